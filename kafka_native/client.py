@@ -1,6 +1,6 @@
-"""What Producer, Consumer and AdminClient have in common: engine, control thread, errors, cluster metadata.
+"""What Producer, Consumer and AdminClient share: engine, control thread, errors, metadata.
 
-Layer: public API. Everything that decides is in ``control``; everything that moves bytes is in the engine.
+Layer: public API. The decisions are in ``control``; the engine moves the bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,14 @@ from kafka_native.control.requests import ANY_BROKER, Call, Reply
 from kafka_native.control.statistics import Statistics
 from kafka_native.control.telemetry import Sampler, Telemetry
 from kafka_native.deadlines import deadline_of, left_s
-from kafka_native.errors import STATUS_CLOSED, STATUS_PURGED, STATUS_TIMED_OUT, KafkaError, KafkaException, from_status
+from kafka_native.errors import (
+    STATUS_CLOSED,
+    STATUS_PURGED,
+    STATUS_TIMED_OUT,
+    KafkaError,
+    KafkaException,
+    from_status,
+)
 from kafka_native.logs import ERROR, Log, Logs, contexts_of
 from kafka_native.pending_call import PendingCall, ReadyCall
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
@@ -54,18 +61,18 @@ T = TypeVar("T")
 MetadataAnswer: TypeAlias = tuple[MetadataResponse, Broker | None]
 
 LAST_PUSH_S = 0.5
-"""How long close() waits at most until the last client metrics have arrived, where a broker wants any (KIP-714)."""
+"""The longest wait of close() for the last client metrics, if a broker wants them (KIP-714)."""
 DROP_WAIT_S = 0.1
-"""How long a destructor waits at most for the end of its client."""
+"""The longest wait of a destructor for the end of its client."""
 HANDLE_CLOSED_TEXT = "Handle has been closed"
-"""What `list_topics()` of any closed client says."""
+"""The error text of `list_topics()` and similar calls on a closed client."""
 
 ADMISSION_CHECK_INTERVAL_S = 0.1
-"""How soon `Client.await_admission()` sees that all brokers are down."""
+"""The interval at which `Client.await_admission()` checks whether all brokers are down."""
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _dropped: set[Client] = set()
-"""Those whose control threads are at their end, which nobody waits for."""
+"""Dropped clients whose control threads are still ending."""
 _names = iter(range(1, 1 << 62))
 
 
@@ -79,9 +86,10 @@ class Client:
         settings: Mapping[str, Any],
         make_managers: Callable[[Client], Managers] = lambda client: Managers(),
     ) -> None:
-        """``kind`` is "producer", "consumer" or "admin"; ``settings`` the engine's, whole.
+        """``kind`` is "producer", "consumer" or "admin"; ``settings`` are all engine settings.
 
-        ``make_managers`` is called with this client, which has its ``context`` by then, and no control thread yet.
+        ``make_managers`` is called with this client. At that time the client has its ``context``,
+        but no control thread.
         """
         self.config = config
         self.kind = kind
@@ -107,7 +115,7 @@ class Client:
         self._error_cb = config.function("error_cb")
         self._throttle_cb = config.function("throttle_cb")
         self._closing = Lock()
-        self._operations: OperationDriver | None = None  # under _closing
+        self._operations: OperationDriver | None = None  # guarded by _closing
         self.context = self._make_context(encryption)
         self._security_worker = SecurityWorker(self.name, self.context.work.post)
         self.context.pool.authenticator = self._authenticator(self.context.pool)
@@ -121,11 +129,13 @@ class Client:
             raise
         self._leave_group = managers.leave_group
         self.statistics = self._make_statistics(managers)
-        self.telemetry = self._make_telemetry(managers) if config.flag("enable.metrics.push") else None
+        self.telemetry = (
+            self._make_telemetry(managers) if config.flag("enable.metrics.push") else None
+        )
         self.main = self._make_main_thread(managers)
-        self._thread = self.main  # also where asyncio's clients put something else in its place
+        self._thread = self.main  # always the real one: asyncio's clients replace ``main``
         _clients.add(self)
-        if exits_elsewhere():  # too late for _at_exit() to find it, and its threads would end wherever they are
+        if exits_elsewhere():  # _at_exit() has already run, so the threads would be killed anywhere
             self.close()
             raise SystemExit
 
@@ -162,7 +172,11 @@ class Client:
         for remark in mechanism.remarks(encrypted=self.config["security.protocol"] == "sasl_ssl"):
             log.warning("%s", remark)
         return Authenticator(
-            pool, mechanism, self._security_worker, timeout_s=self.config.integer("socket.timeout.ms") / 1000, log=log
+            pool,
+            mechanism,
+            self._security_worker,
+            timeout_s=self.config.integer("socket.timeout.ms") / 1000,
+            log=log,
         )
 
     def _make_main_thread(self, managers: Managers) -> MainThread:
@@ -199,14 +213,18 @@ class Client:
         return Telemetry(
             self.context.pool,
             Sampler(self.context, self.kind, managers.consumer),
-            resource={label: text for label, name in properties.items() if (text := self.config.text(name))},
+            resource={
+                label: text
+                for label, name in properties.items()
+                if (text := self.config.text(name))
+            },
             scope=(self.name, version()),
             timeout_s=self.config.integer("socket.timeout.ms") / 1000,
             log=self.logs["telemetry"],
         )
 
     def client_instance_id(self, timeout: float) -> Uuid:
-        """Waits for the id that a broker has given this client for its metrics; see `Producer.client_instance_id`."""
+        """Waits for the client's id from a broker; see `Producer.client_instance_id`."""
         return self.begin_client_instance_id(timeout).result()
 
     def begin_client_instance_id(self, timeout: float = -1) -> PendingCall[Uuid]:
@@ -218,14 +236,17 @@ class Client:
         return PendingCall.gather(self.main, self.telemetry.identify, timeout).then(Uuid.from_bytes)
 
     def push_last(self, timeout: float) -> None:
-        """Waits for `begin_push_last()`. No answer, or a client that another thread closes, is no error."""
+        """Waits for `begin_push_last()`.
+
+        Ignores a missing reply, and a client that is closed meanwhile.
+        """
         with contextlib.suppress(KafkaException, RuntimeError):
             self.begin_push_last(timeout).result()
 
     def begin_push_last(self, timeout: float) -> PendingCall[Any]:
-        """Before close(): pushes client metrics a last time where they are wanted, for up to LAST_PUSH_S.
+        """Before close(): pushes the last client metrics if they are wanted, for up to LAST_PUSH_S.
 
-        ``timeout``: what is left of the time that closing may take, in seconds; negative: no limit.
+        ``timeout``: the rest of the time for closing, in seconds; negative: no limit.
         """
         max_s = LAST_PUSH_S if timeout < 0 else min(timeout, LAST_PUSH_S)
         if self.telemetry is None or max_s <= 0 or self.closed:
@@ -233,7 +254,10 @@ class Client:
         return PendingCall.gather(self.main, self.telemetry.finish, max_s)
 
     def set_sasl_credentials(self, username: object, password: object) -> None:
-        """Takes other credentials for PLAIN and SCRAM; connections that are authenticated stay. TypeError: no str."""
+        """Sets other credentials for PLAIN and SCRAM. TypeError: an argument isn't a str.
+
+        Authenticated connections stay.
+        """
         for position, each in enumerate((username, password), 1):
             if not isinstance(each, str):
                 kind = "None" if each is None else type(each).__name__
@@ -243,7 +267,10 @@ class Client:
             self.logs["security"].debug("there are new SASL credentials")
 
     def operations(self) -> OperationDriver:
-        """What calls of an AdminClient are, on this client's connections and thread; the first call makes it."""
+        """The driver of admin operations on this client's connections.
+
+        The first call creates it.
+        """
         with self._closing:
             if self._operations is None:
                 self._operations = OperationDriver(
@@ -257,7 +284,7 @@ class Client:
             return self._operations
 
     def _servers(self) -> list[tuple[str, int]]:
-        """Where to start from."""
+        """The bootstrap servers, or those of the mock cluster."""
         if self._mock is not None:
             return parse_bootstrap(self._mock.bootstrap_servers)
         servers = self.config.bootstrap
@@ -279,7 +306,10 @@ class Client:
                     self.logs["conf"].debug("%s = %s", name, self.config.shown(name))
 
     def on_error(self, error: KafkaError, level: int = ERROR) -> None:
-        """Control thread: takes an error to ``error_cb``, in the application's next poll(), or else to the log."""
+        """Passes an error to ``error_cb`` in the next poll(), or to the log.
+
+        Control thread only.
+        """
         if self._error_cb is None:
             self.logs.say(level, "broker", error.str())
         else:
@@ -287,12 +317,15 @@ class Client:
             self.call_back(partial(self._error_cb, error))
 
     def call_back(self, callback: Callable[[], Any]) -> None:
-        """Control thread: called by the application's poll(), the next one or one that waits already."""
+        """Queues a callback for the running or next poll(). Control thread only."""
         self.engine.callbacks.append(callback)
         self.engine.kick()
 
     def on_fatal(self, error: KafkaError) -> None:
-        """Control thread: the client can't go on. The first such error is kept; what is queued is failed."""
+        """Handles a fatal error: keeps the first one and fails queued messages.
+
+        Control thread only.
+        """
         if self.fatal is None:
             self.fatal = self._error_of.fatal = error
             if self.kind == "consumer":
@@ -305,17 +338,22 @@ class Client:
         self.engine.refuse()
 
     def give_up(self, error: KafkaError) -> None:
-        """Control thread: the producer closes, and what is queued can't be delivered; its reports have this error."""
+        """Fails the queued messages of a closing producer with this error. Control thread only."""
         self._error_of.lost = error
         self.engine.refuse()
 
     def fatal_error(self) -> KafkaError:
-        """After a fatal error: what calls fail with from then on, _FATAL with the cause in its text."""
+        """The _FATAL error of all calls after a fatal error, with the cause in its text."""
         cause = "" if self.fatal is None else f": {self.fatal.str()}"
-        return KafkaError(KafkaError._FATAL, f"{KafkaError(KafkaError._FATAL).str()}{cause}", fatal=True)
+        return KafkaError(
+            KafkaError._FATAL, f"{KafkaError(KafkaError._FATAL).str()}{cause}", fatal=True
+        )
 
     def on_throttled(self, broker: Broker, seconds: float) -> None:
-        """Control thread: a quota holds this client back; told to ``throttle_cb`` in the next poll() (KIP-219)."""
+        """Records that a quota throttles this client, and queues ``throttle_cb`` (KIP-219).
+
+        Control thread only.
+        """
         note_throttle(self.engine, broker.handle, round(seconds * 1000))
         self.logs["broker"].debug("%s: throttles this client for %.3f s", broker.name, seconds)
         if self.telemetry is not None:
@@ -325,19 +363,19 @@ class Client:
             self.call_back(partial(self._throttle_cb, event))
 
     def metrics(self, closed_text: str) -> ClientMetrics:
-        """What the client has counted; RuntimeError with ``closed_text`` once it is closed."""
+        """The client's statistics. RuntimeError with ``closed_text``: it is closed."""
         self.check_open(closed_text)
         if self.main.is_current():
             return self.statistics.metrics()
         return self.begin_metrics(closed_text).result()
 
     def begin_metrics(self, closed_text: str) -> PendingCall[ClientMetrics]:
-        """See `metrics()`. Not on the control thread."""
+        """Begins `metrics()` without waiting. Not on the control thread."""
         self.check_open(closed_text)
         return PendingCall.run(self.main, self.statistics.metrics)
 
     def metrics_now(self) -> ClientMetrics | None:
-        """The same, waited for on whichever thread; None once the client is closed."""
+        """The statistics, from any thread; None: the client is closed."""
         if self.closed or self.main.is_current():
             return None if self.closed else self.statistics.metrics()
         try:
@@ -346,21 +384,22 @@ class Client:
             return None
 
     def check_open(self, closed_text: str) -> None:
-        """RuntimeError for a client that is closed, or that belongs to the parent of a fork."""
+        """Raises RuntimeError if the client is closed, or if it belongs to the parent of a fork."""
         if self.closed:
             raise self.engine.closed_error(closed_text)
 
     def close(self) -> None:
-        """Ends the control thread, then the engine's threads. Once, and not in a forked child, which takes no lock.
+        """Ends the control thread, then the engine's threads. A second call does nothing.
 
-        `release()` follows, after the last reports.
+        In a forked child it does nothing and takes no lock. `release()` follows after the last
+        reports.
         """
         if self.forked:
             return
         with self._closing:
             if self.closed:
                 return
-            if self.main.is_current():  # in a callback of a future's: the thread goes on to its end behind it
+            if self.main.is_current():  # in a future's callback: the thread ends after it
                 self.drop()
                 return
             self._closed = True
@@ -374,25 +413,28 @@ class Client:
 
     @property
     def forked(self) -> bool:
-        """Whether this is a child of the process that made the client, whose threads aren't here."""
+        """Whether this process is a child of the one that created the client.
+
+        It has no such threads.
+        """
         return self.engine.forked
 
     @property
     def closed(self) -> bool:
-        """Whether nothing of this client works any more: it is closed, being closed, or its parent's."""
+        """Whether the client is unusable: closed, closing, or its parent's."""
         return self._closed or self.engine.forked
 
     def release(self) -> None:
-        """After `close()`: descriptors, buffers and what is queued go now, and not when the collector comes by."""
+        """After `close()`: frees descriptors, buffers and queues before garbage collection."""
         if self._closed and not self.forked:
             self.engine.release()
 
     def drop(self, stopped: Callable[[], None] | None = None) -> None:
-        """For destructors, which the collector runs on any thread: the control thread leaves the group and closes.
+        """For destructors on any thread: the control thread leaves the group and closes.
 
-        The end mostly comes at once, and is waited for, so that nothing is left behind; but only for `DROP_WAIT_S`,
-        and not on the client's own threads. No lock is taken. ``stopped``: called by the control thread when every
-        message has its outcome, in place of `release()`.
+        The caller waits for the end, at most `DROP_WAIT_S`, and not on the client's own threads.
+        Usually the end comes at once. The call takes no lock. ``stopped``: the control thread calls
+        it when every message has its outcome, instead of `release()`.
         """
         if self.closed:
             return
@@ -415,7 +457,7 @@ class Client:
             ended.acquire(timeout=DROP_WAIT_S)
 
     def _end(self) -> None:
-        """Control thread: the end of a client that was dropped."""
+        """Ends a dropped client. Control thread only."""
         try:
             self.engine.close()
             self._security_worker.stop()
@@ -433,14 +475,16 @@ class Client:
             self._mock.close()
 
     def await_end(self) -> None:
-        """At exit: waits for the end of a client that was dropped."""
+        """At exit: waits for the end of a dropped client."""
         self.main.stop()
 
     def list_topics(self, topic: str | None, timeout: float) -> ClusterMetadata:
         """Asks any broker for the cluster's metadata, of one topic or of all."""
         return self.begin_list_topics(topic, timeout).result()
 
-    def begin_list_topics(self, topic: str | None = None, timeout: float = -1) -> PendingCall[ClusterMetadata]:
+    def begin_list_topics(
+        self, topic: str | None = None, timeout: float = -1
+    ) -> PendingCall[ClusterMetadata]:
         """Begins `list_topics()` without waiting."""
         self.check_open(HANDLE_CLOSED_TEXT)
         if topic is not None and not isinstance(topic, str):
@@ -452,12 +496,15 @@ class Client:
         return self._begin_metadata(message, timeout).then(lambda answer: _cluster_of(*answer))
 
     def topic_id(self, name: str) -> str:
-        """The id of a topic as this client knows it by now; empty: it doesn't. Called by any thread; asks nobody."""
+        """A topic's id, as this client knows it now; empty: unknown.
+
+        Any thread; sends no request.
+        """
         topic = self.main.metadata.topics.get(name)
         return "" if topic is None else _id_text(topic.id)
 
     def cluster_id(self, timeout: float) -> str | None:
-        """Asks any broker for the cluster's id; None where it doesn't know of such (before 0.10.1)."""
+        """Asks any broker for the cluster's id; None: the broker has none (before 0.10.1)."""
         return self.begin_cluster_id(timeout).result()
 
     def begin_cluster_id(self, timeout: float = -1) -> PendingCall[str | None]:
@@ -467,7 +514,7 @@ class Client:
         return self._begin_metadata(message, timeout).then(lambda answer: answer[0].cluster_id)
 
     def await_admission(self, timeout: float) -> None:
-        """Waits until a broker has let this client in, or all are down, ``timeout`` seconds at most.
+        """Waits until a broker is ready or all are down, ``timeout`` seconds at most.
 
         Raises
         ------
@@ -489,23 +536,26 @@ class Client:
             if down and refusal is not None:
                 raise KafkaException(refusal)
             if down:
-                return  # they may come up: whoever asks next waits for that
+                return  # they may come up later: the next request waits for that
 
-    def _begin_metadata(self, message: MetadataRequest, timeout: float) -> PendingCall[MetadataAnswer]:
-        """Asks any broker; the outcome is what it says, and which one it was."""
+    def _begin_metadata(
+        self, message: MetadataRequest, timeout: float
+    ) -> PendingCall[MetadataAnswer]:
+        """Asks any broker. The result is its reply and the broker."""
         query = _MetadataQuery(self.main, message, timeout)
         return PendingCall.of(self.main, query.future, timeout).catch(_metadata_error)
 
 
 class _MetadataQuery:
-    """A question to any broker, asked again when its connection ends meanwhile, as an idle one may at any time.
+    """A metadata request to any broker. It is sent again if the connection ends meanwhile.
 
-    It is also asked again after a rebootstrap that a broker demands. Each reason counts once. Thread:
-    made by any, then the control thread.
+    Idle connections may end at any time. The request is also sent again after a rebootstrap that a
+    broker demands. Each reason counts once. Thread: any thread creates it; then the control thread
+    only.
     """
 
     def __init__(self, main: MainThread, message: MetadataRequest, timeout: float) -> None:
-        """Asks the first time."""
+        """Sends the first request."""
         self.future: Future[MetadataAnswer] = new_future()
         self._main = main
         self._message = message
@@ -527,7 +577,9 @@ class _MetadataQuery:
     def _answered(self, asked: Future[MetadataAnswer]) -> None:
         error = asked.exception()
         if error is not None:
-            is_lost = isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TRANSPORT
+            is_lost = (
+                isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TRANSPORT
+            )
             if is_lost and self._may_reconnect and left_s(self._deadline):
                 self._may_reconnect = False
                 self._ask()
@@ -542,7 +594,7 @@ class _MetadataQuery:
         elif reply.error_code:
             self.future.set_exception(KafkaException(KafkaError(reply.error_code)))
         else:
-            # First: whoever learns of a broker may send it something next.
+            # First: the caller may use the brokers of the reply at once.
             self._main.post(lambda: self._main.metadata.take(reply))
             self.future.set_result((reply, broker))
 
@@ -550,67 +602,77 @@ class _MetadataQuery:
 def _metadata_error(cause: KafkaError) -> KafkaException:
     text = f"Failed to get metadata: {cause.str()}"
     return KafkaException(
-        KafkaError(cause.code(), text), hint="check bootstrap.servers, and that a broker listens there"
+        KafkaError(cause.code(), text),
+        hint="check bootstrap.servers, and that a broker listens there",
     )
 
 
 class Observed:
-    """Clients whose statistics somebody collects; being observed keeps none of them alive. Thread: any."""
+    """Clients whose statistics are collected. It keeps none of them alive. Thread: any."""
 
     def __init__(self, clients: Iterable[object]) -> None:
-        """`add()`s these."""
-        self._clients: list[weakref.ref[Any]] = []  # without a lock, which a forked child might find held
+        """Adds these clients."""
+        # without a lock, which a forked child might find locked
+        self._clients: list[weakref.ref[Any]] = []
         for each in clients:
             self.add(each)
 
     def add(self, client: object) -> None:
-        """One more; TypeError if it is no client."""
-        core = getattr(client, "_core", client)  # an asyncio client's sync one
+        """Adds a client; TypeError: it isn't one."""
+        core = getattr(client, "_core", client)  # the synchronous client of an asyncio client
         if not isinstance(getattr(core, "_client", None), Client):
-            raise TypeError(f"a producer, consumer or admin client is expected, not {type(client).__name__}")
+            raise TypeError(
+                f"a producer, consumer or admin client is expected, not {type(client).__name__}"
+            )
         self._clients.append(weakref.ref(core))
 
     def metrics(self) -> Iterator[ClientMetrics]:
-        """Of each that is still open; the others are forgotten."""
+        """The statistics of each open client. Closed clients are removed."""
         for each in list(self._clients):
             core = each()
             found = None if core is None else core._client.metrics_now()
             if found is not None:
                 yield found
             else:
-                with contextlib.suppress(ValueError):  # another thread was faster
+                with contextlib.suppress(ValueError):  # another thread has removed it
                     self._clients.remove(each)
 
 
 class UninitializedClient:
-    """The client of an object whose class doesn't call ``super().__init__()``: any use says so.
+    """Stands for the client if a subclass doesn't call ``super().__init__()``: any use raises.
 
-    An attribute of the class, which the instance's own hides once it is there.
+    It is a class attribute. The instance's own attribute hides it.
     """
 
     def __get__(self, instance: object, owner: type) -> Client:
-        """RuntimeError."""
+        """Raises RuntimeError."""
         if instance is None:
             return self  # type: ignore[return-value]  # asked of the class: by what lists its members
         raise RuntimeError(f"{owner.__name__} is not initialised: call super().__init__(conf)")
 
 
 def _mechanism_of(config: Config) -> Mechanism | None:
-    """What the client authenticates with; None without SASL."""
+    """The client's SASL mechanism; None without SASL."""
     if not config.text("security.protocol").startswith("sasl_"):
         return None
-    from kafka_native.security.sasl import mechanism_of  # only who asks for it pays for it
+    from kafka_native.security.sasl import mechanism_of  # imported only when needed
 
     return mechanism_of(config)
 
 
 def _mock_cluster(brokers: int, log: Log) -> MockCluster | None:
-    """The cluster that test.mock.num.brokers asks for; 0: none. Topics get four partitions, as librdkafka's do."""
+    """The mock cluster for test.mock.num.brokers; 0: none.
+
+    Topics get four partitions, as in librdkafka.
+    """
     if brokers == 0:
         return None
-    from kafka_native.mock import MockCluster  # only who asks for it pays for it
+    from kafka_native.mock import MockCluster  # imported only when needed
 
-    log.warning("test.mock.num.brokers: a mock cluster of %d brokers takes the place of bootstrap.servers", brokers)
+    log.warning(
+        "test.mock.num.brokers: a mock cluster of %d brokers takes the place of bootstrap.servers",
+        brokers,
+    )
     cluster = MockCluster(brokers, default_partitions=4)
     log.debug("the mock cluster listens at %s", cluster.bootstrap_servers)
     return cluster
@@ -625,11 +687,12 @@ def _fallback_of(config: Config) -> Fallback:
 
 
 class _ErrorOf:
-    """What the engine makes KafkaErrors with: the broker's code, or else what a status means for a message."""
+    """Makes the engine's KafkaErrors: from the broker's code, or from a status of a message."""
 
     def __init__(self) -> None:
-        self.fatal: KafkaError | None = None  # why the client takes nothing new
-        self.lost: KafkaError | None = None  # why what a closing producer has queued can't be delivered
+        self.fatal: KafkaError | None = None  # why the client accepts nothing new
+        # why a closing producer can't deliver its queued messages
+        self.lost: KafkaError | None = None
 
     def __call__(self, status: int, error_code: int, text: str | None) -> KafkaError:
         if error_code:
@@ -661,7 +724,7 @@ def _cluster_of(reply: MetadataResponse, reported_by: Broker | None) -> ClusterM
 
 
 def _add_topics(cluster: ClusterMetadata, topics: Sequence[MetadataResponse.Topic]) -> None:
-    """Each topic of a small reply with its partitions; of a large one, with where they are found when asked for."""
+    """Adds each topic. Topics of a large reply load their partitions when they are read."""
     is_large = not isinstance(topics, list)
 
     def load(number: int) -> dict[int, PartitionMetadata]:
@@ -683,7 +746,8 @@ def _add_topics(cluster: ClusterMetadata, topics: Sequence[MetadataResponse.Topi
 
 def _partitions_of(source: MetadataResponse.Topic) -> dict[int, PartitionMetadata]:
     partitions = {}
-    alike: dict[tuple[int, ...], tuple[int, ...]] = {}  # most partitions have the replicas of many others
+    # most partitions have the same replicas as many others
+    alike: dict[tuple[int, ...], tuple[int, ...]] = {}
     for each in source.partitions:
         replicas, isrs = tuple(each.replica_nodes), tuple(each.isr_nodes)
         partition = PartitionMetadata()
@@ -701,16 +765,16 @@ def _id_text(topic_id: bytes) -> str:
 
 
 def living(objects: weakref.WeakSet[T]) -> list[T]:
-    """Those that there are; other threads may make some, and drop some, meanwhile."""
+    """The objects that exist now. Other threads may create and drop some meanwhile."""
     while True:
         try:
             return list(objects)
-        except RuntimeError:  # the set has changed while it was read
+        except RuntimeError:  # the set has changed during the iteration
             continue
 
 
 def _at_exit() -> None:
-    """Clients that nobody closed end before the interpreter takes their threads apart; what was queued is lost."""
+    """Ends open clients before the interpreter kills their threads. Queued messages are lost."""
     begin_exit()
     for client in living(_clients):
         client.close()

@@ -18,6 +18,7 @@ from kafka_native.control.metadata import NO_ID
 from kafka_native.control.requests import Call
 from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.pending_call import PendingCall
 from kafka_native.types import OFFSET_BEGINNING, TopicPartition
 
 __all__ = ["CompactedTable", "CompactedTopic", "TableChange"]
@@ -386,7 +387,9 @@ class CompactedTopic:
                 main.fetches.watermarks(keys, done, until)
             return []
 
-        found: list[tuple[int, int] | KafkaError] = main.gather(ask, left_s(deadline))
+        found: list[tuple[int, int] | KafkaError] = PendingCall.gather(
+            main, ask, left_s(deadline)
+        ).result()
         ends = []
         for each in found:
             if isinstance(each, KafkaError):

@@ -1,4 +1,4 @@
-"""Consumer: reads messages, in a group or from partitions given by hand, and commits how far it got."""
+"""Consumer: reads messages, in a group or from assigned partitions, and commits offsets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from kafka_native.types import (
 )
 
 CLOSE_S = 30.0
-"""How long close() waits for a callback, a commit or the coordinator unless it is told another time; as Java."""
+"""The default timeout of close(), for callbacks, commits and the coordinator, as in Java."""
 
 OnRebalance = Callable[["Consumer", list[TopicPartition]], object]
 
@@ -60,18 +60,19 @@ class Consumer(ConsumerCalls):
             for message in consumer:
                 print(message.value())
 
-    In a group (`subscribe()`), which shares the partitions of its topics among its members, or from partitions given by
-    hand (`assign()`). Messages are fetched in the background, up to ``queued.max.messages.kbytes``. Configuration:
-    librdkafka's properties (docs/CONFIGURATION.md), as a dict, keywords, or both.
+    With `subscribe()`, it joins a group, which shares the partitions of its topics among its
+    members. With `assign()`, you choose the partitions. Messages are fetched in the background, up
+    to ``queued.max.messages.kbytes``. Configuration: librdkafka's properties
+    (docs/CONFIGURATION.md), as a dict, keywords, or both.
 
-    A consumer belongs to one thread at a time; `wakeup()` and `close()` may come from any other. Callbacks are made by
-    `poll()`, `consume()`, `consume_callback()` and iteration, by `unsubscribe()` and by `close()`. They may call
-    anything of the consumer, and what they raise comes out of the call that has made them. After ``fork()`` the child
-    has to make a consumer of its own.
+    A consumer belongs to one thread at a time; only `wakeup()` and `close()` may come from any
+    thread. Callbacks run inside `poll()`, `consume()`, `consume_callback()`, iteration,
+    `unsubscribe()` and `close()`. They may call all methods of the consumer. Their exceptions are
+    raised by the call that runs them. After ``fork()`` the child has to create its own consumer.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
-        """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be."""
+        """Raises KafkaException (_INVALID_ARG) for an unknown property or an invalid value."""
         settings = parse({**(config or {}), **kwargs}, "consumer")
         everything = {
             **connection_settings(settings),
@@ -80,7 +81,9 @@ class Consumer(ConsumerCalls):
         }
         strategies: Any = settings["partition.assignment.strategy"]
         assignors = make(strategies)
-        self._client = Client(settings, "consumer", everything, partial(self._make_managers, settings, assignors))
+        self._client = Client(
+            settings, "consumer", everything, partial(self._make_managers, settings, assignors)
+        )
         self._rebalancing: Kind | None = None
         self._handled = False
         self._closing = threading.Lock()
@@ -105,9 +108,11 @@ class Consumer(ConsumerCalls):
         self._timeout_s = settings.integer("socket.timeout.ms") / 1000
         self._client.main.start()
 
-    def _make_managers(self, settings: Config, assignors: list[Assignor], client: Client) -> Managers:
+    def _make_managers(
+        self, settings: Config, assignors: list[Assignor], client: Client
+    ) -> Managers:
         self._callbacks = ConsumerCallbacks(client, settings.function("on_commit"))
-        # Nothing that the threads hold keeps this object alive: dropping it is enough to end them.
+        # The threads hold no strong reference to this consumer, so dropping it ends them.
         hooks = Hooks(
             on_error=self._callbacks.on_error,
             on_fatal=client.on_fatal,
@@ -179,14 +184,14 @@ class Consumer(ConsumerCalls):
 
     @implemented_by(ConsumerCore.__iter__)
     def __iter__(self) -> Iterator[Message]:  # type: ignore[empty-body]
-        """Itself."""
+        """The consumer itself."""
 
     @implemented_by(ConsumerCore.__next__)
     def __next__(self) -> Message:  # type: ignore[empty-body]
-        """Waits for the next message that is no error.
+        """Waits for the next message that isn't an error.
 
         An error is raised as KafkaException; a fatal error is raised each time. The iteration ends
-        when the consumer is closed, and after `wakeup()`: then it can be continued.
+        when the consumer is closed. It also ends after `wakeup()`, and can then be continued.
         """
 
     @implemented_by(ConsumerCore.wakeup)
@@ -234,10 +239,10 @@ class Consumer(ConsumerCalls):
         """
         if not callable(callback):
             raise TypeError(f"callback must be callable, not {type(callback).__name__}")
-        most = self._callback_messages if max_messages is None else operator.index(max_messages)
-        if most < 0:
+        limit = self._callback_messages if max_messages is None else operator.index(max_messages)
+        if limit < 0:
             raise ValueError("max_messages must be 0 (no limit) or more")
-        return self._consume_each(callback, most, timeout)
+        return self._consume_each(callback, limit, timeout)
 
     # --- columns ---
 
@@ -281,7 +286,9 @@ class Consumer(ConsumerCalls):
             The consumer is closed.
         """
         self._check_open()
-        return ArrowBatch(self._take_columns(plan_of(columns), checked_records(max_records), seconds(timeout)))
+        return ArrowBatch(
+            self._take_columns(plan_of(columns), checked_records(max_records), seconds(timeout))
+        )
 
     def arrow_stream(
         self, max_records: int = 100_000, timeout: float | None = -1, *, columns: Columns = None
@@ -311,21 +318,23 @@ class Consumer(ConsumerCalls):
         ValueError
             A name, type or number is invalid.
         """
-        plan, most = plan_of(columns), checked_records(max_records)
-        if most == 0:
+        plan, records_max = plan_of(columns), checked_records(max_records)
+        if records_max == 0:
             raise ValueError("max_records must be 1 or more in a stream")
         longest = seconds(timeout)
         self._check_open()
 
         def take(waited_s: float) -> ColumnBatch:
-            return self._take_columns(plan, most, waited_s, first_will_do=longest < 0, iterating=True)
+            return self._take_columns(
+                plan, records_max, waited_s, first_will_do=longest < 0, iterating=True
+            )
 
         return ArrowStream(self, plan, self._column_memory, take, longest)
 
     def _take_columns(
         self,
         plan: ColumnPlan,
-        most: int,
+        records_max: int,
         timeout: float,
         *,
         first_will_do: bool = False,
@@ -335,7 +344,7 @@ class Consumer(ConsumerCalls):
             self,
             plan,
             self._column_memory,
-            most,
+            records_max,
             timeout,
             first_will_do=first_will_do,
             iterating=iterating,
@@ -528,10 +537,8 @@ class Consumer(ConsumerCalls):
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Returns the next offset to be returned of each partition.
 
-        It comes with the leader epoch of the message before it.
-
-        The offset is OFFSET_INVALID before the partition's first message, after a seek, and if the
-        partition isn't assigned.
+        It comes with the leader epoch of the message before it. The offset is OFFSET_INVALID before
+        the partition's first message, after a seek, and if the partition isn't assigned.
 
         Parameters
         ----------
@@ -546,16 +553,17 @@ class Consumer(ConsumerCalls):
         self._check_open()
         found = [(key, self._control.fetches.assigned.get(key)) for key in keys_of(partitions)]
         return [
-            TopicPartition(*key) if state is None else TopicPartition(*key, state.position, None, state.position_epoch)
+            TopicPartition(*key)
+            if state is None
+            else TopicPartition(*key, state.position, None, state.position_epoch)
             for key, state in found
         ]
 
     def seek(self, partition: TopicPartition | list[TopicPartition]) -> None:
         """Continues at ``partition.offset``.
 
-        That is an absolute offset, OFFSET_BEGINNING, OFFSET_END or OFFSET_STORED.
-
-        Messages that were fetched and not returned are dropped. If the log doesn't have the offset,
+        That is an absolute offset, OFFSET_BEGINNING, OFFSET_END or OFFSET_STORED. Messages that
+        were fetched and not returned are dropped. If the log doesn't have the offset,
         ``auto.offset.reset`` applies.
 
         Parameters
@@ -685,7 +693,9 @@ class Consumer(ConsumerCalls):
         """
         return self._begin_commit(message, offsets, asynchronous).result()
 
-    def store_offsets(self, message: Message | None = None, offsets: list[TopicPartition] | None = None) -> None:
+    def store_offsets(
+        self, message: Message | None = None, offsets: list[TopicPartition] | None = None
+    ) -> None:
         """Stores offsets for the next commit; needs ``enable.auto.offset.store=false``.
 
         `commit()` or the automatic commit commits them.
@@ -707,7 +717,9 @@ class Consumer(ConsumerCalls):
         """
         self._begin_store_offsets(message, offsets).result()
 
-    def committed(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+    def committed(
+        self, partitions: list[TopicPartition], timeout: float = -1
+    ) -> list[TopicPartition]:
         """Returns the group's committed offsets of these partitions.
 
         Parameters
@@ -732,7 +744,10 @@ class Consumer(ConsumerCalls):
 
     @property
     def on_commit(self) -> OnCommit | None:
-        """Called with (error, partitions) by the next `poll()` when a commit is through; from the configuration."""
+        """Called by the next `poll()` after a commit, with (error, partitions).
+
+        Its initial value is the configuration's ``on_commit``.
+        """
         return self._callbacks.on_commit
 
     @on_commit.setter
@@ -743,7 +758,9 @@ class Consumer(ConsumerCalls):
 
     # --- offsets of the log ---
 
-    def offsets_for_times(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+    def offsets_for_times(
+        self, partitions: list[TopicPartition], timeout: float = -1
+    ) -> list[TopicPartition]:
         """Returns the offset of each partition's first message that isn't older than a time.
 
         Parameters
@@ -877,7 +894,7 @@ class Consumer(ConsumerCalls):
 
     def _close(self, timeout: float) -> None:
         if not self._closing.acquire(blocking=False):
-            return  # another thread is at it, or this is one of its callbacks
+            return  # another thread closes it, or this is one of its callbacks
         self._mark_closed()
         try:
             deadline = deadline_of(timeout)
@@ -888,8 +905,13 @@ class Consumer(ConsumerCalls):
         finally:
             self._shut()
 
-    def _finish(self, begin: Callable[[Callable[[], None], float], None], timeout: float, *, wait: bool) -> None:
-        """Has the control thread end something, and makes the callbacks that this takes; then raises what they did."""
+    def _finish(
+        self, begin: Callable[[Callable[[], None], float], None], timeout: float, *, wait: bool
+    ) -> None:
+        """Ends something on the control thread.
+
+        Runs its callbacks, then raises their first exception.
+        """
         ended = Event()
         engine = self._client.engine
 
@@ -921,7 +943,7 @@ class Consumer(ConsumerCalls):
             self._client.release()
 
     def __enter__(self) -> Consumer:
-        """Itself."""
+        """The consumer itself."""
         return self
 
     def __exit__(
@@ -930,22 +952,29 @@ class Consumer(ConsumerCalls):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Closes."""
+        """Closes the consumer."""
         self.close()
 
     def __del__(self) -> None:
-        """A consumer that was dropped without close() leaves its group and ends its threads; it commits nothing."""
+        """Leaves the group and stops the threads of a consumer that was dropped without close().
+
+        It commits nothing.
+        """
         client = vars(self).get("_client")
         if client is not None and not client.closed:
             self._mark_closed()
-            self._drain()  # before: a segment can't be freed without its engine
+            self._drain()  # before the client goes: segments need the engine to be freed
             client.drop()
 
     def __repr__(self) -> str:
-        """Name and state."""
+        """The consumer's name and state."""
         if "_client" not in vars(self):
             return object.__repr__(self)
-        state = "closed" if self._client.closed else f"{len(self._control.fetches.assigned)} partitions assigned"
+        state = (
+            "closed"
+            if self._client.closed
+            else f"{len(self._control.fetches.assigned)} partitions assigned"
+        )
         return f"<Consumer {self._client.name} ({state})>"
 
 
@@ -957,7 +986,7 @@ def _polls(consumer: weakref.ref[Consumer]) -> tuple[int, bool]:
 
 
 def _waits(consumer: weakref.ref[Consumer]) -> tuple[int, bool]:
-    """How many polls the application has begun, and whether it is inside one that has nothing in hand."""
+    """How many polls the application has begun, and whether one is running without messages."""
     it = consumer()
     polls, polling, holding = (0, 0, 0) if it is None else it._poll_counts()
     return polls, polling > holding

@@ -1,6 +1,7 @@
-"""What a consumer asks of its control thread: each call checks its arguments, posts the work and returns a PendingCall.
+"""The private half of a consumer: each call checks its arguments and starts work.
 
-`kafka_native.Consumer` waits for the outcome in its thread, `kafka_native.aio.AIOConsumer` in its event loop.
+It posts the work to the control thread and returns a PendingCall. `kafka_native.Consumer` waits for
+the result in its thread, `kafka_native.aio.AIOConsumer` in its event loop.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ CLOSED_TEXT = "Consumer closed"
 
 
 class ConsumerCalls(ConsumerCore):
-    """The private half of a consumer. The public methods have the names behind ``_begin_``, and say what they do."""
+    """The private half of a consumer.
+
+    Each ``_begin_`` method belongs to the public method of that name.
+    """
 
     _client = UninitializedClient()
     _control: ConsumerControl
@@ -40,7 +44,7 @@ class ConsumerCalls(ConsumerCore):
     _stores_itself: bool
     _keeps_files: bool
     _rebalancing: Kind | None
-    """The step whose callback runs now, on the application's thread."""
+    """The rebalance step whose callback is running, on the application's thread."""
     _handled: bool
     """Whether that callback has changed the assignment itself."""
 
@@ -48,10 +52,15 @@ class ConsumerCalls(ConsumerCore):
         self._client.check_open(CLOSED_TEXT)
 
     def _check_usable(self) -> None:
-        """For calls that change something: RuntimeError when closed, KafkaException (_FATAL) after a fatal error."""
+        """Checks the consumer before a change.
+
+        RuntimeError: it is closed. KafkaException: _FATAL, after a fatal error.
+        """
         self._client.check_open(CLOSED_TEXT)
         if self._client.fatal is not None:
-            raise KafkaException(self._client.fatal_error(), hint="close() this consumer and make another one")
+            raise KafkaException(
+                self._client.fatal_error(), hint="close() this consumer and make another one"
+            )
 
     def _check_group(self, call: str) -> None:
         if not self._control.member.group_id:
@@ -59,15 +68,20 @@ class ConsumerCalls(ConsumerCore):
             raise KafkaException(KafkaError(KafkaError._UNKNOWN_GROUP, text))
 
     def _check_keeper(self, call: str) -> None:
-        """For calls that need somebody who keeps offsets."""
+        """Checks that there is a group or a file that keeps offsets."""
         if not self._keeps_files:
             self._check_group(call)
 
     def _begin(self, work: Callable[[], T]) -> PendingCall[T]:
         return PendingCall.run(self._client.main, work)
 
-    def _begin_question(self, ask: Callable[[Callable[[Any], None], float], None], timeout: float) -> PendingCall[Any]:
-        """Has the control thread ask something, as ``ask(done, deadline)``; what ``done`` gets, a KafkaError raised."""
+    def _begin_question(
+        self, ask: Callable[[Callable[[Any], None], float], None], timeout: float
+    ) -> PendingCall[Any]:
+        """Starts ``ask(done, deadline)`` on the control thread.
+
+        The first value that ``done`` gets is the result; a KafkaError is raised.
+        """
 
         def make(deadline: float, done: Callable[[Any], None]) -> list[Any]:
             ask(done, deadline)
@@ -86,9 +100,14 @@ class ConsumerCalls(ConsumerCore):
         initial_offsets: Iterable[TopicPartition],
     ) -> PendingCall[None]:
         names = topic_names(topics)
-        initial = {(each.topic, each.partition): offset_position_of(each) for each in checked(initial_offsets)}
+        initial = {
+            (each.topic, each.partition): offset_position_of(each)
+            for each in checked(initial_offsets)
+        }
         if any(position.offset == OFFSET_INVALID for position in initial.values()):
-            raise ValueError("initial_offsets: each needs an offset: set TopicPartition(..., offset=...)")
+            raise ValueError(
+                "initial_offsets: each needs an offset: set TopicPartition(..., offset=...)"
+            )
         given = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
         for name, callback in given.items():
             if callback is not None and not callable(callback):
@@ -98,7 +117,9 @@ class ConsumerCalls(ConsumerCore):
         wanted = {Kind.ASSIGN: on_assign, Kind.REVOKE: on_revoke, Kind.LOSE: on_lost or on_revoke}
         here = weakref.ref(self)
         listeners: dict[Kind, Listener] = {
-            kind: partial(_rebalanced, here, callback) for kind, callback in wanted.items() if callback is not None
+            kind: partial(_rebalanced, here, callback)
+            for kind, callback in wanted.items()
+            if callback is not None
         }
 
         def work() -> KafkaError | None:
@@ -113,11 +134,14 @@ class ConsumerCalls(ConsumerCore):
     def _begin_enforce_rebalance(self, reason: str) -> PendingCall[None]:
         self._check_usable()
         if self._control.member.protocol == "consumer":
-            text = "enforce_rebalance(): with group.protocol=consumer the coordinator decides when to rebalance"
+            text = "enforce_rebalance(): with group.protocol=consumer the coordinator decides "
+            text += "when to rebalance"
             raise KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
 
         def work() -> KafkaError | None:
-            self._control.membership.rejoin(reason or "the application wants a rebalance", time.monotonic())
+            self._control.membership.rejoin(
+                reason or "the application wants a rebalance", time.monotonic()
+            )
             if self._control.subscription.wanted:
                 return None
             return KafkaError(KafkaError._STATE, "enforce_rebalance(): subscribe() first")
@@ -151,7 +175,9 @@ class ConsumerCalls(ConsumerCore):
         return self._begin_change(work, incremental=False)
 
     def _begin_unassign(self) -> PendingCall[None]:
-        return self._begin_change(lambda: self._remove(list(self._control.fetches.assigned)), incremental=False)
+        return self._begin_change(
+            lambda: self._remove(list(self._control.fetches.assigned)), incremental=False
+        )
 
     def _begin_incremental_assign(self, partitions: list[TopicPartition]) -> PendingCall[None]:
         wanted = [position_of(each) for each in checked(partitions)]
@@ -173,14 +199,17 @@ class ConsumerCalls(ConsumerCore):
         def work() -> KafkaError | None:
             for topic, partition in keys:
                 if (topic, partition) not in self._control.fetches.assigned:
-                    text = f"{topic} [{partition}] can't be unassigned since it is not in the current assignment"
+                    text = f"{topic} [{partition}] can't be unassigned since it is not in the "
+                    text += "current assignment"
                     return KafkaError(KafkaError._INVALID_ARG, text)
             self._remove(keys)
             return None
 
         return self._begin_change(work, incremental=True)
 
-    def _begin_change(self, work: Callable[[], KafkaError | None], *, incremental: bool) -> PendingCall[None]:
+    def _begin_change(
+        self, work: Callable[[], KafkaError | None], *, incremental: bool
+    ) -> PendingCall[None]:
         self._check_usable()
         inside = self._in_callback() and self._rebalancing is not None
 
@@ -195,16 +224,18 @@ class ConsumerCalls(ConsumerCore):
         return self._begin(guarded).then(finish)
 
     def _remove(self, keys: list[Key]) -> None:
-        """Control thread."""
+        """Removes partitions from the assignment. Control thread only."""
         if self._rebalancing is Kind.LOSE:
-            self._control.fetches.remove(keys)  # another member's by now: nothing to be committed
+            self._control.fetches.remove(keys)  # another member may own them: don't commit
         else:
             self._control.unassign(keys, lambda: None)
 
     def _begin_assignment(self) -> PendingCall[list[TopicPartition]]:
         self._check_open()
         assigned = self._control.fetches.assigned
-        return self._begin(lambda: [TopicPartition(*key, state.given) for key, state in assigned.items()])
+        return self._begin(
+            lambda: [TopicPartition(*key, state.given) for key, state in assigned.items()]
+        )
 
     # --- positions ---
 
@@ -217,7 +248,9 @@ class ConsumerCalls(ConsumerCore):
         positions = [position_of(each) for each in wanted]
         return self._begin(lambda: self._control.fetches.seek_many(positions)).then(raise_error)
 
-    def _begin_seek_all(self, partitions: list[TopicPartition] | None, offset: int) -> PendingCall[None]:
+    def _begin_seek_all(
+        self, partitions: list[TopicPartition] | None, offset: int
+    ) -> PendingCall[None]:
         keys = None if partitions is None else keys_of(partitions)
         self._check_usable()
         fetches = self._control.fetches
@@ -256,7 +289,9 @@ class ConsumerCalls(ConsumerCore):
     def _begin_paused(self) -> PendingCall[list[TopicPartition]]:
         self._check_open()
         assigned = self._control.fetches.assigned
-        return self._begin(lambda: [TopicPartition(*key) for key, state in assigned.items() if state.paused])
+        return self._begin(
+            lambda: [TopicPartition(*key) for key, state in assigned.items() if state.paused]
+        )
 
     # --- offsets ---
 
@@ -276,16 +311,21 @@ class ConsumerCalls(ConsumerCore):
 
         if not asynchronous:
             return self._begin_question(ask, self._timeout_s)
-        self._client.main.post(lambda: ask(self._callbacks.had_nothing, time.monotonic() + self._timeout_s))
+        self._client.main.post(
+            lambda: ask(self._callbacks.had_nothing, time.monotonic() + self._timeout_s)
+        )
         return ReadyCall(None)
 
-    def _begin_store_offsets(self, message: Message | None, offsets: list[TopicPartition] | None) -> PendingCall[None]:
+    def _begin_store_offsets(
+        self, message: Message | None, offsets: list[TopicPartition] | None
+    ) -> PendingCall[None]:
         wanted = given_offsets(message, offsets)
         if wanted is None:
             raise ValueError("expected either message or offsets")
         self._check_usable()
         if self._stores_itself:
-            text = "StoreOffsets failed: offsets are stored by themselves; set enable.auto.offset.store=false"
+            text = "StoreOffsets failed: offsets are stored automatically; "
+            text += "set enable.auto.offset.store=false"
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
 
         def finish(stored: list[TopicPartition]) -> None:
@@ -297,12 +337,16 @@ class ConsumerCalls(ConsumerCore):
 
         return self._begin(lambda: self._control.commits.store(wanted)).then(finish)
 
-    def _begin_committed(self, partitions: list[TopicPartition], timeout: float) -> PendingCall[list[TopicPartition]]:
+    def _begin_committed(
+        self, partitions: list[TopicPartition], timeout: float
+    ) -> PendingCall[list[TopicPartition]]:
         keys = keys_of(partitions)
         self._check_open()
         self._check_keeper("committed()")
         commits = self._control.commits
-        return self._begin_question(lambda done, deadline: commits.fetch_committed(keys, done, deadline), timeout)
+        return self._begin_question(
+            lambda done, deadline: commits.fetch_committed(keys, done, deadline), timeout
+        )
 
     def _begin_offsets_for_times(
         self, partitions: list[TopicPartition], timeout: float
@@ -323,7 +367,9 @@ class ConsumerCalls(ConsumerCore):
                     outcome.append(TopicPartition(topic, number, each[0], None, each[1]))
             return outcome
 
-        asked = self._begin_question(lambda done, deadline: fetches.lookup_times(wanted, done, deadline), timeout)
+        asked = self._begin_question(
+            lambda done, deadline: fetches.lookup_times(wanted, done, deadline), timeout
+        )
         return asked.then(finish)
 
     def _begin_watermarks(
@@ -345,20 +391,28 @@ class ConsumerCalls(ConsumerCore):
             first, end = one
             return first, end
 
-        asked = self._begin_question(lambda done, deadline: fetches.watermarks([key], done, deadline), timeout)
+        asked = self._begin_question(
+            lambda done, deadline: fetches.watermarks([key], done, deadline), timeout
+        )
         return asked.then(finish)
 
     def _begin_lag(self) -> PendingCall[dict[TopicPartition, int | None]]:
         self._check_open()
         states = self._begin(lambda: list(self._control.fetches.assigned.values()))
-        return states.then(lambda found: {TopicPartition(*state.key): self._lag(state) for state in found})
+        return states.then(
+            lambda found: {TopicPartition(*state.key): self._lag(state) for state in found}
+        )
 
     def _lag(self, state: Assigned) -> int | None:
         cursor = state.cursor
         at = state.position if state.position >= 0 else state.base.offset
         if cursor is None or at < 0:
             return None
-        end = cursor.last_stable_offset if self._control.fetches.read_committed else cursor.high_watermark
+        end = (
+            cursor.last_stable_offset
+            if self._control.fetches.read_committed
+            else cursor.high_watermark
+        )
         return None if end < 0 else max(0, end - at)
 
 
@@ -368,7 +422,10 @@ def _rebalanced(
     kind: Kind,
     keys: list[Key],
 ) -> bool:
-    """A step of a rebalance, on the application's thread; True if the callback has changed the assignment."""
+    """Runs the callback of a rebalance step on the application's thread.
+
+    True: the callback has changed the assignment.
+    """
     it = consumer()
     if it is None:
         return False
@@ -381,7 +438,7 @@ def _rebalanced(
 
 
 def checked(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """The list, after making sure that it is one of TopicPartitions with numbers that can be."""
+    """The list, after a check of its types and partition numbers."""
     if isinstance(partitions, (str, TopicPartition)):
         raise TypeError("a list of TopicPartition is expected")
     wanted = list(partitions)
@@ -389,33 +446,38 @@ def checked(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         if not isinstance(each, TopicPartition):
             raise TypeError(f"a TopicPartition is expected, not {type(each).__name__}")
         if each.partition < 0:
-            raise ValueError(f"{each.topic}: a partition's number is 0 or more, not {each.partition}")
+            raise ValueError(
+                f"{each.topic}: a partition's number is 0 or more, not {each.partition}"
+            )
     return wanted
 
 
 def keys_of(partitions: Iterable[TopicPartition]) -> list[Key]:
-    """Topics and numbers of a checked list."""
+    """Topics and partition numbers of a list, after `checked()`."""
     return [(each.topic, each.partition) for each in checked(partitions)]
 
 
 def position_of(partition: TopicPartition) -> tuple[str, int, int, int | None]:
-    """Topic, number, offset and leader epoch, as the control thread takes them."""
+    """Topic, partition, offset and leader epoch, in the form for the control thread."""
     return partition.topic, partition.partition, partition.offset, partition.leader_epoch
 
 
 def topic_names(topics: Iterable[str]) -> list[str]:
-    """The topics of a subscription, checked."""
+    """The topics of a subscription, after a check."""
     if isinstance(topics, str) or not all(isinstance(each, str) for each in topics):
         raise TypeError("expected list of topic unicode strings")
     names = [exact_text(each) for each in topics]
     if not names or not all(names):
-        text = "Failed to set subscription: names of topics are expected; unsubscribe() ends a subscription"
+        text = "Failed to set subscription: topic names are expected; "
+        text += "unsubscribe() ends a subscription"
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
     return names
 
 
-def given_offsets(message: Message | None, offsets: list[TopicPartition] | None) -> list[TopicPartition] | None:
-    """The offsets that commit() and store_offsets() are to take, checked; None: none are given."""
+def given_offsets(
+    message: Message | None, offsets: list[TopicPartition] | None
+) -> list[TopicPartition] | None:
+    """The checked offsets for commit() or store_offsets(); None: neither argument is given."""
     if message is not None and offsets is not None:
         raise ValueError("message and offsets are mutually exclusive")
     if offsets is not None:
@@ -435,19 +497,26 @@ def given_offsets(message: Message | None, offsets: list[TopicPartition] | None)
 
 
 def change_refusal(control: ConsumerControl, inside: bool, incremental: bool) -> KafkaError | None:
-    """Control thread: why the assignment can't be changed so, if it can't. ``inside``: in a rebalance callback."""
+    """Why this change of the assignment isn't allowed; None: it is. Control thread only.
+
+    ``inside``: in a rebalance callback.
+    """
     if not control.subscription.wanted:
         return None
     if not inside:
         text = (
-            "the group assigns what is subscribed to: unsubscribe() before assigning partitions by hand, "
-            "or do it in the callbacks of subscribe()"
+            "the group assigns the subscribed topics: unsubscribe() before assigning partitions "
+            "by hand, or do it in the callbacks of subscribe()"
         )
         return KafkaError(KafkaError._STATE, text)
     protocol = control.membership.assignor_protocol
     if protocol == "NONE" or incremental == (protocol == "COOPERATIVE"):
         return None
-    means = "incremental_assign() and incremental_unassign()" if not incremental else "assign() and unassign()"
+    means = (
+        "incremental_assign() and incremental_unassign()"
+        if not incremental
+        else "assign() and unassign()"
+    )
     return KafkaError(
         KafkaError._STATE,
         f"Changes to the current assignment must be made using {means}: the group is {protocol}",

@@ -1,4 +1,4 @@
-"""What a consumer's threads report to the application: errors as Messages, and callbacks that poll() makes."""
+"""A consumer's events for the application: errors as Messages, and callbacks that poll() runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _CAUSES = {
 
 
 class ConsumerCallbacks:
-    """What the control thread reports to the application. It keeps the consumer alive in no way."""
+    """Passes events from the control thread to the application.
+
+    It doesn't keep the consumer alive.
+    """
 
     def __init__(self, client: Client, on_commit: OnCommit | None) -> None:
         self._engine = client.engine
@@ -34,31 +37,35 @@ class ConsumerCallbacks:
         self.intercepted: OnCommit | None = None
 
     def add(self, callback: Callable[[], object]) -> None:
-        """Control thread: called by the next poll(), or one that waits already."""
+        """Queues a callback for the running or next poll(). Control thread only."""
         self._engine.callbacks.append(callback)
         self._engine.kick()
 
-    def on_error(self, topic: str | None, partition: int | None, offset: int, error: KafkaError) -> None:
-        """Control thread: comes out of poll() as a Message."""
+    def on_error(
+        self, topic: str | None, partition: int | None, offset: int, error: KafkaError
+    ) -> None:
+        """Queues an error that poll() returns as a Message. Control thread only."""
         if error.code() == KafkaError._DESTROY:
-            return  # the client is being closed, which calls say themselves
+            return  # the client is closing, and calls report that themselves
         self._engine.notices.append((topic, partition, offset, error))
         self._engine.kick()
 
     def committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        """Control thread: a commit has ended."""
+        """Queues the callbacks of a commit's outcome. Control thread only."""
         for callback in (self.intercepted, self.on_commit):
             if callback is not None:
                 self.add(partial(callback, error, partitions))
 
     def had_nothing(self, outcome: list[TopicPartition] | KafkaError) -> None:
-        """The outcome of an asynchronous commit(): that nothing was to be committed isn't told otherwise."""
+        """Reports that an asynchronous commit() had nothing to commit. No other code does."""
         if isinstance(outcome, KafkaError) and outcome.code() == KafkaError._NO_OFFSET:
             self.committed(outcome, [])
 
 
-def error_for(eof: bool, status: int, error_code: int, cursor: Cursor, offset: int, next_offset: int) -> KafkaError:
-    """The error of a Message that stands for an end of partition or for a batch that can't be used."""
+def error_for(
+    eof: bool, status: int, error_code: int, cursor: Cursor, offset: int, next_offset: int
+) -> KafkaError:
+    """The error of a Message for an end of partition or an unusable batch."""
     if eof:
         return KafkaError(KafkaError._PARTITION_EOF)
     if error_code:
@@ -70,22 +77,27 @@ def error_for(eof: bool, status: int, error_code: int, cursor: Cursor, offset: i
 
 
 def exception_of(error: KafkaError) -> KafkaException | None:
-    """Iteration goes on at the end of a partition, and raises any other error."""
+    """What iteration raises for an error; None at the end of a partition, where it continues."""
     return None if error.code() == KafkaError._PARTITION_EOF else KafkaException(error)
 
 
 def fatal_of(client: Client) -> KafkaException | None:
-    """What an iteration raises for ever once the consumer can't go on."""
+    """What iteration raises after a fatal error, each time; None: no fatal error."""
     return None if client.fatal is None else KafkaException(client.fatal_error())
 
 
 def give_back(client: Client, fetches: FetchManager, messages: list[Message]) -> None:
-    """A signal handler has raised in consume(): what it had taken comes again, and doesn't count as handed out."""
+    """Returns messages to the queue after a signal handler has raised in consume().
+
+    They don't count as delivered.
+    """
     begin_give_back(client, fetches, messages).result()
 
 
-def begin_give_back(client: Client, fetches: FetchManager, messages: list[Message]) -> PendingCall[None]:
-    """Has messages come again that were taken, and couldn't be handed out."""
+def begin_give_back(
+    client: Client, fetches: FetchManager, messages: list[Message]
+) -> PendingCall[None]:
+    """Returns messages to the queue that were taken but couldn't be delivered."""
     if client.closed:
         return ReadyCall(None)
     first: dict[Any, Any] = {}
@@ -95,7 +107,12 @@ def begin_give_back(client: Client, fetches: FetchManager, messages: list[Messag
     for message in reversed(messages):
         if (error := message.error()) is not None:
             at = message.offset()
-            notice = (message.topic(), message.partition(), OFFSET_INVALID if at is None else at, error)
+            notice = (
+                message.topic(),
+                message.partition(),
+                OFFSET_INVALID if at is None else at,
+                error,
+            )
             client.engine.notices.appendleft(notice)
 
     def work() -> None:

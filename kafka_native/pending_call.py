@@ -1,4 +1,4 @@
-"""PendingCall: an operation that the control thread has begun, for a thread or a coroutine to wait for.
+"""PendingCall: the pending result of an operation on the control thread.
 
 Each call of a public class that needs the control thread has two steps. A ``_begin_...`` method
 checks the arguments, posts the work and returns a PendingCall. The synchronous method waits for it
@@ -20,16 +20,16 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 Make: TypeAlias = Callable[[float, Callable[[Reply], None]], list[Call]]
-"""Control thread: makes the requests of a question, given its deadline and what takes the outcome."""
+"""Makes requests for a deadline and a function that takes their result. Control thread only."""
 
 RUN_BOUND_S = 60.0
-"""How long a coroutine waits for work that itself waits for nothing."""
+"""The longest wait of a coroutine for work that needs no broker."""
 
 
 class PendingCall(Generic[T]):
-    """The outcome of work on the control thread, which may not be there yet. Thread: any.
+    """The pending result of work on the control thread. Any thread may use it.
 
-    The functions given to `then()` and `catch()` run in the thread that waits for the outcome.
+    The functions given to `then()` and `catch()` run in the thread that waits for the result.
     """
 
     __slots__ = ("_finish", "_future", "_main", "_thread_bound_s", "bound_s")
@@ -42,7 +42,7 @@ class PendingCall(Generic[T]):
         bounds_s: tuple[float | None, float | None],
         finish: Callable[[Callable[[], Any]], T] = lambda outcome: outcome(),
     ) -> None:
-        """``bounds_s``: how long a thread and a coroutine wait for the future at most; None: no limit."""
+        """``bounds_s``: the longest wait of a thread and of a coroutine; None: no limit."""
         self._main = main
         self._future = future
         self._thread_bound_s, self.bound_s = bounds_s
@@ -55,27 +55,27 @@ class PendingCall(Generic[T]):
 
     @staticmethod
     def gather(main: MainThread, make: Make, timeout: float) -> PendingCall[Any]:
-        """Has the control thread ask brokers; the outcome is what ``done`` gets first."""
+        """Sends requests from the control thread. The first value of ``done`` is the result."""
         return PendingCall.of(main, main.begin_gather(make, timeout), timeout)
 
     @staticmethod
     def settle(main: MainThread, make: Make, timeout: float) -> PendingCall[Any]:
-        """The same, but only the control thread decides that the time is over."""
+        """Like `gather()`, but only the control thread decides that the time is over."""
         max_s = bound_s(timeout)
         await_s = None if max_s is None else max_s + RUN_BOUND_S
         return PendingCall(main, main.begin_gather(make, timeout), (None, await_s))
 
     @staticmethod
     def of(main: MainThread, future: Future[U], timeout: float) -> PendingCall[U]:
-        """The outcome of a future that the control thread completes within ``timeout`` seconds."""
+        """The result of a future that the control thread completes within ``timeout`` seconds."""
         return PendingCall(main, future, (bound_s(timeout), bound_s(timeout)))
 
     def then(self, finish: Callable[[T], U]) -> PendingCall[U]:
-        """The same call, whose outcome is what ``finish`` makes of this one's."""
+        """The same call; ``finish`` converts its result."""
         return self._with(lambda outcome: finish(self._finish(outcome)))
 
     def catch(self, convert: Callable[[KafkaError], Exception]) -> PendingCall[T]:
-        """The same call, which raises what ``convert`` makes of its error."""
+        """The same call; ``convert`` makes the exception from its error."""
 
         def finish(outcome: Callable[[], Any]) -> T:
             try:
@@ -93,27 +93,32 @@ class PendingCall(Generic[T]):
         return self._finish(partial(self._main.outcome, self._future, self._thread_bound_s))
 
     def result_now(self, *, in_time: bool) -> T:
-        """The outcome for a coroutine, which has waited; ``in_time``: it is there."""
-        return self._finish(partial(self._future.result, 0) if in_time else _raise_timeout)
+        """The result for a coroutine that has waited; ``in_time``: the future is complete."""
+        return self._finish(
+            partial(self._main.outcome_now, self._future) if in_time else _raise_timeout
+        )
 
     def subscribe(self, ended: Callable[[], None]) -> None:
-        """Has ``ended`` called, by any thread, when the outcome is there. RuntimeError: the client is closed."""
+        """Has any thread call ``ended`` when the result is there.
+
+        RuntimeError: the client is closed.
+        """
         self._main.check_running()
         self._future.add_done_callback(lambda _: ended())
 
 
 class ReadyCall(PendingCall[T]):
-    """A call whose outcome is known without the control thread."""
+    """A call whose result is known without the control thread."""
 
     __slots__ = ("_outcome",)
     is_ready = True
 
     def __init__(self, outcome: T) -> None:
-        """Nothing is posted."""
+        """Posts no work."""
         self._outcome = outcome
 
     def result(self) -> T:
-        """The outcome, at once."""
+        """The result, at once."""
         return self._outcome
 
 

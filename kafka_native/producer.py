@@ -1,4 +1,4 @@
-"""Producer: sends messages, reports their delivery, and makes them part of transactions (KIP-98, KIP-447)."""
+"""Producer: sends messages, reports their delivery, supports transactions (KIP-98, KIP-447)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,13 @@ from kafka_native.control.main_thread import Managers
 from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.identity import Identity
 from kafka_native.control.producer.produce_router import ProduceRouter
-from kafka_native.control.producer.transactions import OUTSTANDING, TRANSACTION_VERSION, Kind, Shared, Transactions
+from kafka_native.control.producer.transactions import (
+    OUTSTANDING,
+    TRANSACTION_VERSION,
+    Kind,
+    Shared,
+    Transactions,
+)
 from kafka_native.control.requests import Backoff, Call
 from kafka_native.control.settings import (
     connection_settings,
@@ -34,21 +40,36 @@ from kafka_native.control.settings import (
     producer_settings,
 )
 from kafka_native.deadlines import deadline_of, left_s
-from kafka_native.errors import STATUS_FATAL, STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
+from kafka_native.errors import (
+    STATUS_FATAL,
+    STATUS_TOO_LARGE,
+    KafkaError,
+    KafkaException,
+    from_status,
+)
 from kafka_native.interceptors import Chain, ProducerHooks, intercept
 from kafka_native.partitioners import partitioner_id
 from kafka_native.pending_call import PendingCall, ReadyCall, raise_error
 from kafka_native.statistics import ClientMetrics
-from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, PreparedTxnState, TopicPartition, Uuid
+from kafka_native.types import (
+    ClusterMetadata,
+    ConsumerGroupMetadata,
+    PreparedTxnState,
+    TopicPartition,
+    Uuid,
+)
 
 T = TypeVar("T")
 
 CLOSED_TEXT = "Producer has been closed"
 PARTITIONS_WAIT_S = 60.0
-"""How long one who has to know a topic's partitions waits for them unless max.block.ms is set: as Java."""
-PARTITIONER_HINT = "partitioner_cb has to know how many partitions there are: produce() waits for it, see max.block.ms"
+"""How long produce() waits for a topic's partitions if max.block.ms isn't set, as in Java."""
+PARTITIONER_HINT = (
+    "partitioner_cb has to know how many partitions there are: "
+    "produce() waits for it, see max.block.ms"
+)
 CHECK_INTERVAL_S = 0.1
-"""How soon a commit that waits for messages sees that there will be none."""
+"""The interval at which a commit that waits for messages checks whether it still has to wait."""
 NOT_CONFIGURED = "transactions need `transactional.id`"
 
 OnDelivery: TypeAlias = Callable[..., Any]
@@ -56,52 +77,58 @@ OnDelivery: TypeAlias = Callable[..., Any]
 
 
 class Reader(Protocol):
-    """What a transaction needs of a `Consumer` whose positions it commits."""
+    """The methods of a `Consumer` that its offsets in a transaction need."""
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that the consumer reads."""
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """The next offset of each partition."""
+        """The consumer's next offsets."""
 
     def consumer_group_metadata(self) -> ConsumerGroupMetadata:
-        """Its identity in its group."""
+        """The consumer's identity in its group."""
 
     def subscription(self) -> list[str]:
-        """The topics that it subscribes to."""
+        """The topics that the consumer subscribes to."""
 
 
 class Producer(ProducerCore):
     """An asynchronous producer.
 
-    ``produce()`` queues a message and returns; background threads batch, compress and send. ``poll()`` and
-    ``flush()`` serve the delivery reports.
+    ``produce()`` queues a message and returns; background threads batch, compress and send.
+    ``poll()`` and ``flush()`` serve the delivery reports.
 
         with Producer({"bootstrap.servers": "localhost:9092"}) as producer:
-            producer.produce("greetings", "hello", on_delivery=lambda error, message: print(error or message.offset()))
+            report = lambda error, message: print(error or message.offset())
+            producer.produce("greetings", "hello", on_delivery=report)
 
-    Leaving the ``with`` block flushes. Configuration: librdkafka's properties (docs/CONFIGURATION.md), as a dict,
-    keywords, or both.
+    Leaving the ``with`` block flushes. Configuration: librdkafka's properties
+    (docs/CONFIGURATION.md), as a dict, keywords, or both.
 
     With a ``transactional.id``, messages are part of transactions:
 
-        producer = Producer({"bootstrap.servers": "localhost:9092", "transactional.id": "billing-1"})
+        conf = {"bootstrap.servers": "localhost:9092", "transactional.id": "billing-1"}
+        producer = Producer(conf)
         producer.init_transactions()
         with producer.transaction():
             producer.produce("invoices", "42")
 
-    Each call about transactions raises KafkaException with a KafkaError that says what to do: ``retriable()``: call
-    again, it goes on where it was; ``txn_requires_abort()``: `abort_transaction()`, then begin anew; ``fatal()``: close
-    the producer. Their timeouts are seconds; negative waits for ever. A call that raises _TIMED_OUT has not given up:
-    its request is on its way, and the same call made again waits on.
+    The transaction calls raise KafkaException. Its KafkaError says what to do:
 
-    Safe to use from several threads. After ``fork()`` the child has to make a producer of its own.
+    - ``retriable()``: make the same call again. It continues the operation.
+    - ``txn_requires_abort()``: call `abort_transaction()`, then begin a new transaction.
+    - ``fatal()``: close the producer.
+
+    Their timeouts are in seconds; negative waits without limit. After _TIMED_OUT the operation
+    continues in the background. The same call waits for it again.
+
+    Several threads may use a producer. After ``fork()`` the child has to create its own producer.
     """
 
     _client = UninitializedClient()
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
-        """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be."""
+        """Raises KafkaException (_INVALID_ARG) for an unknown property or an invalid value."""
         settings = parse({**(config or {}), **kwargs}, "producer")
         on_delivery = settings.function("on_delivery")
         interceptors: Any = settings["interceptors"]
@@ -112,10 +139,11 @@ class Producer(ProducerCore):
             **producer_settings(settings, partitioner_id(settings.text("partitioner")), report_all),
         }
         if interceptors is not None:
-            everything["report_errors_only"] = (
-                False  # they hear of every message, and tell on_delivery what it asked for
-            )
-        self._client = Client(settings, "producer", everything, partial(_managers_of, settings, everything))
+            # Interceptors get every message. They filter for on_delivery.
+            everything["report_errors_only"] = False
+        self._client = Client(
+            settings, "producer", everything, partial(_managers_of, settings, everything)
+        )
         if interceptors is not None:
             chain = Chain(interceptors, self._client.logs["interceptor"])
             self._errors_only = bool(settings["delivery.report.only.error"])
@@ -124,9 +152,15 @@ class Producer(ProducerCore):
         exception_of = partial(_exception_of, self._client)
         block_s = settings.integer("max.block.ms") / 1000
         partitioner = settings.function("partitioner_cb")
-        partitions_of = partial(_partitions_of, self._client, block_s or PARTITIONS_WAIT_S, hint=PARTITIONER_HINT)
-        self._open(self._client.engine, on_delivery, exception_of, block_s, partitioner, partitions_of)
-        self._produce_rows = partial(produce_rows, block_s=block_s, needs_partition=partitioner is not None)
+        partitions_of = partial(
+            _partitions_of, self._client, block_s or PARTITIONS_WAIT_S, hint=PARTITIONER_HINT
+        )
+        self._open(
+            self._client.engine, on_delivery, exception_of, block_s, partitioner, partitions_of
+        )
+        self._produce_rows = partial(
+            produce_rows, block_s=block_s, needs_partition=partitioner is not None
+        )
         _producers.add(self)
         self._client.main.start()
 
@@ -254,10 +288,10 @@ class Producer(ProducerCore):
             Name of the topic.
         messages : list of dict
             Each with any of ``value``, ``key``, ``headers``, ``partition``, ``timestamp``,
-            ``callback`` and ``on_delivery``, as the arguments of `produce()`. A message that can't
-            be queued (the queue is full, it is too large, there is no such partition) gets its
-            KafkaError as ``_error``, and the next ones are tried all the same. A message that is
-            queued loses the ``_error`` of an earlier try.
+            ``callback`` and ``on_delivery``, as the arguments of `produce()`. If a message
+            can't be queued (full queue, too large, unknown partition), the call stores the
+            KafkaError as its ``_error`` and continues with the next. If a message is queued, an
+            ``_error`` of an earlier call is removed.
         partition : int
             For messages that have no ``partition``.
         callback, on_delivery : callable, optional
@@ -357,14 +391,16 @@ class Producer(ProducerCore):
         """
         self._client.check_open(CLOSED_TEXT)
         columns = {"value": value, "key": key, "headers": headers, "topic_column": topic_column}
-        taken: int = self._produce_rows(self, topic, data, columns, timestamp, partition, on_delivery, timeout)
+        taken: int = self._produce_rows(
+            self, topic, data, columns, timestamp, partition, on_delivery, timeout
+        )
         return taken
 
     def _relay(self, topic: str, partition: int) -> Relay:
         """For record batches as they were fetched, see `kafka_native._native.relay`."""
         self._client.check_open(CLOSED_TEXT)
         relay = Relay(self, topic, partition)
-        try:  # what comes before the partitions are known could not go whole
+        try:  # a batch can be sent whole only if the partitions are known
             _partitions_of(self._client, PARTITIONS_WAIT_S, topic)
         except BaseException:
             relay.close()
@@ -481,7 +517,9 @@ class Producer(ProducerCore):
         self._begin_init(timeout, keep_prepared_txn).result()
 
     def _begin_init(self, timeout: float, keep_prepared_txn: bool) -> PendingCall[None]:
-        return self._begin_step(partial(self._transactions().init, keep_prepared=keep_prepared_txn), timeout)
+        return self._begin_step(
+            partial(self._transactions().init, keep_prepared=keep_prepared_txn), timeout
+        )
 
     def begin_transaction(self) -> None:
         """Begins a transaction: all messages until its end are part of it.
@@ -497,7 +535,10 @@ class Producer(ProducerCore):
         return self._begin(self._transactions().begin).then(raise_error)
 
     def send_offsets_to_transaction(
-        self, positions: list[TopicPartition], group_metadata: ConsumerGroupMetadata, timeout: float = -1
+        self,
+        positions: list[TopicPartition],
+        group_metadata: ConsumerGroupMetadata,
+        timeout: float = -1,
     ) -> None:
         """Makes a consumer's offsets part of the transaction (KIP-447).
 
@@ -538,7 +579,9 @@ class Producer(ProducerCore):
         deadline = deadline_of(timeout)
         if self._begin_commit_at_once(timeout).result():
             return
-        while (left := self.flush(wait_s(deadline))) and self._awaits(left, deadline, abort=False):
+        while (left := self.flush(wait_s(deadline))) and self._waits_on(
+            left, deadline, abort=False
+        ):
             pass
         self._begin_end(left_s(deadline), abort=False).result()
 
@@ -553,10 +596,11 @@ class Producer(ProducerCore):
             Seconds; negative waits without limit.
         """
         deadline = deadline_of(timeout)
-        self._begin_stop_taking().result()
+        self._begin_refusing().result()
         self.purge(in_queue=True, in_flight=False)
-        while (left := self.flush(wait_s(deadline))) and self._awaits(left, deadline, abort=True):
-            self.purge(in_queue=True, in_flight=False)  # what has come back meanwhile, to be sent again
+        while (left := self.flush(wait_s(deadline))) and self._waits_on(left, deadline, abort=True):
+            # messages that were returned for a retry meanwhile
+            self.purge(in_queue=True, in_flight=False)
         self._begin_end(left_s(deadline), abort=True).result()
 
     def prepare_transaction(self, timeout: float = -1) -> PreparedTxnState:
@@ -583,7 +627,7 @@ class Producer(ProducerCore):
         """
         deadline = deadline_of(timeout)
         while (found := self._begin_prepare_at_once(left_s(deadline)).result()) is None:
-            self._awaits(self.flush(wait_s(deadline)), deadline, abort=False)
+            self._waits_on(self.flush(wait_s(deadline)), deadline, abort=False)
         return found
 
     def complete_transaction(self, prepared_state: PreparedTxnState, timeout: float = -1) -> None:
@@ -644,50 +688,59 @@ class Producer(ProducerCore):
         return found
 
     def _begin_commit_at_once(self, timeout: float) -> PendingCall[bool]:
-        """The first step of a commit: nothing more gets in. Where all is delivered, also the last one: True."""
+        """Begins a commit: accepts no more messages. True: all are delivered, and it is done."""
         begun = self._begin_step(self._transactions().shut_and_commit, timeout)
         return begun.then(lambda outcome: outcome is not OUTSTANDING)
 
     def _begin_prepare_at_once(self, timeout: float) -> PendingCall[PreparedTxnState | None]:
-        """Nothing more gets in, and where all is delivered it is prepared; None: there is something to wait for."""
+        """Begins a prepare: accepts no more messages. None: messages are outstanding."""
         begun = self._begin_step(self._transactions().shut_and_prepare, timeout)
         return begun.then(lambda outcome: None if outcome is OUTSTANDING else outcome)
 
-    def _begin_complete_at_once(self, prepared_state: Any, timeout: float) -> PendingCall[Kind | None]:
-        """Ends the transaction that the coordinator alone knows; a `Kind`: that call has to be made."""
+    def _begin_complete_at_once(
+        self, prepared_state: Any, timeout: float
+    ) -> PendingCall[Kind | None]:
+        """Ends a transaction that only the coordinator knows. A `Kind`: make that call instead."""
         manager = self._transactions()
         if not isinstance(prepared_state, PreparedTxnState):
-            raise TypeError(f"prepared_state must be PreparedTxnState, not {type(prepared_state).__name__}")
+            raise TypeError(
+                f"prepared_state must be PreparedTxnState, not {type(prepared_state).__name__}"
+            )
         return self._begin_step(partial(manager.complete, prepared_state), timeout)
 
-    def _begin_stop_taking(self) -> PendingCall[None]:
-        """The first step of an abort: nothing more gets in."""
+    def _begin_refusing(self) -> PendingCall[None]:
+        """Begins an abort: the producer accepts no more messages."""
         manager = self._transactions()
         return self._begin(lambda: manager.shut(abort=True)).then(raise_error)
 
-    def _awaits(self, left: int, deadline: float | None, *, abort: bool) -> bool:
-        """Between two looks of a flush: whether to go on, with so many messages left."""
+    def _waits_on(self, left: int, deadline: float | None, *, abort: bool) -> bool:
+        """Between two checks of a flush: whether to wait for ``left`` outstanding messages."""
         if not abort and self._transactions().error is not None:
-            return False  # nobody will see them: there is nothing to wait for
+            return False  # their transaction can't be committed, so don't wait for them
         if left_s(deadline) == 0:
             text = f"{left} messages of the transaction are still to be delivered: call again"
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, text, retriable=True))
         return True
 
     def _begin_may_abort(self, error: BaseException) -> PendingCall[bool]:
-        """Whether what has ended a block leaves something to abort: not what is fatal, nor a commit under way."""
+        """Whether the transaction can be aborted after an exception in its block.
+
+        It can't after a fatal error, or while a commit is running.
+        """
         manager = self._transactions()
         if is_fatal(error):
             return ReadyCall(False)
         return self._begin(lambda: not manager.committing)
 
     def _begin_end(self, timeout: float, *, abort: bool) -> PendingCall[None]:
-        """The last step."""
+        """Ends a transaction by a commit or an abort."""
         manager = self._transactions()
         return self._begin_step(manager.abort if abort else manager.commit, timeout)
 
-    def _begin_step(self, start: Callable[[Callable[[Any], None], float], None], timeout: float) -> PendingCall[Any]:
-        """Has the control thread start something, which says itself when its time is over."""
+    def _begin_step(
+        self, start: Callable[[Callable[[Any], None], float], None], timeout: float
+    ) -> PendingCall[Any]:
+        """Starts work on the control thread, which itself reports when the time is over."""
 
         def make(deadline: float, done: Callable[[Any], None]) -> list[Call]:
             start(done, deadline)
@@ -835,47 +888,50 @@ class Producer(ProducerCore):
         """
         if not self._client.closed:
             deadline = deadline_of(timeout)
-            self._give_up_lost()
+            self._fail_lost()
             if timeout != 0:
                 self.flush(timeout)
             self._mark_closed()
-            self._report_the_rest()
+            self._warn_of_dropped()
             try:
                 self._client.push_last(left_s(deadline))
             finally:
                 self._shut()
         return True
 
-    def _give_up_lost(self) -> None:
-        """Before close() flushes: messages of a transaction that can't be committed aren't waited for."""
+    def _fail_lost(self) -> None:
+        """Before close() flushes: fails the messages of a transaction that can't be committed."""
         main = self._client.main
         manager = main.transactions
         if manager is not None:
             main.post(partial(manager.give_up, self._client.give_up))
 
-    def _report_the_rest(self) -> None:
-        """Before close() gives up what is left."""
+    def _warn_of_dropped(self) -> None:
+        """Before close(): warns of messages that will be dropped."""
         left = len(self)
         if left and not self._client.closed:
-            text = "closed with %d messages outstanding: what wasn't delivered is given up"
+            text = "closed with %d messages outstanding: undelivered messages are dropped"
             self._client.logger.warning(text, left)
 
     def _warn_of_loss(self, what: str) -> int:
-        """Of a producer that nobody has closed: how many messages are lost, also in the log."""
+        """Warns of messages that are lost without a close(). Returns their number."""
         left = self._client.engine.unsettled
         if left:
-            text = "%s with %d messages that aren't delivered: they are lost. Call flush() or close() before"
+            text = "%s with %d messages that aren't delivered: they are lost. "
+            text += "Call flush() or close() before"
             self._client.logger.warning(text, what, left)
         return left
 
     def _end_with_interpreter(self) -> None:
-        """At exit: gives up what is queued, and makes the last reports."""
+        """At exit: drops queued messages and calls the last delivery callbacks."""
         if not self._warn_of_loss("the interpreter exits"):
             return
         try:
             self._shut()
         except Exception:
-            self._client.logger.exception("a delivery callback has raised while the interpreter exits")
+            self._client.logger.exception(
+                "a delivery callback has raised while the interpreter exits"
+            )
 
     def _shut(self) -> None:
         self._mark_closed()
@@ -889,29 +945,33 @@ class Producer(ProducerCore):
                 self._client.release()
 
     def __enter__(self) -> Producer:
-        """Itself."""
+        """The producer itself."""
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        """Flushes and closes; after KeyboardInterrupt and the like without waiting for what can't be sent."""
+        """Flushes and closes. After KeyboardInterrupt and the like, it closes without a flush."""
         self.close(-1 if kind is None or issubclass(kind, Exception) else 0)
 
     def __del__(self) -> None:
-        """A producer that was dropped without close() ends its threads. What was queued is lost, and no callback hears.
+        """Stops the threads of a producer that was dropped without close().
 
-        A warning in the log has the number: callbacks may do anything, and the collector runs this anywhere.
+        Queued messages are lost. No callbacks are called, because the garbage collector may run
+        this on any thread. A warning in the log has the number of lost messages.
         """
         client = vars(self).get("_client")
         if client is not None and not client.closed:
             self._mark_closed()
             self._warn_of_loss("the producer was dropped")
-            self._drain()  # before: its reports come to nobody
+            self._drain()  # before the client goes: no callback gets its reports
             client.drop()
 
     def __repr__(self) -> str:
-        """Name, state and what is queued."""
+        """The producer's name, state and number of messages."""
         if "_client" not in vars(self):
             return object.__repr__(self)
         state = "closed" if self._client.closed else f"{len(self)} outstanding"
@@ -919,7 +979,10 @@ class Producer(ProducerCore):
 
 
 def _at_exit() -> None:
-    """Before `client` closes what nobody has closed: an atexit function that is registered later is called earlier."""
+    """Ends open producers at exit.
+
+    It runs before the exit function of `client`, because atexit calls later functions first.
+    """
     begin_exit()
     for producer in living(_producers):
         if not producer._client.closed:
@@ -931,12 +994,9 @@ atexit.register(_at_exit)
 
 
 def share(producer: Producer) -> Shared:
-    """After ``init_transactions()``: what producers of other processes need to write to this one's next transaction.
+    """The data with which other producers `adopt()` the next transaction.
 
-    Raises
-    ------
-    KafkaException
-        _STATE: the producer isn't initialized, or in a transaction.
+    KafkaException (_STATE): the producer isn't initialized, or it is in a transaction.
     """
     found = producer._client.main.run(producer._transactions().share)
     if isinstance(found, KafkaError):
@@ -945,15 +1005,11 @@ def share(producer: Producer) -> Shared:
 
 
 def adopt(producer: Producer, shared: Shared) -> None:
-    """In place of ``init_transactions()`` and ``begin_transaction()``: the producer is in a transaction of another one.
+    """Joins another producer's transaction, without ``init_transactions()``.
 
-    Not for applications: they would have to see to it that no two producers write to one partition, and that none ends
-    the transaction before all have delivered. Exactly one of them commits or aborts it, the others just flush.
-
-    Raises
-    ------
-    KafkaException
-        The producer has a fatal error, or a call that isn't done yet.
+    This is not for applications. No two producers may write to the same partition. Exactly one
+    producer ends the transaction, after all have delivered; the others only flush.
+    KafkaException: the producer has a fatal error, or an unfinished call.
     """
     manager = producer._transactions()
     error = producer._client.main.run(lambda: manager.adopt(shared))
@@ -962,15 +1018,16 @@ def adopt(producer: Producer, shared: Shared) -> None:
 
 
 def trouble(producer: Producer) -> KafkaError | None:
-    """Why the transaction that the producer is in can't be committed; None: nothing is known against it."""
+    """Why the producer's transaction can't be committed; None: no error is known."""
     return producer._transactions().error
 
 
 def owner_of(consumer: Reader) -> ConsumerGroupMetadata:
-    """Who commits. Raises ``KafkaException`` where the group has put it out since the messages were taken.
+    """The identity for a commit. ``KafkaException``: the group has removed this member.
 
-    It joins again in its next poll() only, so it can't be a new member that commits what another one may have had.
-    Brokers would take the offsets of somebody who is no member while a group is empty.
+    A removed member joins again in its next poll(). Until then it must not commit, because its old
+    messages may belong to another member now. Without this check, brokers would accept such offsets
+    while the group is empty.
     """
     who = consumer.consumer_group_metadata()
     if who.generation < 0 and consumer.subscription():
@@ -986,18 +1043,24 @@ def _check_metadata(given: Any) -> None:
 
 
 def wait_s(deadline: float | None) -> float:
-    """How long to wait for messages before it is looked whether they are still waited for."""
+    """How long to wait for messages before the next check whether to wait for them."""
     left = left_s(deadline)
     return CHECK_INTERVAL_S if left < 0 else min(left, CHECK_INTERVAL_S)
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Whether nothing can be done under the transactional id any more, not even an abort."""
-    return isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError) and error.args[0].fatal()
+    """Whether the transactional id is unusable: not even an abort is possible."""
+    return (
+        isinstance(error, KafkaException)
+        and isinstance(error.args[0], KafkaError)
+        and error.args[0].fatal()
+    )
 
 
 def _offsets_of(positions: list[TopicPartition]) -> dict[Key, OffsetPosition]:
-    if not isinstance(positions, list | tuple) or not all(isinstance(each, TopicPartition) for each in positions):
+    if not isinstance(positions, list | tuple) or not all(
+        isinstance(each, TopicPartition) for each in positions
+    ):
         raise TypeError("positions must be a list of TopicPartition")
     return {
         (each.topic, each.partition): OffsetPosition(
@@ -1009,19 +1072,22 @@ def _offsets_of(positions: list[TopicPartition]) -> dict[Key, OffsetPosition]:
 
 
 def _waived(client: Client, error: KafkaError) -> None:
-    """Control thread: enable.idempotence is only the default, and the brokers can't, or don't allow it."""
+    """Warns that the producer works without idempotence. Control thread only.
+
+    enable.idempotence is only the default here, and the brokers don't support or allow it.
+    """
     client.logs["eos"].warning("enable.idempotence is off: no producer id: %s", error.str())
 
 
 def _partitions_of(client: Client, timeout_s: float, topic: str, hint: str | None = None) -> int:
-    """How many partitions a topic has; waits until the control thread knows."""
+    """Waits for the number of a topic's partitions and returns it."""
     return begin_partitions_of(client, timeout_s, topic, hint).result()
 
 
 def begin_partitions_of(
     client: Client, timeout_s: float, topic: str, hint: str | None = PARTITIONER_HINT
 ) -> PendingCall[int]:
-    """How many partitions a topic has, as soon as the control thread knows."""
+    """Begins to ask the control thread for the number of a topic's partitions."""
     router = client.main.router
 
     def ask(deadline: float, done: Callable[[Any], None]) -> list[Call]:
@@ -1029,16 +1095,21 @@ def begin_partitions_of(
             router.ask(topic, deadline, done, time.monotonic())
         return []
 
-    def explained(cause: KafkaError) -> Exception:
+    def as_exception(cause: KafkaError) -> Exception:
         if cause.code() == KafkaError._DESTROY:
             return RuntimeError(CLOSED_TEXT)
         return KafkaException(cause, hint=hint)
 
-    return PendingCall.gather(client.main, ask, timeout_s).catch(explained)
+    return PendingCall.gather(client.main, ask, timeout_s).catch(as_exception)
 
 
-def _exception_of(client: Client, status: int, text: str | None, where: str | None) -> KafkaException:
-    """The exception that `produce()` raises for a status of the engine. ``where`` names the message of several."""
+def _exception_of(
+    client: Client, status: int, text: str | None, where: str | None
+) -> KafkaException:
+    """The exception of `produce()` for an engine status.
+
+    ``where`` names the message among several.
+    """
     hint = None
     if status == STATUS_FATAL:
         cause = client.fatal
@@ -1046,7 +1117,8 @@ def _exception_of(client: Client, status: int, text: str | None, where: str | No
             text = f"{KafkaError(KafkaError._FATAL).str()}: {cause.str()}"
         return KafkaException(
             KafkaError(KafkaError._FATAL, text, fatal=True),
-            hint="flush() for the last reports, close(), and decide by fatal_error() whether to make another producer",
+            hint="flush() for the last reports, close(), "
+            "and decide by fatal_error() whether to make another producer",
         )
     if status == STATUS_TOO_LARGE:
         limit = client.config.integer("message.max.bytes")
@@ -1065,15 +1137,26 @@ def _managers_of(settings: Config, everything: Mapping[str, Any], client: Client
         coordinator = _coordinator(settings, client, settings.text("transactional.id"), TRANSACTION)
         transactions = _transactions_of(settings, client, coordinator)
         return Managers(
-            router, transactions=transactions, others=[coordinator, transactions], on_close=[transactions.close]
+            router,
+            transactions=transactions,
+            others=[coordinator, transactions],
+            on_close=[transactions.close],
         )
     if everything["idempotence"] == IDEMPOTENCE_OFF:
         return Managers(router)
-    delays = Backoff(settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000)
+    delays = _backoff(settings)
     timeout_s = settings.integer("socket.timeout.ms") / 1000
     waived = partial(_waived, client) if everything["idempotence"] == IDEMPOTENCE_WANTED else None
-    identity = Identity(context.engine, delays, timeout_s, client.on_fatal, waived, client.logs["eos"])
+    identity = Identity(
+        context.engine, delays, timeout_s, client.on_fatal, waived, client.logs["eos"]
+    )
     return Managers(router, identity)
+
+
+def _backoff(settings: Config) -> Backoff:
+    return Backoff(
+        settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000
+    )
 
 
 def _coordinator(settings: Config, client: Client, key: str, key_type: int) -> Coordinator:
@@ -1082,7 +1165,7 @@ def _coordinator(settings: Config, client: Client, key: str, key_type: int) -> C
         key,
         key_type=key_type,
         timeout_s=settings.integer("socket.timeout.ms") / 1000,
-        backoff=Backoff(settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000),
+        backoff=_backoff(settings),
     )
 
 
@@ -1102,7 +1185,7 @@ def _transactions_of(settings: Config, client: Client, coordinator: Coordinator)
         settings.text("transactional.id"),
         timeout_ms=settings.integer("transaction.timeout.ms"),
         request_s=settings.integer("socket.timeout.ms") / 1000,
-        backoff=Backoff(settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000),
+        backoff=_backoff(settings),
         group_coordinator=of_group,
         version=lambda: pool.features.get(TRANSACTION_VERSION, 0),
         on_fatal=client.on_fatal,

@@ -1,4 +1,4 @@
-"""ShareConsumer: takes records from topics as from queues, beside the other members of a share group (KIP-932)."""
+"""ShareConsumer: reads records of topics like a queue, in a share group (KIP-932)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from kafka_native.types import AcknowledgeType, Messages, TopicPartition
 
 CLOSED_TEXT = "Share consumer closed"
 CLOSE_S = 30.0
-"""How long close() waits for acknowledgements and the coordinator unless it is told another time; as Java."""
+"""The default timeout of close(), for acknowledgements and the coordinator, as in Java."""
 
 NOT_APPLICABLE = (
     "allow.auto.create.topics",
@@ -72,7 +72,10 @@ NOT_APPLICABLE = (
     "session.timeout.ms",
     "topic.blacklist",
 )
-"""Properties of a consumer that are refused: the group's settings at the broker say it, or there is no such thing."""
+"""Consumer properties that a share consumer rejects.
+
+The broker's settings of the group replace some of them; others have no meaning here.
+"""
 IGNORED = (
     "auto.commit.interval.ms",
     "enable.auto.offset.store",
@@ -80,26 +83,34 @@ IGNORED = (
     "offset.store.path",
     "offset.store.sync.interval.ms",
 )
-"""Likewise, but confluent_kafka takes them: a warning says that they do nothing."""
+"""Properties without a meaning here that confluent_kafka accepts: a warning says so."""
 
-SENT = 0xFE  # what becomes of a record: it has been told
+SENT = 0xFE  # the status byte of a record whose acknowledgement was sent
 _DECIDED = re.compile(rb"[\x00-\x03]+")
 
-CommitCallback: TypeAlias = Callable[[dict[TopicPartition, set[int]], KafkaException | None], object]
+CommitCallback: TypeAlias = Callable[
+    [dict[TopicPartition, set[int]], KafkaException | None], object
+]
 
 
 @dataclass(slots=True, eq=False)
 class _Range:
-    """Neighbouring records that were acquired together; ``fates`` has a byte for each (`_native.share_core`)."""
+    """Adjacent records that were acquired together.
+
+    ``statuses`` has one byte for each (`_native.share_core`).
+    """
 
     session: Session
     key: ShareKey
     first: int
-    fates: bytearray
+    statuses: bytearray
 
 
 class _Inbox:
-    """What the control thread has for the application. It keeps the consumer alive in no way."""
+    """The control thread's records and events for the application.
+
+    It doesn't keep the consumer alive.
+    """
 
     def __init__(self, client: Client) -> None:
         self._engine = client.engine
@@ -123,7 +134,7 @@ class _Inbox:
 
     def on_error(self, topic: str | None, partition: int | None, error: KafkaError) -> None:
         if error.code() == KafkaError._DESTROY:
-            return  # the client is being closed, which calls say themselves
+            return  # the client is closing, and calls report that themselves
         self._engine.notices.append((topic, partition, -1, error))
         self._engine.kick()
 
@@ -136,52 +147,63 @@ class _Inbox:
         return bool(self.fetched or self._engine.notices or self.woken)
 
     def _report(self, outcomes: list[Outcome]) -> None:
-        """Calls the acknowledgement commit callback: once for what has worked, once for each error."""
-        groups: dict[tuple[int, str] | None, tuple[KafkaException | None, dict[TopicPartition, set[int]]]] = {}
-        for told, error in outcomes:
+        """Calls the acknowledgement commit callback: once for successes, once for each error."""
+        groups: dict[
+            tuple[int, str] | None, tuple[KafkaException | None, dict[TopicPartition, set[int]]]
+        ] = {}
+        for pending, error in outcomes:
             kind = None if error is None else (error.code(), error.str())
-            _, offsets = groups.setdefault(kind, (None if error is None else KafkaException(error), {}))
-            offsets.setdefault(TopicPartition(told.topic, told.key[1]), set()).update(_offsets(told.batches))
+            _, offsets = groups.setdefault(
+                kind, (None if error is None else KafkaException(error), {})
+            )
+            offsets.setdefault(TopicPartition(pending.topic, pending.key[1]), set()).update(
+                _offsets(pending.batches)
+            )
         for raised, offsets in groups.values():
             if self.callback is not None:
                 self.callback(offsets, raised)
 
 
 class ShareConsumer:
-    """Takes records from topics, each for itself: share groups are Kafka's queues (KIP-932).
+    """Takes single records from topics: share groups are Kafka's queues (KIP-932).
 
-        with ShareConsumer({"bootstrap.servers": "localhost:9092", "group.id": "workers"}) as consumer:
+        conf = {"bootstrap.servers": "localhost:9092", "group.id": "workers"}
+        with ShareConsumer(conf) as consumer:
             consumer.subscribe(["jobs"])
             for message in consumer:
                 work_on(message.value())
 
-    All members of a group may read the same partitions. What `poll()` returns is *acquired*: no other member gets it
-    until it is acknowledged, or until its lock expires (the group's ``share.record.lock.duration.ms``, 30 s by
-    default); then it is delivered again, to any member, at most ``group.share.delivery.count.limit`` times.
-    `Message.delivery_count()` says how often it was.
+    All members of a group may read the same partitions. `poll()` *acquires* the records that it
+    returns. No other member gets them until they are acknowledged, or until their lock expires (the
+    group's ``share.record.lock.duration.ms``, 30 s by default). After the lock expires, the broker
+    delivers them again, to any member, at most ``group.share.delivery.count.limit`` times.
+    `Message.delivery_count()` has the number of deliveries.
 
-    ``share.acknowledgement.mode``: with ``implicit`` (the default), records are accepted by the next `poll()` or
-    commit. With ``explicit``, each one has to be acknowledged (`acknowledge()`) before the next `poll()`. What isn't
-    acknowledged when the consumer is closed is released, and delivered again.
+    ``share.acknowledgement.mode``: with ``implicit`` (the default), the next `poll()` or commit
+    accepts the records. With ``explicit``, you have to acknowledge each record (`acknowledge()`)
+    before the next `poll()`. Closing the consumer releases its unacknowledged records, and the
+    broker delivers them again.
 
-    A share consumer belongs to one thread at a time; only `wakeup()` may come from any other. Callbacks are made by
-    `poll()`, `commit_sync()`, `commit_async()` and `close()`, and may not call the consumer. After ``fork()`` the child
-    has to make a consumer of its own.
+    A share consumer belongs to one thread at a time; only `wakeup()` may come from any other.
+    Callbacks run inside `poll()`, `commit_sync()`, `commit_async()` and `close()`, and must not
+    call the consumer. After ``fork()`` the child has to create its own consumer.
     """
 
     _client: Client = UninitializedClient()  # type: ignore[assignment]
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
-        """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be.
+        """Creates a share consumer.
+
+        KafkaException: _INVALID_ARG names an unknown or invalid property.
 
         Raises
         ------
         ValueError
-            There is no ``group.id``, or a property is set that means nothing to a share consumer.
+            There is no ``group.id``, or a property is set that has no meaning for a share consumer.
         """
         given = {**(config or {}), **kwargs}
         _refuse(name for name in NOT_APPLICABLE if name in given)
-        # What a coordinator decides in the consumer protocol, as session timeouts, it decides here, too.
+        # As in the consumer protocol, the coordinator decides settings such as session timeouts.
         settings = parse({**given, "group.protocol": "consumer"}, "consumer")
         _check(settings)
         everything = {
@@ -192,16 +214,18 @@ class ShareConsumer:
         self._explicit = settings.text("share.acknowledgement.mode") == "explicit"
         self._check_crcs = settings.flag("check.crcs")
         self._decompressed_max_bytes = settings.integer("decompressed.batch.max.bytes")
-        self._client = Client(settings, "consumer", everything, partial(self._make_managers, settings))
+        self._client = Client(
+            settings, "consumer", everything, partial(self._make_managers, settings)
+        )
         for name in IGNORED:
             if settings.is_set(name):
-                self._client.logs["conf"].warning("%s means nothing to a share consumer", name)
+                self._client.logs["conf"].warning("%s has no effect in a share consumer", name)
         self._topics: list[str] = []
         self._held: dict[tuple[str, int], list[_Range]] = {}
         self._batch: Iterator[Message] = iter(())
         self._entered = threading.Lock()
         self._entered_by = 0
-        # Waits and makes callbacks, as for a Consumer; it takes no messages.
+        # It waits and runs callbacks, as in a Consumer, but takes no messages.
         self._core = ConsumerCore()
         self._core._open(self._client.engine, _unused, _unused, _unused, _unused, _unused, 0)
         self._client.main.start()
@@ -216,7 +240,9 @@ class ShareConsumer:
             polls=inbox.on_polls,
         )
         self._control = control = ShareConsumerControl(client.context, settings, hooks)
-        return Managers(others=control.managers, on_close=[control.on_close], leave_group=control.quit)
+        return Managers(
+            others=control.managers, on_close=[control.on_close], leave_group=control.quit
+        )
 
     # --- the group ---
 
@@ -307,7 +333,8 @@ class ShareConsumer:
             if not self._topics:
                 raise IllegalStateException("Consumer is not subscribed to any topics")
             if self._explicit and self._undecided():
-                text = "not all records of the last poll are acknowledged (share.acknowledgement.mode=explicit)"
+                text = "not all records of the last poll are acknowledged "
+                text += "(share.acknowledgement.mode=explicit)"
                 raise IllegalStateException(text)
             if not self._client.engine.notices:
                 self._check_fatal()
@@ -320,10 +347,10 @@ class ShareConsumer:
         inbox.inside = True
         try:
             while True:
-                told = self._collect(accept=not self._explicit)
+                pending = self._collect(accept=not self._explicit)
 
-                def begin(told: list[Acknowledgement] = told) -> None:
-                    sessions.acknowledge(told)
+                def begin(pending: list[Acknowledgement] = pending) -> None:
+                    sessions.acknowledge(pending)
                     if not inbox.fetched:
                         sessions.fetch()
 
@@ -337,7 +364,7 @@ class ShareConsumer:
             inbox.inside = False
 
     def _take(self) -> list[Message]:
-        """Opens what has come."""
+        """Decodes the records that have arrived."""
         found = []
         fetched, notices = self._inbox.fetched, self._client.engine.notices
         while notices:
@@ -347,11 +374,13 @@ class ShareConsumer:
             acquired = fetched[0]
             if acquired.session.over or time.monotonic() >= acquired.until:
                 fetched.popleft()
-                self._client.logger.debug("%s [%d]: locks expired before poll()", acquired.topic, acquired.key[1])
-                continue  # it is, or will be, delivered again: to whom, the broker knows
+                self._client.logger.debug(
+                    "%s [%d]: locks expired before poll()", acquired.topic, acquired.key[1]
+                )
+                continue  # the broker delivers it again, to any member
             number = acquired.key[1]
             try:
-                messages, fates, failures = open_acquired(
+                messages, statuses, failures = open_acquired(
                     self._client.engine,
                     acquired.topic,
                     number,
@@ -362,25 +391,25 @@ class ShareConsumer:
                 )
             except MemoryError:
                 if found:
-                    break  # these must not get lost; the rest waits for the next poll()
+                    break  # keep these; the rest waits for the next poll()
                 raise
             fetched.popleft()
             found += messages
             found += [_unusable(acquired.topic, number, *each) for each in failures]
             ranges = self._held.setdefault((acquired.topic, number), [])
-            for (first, _, _), fate in zip(acquired.ranges, fates, strict=True):
-                ranges.append(_Range(acquired.session, acquired.key, first, fate))
+            for (first, _, _), status in zip(acquired.ranges, statuses, strict=True):
+                ranges.append(_Range(acquired.session, acquired.key, first, status))
         return found
 
     def __iter__(self) -> ShareConsumer:
-        """Itself."""
+        """The share consumer itself."""
         return self
 
     def __next__(self) -> Message:
-        """Waits for the next message that is no error; an error is raised as KafkaException.
+        """Waits for the next message that isn't an error; an error is raised as KafkaException.
 
-        When all messages of the last `poll()` are returned, the next one is made. The iteration
-        ends after `wakeup()`.
+        After all messages of the last `poll()`, it calls `poll()` again. The iteration ends after
+        `wakeup()`.
         """
         while True:
             message = next(self._batch, None)
@@ -404,7 +433,9 @@ class ShareConsumer:
 
     # --- acknowledging ---
 
-    def acknowledge(self, message: Message, ack_type: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
+    def acknowledge(
+        self, message: Message, ack_type: AcknowledgeType = AcknowledgeType.ACCEPT
+    ) -> None:
         """Sets the outcome of a record, with ``share.acknowledgement.mode=explicit``.
 
         The next `poll()`, commit or `close()` sends it to the broker. Until then you can change it.
@@ -429,10 +460,16 @@ class ShareConsumer:
         if not isinstance(message, Message):
             raise TypeError(f"argument 1 must be Message, not {type(message).__name__}")
         with self._entering("acknowledge"):
-            self._decide(message.topic(), message.partition(), message.offset(), ack_type, "message")
+            self._decide(
+                message.topic(), message.partition(), message.offset(), ack_type, "message"
+            )
 
     def acknowledge_offset(
-        self, topic: str, partition: int, offset: int, ack_type: AcknowledgeType = AcknowledgeType.ACCEPT
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        ack_type: AcknowledgeType = AcknowledgeType.ACCEPT,
     ) -> None:
         """Does what `acknowledge()` does, for a record whose Message you no longer have.
 
@@ -451,13 +488,25 @@ class ShareConsumer:
         with self._entering("acknowledge_offset"):
             self._decide(topic, number, at, ack_type, "offset")
 
-    def _decide(self, topic: str | None, partition: int | None, offset: int | None, ack_type: int, what: str) -> None:
+    def _decide(
+        self, topic: str | None, partition: int | None, offset: int | None, ack_type: int, what: str
+    ) -> None:
         kind = operator.index(ack_type)
-        known = topic is not None and partition is not None and offset is not None and partition >= 0 and offset >= 0
+        known = (
+            topic is not None
+            and partition is not None
+            and offset is not None
+            and partition >= 0
+            and offset >= 0
+        )
         if not known:
-            raise ValueError(f"Failed to acknowledge {what}: a topic, a partition and an offset are needed")
+            raise ValueError(
+                f"Failed to acknowledge {what}: a topic, a partition and an offset are needed"
+            )
         if not self._explicit:
-            text = "records are accepted by the next poll(); set share.acknowledgement.mode=explicit"
+            text = (
+                "records are accepted by the next poll(); set share.acknowledgement.mode=explicit"
+            )
             raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
         if kind not in tuple(AcknowledgeType):
             raise ValueError(f"Failed to acknowledge {what}: the type is ACCEPT, RELEASE or REJECT")
@@ -466,8 +515,8 @@ class ShareConsumer:
         assert offset is not None
         for each in reversed(self._held.get((topic, partition), [])):
             at = offset - each.first
-            if 0 <= at < len(each.fates) and each.fates[at] not in (GAP, SENT):
-                each.fates[at] = kind
+            if 0 <= at < len(each.statuses) and each.statuses[at] not in (GAP, SENT):
+                each.statuses[at] = kind
                 return
         text = f"{topic} [{partition}] offset {offset} isn't in this consumer's hands"
         raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
@@ -496,21 +545,28 @@ class ShareConsumer:
         """
         timeout_s = _seconds(timeout)
         with self._entering("commit_sync"):
-            told = self._collect(accept=not self._explicit)
+            pending = self._collect(accept=not self._explicit)
             results: dict[TopicPartition, KafkaException | None] = {}
-            left = [len(told)]
+            left = [len(pending)]
 
             def done(where: TopicPartition, error: KafkaError | None) -> None:
-                # Control thread: the application's looks at the results once none is left.
-                results[where] = results.get(where) or (None if error is None else KafkaException(error))
+                # Control thread. The application's thread reads the results only when none is
+                # missing.
+                results[where] = results.get(where) or (
+                    None if error is None else KafkaException(error)
+                )
                 left[0] -= 1
 
-            for each in told:
+            for each in pending:
                 each.on_done = partial(done, TopicPartition(each.topic, each.key[1]))
-            failed = self._begin(lambda: self._control.sessions.acknowledge(told)) if told else []
+            failed = (
+                self._begin(lambda: self._control.sessions.acknowledge(pending)) if pending else []
+            )
             self._serve(lambda: left[0] == 0, failed, timeout_s)
             late = KafkaError(KafkaError._TIMED_OUT, "the broker hasn't answered in time")
-            wheres = {TopicPartition(each.topic, each.key[1]): KafkaException(late) for each in told}
+            wheres = {
+                TopicPartition(each.topic, each.key[1]): KafkaException(late) for each in pending
+            }
             return {where: results.get(where, late) for where, late in wheres.items()}
 
     def commit_async(self) -> None:
@@ -522,9 +578,9 @@ class ShareConsumer:
             The consumer is closed.
         """
         with self._entering("commit_async"):
-            told = self._collect(accept=not self._explicit)
-            if told:
-                self._client.main.post(lambda: self._control.sessions.acknowledge(told))
+            pending = self._collect(accept=not self._explicit)
+            if pending:
+                self._client.main.post(lambda: self._control.sessions.acknowledge(pending))
             self._core._serve_until(lambda: True, 0.0)
 
     def set_acknowledgement_commit_callback(self, callback: CommitCallback | None) -> None:
@@ -552,7 +608,10 @@ class ShareConsumer:
             self._inbox.callback = callback
 
     def _begin(self, work: Callable[[], None]) -> list[BaseException]:
-        """Has the control thread do something; what that raises gets into the list, and `_serve()` raises it."""
+        """Starts work on the control thread.
+
+        Its exception goes into the list, and `_serve()` raises it.
+        """
         failed: list[BaseException] = []
 
         def step() -> None:
@@ -565,34 +624,41 @@ class ShareConsumer:
         self._client.main.post(step)
         return failed
 
-    def _serve(self, ready: Callable[[], bool], failed: list[BaseException], timeout_s: float) -> bool:
-        """Makes callbacks until ``ready``, or what it waits for has failed. False: not in time."""
+    def _serve(
+        self, ready: Callable[[], bool], failed: list[BaseException], timeout_s: float
+    ) -> bool:
+        """Runs callbacks until ``ready`` or until the work has failed. False: not in time."""
         in_time = self._core._serve_until(lambda: bool(failed) or ready(), timeout_s)
         if failed:
             raise failed[0]
         return in_time
 
     def _undecided(self) -> bool:
-        return any(UNDECIDED in each.fates for ranges in self._held.values() for each in ranges)
+        return any(UNDECIDED in each.statuses for ranges in self._held.values() for each in ranges)
 
     def _collect(self, *, accept: bool) -> list[Acknowledgement]:
-        """What is decided and not told yet; from now on it counts as told. ``accept``: what isn't decided, too."""
-        told: dict[tuple[str, ShareKey, int], Acknowledgement] = {}
+        """Takes the acknowledgements that weren't sent yet, and marks them as sent.
+
+        ``accept``: also accepts the records without an acknowledgement.
+        """
+        pending: dict[tuple[str, ShareKey, int], Acknowledgement] = {}
         for (topic, _), ranges in list(self._held.items()):
             for each in ranges:
                 batches = _batches(each, accept=accept)
                 if batches:
                     name = (topic, each.key, id(each.session))
-                    piece = told.setdefault(name, Acknowledgement(each.session, each.key, topic, []))
+                    piece = pending.setdefault(
+                        name, Acknowledgement(each.session, each.key, topic, [])
+                    )
                     piece.batches += batches
-            kept = [each for each in ranges if UNDECIDED in each.fates]
+            kept = [each for each in ranges if UNDECIDED in each.statuses]
             if kept:
                 self._held[topic, ranges[0].key[1]] = kept
             else:
                 del self._held[topic, ranges[0].key[1]]
-        for piece in told.values():
+        for piece in pending.values():
             piece.batches.sort()
-        return list(told.values())
+        return list(pending.values())
 
     # --- the client ---
 
@@ -632,8 +698,8 @@ class ShareConsumer:
                 self._client.release()
 
     def _leave(self, begin: Callable[[Callable[[], None], float], None], timeout: float) -> None:
-        """Has the control thread end sessions and membership, and makes the callbacks; then raises what they did."""
-        told = self._collect(accept=False)
+        """Ends sessions and membership. Runs the callbacks, then raises their first exception."""
+        pending = self._collect(accept=False)
         self._held.clear()
         self._batch = iter(())
         ended = Event()
@@ -644,7 +710,7 @@ class ShareConsumer:
             engine.kick()
 
         def start() -> None:
-            self._control.sessions.acknowledge(told)
+            self._control.sessions.acknowledge(pending)
             begin(done, time.monotonic())
 
         failed = self._begin(start)
@@ -652,7 +718,9 @@ class ShareConsumer:
         raised: BaseException | None = None
         while True:
             try:
-                in_time = self._core._serve_until(lambda: bool(failed) or ended.is_set(), left_s(deadline))
+                in_time = self._core._serve_until(
+                    lambda: bool(failed) or ended.is_set(), left_s(deadline)
+                )
                 break
             except Exception as error:
                 raised = raised or error
@@ -665,13 +733,15 @@ class ShareConsumer:
 
     @contextmanager
     def _entering(self, call: str) -> Iterator[None]:
-        """One thread at a time, and not from within a callback."""
+        """Admits one thread at a time, and no call from within a callback."""
         if self._client.forked:
             self._client.check_open(CLOSED_TEXT)
         if self._client.closed:
             raise SystemExit if exits_elsewhere() else IllegalStateException(CLOSED_TEXT)
         if self._entered_by == threading.get_ident():
-            raise IllegalStateException(f"{call}() can't be called from within a callback of the share consumer")
+            raise IllegalStateException(
+                f"{call}() can't be called from within a callback of the share consumer"
+            )
         if not self._entered.acquire(blocking=False):
             raise ConcurrentModificationException("another thread is using the share consumer")
         self._entered_by = threading.get_ident()
@@ -686,76 +756,92 @@ class ShareConsumer:
             raise KafkaException(self._client.fatal_error())
 
     def __enter__(self) -> ShareConsumer:
-        """Itself."""
+        """The share consumer itself."""
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        """Closes."""
+        """Closes the share consumer."""
         self.close()
 
     def __del__(self) -> None:
-        """One that was dropped without close() leaves its group and ends its threads; what it has isn't accepted."""
+        """Leaves the group and stops the threads of a consumer that was dropped without close().
+
+        It accepts no records.
+        """
         client = vars(self).get("_client")
         if client is not None and not client.closed:
             client.drop()
 
     def __repr__(self) -> str:
-        """Name and state."""
+        """The share consumer's name and state."""
         if "_client" not in vars(self):
             return object.__repr__(self)
-        state = "closed" if self._client.closed else f"{len(self._control.sessions.assigned)} partitions assigned"
+        state = (
+            "closed"
+            if self._client.closed
+            else f"{len(self._control.sessions.assigned)} partitions assigned"
+        )
         return f"<ShareConsumer {self._client.name} ({state})>"
 
 
 def _unused(*_: Any) -> Any:
-    """For what only a Consumer's core asks."""
+    """Stands for functions that only a Consumer's core calls."""
 
 
 def _refuse(names: Iterable[str]) -> None:
     for name in names:
-        raise ValueError(f"Failed to create share consumer: `{name}` is not applicable for share consumer")
+        raise ValueError(
+            f"Failed to create share consumer: `{name}` is not applicable for share consumer"
+        )
 
 
 def _check(settings: Config) -> None:
-    _refuse(name for name in NOT_APPLICABLE if name != "group.protocol" and settings.is_set(name))  # by an alias
+    # set under an alias
+    _refuse(name for name in NOT_APPLICABLE if name != "group.protocol" and settings.is_set(name))
     mode = settings.text("share.acknowledgement.mode")
     if mode not in ("implicit", "explicit"):
-        text = f'Invalid value "{mode}" for configuration property "share.acknowledgement.mode": implicit or explicit'
+        text = f'Invalid value "{mode}" for configuration property '
+        text += '"share.acknowledgement.mode": implicit or explicit'
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
     if not settings.text("group.id"):
         raise ValueError("Failed to create consumer: group.id must be set")
 
 
 def _names(topics: list[str]) -> list[str]:
-    """The topics of a subscription, checked."""
+    """The topics of a subscription, after a check."""
     if not isinstance(topics, list) or not all(isinstance(each, str) for each in topics):
         raise TypeError("expected list of topic unicode strings")
     if not all(topics) or len(set(topics)) < len(topics):
-        raise ValueError("Failed to subscribe: each name of a topic has to be there, and once")
+        raise ValueError("Failed to subscribe: topic names must be non-empty and unique")
     if any(each.startswith("^") for each in topics):
         raise ValueError("Failed to subscribe: share groups have no regular expressions")
     return [exact_text(each) for each in topics]
 
 
 def _batches(each: _Range, *, accept: bool) -> list[Batch]:
-    """What is to be told of a range, which counts as told from now on."""
+    """Takes the acknowledgements of a range to send, and marks them as sent."""
     if accept:
-        each.fates = each.fates.replace(bytes([UNDECIDED]), bytes([ACCEPT]))
+        each.statuses = each.statuses.replace(bytes([UNDECIDED]), bytes([ACCEPT]))
     found = []
-    for run in _DECIDED.finditer(each.fates):
+    for run in _DECIDED.finditer(each.statuses):
         types = bytes(run.group())
         one = types.count(types[0]) == len(types)
-        found.append((each.first + run.start(), each.first + run.end() - 1, types[:1] if one else types))
+        found.append(
+            (each.first + run.start(), each.first + run.end() - 1, types[:1] if one else types)
+        )
     for first, last, _ in found:
         at = first - each.first
-        each.fates[at : at + last - first + 1] = bytes([SENT]) * (last - first + 1)
+        each.statuses[at : at + last - first + 1] = bytes([SENT]) * (last - first + 1)
     return found
 
 
 def _offsets(batches: list[Batch]) -> Iterator[int]:
-    """The offsets of records that were acknowledged: what is no record doesn't count."""
+    """The offsets of acknowledged records, without gaps."""
     for first, last, types in batches:
         if len(types) == 1:
             yield from range(first, last + 1) if types[0] != GAP else ()

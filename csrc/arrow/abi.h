@@ -1,12 +1,13 @@
 /* The Arrow C data interface and C stream interface: three structs whose layout is the contract
  * between libraries that share no code.
  *
- * Thread: whoever owns a struct; nothing here locks. Who frees: the consumer of a struct calls its
- * release(), once, from any thread; a released struct has release == NULL. Moving one is copying
- * its bytes and setting release to NULL in the old place. A child may be moved out of its parent.
+ * Thread: the owner's; no locks.
+ * Who frees: the consumer of a struct calls its release() once, from any thread. A released struct
+ * has release == NULL. To move a struct, copy its bytes and set release to NULL in the old place. A
+ * child may be moved out of its parent.
+ *
  * Source: https://arrow.apache.org/docs/format/CDataInterface.html. The names are Arrow's own; the
- * guards keep other headers from declaring them twice.
- */
+ * guards prevent a second declaration by other headers. */
 #ifndef KN_ARROW_ABI_H
 #define KN_ARROW_ABI_H
 
@@ -28,7 +29,7 @@ struct ArrowSchema {
     int64_t flags;
     int64_t n_children;
     struct ArrowSchema **children;
-    /* the type of the values; `format` is then that of the indices */
+    /* the type of the values; then `format` is the type of the indices */
     struct ArrowSchema *dictionary;
     void (*release)(struct ArrowSchema *schema);
     void *private_data;
@@ -37,7 +38,7 @@ struct ArrowSchema {
 struct ArrowArray {
     int64_t length;
     int64_t null_count; /* -1: not counted */
-    int64_t offset;     /* items of every buffer, and of every child, to leave out in front */
+    int64_t offset;     /* how many items to skip at the start of every buffer and every child */
     int64_t n_buffers;
     int64_t n_children;
     /* [0] is the validity bitmap, least significant bit first; NULL: nothing is null */
@@ -54,11 +55,11 @@ struct ArrowArray {
 #define ARROW_C_STREAM_INTERFACE
 
 struct ArrowArrayStream {
-    /* 0, or an errno value; *out has to be released. */
+    /* 0, or an errno value. The caller must release *out. */
     int (*get_schema)(struct ArrowArrayStream *stream, struct ArrowSchema *out);
-    /* The same; a released *out is the end of the stream. */
+    /* The same; at the end of the stream *out is released. */
     int (*get_next)(struct ArrowArrayStream *stream, struct ArrowArray *out);
-    /* What the last call that failed has to say, until the next call; NULL: nothing. */
+    /* Text of the last failed call, valid until the next call; NULL: none. */
     const char *(*get_last_error)(struct ArrowArrayStream *stream);
     void (*release)(struct ArrowArrayStream *stream);
     void *private_data;

@@ -1,10 +1,9 @@
-/* Puts a block of records into columns, in three steps: how many of them every column can take;
- * room for them, which may fail; the bytes, which can't. So a block is in every column or in none.
- * See columns.h for threads and owners.
+/* Puts a block of records into columns, in three steps: count the records that every column can
+ * take, make room for them (this may fail), copy the bytes (this can't fail). So a block is in
+ * every column or in none. See columns.h.
  *
- * The loops over a block are written for one field and one width each (always_inline with
- * constants), because they are what consuming columns costs.
- */
+ * The loops over a block are specialised for one field and one width (always_inline with
+ * constants), because they are most of the cost of consuming columns. */
 #include "arrow/columns.h"
 
 #include <stdlib.h>
@@ -14,14 +13,15 @@
 #define INLINE static inline __attribute__((always_inline))
 #define VIEW_INLINE_BYTES 12
 
-struct view { /* as Arrow lays it out */
+struct view { /* in Arrow's layout */
     int32_t size_bytes;
-    uint8_t start[4]; /* of the value; a short one goes on in the rest, padded with zeros */
+    /* the first bytes of the value; a short value goes on in the rest, padded with zeros */
+    uint8_t start[4];
     int32_t source;
     int32_t offset;
 };
 
-struct verdict { /* how many records of the block can be taken, and why no more */
+struct verdict { /* how many records of the block can be taken, and why not more */
     int32_t count;
     int status;
     int32_t column;
@@ -50,7 +50,7 @@ static int64_t room_of(const struct kn_columns *columns, const struct kn_column 
     return column->spec.layout == KN_LAYOUT_BYTES ? columns->bytes_max : INT64_MAX;
 }
 
-/* --- how many can be taken --- */
+/* --- counting --- */
 
 INLINE struct kn_pieces sum(const struct kn_record *records, int32_t count,
                             enum kn_column_field field)
@@ -90,7 +90,7 @@ static void measure_pieces(struct kn_columns *columns, int32_t number,
     }
 }
 
-/* Of a header's name in its column. */
+/* Size of a header's name in its column. */
 static int64_t name_bytes(const struct kn_column *column, const struct kn_header *header)
 {
     return column->replaces ? (int64_t)kn_utf8_replace(NULL, header->key, (size_t)header->key_bytes)
@@ -118,7 +118,7 @@ static void measure_headers(struct kn_columns *columns, int32_t number,
         items += record->header_count;
         if (names > columns->bytes_max || values > columns->bytes_max || items > INT32_MAX)
             cut(verdict, i, KN_ERR_FULL, number);
-        /* the reader has walked them, so they can't fail here */
+        /* the reader has walked the headers, so they can't fail here */
         if (span.failed) cut(verdict, i, KN_ERR_INVALID, number);
     }
 }
@@ -137,10 +137,10 @@ static void measure(struct kn_columns *columns, int32_t number, const struct kn_
         int64_t room = (room_of(columns, column) - column->bytes_used) / block->topic_bytes;
         if (room < verdict->count) cut(verdict, (int32_t)room, KN_ERR_FULL, number);
     } else if (spec->field == KN_FIELD_TIMESTAMP && spec->ticks > 1) {
-        int64_t most = INT64_MAX / spec->ticks;
+        int64_t ms_max = INT64_MAX / spec->ticks;
         for (int32_t i = 0; i < verdict->count; i++) {
             int64_t at = block->records[i].timestamp_ms;
-            if (at > most || at < -most) cut(verdict, i, KN_ERR_INVALID, number);
+            if (at > ms_max || at < -ms_max) cut(verdict, i, KN_ERR_INVALID, number);
         }
     }
 }
@@ -176,7 +176,7 @@ static int reserve_bytes(struct kn_columns *columns, struct kn_column *column, i
     return kn_slab_reserve(columns->pool, &column->bytes, (size_t)column->bytes_used, (size_t)size);
 }
 
-/* Bits for `count` more items, which are needed from the first null on. */
+/* Makes room for `count` more validity bits; they are needed from the first null on. */
 static int reserve_validity(struct kn_columns *columns, struct kn_column *column, int64_t count,
                             int has_null)
 {
@@ -190,7 +190,7 @@ static int reserve_validity(struct kn_columns *columns, struct kn_column *column
     return status;
 }
 
-/* The last source of the column becomes this one. */
+/* Makes this the last source of the column. */
 static int reserve_source(struct kn_column *column, const uint8_t *base, int64_t size_bytes,
                           const struct kn_chunk *chunk)
 {
@@ -230,7 +230,7 @@ static int reserve_pieces(struct kn_columns *columns, struct kn_column *column,
     if (column->spec.layout != KN_LAYOUT_VIEW)
         return reserve_bytes(columns, column, column->pieces.size_bytes);
     if (column->pieces.size_max_bytes <= VIEW_INLINE_BYTES) return KN_OK;
-    /* a response or a decompressed batch: less than 2 GiB */
+    /* a response or a decompressed batch is smaller than 2 GiB */
     const struct kn_buffer *buffer = block->chunk->buffer;
     status = keep_chunk(columns, block->chunk);
     return status != KN_OK
@@ -267,7 +267,7 @@ static int reserve_headers(struct kn_columns *columns, struct kn_column *column,
     return status;
 }
 
-/* Whether record i has no value in a column of numbers. */
+/* Returns whether record i has no value in a column of numbers. */
 INLINE int is_null(enum kn_column_field field, const struct kn_column_block *block, int32_t i)
 {
     switch (field) {
@@ -426,7 +426,7 @@ static void put_key_or_value(struct kn_column *column, const struct kn_column_bl
     if (column->validity.data) put_validity(column, block->records, count);
 }
 
-/* A part of a header ends here. */
+/* Ends a part of a header here. */
 static void end_part(struct kn_column *part, const uint8_t *data, int64_t size_bytes)
 {
     part->bytes_used += size_bytes;
@@ -436,7 +436,7 @@ static void end_part(struct kn_column *part, const uint8_t *data, int64_t size_b
     part->length++;
 }
 
-/* One name or value of a header, behind those that are there. */
+/* Appends one name or value of a header. */
 static void put_part(struct kn_column *part, const uint8_t *data, int32_t size_bytes)
 {
     int32_t size = data ? size_bytes : 0;
@@ -444,7 +444,7 @@ static void put_part(struct kn_column *part, const uint8_t *data, int32_t size_b
     end_part(part, data, size);
 }
 
-/* A name that may not be UTF-8. */
+/* Appends a name that may not be UTF-8. */
 static void put_replaced(struct kn_column *part, const uint8_t *data, int32_t size_bytes)
 {
     end_part(
@@ -490,7 +490,7 @@ static void put_topic(struct kn_columns *columns, struct kn_column *column,
         }
         return;
     }
-    /* it is there */
+    /* the name was added before */
     (void)kn_names_find(&columns->names, columns->pool, block->topic, block->topic_bytes, &index);
     if (column->spec.layout == KN_LAYOUT_DICTIONARY) {
         PUT_EACH(int32_t, index);
@@ -525,7 +525,7 @@ int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *
     *column = verdict.column;
     if (verdict.count == 0) return verdict.status;
     for (int32_t i = 0; i < columns->column_count && verdict.count < block->count; i++) {
-        /* what was summed up for more */
+        /* the sums were for more records */
         if (has_pieces(&columns->columns[i]))
             sum_pieces(&columns->columns[i], block, verdict.count);
     }
@@ -540,9 +540,9 @@ int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *
     return verdict.status;
 }
 
-/* --- views with bytes of their own --- */
+/* --- copies of views --- */
 
-/* chunks hold at most so many times what is seen of them: copying that little is cheap */
+/* views are copied if their chunks are at least so many times larger: then copying is cheap */
 #define PART_MIN 4
 
 static int borrows(const struct kn_column *column)
@@ -550,7 +550,7 @@ static int borrows(const struct kn_column *column)
     return column->spec.layout == KN_LAYOUT_VIEW && has_pieces(column) && column->source_count;
 }
 
-/* The bytes of the long views, counted up to `enough`. */
+/* Counts the bytes of the long views, up to `enough`. */
 static int64_t long_bytes(const struct kn_column *column, int64_t enough)
 {
     const struct view *views = (const struct view *)(const void *)column->items.data;
@@ -560,7 +560,7 @@ static int64_t long_bytes(const struct kn_column *column, int64_t enough)
     return size;
 }
 
-/* Into a slab that has room. */
+/* Copies them into a slab that has room. */
 static void own_views(struct kn_column *column)
 {
     struct view *views = (struct view *)(void *)column->items.data;

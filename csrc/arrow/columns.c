@@ -1,5 +1,4 @@
-/* Columns: their life and their memory. What is put into them: column_put.c. See columns.h for
- * threads and owners. */
+/* Columns: creation, memory and end. column_put.c fills them. See columns.h. */
 #include "arrow/columns.h"
 
 #include <stdlib.h>
@@ -21,7 +20,7 @@ static const uint8_t *name_at(const struct kn_names *names, int32_t index, int32
     return names->bytes.data + offsets[index];
 }
 
-/* The slot of this name, or the free one where it belongs. */
+/* Returns the slot of this name, or the free slot for it. */
 static int32_t *slot_of(const struct kn_names *names, int32_t *slots, uint32_t mask,
                         const void *name, int32_t size_bytes)
 {
@@ -129,7 +128,7 @@ void kn_columns_count_in(struct kn_columns *columns, struct kn_held *held)
     columns->held = held;
 }
 
-/* Once for all columns that keep it: batches of few rows share a chunk. */
+/* Adds one reference for all columns: batches of few rows share a chunk. */
 void kn_columns_keep(struct kn_columns *columns, struct kn_chunk *chunk)
 {
     if (atomic_fetch_add(&chunk->in_columns, 1) == 0 && columns->held)

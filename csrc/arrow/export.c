@@ -1,4 +1,4 @@
-/* Columns for others: see export.h for threads and owners. */
+/* Exports columns: see export.h. */
 #include "arrow/export.h"
 
 #include <errno.h>
@@ -101,13 +101,13 @@ int kn_columns_export_schema(const struct kn_column_spec *specs, int32_t column_
 
 /* --- arrays --- */
 
-struct exported {               /* one ArrowArray's own part */
+struct exported {               /* the private data of one ArrowArray */
     struct kn_columns *columns; /* a reference */
-    int64_t *lengths;           /* of what views point into */
+    int64_t *lengths;           /* sizes of the memory that views point into */
     const void *buffers[];
 };
 
-/* A buffer without bytes isn't NULL: not everybody takes that for empty. */
+/* An empty buffer isn't NULL, because some importers don't accept NULL. */
 static const uint8_t *data_or_nothing(const struct kn_slab *slab)
 {
     static const _Alignas(KN_SLAB_ALIGNMENT) uint8_t nothing[KN_SLAB_ALIGNMENT];
@@ -153,7 +153,7 @@ static int array_make(struct ArrowArray *out, struct kn_columns *columns, int64_
     return KN_OK;
 }
 
-/* Offsets and bytes; the names of topics, or a column. */
+/* Exports offsets and bytes, of the topic names or of a column. */
 static int array_of_bytes(struct kn_columns *columns, int64_t length, const struct kn_slab *offsets,
                           const struct kn_slab *bytes, struct ArrowArray *out)
 {
@@ -275,7 +275,7 @@ static int single_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
 static const char *single_error(struct ArrowArrayStream *stream)
 {
     (void)stream;
-    return "out of memory"; /* nothing else can fail */
+    return "out of memory"; /* there is no other error */
 }
 
 static void single_release(struct ArrowArrayStream *stream)

@@ -1,35 +1,36 @@
-/* From fetched segments to columns: see fill.h for threads, locks and owners. */
+/* Copies fetched segments into columns: see fill.h. */
 #include "arrow/fill.h"
 
 #include "base/status.h"
 
-struct gathered { /* a block, and where the reader stood before each record of it */
+struct gathered { /* a block, and the reader's position before each record of it */
     struct kn_record records[KN_BLOCK_RECORDS];
     const uint8_t *starts[KN_BLOCK_RECORDS];
     int32_t lefts[KN_BLOCK_RECORDS];
     int32_t count;
 };
 
-static void go_back(struct kn_fill *fill, const uint8_t *start, int32_t left)
+static void rewind_reader(struct kn_fill *fill, const uint8_t *start, int32_t left)
 {
     fill->reader.span.at = start;
     fill->reader.span.failed = 0;
     fill->reader.left = left;
 }
 
-/* Reads up to `most` records. Anything but KN_OK: what the reader said to the one after them, at
- * which it stands again. */
-static int gather(struct kn_fill *fill, struct gathered *gathered, int64_t most)
+/* Reads up to `records_max` records. Other than KN_OK: the reader's status for the next record; the
+ * reader is back before that record. */
+static int gather(struct kn_fill *fill, struct gathered *gathered, int64_t records_max)
 {
     int64_t from_offset = fill->segment->fetch_offset;
-    int32_t room = most < KN_BLOCK_RECORDS ? (int32_t)most : KN_BLOCK_RECORDS, count = 0;
+    int32_t room = records_max < KN_BLOCK_RECORDS ? (int32_t)records_max : KN_BLOCK_RECORDS,
+            count = 0;
     int status = KN_OK;
     while (count < room) {
         const uint8_t *start = fill->reader.span.at;
         int32_t left = fill->reader.left;
         status = kn_record_reader_next(&fill->reader, &gathered->records[count]);
         if (status != KN_OK) {
-            go_back(fill, start, left);
+            rewind_reader(fill, start, left);
             break;
         }
         if (gathered->records[count].offset < from_offset) continue;
@@ -40,7 +41,7 @@ static int gather(struct kn_fill *fill, struct gathered *gathered, int64_t most)
     return status;
 }
 
-/* Appends what was gathered; KN_FILL_PAUSED when all of it has gone in. */
+/* Appends the gathered records. KN_FILL_PAUSED: all were appended. */
 static enum kn_fill_end append(struct kn_fill *fill, const struct gathered *gathered,
                                struct kn_taken *taken)
 {
@@ -60,14 +61,14 @@ static enum kn_fill_end append(struct kn_fill *fill, const struct gathered *gath
         taken->next_offset = gathered->records[count - 1].offset + 1;
     }
     if (status == KN_OK) return KN_FILL_PAUSED;
-    go_back(fill, gathered->starts[count], gathered->lefts[count]);
+    rewind_reader(fill, gathered->starts[count], gathered->lefts[count]);
     if (status == KN_ERR_NOMEM) return KN_FILL_NOMEM;
     if (status == KN_ERR_FULL) return KN_FILL_FULL;
     fill->unfit_offset = gathered->records[count].offset;
     return KN_FILL_UNFIT;
 }
 
-/* The records of the batch that is open. KN_FILL_PAUSED: to its end. */
+/* Appends the records of the opened batch. KN_FILL_PAUSED: up to its end. */
 static enum kn_fill_end fill_batch(struct kn_fill *fill, struct kn_taken *taken)
 {
     struct gathered gathered;
@@ -86,7 +87,7 @@ static enum kn_fill_end fill_batch(struct kn_fill *fill, struct kn_taken *taken)
     }
 }
 
-/* Opens the segment's next batch; 0 at its end. */
+/* Opens the segment's next batch; 0: there is none. */
 static int next_batch(struct kn_fill *fill, struct kn_taken *taken)
 {
     struct kn_segment *segment = fill->segment;
@@ -100,7 +101,8 @@ static int next_batch(struct kn_fill *fill, struct kn_taken *taken)
     return 0;
 }
 
-/* The records of the segment at hand. KN_FILL_PAUSED: to its end, and none is at hand any more. */
+/* Appends the records of the current segment. KN_FILL_PAUSED: up to its end, and there is no
+ * current segment any more. */
 static enum kn_fill_end fill_segment(struct kn_fill *fill)
 {
     struct kn_taken *taken = &fill->taken[fill->taken_count++];

@@ -1,17 +1,16 @@
-/* From fetched segments to columns, many at a time and without the interpreter lock.
+/* Copies fetched segments into columns, many at a time and without the interpreter lock.
  *
- *   kn_fill_run()     takes segments off the queue and appends their records; nothing outside the
- * fill and its columns changes kn_fill_revert()  undoes what came from one segment on: what the
- * binding calls when it has become stale meanwhile kn_fill_finish()  frees the segments that are
- * done
+ * kn_fill_run()     takes segments off the queue and appends their records; changes nothing outside
+ *                   the fill and its columns
+ * kn_fill_revert()  undoes the segments from one on; the binding calls it if they became stale
+ * kn_fill_finish()  frees the finished segments
  *
- * Thread: the application's. run() holds no lock but the queue's; the binding lets no other thread
- * of the application take segments meanwhile, and settles positions afterwards, under the
- * interpreter lock. So a seek() or pause() of another thread comes either before a segment is
- * taken, as far as anybody can see, or after its records count as handed out. Who frees: the
- * segments taken belong to the fill until finish(), the one at hand (`segment`) is given to it by
- * the binding and taken back.
- */
+ * Thread: the application's. run() takes only the queue's lock. Meanwhile the binding lets no other
+ * thread of the application take segments. Afterwards it updates the positions, under the
+ * interpreter lock. So a seek() or pause() of another thread seems to come either before a segment
+ * is taken, or after its records were delivered.
+ * Who frees: the fill owns the segments that it took until finish(). The binding passes the current
+ * one (`segment`) to the fill and takes it back. */
 #ifndef KN_ARROW_FILL_H
 #define KN_ARROW_FILL_H
 
@@ -20,39 +19,40 @@
 #include "consume/cursor.h"
 #include "net/queue.h"
 
-#define KN_FILL_SEGMENTS 32 /* at most before positions are settled: some tens of milliseconds */
+/* at most so many between two updates of the positions: some tens of milliseconds */
+#define KN_FILL_SEGMENTS 32
 
 enum kn_fill_end {
-    KN_FILL_PAUSED,  /* for settling: there may be more */
-    KN_FILL_DRAINED, /* nothing is queued */
-    /* rows_max are there, or a column has no more room; without any row: not even for one record */
+    KN_FILL_PAUSED,  /* time to update the positions: there may be more */
+    KN_FILL_DRAINED, /* the queue is empty */
+    /* rows_max is reached, or a column has no more room; with no row: not even for one record */
     KN_FILL_FULL,
-    KN_FILL_NOTICE, /* the segment at hand is an end of partition or an error */
-    KN_FILL_BROKEN, /* what the reader stands at isn't a record; reading on says so again */
-    /* column unfit_column can't hold the record at unfit_offset, at which the reader stands */
+    KN_FILL_NOTICE, /* the current segment is an end of partition or an error */
+    KN_FILL_BROKEN, /* the reader is at a malformed record; another call returns the same */
+    /* column unfit_column can't hold the record at unfit_offset; the reader is at that record */
     KN_FILL_UNFIT,
-    KN_FILL_NOMEM /* the reader stands at the first record that isn't in the columns */
+    KN_FILL_NOMEM /* the reader is at the first record that isn't in the columns */
 };
 
-struct kn_taken { /* a segment that records came from */
+struct kn_taken { /* a segment whose records were taken */
     struct kn_segment *segment;
-    int64_t row_begin;    /* the rows there were before */
-    int64_t first_offset; /* -1: no record of it was taken */
-    int64_t next_offset;  /* behind the last record taken */
-    int32_t leader_epoch; /* of the batch opened last */
-    bool has_batch;       /* one was opened */
-    bool is_done;         /* nothing is left in it */
+    int64_t row_begin;    /* rows before this segment */
+    int64_t first_offset; /* -1: none of its records was taken */
+    int64_t next_offset;  /* offset behind the last taken record */
+    int32_t leader_epoch; /* of the last opened batch */
+    bool has_batch;       /* a batch was opened */
+    bool is_done;         /* all its records were taken */
 };
 
 struct kn_fill {
     struct kn_columns *columns;
     struct kn_queue *queue;
     int64_t rows_max;
-    /* where it goes on, and where it has ended */
-    struct kn_segment *segment;     /* NULL: none at hand */
-    struct kn_record_reader reader; /* of its batch_next - 1, if is_reading */
+    /* where to go on: set at the start, and valid at the end */
+    struct kn_segment *segment;     /* NULL: no current segment */
+    struct kn_record_reader reader; /* reads batch segment->batch_next - 1, if is_reading */
     bool is_reading;
-    /* what it did */
+    /* results */
     int32_t taken_count;
     int32_t unfit_column;
     int64_t unfit_offset;
@@ -60,8 +60,8 @@ struct kn_fill {
 };
 
 enum kn_fill_end kn_fill_run(struct kn_fill *fill);
-/* Takes the rows of taken[from] and all after it out of the columns and frees that segment; the
- * ones behind it go back to the front of the queue, whole. */
+/* Removes the rows of taken[from] and later ones from the columns. Frees that segment, and puts the
+ * later segments back to the front of the queue. */
 void kn_fill_revert(struct kn_fill *fill, int32_t from);
 void kn_fill_finish(struct kn_fill *fill);
 

@@ -1,13 +1,12 @@
-/* Arrow columns of somebody else's. What is checked, and what can't be: import.h.
+/* Arrow columns of other libraries. import.h lists what can be checked.
  *
- * Thread: the caller's. Lock: none. Nothing is allocated.
- */
+ * Thread: the caller's. Lock: none. It allocates nothing. */
 #include "arrow/import.h"
 
 #include <limits.h>
 #include "base/utf8.h"
 
-/* of an array: products with an item's size stay far from overflowing */
+/* limit of an array's items, so that a product with an item's size can't overflow */
 #define ITEMS_MAX ((int64_t)1 << 48)
 #define VIEW_BYTES 16
 #define VIEW_INLINE_BYTES 12
@@ -96,7 +95,8 @@ const char *kn_arrow_check_schema(const struct ArrowSchema *schema)
     return NULL;
 }
 
-/* A child of a column: a schema may be moved out of its parent, so it is looked at once more. */
+/* Returns a child of a column. A schema may have been moved out of its parent, so this checks it
+ * again. */
 static const struct ArrowSchema *child_of(const struct ArrowSchema *schema, int64_t index)
 {
     if (index >= schema->n_children || !schema->children) return NULL;
@@ -146,7 +146,7 @@ bool kn_arrow_can_be_pairs(const struct ArrowSchema *schema)
 
 /* --- arrays --- */
 
-/* Counts and pointers of one array. The rows [skip, skip + length) have to be in it. */
+/* Checks counts and pointers of one array, which must have the rows [skip, skip + length). */
 static int check_array(const struct ArrowArray *array, int64_t skip, int64_t length,
                        int64_t buffers, struct kn_arrow_problem *problem)
 {
@@ -196,7 +196,7 @@ int kn_arrow_bind_numbers(const struct ArrowSchema *schema, const struct ArrowAr
     return KN_OK;
 }
 
-/* Offsets rise, from 0 on. Without a branch a row: there are many. */
+/* Checks that the offsets rise from 0 on. It has no branch per row, because there are many rows. */
 static int check_offsets(const uint8_t *offsets, int wide, int64_t count,
                          struct kn_arrow_problem *problem)
 {
@@ -250,7 +250,7 @@ static int bind_views(const struct ArrowArray *array, int64_t skip, struct kn_ar
     return KN_OK;
 }
 
-/* Plain values, without a dictionary. */
+/* Binds plain values, without a dictionary. */
 static int bind_values(const struct ArrowSchema *schema, const struct ArrowArray *array,
                        int64_t skip, int64_t length, struct kn_arrow_bytes *bytes,
                        struct kn_arrow_problem *problem)
@@ -328,7 +328,7 @@ int kn_arrow_bind_pairs(const struct ArrowSchema *schema, const struct ArrowArra
         status = kn_arrow_bind_bytes(schemas->children[1], entries->children[1], entries->offset,
                                      pairs->entry_count, &pairs->values, problem);
     }
-    if (status != KN_OK) problem->row = -1; /* of an entry, not of the table */
+    if (status != KN_OK) problem->row = -1; /* the row of the dictionary, not of the table */
     return status;
 }
 
@@ -385,7 +385,7 @@ int kn_arrow_check_bytes(const struct kn_arrow_bytes *bytes, int64_t length,
 {
     const uint8_t *data;
     int64_t size;
-    /* Offsets were looked at when they were bound, and the rest can't be wrong. */
+    /* The offsets were checked by the binding, and the rest can't be wrong. */
     if (!bytes->by_dictionary && bytes->type.layout != KN_ARROW_VIEWS) return KN_OK;
     for (int64_t row = 0; row < length; row++) {
         if (kn_arrow_value(bytes, row, &data, &size) == KN_OK) continue;

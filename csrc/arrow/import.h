@@ -1,16 +1,14 @@
-/* Arrow columns of somebody else's, checked before they are believed: types from format strings,
- * buffers by the row.
+/* Reads Arrow columns of other libraries and checks them before use: types by their format strings,
+ * buffers row by row.
  *
- * Thread: the caller's; nothing here locks, allocates or changes what it looks at. Who frees: the
- * owner of the arrays, which outlive what is bound to them.
+ * Thread: the caller's. Nothing here locks, allocates or changes its input.
+ * Who frees: the owner of the arrays. They outlive the structs that are bound to them.
  *
- * The C data interface says how many items an array has, but not how large its buffers are (only
- * view arrays tell the sizes of theirs). So what can be checked is: counts and pointers, offsets
- * that rise from 0 on, a string's place in its view buffer, dictionary indices, and that a child is
- * as long as its parent needs. The end of a plain data buffer is where the last offset says.
- * Nothing recurses: only known types are looked into, one level each. Values are loaded byte by
- * byte (memcpy): a foreign buffer may start anywhere.
- */
+ * The C data interface has the number of items of an array but not the size of its buffers (except
+ * view buffers). So these can be checked: counts and pointers, offsets that rise from 0, the place
+ * of a string in its view buffer, dictionary indices, and the length of a child. The last offset is
+ * taken as the end of a plain data buffer. Nothing recurses: only known types are read, one level
+ * deep. Values are loaded with memcpy, because a foreign buffer may have any alignment. */
 #ifndef KN_ARROW_IMPORT_H
 #define KN_ARROW_IMPORT_H
 
@@ -21,7 +19,7 @@
 #include "base/status.h"
 
 enum kn_arrow_layout {
-    KN_ARROW_OTHER,   /* a type that nothing here takes */
+    KN_ARROW_OTHER,   /* a type that isn't accepted here */
     KN_ARROW_NULL,    /* n */
     KN_ARROW_BYTES32, /* z, u: int32 offsets */
     KN_ARROW_BYTES64, /* Z, U: int64 offsets */
@@ -36,16 +34,15 @@ enum kn_arrow_layout {
 
 struct kn_arrow_type {
     enum kn_arrow_layout layout;
-    int32_t width;  /* FIXED, INT, TIME: bytes of an item */
+    int32_t width;  /* FIXED, INT, TIME: bytes per item */
     bool is_signed; /* INT, TIME */
     int64_t per_ms; /* TIME: units in a millisecond; 0: seconds */
 };
 
-/* Of one format string. OTHER is no error here. */
+/* Parses one format string. An unknown one gives OTHER. */
 struct kn_arrow_type kn_arrow_type_of(const char *format);
 
-/* What is wrong, for a text that names the row: one static phrase, in which row -1 is "not of a
- * row". */
+/* An error text for a row: one static phrase. Row -1: the error isn't about a row. */
 struct kn_arrow_problem {
     int64_t row;
     const char *text;
@@ -57,9 +54,9 @@ static inline int kn_arrow_wrong(struct kn_arrow_problem *problem, int64_t row, 
     return KN_ERR_INVALID;
 }
 
-/* Which items of an array are null. */
+/* The null items of an array. */
 struct kn_arrow_validity {
-    const uint8_t *bits; /* NULL: none is */
+    const uint8_t *bits; /* NULL: no item is null */
     int64_t first;       /* bit of row 0 */
 };
 
@@ -80,15 +77,15 @@ struct kn_arrow_numbers {
 /* Byte strings, plain or by dictionary: BYTES32, BYTES64, VIEWS, FIXED or NULL. */
 struct kn_arrow_bytes {
     struct kn_arrow_type type;
-    struct kn_arrow_validity validity; /* of the values */
+    struct kn_arrow_validity validity; /* validity of the values */
     const uint8_t *offsets;            /* of row 0: offsets, views or fixed-size items */
     const uint8_t *data;
-    int64_t data_bytes; /* as the last offset of the array says */
+    int64_t data_bytes; /* the last offset of the array */
     const void **view_buffers;
     const uint8_t *view_sizes;
     int64_t view_count;
-    int64_t length;     /* values that may be asked for */
-    bool by_dictionary; /* then rows are those of the indices */
+    int64_t length;     /* number of values */
+    bool by_dictionary; /* then the rows are rows of the indices */
     struct kn_arrow_numbers indices;
 };
 
@@ -97,14 +94,14 @@ struct kn_arrow_pairs {
     struct kn_arrow_type type;
     struct kn_arrow_validity validity;
     const uint8_t *offsets;           /* of row 0 */
-    struct kn_arrow_validity entries; /* of the structs */
+    struct kn_arrow_validity entries; /* validity of the structs */
     int64_t entry_count;
     struct kn_arrow_bytes keys, values;
 };
 
-/* Binding a column: `array` is a child whose rows [skip, skip + length) are meant (skip is what the
- * parent leaves out). KN_OK, or KN_ERR_INVALID with *problem: counts or pointers that can't be,
- * offsets that don't rise. After it any row in [0, length) may be asked for. */
+/* Binds a column. `array` is a child, whose rows [skip, skip + length) are used (skip is the
+ * parent's offset). KN_OK: every row in [0, length) can be read. KN_ERR_INVALID: *problem has the
+ * reason: impossible counts or pointers, or offsets that don't rise. */
 int kn_arrow_bind_numbers(const struct ArrowSchema *schema, const struct ArrowArray *array,
                           int64_t skip, int64_t length, struct kn_arrow_numbers *numbers,
                           struct kn_arrow_problem *problem);
@@ -114,27 +111,26 @@ int kn_arrow_bind_bytes(const struct ArrowSchema *schema, const struct ArrowArra
 int kn_arrow_bind_pairs(const struct ArrowSchema *schema, const struct ArrowArray *array,
                         int64_t skip, int64_t length, struct kn_arrow_pairs *pairs,
                         struct kn_arrow_problem *problem);
-/* The table itself, a struct array that fits its schema. */
+/* Checks the table itself: a struct array that fits its schema. */
 int kn_arrow_check_table(const struct ArrowSchema *schema, const struct ArrowArray *array,
                          struct kn_arrow_problem *problem);
-/* A schema whose `children` can be walked: not released, counts and pointers in place, one level
- * deep. NULL, or a static phrase. */
+/* Checks that the schema isn't released, and its counts and pointers, so that its `children` can be
+ * walked, one level deep. NULL, or a static phrase with the error. */
 const char *kn_arrow_check_schema(const struct ArrowSchema *schema);
 
-/* Which roles a column's type can have, from its schema alone. */
+/* Which roles a column may have, by its schema alone. */
 bool kn_arrow_can_be_numbers(const struct ArrowSchema *schema, int times);
 bool kn_arrow_can_be_bytes(const struct ArrowSchema *schema);
 bool kn_arrow_can_be_pairs(const struct ArrowSchema *schema);
 
-/* Every row of a bound column once, so that what is found wrong is found before anything is done
- * with the first row. */
+/* Checks every row of a bound column once, so that an error is found before the first row is used.
+ */
 int kn_arrow_check_bytes(const struct kn_arrow_bytes *bytes, int64_t length,
                          struct kn_arrow_problem *problem);
 int kn_arrow_check_pairs(const struct kn_arrow_pairs *pairs, int64_t length,
                          struct kn_arrow_problem *problem);
 
-/* --- values by the row. Checked each time: what lies in foreign memory may have changed since. ---
- */
+/* --- values by row. Each call checks again, because foreign memory may have changed. --- */
 
 static inline int32_t kn_arrow_i32(const uint8_t *at)
 {
@@ -150,7 +146,7 @@ static inline int64_t kn_arrow_i64(const uint8_t *at)
     return value;
 }
 
-/* A number as it stands there; KN_ERR_INVALID: one over INT64_MAX. Not for NULL columns. */
+/* Reads a number. KN_ERR_INVALID: over INT64_MAX. Not for NULL columns. */
 static inline int kn_arrow_number(const struct kn_arrow_numbers *numbers, int64_t row,
                                   int64_t *value)
 {
@@ -180,11 +176,11 @@ static inline bool kn_arrow_number_is_null(const struct kn_arrow_numbers *number
 
 int kn_arrow_view(const struct kn_arrow_bytes *bytes, int64_t index, const uint8_t **data,
                   int64_t *size);
-/* by dictionary: *index -1 for a null */
+/* with a dictionary: *index is -1 for a null */
 int kn_arrow_entry(const struct kn_arrow_bytes *bytes, int64_t row, int64_t *index);
 
-/* The bytes of a row; *data NULL: null (an empty string has a pointer). KN_ERR_INVALID: a place
- * outside of the buffers. */
+/* Returns the bytes of a row. *data NULL: null (an empty string has a pointer). KN_ERR_INVALID: the
+ * bytes are outside of the buffers. */
 static inline int kn_arrow_value(const struct kn_arrow_bytes *bytes, int64_t row,
                                  const uint8_t **data, int64_t *size)
 {
@@ -219,7 +215,7 @@ static inline int kn_arrow_value(const struct kn_arrow_bytes *bytes, int64_t row
     return KN_OK;
 }
 
-/* The entries [*first, *end) of a row; both 0: a null, or none. */
+/* Returns the entries [*first, *end) of a row; both 0: null or empty. */
 static inline int kn_arrow_pair_range(const struct kn_arrow_pairs *pairs, int64_t row,
                                       int64_t *first, int64_t *end)
 {

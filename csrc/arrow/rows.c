@@ -1,4 +1,4 @@
-/* Rows of Arrow columns as messages. What, threads and ownership: rows.h. */
+/* Rows of Arrow columns as messages. See rows.h. */
 #include "arrow/rows.h"
 
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 #include "records/batch_writer.h"
 
 #define RUN KN_PRODUCE_RUN_MAX
-#define SCRATCH_RUN_BYTES ((size_t)256 << 10) /* headers of a run: more end it early */
+#define SCRATCH_RUN_BYTES ((size_t)256 << 10) /* limit of a run's headers: more end it early */
 #define HEADER_VARINTS_BYTES 10
 #define FIRST_TOPICS 16
-#define STEP_ROWS 65536 /* between two looks at signals */
-/* the year 287396: what is beyond is a mistake in its unit */
+#define STEP_ROWS 65536 /* between two checks for signals */
+/* the year 287396: a larger value has a wrong unit */
 #define TIMESTAMP_MAX_MS ((int64_t)1 << 53)
 
 void kn_rows_init(struct kn_rows *rows)
@@ -111,7 +111,7 @@ static int check_topics(const struct kn_rows *rows, struct kn_arrow_problem *pro
     return status;
 }
 
-/* One column: bound and looked through. */
+/* Binds one column and checks its rows. */
 static int bind_column(struct kn_rows *rows, enum kn_rows_role role,
                        const struct ArrowSchema *schema, const struct ArrowArray *array,
                        int64_t skip, struct kn_arrow_problem *problem)
@@ -163,7 +163,7 @@ int kn_rows_bind(struct kn_rows *rows, const struct ArrowSchema *schema,
                                    array->offset, problem);
     }
     if (status == KN_OK) return KN_OK;
-    rows->length = 0; /* none of it is to be queued */
+    rows->length = 0; /* no row of it may be queued */
     if (problem->row >= 0) problem->row += rows->before;
     return status;
 }
@@ -212,7 +212,7 @@ void kn_rows_topic_name(const struct kn_rows *rows, const uint8_t **name, int64_
         *name = (const uint8_t *)"", *size = 0;
 }
 
-/* Where a row goes. KN_ERR_STALE: the binding has to make the topic. */
+/* Returns the topic of a row. KN_ERR_STALE: the binding must create the topic. */
 static int topic_at(struct kn_rows *rows, int64_t row, struct kn_topic **topic)
 {
     const uint8_t *name;
@@ -245,8 +245,8 @@ static inline int piece_at(const struct kn_arrow_bytes *bytes, int64_t row, cons
     return status;
 }
 
-/* Encodes the headers of a row behind *used bytes of scratch. The pointer comes later: the scratch
- * may move. */
+/* Encodes the headers of a row behind *used bytes of scratch. The pointer is set later, because the
+ * scratch may move. */
 static int headers_at(struct kn_rows *rows, int64_t row, struct kn_message *message, size_t *used)
 {
     int64_t first, end;
@@ -303,17 +303,17 @@ static inline int message_at(struct kn_rows *rows, int64_t row, struct kn_messag
     return status;
 }
 
-/* As many messages from `at` on as go to one topic; *count says how many. The status is why row at
- * + *count isn't among them, if it has something. */
-static int gather(struct kn_rows *rows, int64_t most, struct kn_message *messages, int32_t *count,
-                  struct kn_topic **topic)
+/* Collects messages from `at` on that go to one topic; *count is their number. The status is the
+ * reason why row at + *count isn't among them. */
+static int gather(struct kn_rows *rows, int64_t rows_max, struct kn_message *messages,
+                  int32_t *count, struct kn_topic **topic)
 {
     struct kn_topic *next;
     size_t used = 0;
     int status = topic_at(rows, rows->at, topic);
     int timed = rows->columns[KN_ROWS_TIMESTAMP] >= 0 || rows->timestamp_ms > 0;
     int64_t wall_ms = timed ? 0 : kn_wall_ms();
-    int32_t limit = most < RUN ? (int32_t)most : RUN;
+    int32_t limit = rows_max < RUN ? (int32_t)rows_max : RUN;
     *count = 0;
     while (status == KN_OK && *count < limit && used < SCRATCH_RUN_BYTES) {
         int64_t row = rows->at + *count;
@@ -337,11 +337,11 @@ static int gather(struct kn_rows *rows, int64_t most, struct kn_message *message
     return status;
 }
 
-int kn_rows_append(struct kn_rows *rows, int64_t most)
+int kn_rows_append(struct kn_rows *rows, int64_t rows_max)
 {
     struct kn_message messages[RUN];
     struct kn_topic *topic;
-    int64_t end = rows->length - rows->at < most ? rows->length : rows->at + most;
+    int64_t end = rows->length - rows->at < rows_max ? rows->length : rows->at + rows_max;
     int status = KN_OK;
     while (status == KN_OK && rows->at < end) {
         int32_t count, queued = 0;
@@ -353,7 +353,7 @@ int kn_rows_append(struct kn_rows *rows, int64_t most)
         if (rows->counter && queued < count)
             kn_delivery_counter_settle(rows->counter, count - queued, 0);
         rows->at += queued;
-        /* What stopped gather() shows itself when it is the first of a run. */
+        /* An error of gather() is returned when its row is the first of a run. */
     }
     return status;
 }

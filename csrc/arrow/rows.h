@@ -1,13 +1,13 @@
-/* Rows of Arrow columns as messages: bound chunk by chunk, appended to the producer's batches in
- * runs.
+/* Rows of Arrow columns as messages: bound chunk by chunk, and appended to the producer's batches
+ * in runs.
  *
- * Thread: one at a time, the caller of produce_arrow(), without the interpreter lock: everything
- * here touches is foreign memory that the caller keeps alive, leaf locks, and the budget. Who
- * frees: the caller, kn_rows_deinit(). Nothing waits: a full queue is KN_ERR_FULL.
+ * Thread: one at a time, the caller of produce_arrow(), without the interpreter lock. This code
+ * uses foreign memory that the caller keeps alive, leaf locks, and the budget.
+ * Who frees: the caller, with kn_rows_deinit().
+ * Nothing waits: a full queue is KN_ERR_FULL.
  *
- * A chunk is checked whole when it is bound (kn_rows_bind), so that a mistake in it comes before
- * its first row is queued; what only the engine knows (sizes, partitions) comes row by row.
- */
+ * kn_rows_bind() checks a whole chunk, so an error is found before its first row is queued. The
+ * engine checks sizes and partitions row by row. */
 #ifndef KN_ARROW_ROWS_H
 #define KN_ARROW_ROWS_H
 
@@ -36,22 +36,22 @@ struct kn_rows_topic { /* an entry of the table of topics by name */
 
 struct kn_rows {
     /* set by the caller before the first chunk */
-    int32_t columns[KN_ROWS_ROLES]; /* which child; -1: none */
-    bool table_is_column;           /* the arrays are no structs, but the one column itself */
-    /* the partitioner is the binding's: rows without a partition are refused */
+    int32_t columns[KN_ROWS_ROLES]; /* which child; -1: no column */
+    bool table_is_column;           /* the arrays are the value column itself, without a struct */
+    /* the binding runs the partitioner, so each row must have a partition */
     bool needs_partition;
-    struct kn_topic *topic;              /* of rows that name none; NULL: they have to */
-    int32_t partition;                   /* without a column; -1: the partitioner's choice */
-    int64_t timestamp_ms;                /* without a column; 0: now */
-    struct kn_delivery_counter *counter; /* NULL: nobody wants a report */
-    /* of the chunk */
+    struct kn_topic *topic; /* topic of rows without a topic; NULL: each row must have one */
+    int32_t partition;      /* if there is no column; -1: the partitioner chooses */
+    int64_t timestamp_ms;   /* if there is no column; 0: now */
+    struct kn_delivery_counter *counter; /* NULL: no report is wanted */
+    /* of the current chunk */
     struct kn_arrow_bytes value, key, topics;
     struct kn_arrow_pairs headers;
     struct kn_arrow_numbers timestamp, partitions;
-    int64_t length; /* rows in it */
-    int64_t at;     /* the next one */
-    int64_t before; /* rows of the chunks before it */
-    /* own */
+    int64_t length; /* its rows */
+    int64_t at;     /* the next row */
+    int64_t before; /* rows of the earlier chunks */
+    /* internal */
     uint8_t *scratch; /* encoded headers of a run */
     size_t scratch_bytes;
     struct kn_rows_topic *table; /* open addressing */
@@ -59,25 +59,25 @@ struct kn_rows {
     struct kn_topic *last_topic;
 };
 
-/* What a column has to be able to be, from the schema alone: NULL, or a phrase that says what was
- * expected. */
+/* Checks whether the schema of a column fits the role. NULL, or a phrase with the expected type. */
 const char *kn_rows_check_type(const struct ArrowSchema *schema, enum kn_rows_role role);
 
 void kn_rows_init(struct kn_rows *rows);
 void kn_rows_deinit(struct kn_rows *rows);
-/* The next chunk, of which every row is checked. KN_ERR_INVALID with *problem (its row counts from
- * the first chunk on) and the role of the column that has it, -1: the chunk itself. */
+/* Binds the next chunk and checks its rows. KN_ERR_INVALID: *problem has the error (its row counts
+ * from the first chunk), and *role the column; -1: the chunk itself. */
 int kn_rows_bind(struct kn_rows *rows, const struct ArrowSchema *schema,
                  const struct ArrowArray *array, struct kn_arrow_problem *problem, int *role);
 
-/* Queues rows from `at` on, at most `most` (about). KN_OK: as many, or to the chunk's end.
- * Otherwise row `at` is why it stopped: KN_ERR_FULL, KN_ERR_TOO_LARGE, KN_ERR_STALE: its topic
- * isn't in the table (kn_rows_topic_name()), KN_ERR_INVALID: foreign memory has changed since it
- * was checked, KN_ERR_NOMEM, KN_ERR_CLOSED, KN_ERR_FATAL. */
-int kn_rows_append(struct kn_rows *rows, int64_t most);
-/* The same, and when the queue is full waits for room, until *deadline_us (KN_NEVER: no limit), a
- * signal (KN_ERR_INTERRUPTED), or the end of the client (KN_ERR_CLOSED). stall_us > 0: *deadline_us
- * is so much later after each row that got in. Returns from time to time with KN_OK. */
+/* Queues about `rows_max` rows at most, from `at` on. KN_OK: it queued them, or reached the end of
+ * the chunk. Otherwise the reason why row `at` wasn't queued:
+ * - KN_ERR_STALE: its topic isn't in the table (kn_rows_topic_name()).
+ * - KN_ERR_INVALID: foreign memory has changed since the check.
+ * - KN_ERR_FULL, KN_ERR_TOO_LARGE, KN_ERR_NOMEM, KN_ERR_CLOSED, KN_ERR_FATAL. */
+int kn_rows_append(struct kn_rows *rows, int64_t rows_max);
+/* The same, but waits while the queue is full: until *deadline_us (KN_NEVER: no limit), a signal
+ * (KN_ERR_INTERRUPTED) or the end of the client (KN_ERR_CLOSED). If stall_us > 0, each queued row
+ * moves *deadline_us to stall_us from then. Returns KN_OK from time to time. */
 int kn_rows_append_waiting(struct kn_rows *rows, struct kn_engine *engine, int64_t *deadline_us,
                            int64_t stall_us);
 void kn_rows_topic_name(const struct kn_rows *rows, const uint8_t **name, int64_t *size);

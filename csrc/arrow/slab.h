@@ -1,7 +1,6 @@
-/* Growing memory of a column, on a boundary of 64 bytes as Arrow recommends it, and bits in it.
+/* Growing memory of a column, aligned to 64 bytes as Arrow recommends, and functions for bitmaps.
  *
- * Thread: of the columns. Who frees: kn_slab_deinit().
- */
+ * Thread: the columns'. Who frees: kn_slab_deinit(). */
 #ifndef KN_ARROW_SLAB_H
 #define KN_ARROW_SLAB_H
 
@@ -12,14 +11,14 @@
 
 #define KN_SLAB_ALIGNMENT 64
 
-struct kn_slab { /* bytes on a boundary of 64, in a buffer of the pool */
+struct kn_slab { /* aligned bytes in a buffer of the pool */
     struct kn_buffer *buffer;
     uint8_t *data; /* NULL: none yet */
     size_t capacity_bytes;
 };
 
-/* Room for size_bytes in all, of which used_bytes are kept. It grows by doubling at least. KN_OK or
- * KN_ERR_NOMEM, and then nothing has changed. */
+/* Makes room for size_bytes in all and keeps the first used_bytes. It at least doubles the room.
+ * KN_OK, or KN_ERR_NOMEM; then nothing has changed. */
 int kn_slab_grow(struct kn_pool *pool, struct kn_slab *slab, size_t used_bytes, size_t size_bytes);
 static inline int kn_slab_reserve(struct kn_pool *pool, struct kn_slab *slab, size_t used_bytes,
                                   size_t size_bytes)
@@ -35,7 +34,7 @@ static inline void kn_bit_put(uint8_t *bits, int64_t at, int value)
     uint8_t mask = (uint8_t)(1u << (at & 7));
     bits[at >> 3] = (uint8_t)(value ? bits[at >> 3] | mask : bits[at >> 3] & ~mask);
 }
-/* [from, to) become `value`. */
+/* Sets the bits [from, to) to `value`. */
 static inline void kn_bits_fill(uint8_t *bits, int64_t from, int64_t to, int value)
 {
     for (; from < to && (from & 7); from++) kn_bit_put(bits, from, value);

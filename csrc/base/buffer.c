@@ -1,13 +1,13 @@
-/* Byte buffers and their pool.
+/* Byte buffers and their pool. See buffer.h.
  *
- * Thread: any. Lock: the pool's mutex (leaf), held to link and unlink only; never taken in a child
- * of the process that made the pool, where a thread that doesn't exist may hold it: buffers are
- * freed there instead of kept, and the pool stays as it was. Who frees: see buffer.h.
+ * Thread: any.
+ * Lock: the pool's mutex (leaf), held to link and unlink only. A forked child never takes it,
+ * because a thread that doesn't exist there may hold it. The child frees buffers instead of keeping
+ * them, and leaves the pool unchanged.
  *
- * An idle buffer sits in two lists: its size class (newest first, because it is the warm one) and
- * the age list of the whole pool (oldest first), so that a class nobody asks for any more can't
- * fill the pool for ever.
- */
+ * An idle buffer is in two lists: its size class (newest first, because its memory is in the CPU
+ * cache) and the age list of the whole pool (oldest first). So an unused class can't fill the pool
+ * for ever. */
 #include "base/buffer.h"
 
 #include <pthread.h>
@@ -34,32 +34,33 @@
 #define UNPOISON(data, size) ((void)0)
 #endif
 
-#define SMALLEST_SHIFT 12               /* 4 KiB */
-#define IMPOSSIBLE_BYTES (SIZE_MAX / 4) /* sums and doublings of anything below can't overflow */
-#define LARGE_BYTES ((size_t)256 << 10) /* from here on a buffer has pages of its own */
-#define PAGE_BYTES 4096                 /* or a multiple of it: then less is populated */
-#define CLASS_COUNT 20 /* the largest class is 2 GiB; beyond it buffers are never kept */
+#define SMALLEST_SHIFT 12 /* 4 KiB */
+/* sizes below this can be added and doubled without an overflow */
+#define IMPOSSIBLE_BYTES (SIZE_MAX / 4)
+#define LARGE_BYTES ((size_t)256 << 10) /* from this size on a buffer has its own pages */
+#define PAGE_BYTES 4096 /* real pages may be larger: then fewer bytes are populated */
+#define CLASS_COUNT 20  /* the largest class is 2 GiB; larger buffers are never kept */
 
 struct kn_pool {
     /* immutable */
     size_t keep_bytes;
-    unsigned fork_count; /* where it was made */
+    unsigned fork_count; /* the value when the pool was made */
 
     pthread_mutex_t lock;
     /* under lock */
     struct kn_list idle[CLASS_COUNT]; /* kn_buffer.node */
     struct kn_list by_age;            /* kn_buffer.age, oldest first */
     size_t idle_bytes;
-    size_t taken_count; /* buffers out there */
-    int closed;         /* freed by its owner: the last buffer given back frees it */
+    size_t taken_count; /* buffers in use */
+    int closed;         /* the owner has called kn_pool_free(): the last buffer frees the pool */
 };
 
-/* The leak check's counter is the only process-wide state here. */
+/* For the leak check: the only state of the whole process here. */
 static atomic_long live_count;
 
 long kn_buffer_live(void) { return atomic_load_explicit(&live_count, memory_order_relaxed); }
 
-/* The size class that holds `bytes`; CLASS_COUNT when none does. */
+/* Returns the size class for `bytes`; CLASS_COUNT: none. */
 static unsigned class_of(size_t bytes)
 {
     unsigned cls = 0;
@@ -73,9 +74,9 @@ static size_t rounded_bytes(size_t bytes)
     return cls < CLASS_COUNT ? (size_t)1 << (SMALLEST_SHIFT + cls) : bytes;
 }
 
-/* Large buffers come from the kernel and go back to it: malloc() keeps what lies below memory in
- * use, so a burst would stay resident. AddressSanitizer has all of them from malloc(), whose bounds
- * it watches. */
+/* Large buffers come from the kernel and go back to it. With malloc() a burst would stay resident,
+ * because malloc() keeps memory below a block in use. AddressSanitizer gets all of them from
+ * malloc(), whose bounds it checks. */
 static int from_kernel(size_t capacity_bytes)
 {
 #ifdef KN_ASAN
@@ -114,8 +115,8 @@ static void free_all(struct kn_list *doomed)
         buffer_free(KN_LIST_ENTRY(node, struct kn_buffer, node));
 }
 
-/* Under lock: unlinks the oldest idle buffers until at most keep_bytes are left, into `doomed` for
- * freeing outside the lock. */
+/* Under lock: unlinks the oldest idle buffers until at most keep_bytes are left. Puts them into
+ * `doomed`, to be freed outside the lock. */
 static void evict(struct kn_pool *pool, size_t keep_bytes, struct kn_list *doomed)
 {
     while (pool->idle_bytes > keep_bytes) {
@@ -164,7 +165,7 @@ void kn_pool_free(struct kn_pool *pool)
     pool->closed = 1;
     pthread_mutex_unlock(&pool->lock);
     free_all(&doomed);
-    /* Otherwise a Message has outlived its client, as it may: the last buffer given back frees the
+    /* Otherwise Messages still use buffers after their client was closed; the last buffer frees the
      * pool. */
     if (taken == 0) pool_destroy(pool);
 }
@@ -190,7 +191,7 @@ size_t kn_pool_idle_bytes(struct kn_pool *pool)
     return bytes;
 }
 
-/* An idle buffer of the class, or NULL; counts it as taken only when there is one. */
+/* Returns an idle buffer of the class and counts it as taken; NULL: none. */
 static struct kn_buffer *pool_take(struct kn_pool *pool, unsigned cls)
 {
     struct kn_buffer *buffer = NULL;

@@ -1,4 +1,4 @@
-/* Cells in blocks: see cells.h for threads and owners. */
+/* Cells in blocks: see cells.h. */
 #include "base/cells.h"
 
 #include <stdint.h>
@@ -9,8 +9,8 @@
 
 struct block {
     struct kn_list node;
-    char *free;    /* the first of its free cells, which link to each other */
-    size_t carved; /* bytes of cells ever taken; those behind are zeros */
+    char *free;    /* the first of the block's free cells, a linked list */
+    size_t carved; /* bytes of the cells that were ever taken; the bytes behind them are zeros */
     size_t taken;
 };
 
@@ -29,9 +29,8 @@ static size_t room_bytes(const struct kn_cells *cells)
     return (KN_CELLS_BLOCK_BYTES - HEAD_BYTES) / cells->cell_bytes * cells->cell_bytes;
 }
 
-/* Twice as much from the kernel as is wanted, for the boundary; what lies beside the block goes
- * back. One that will be filled soon has its pages at once rather than by a fault each: only a
- * hint, where it is known. */
+/* Maps twice the size for the alignment, and unmaps the bytes beside the block. If the block will
+ * be filled soon, asks for its pages at once, to avoid a page fault each; this is only a hint. */
 static struct block *block_new(int is_first)
 {
     char *data = mmap(NULL, 2 * KN_CELLS_BLOCK_BYTES, PROT_READ | PROT_WRITE,

@@ -1,36 +1,35 @@
-/* Objects of one size, in blocks that can be walked: so whoever wants all of those that are alive
- * needs no list of them.
+/* Allocates objects of one size in blocks. All live objects can be found by walking the blocks,
+ * without a list of them.
  *
- * Thread: one at a time; the binding's cells are its interpreter lock's. Who frees: a block is
- * unmapped when its last cell comes back, but for a few.
+ * Thread: one at a time; for the binding's cells the interpreter lock ensures it.
+ * Who frees: a block is unmapped when its last cell is given back; a few empty blocks are kept.
  *
- * While a cell is free, its last word is the list of free cells'; the rest stays as its user left
- * it, which is how a walk knows what is alive.
- */
+ * The last word of a free cell links the list of free cells. The rest stays as its user left it, so
+ * a walk can recognize live cells by their content. */
 #ifndef KN_BASE_CELLS_H
 #define KN_BASE_CELLS_H
 
 #include <stddef.h>
 #include "base/list.h"
 
-/* and on such a boundary: a cell's address leads to its block */
+/* also the alignment of a block: the address of a cell leads to its block */
 #define KN_CELLS_BLOCK_BYTES ((size_t)256 << 10)
 
 struct kn_cells {
     size_t cell_bytes;
-    long taken;          /* cells out there */
+    long taken;          /* cells in use */
     int idle;            /* blocks without a taken cell */
-    struct kn_list room; /* blocks with a free cell */
-    struct kn_list full; /* the others */
+    struct kn_list room; /* blocks with at least one free cell */
+    struct kn_list full; /* blocks without a free cell */
 };
 
 void kn_cells_init(struct kn_cells *cells, size_t cell_bytes); /* a multiple of 16 */
-void kn_cells_deinit(struct kn_cells *cells);                  /* none may be taken */
-/* as it was left, or zeros; NULL: no memory */
+void kn_cells_deinit(struct kn_cells *cells); /* all cells must have been given back */
+/* content as the last user left it, or zeros; NULL: no memory */
 void *kn_cells_take(struct kn_cells *cells);
 void kn_cells_give(struct kn_cells *cells, void *cell);
-/* All cells that were ever taken of the blocks that are there, free ones included. `each` takes and
- * gives none. */
+/* Calls `each` for every cell of the blocks that was ever taken, including free ones. `each` must
+ * not take or give cells. */
 void kn_cells_walk(struct kn_cells *cells, void (*each)(void *cell, void *context), void *context);
 
 #endif

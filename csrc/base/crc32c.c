@@ -1,20 +1,19 @@
 /* CRC32C: chooses an implementation once, then calls it.
  *
- * Thread: any; the choice and the tables are made under pthread_once and are read-only afterwards.
- * Lock: none. Who frees: nobody.
+ * Thread: any. The choice and the tables are made under pthread_once and never change afterwards.
+ * Lock: none. Who frees: everything is static.
  *
- * How the hardware versions are fast: the crc32 instruction has a latency of three cycles and a
- * throughput of one, so one chain of dependent steps uses a third of the unit. Three chains run
- * side by side over three adjacent lanes, and their registers are joined at the end of a block:
- * appending n zero bytes to a message multiplies its register by x^(8n) modulo the polynomial. So
- * crc(A|B|C) = A*x^(16n) + B*x^(8n) + C  for lanes of n bytes.
+ * Why the hardware versions are fast: the crc32 instruction has a latency of three cycles and a
+ * throughput of one, so one chain of dependent steps uses a third of the unit. Three chains run in
+ * parallel over three adjacent lanes. At the end of a block their registers are combined: to append
+ * n zero bytes to a message multiplies its register by x^(8n) modulo the polynomial. So crc(A|B|C)
+ * = A*x^(16n) + B*x^(8n) + C for lanes of n bytes.
  *
- * Where a carry-less multiplication is 256 bits wide, the message itself is folded: 128 bytes are
- * multiplied by what takes them 128 bytes further, modulo the polynomial, and added to the 128
- * bytes that are there. What is left in the end goes through the crc32 instruction. In the cache
- * that is as quick as the lanes, but it reads one stream of bytes rather than three: from memory it
- * is up to twice as quick, nearly as memory itself, so that 512 bits would win nothing there.
- */
+ * With a carry-less multiplication of 256 bits the message itself is folded: 128 bytes are
+ * multiplied by the factor that moves them 128 bytes further, modulo the polynomial, and added to
+ * the 128 bytes there. The rest goes through the crc32 instruction. From the cache this is as fast
+ * as the lanes. It reads one stream of bytes instead of three, so from memory it is up to twice as
+ * fast. It nearly reaches the speed of memory, so 512 bits wouldn't be faster there. */
 #include "base/crc32c.h"
 
 #include <pthread.h>
@@ -26,8 +25,7 @@
 #include <immintrin.h>
 #elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
 #define KN_CRC_ARM 1
-/* clang shows the intrinsics of arm_acle.h only to files that are compiled for the extension as a
- * whole. */
+/* clang declares the intrinsics of arm_acle.h only in files that are compiled for the extension. */
 #if defined(__clang__)
 #define crc_u64 __builtin_arm_crc32cd
 #define crc_u8 __builtin_arm_crc32cb
@@ -46,13 +44,13 @@
 #endif
 #endif
 
-/* Lane lengths: long ones for whole batches, short ones for what is left. */
+/* Lane lengths: long ones for whole batches, short ones for the rest. */
 #define LONG_LANE_BYTES 2048
 #define SHORT_LANE_BYTES 128
 
 typedef uint32_t crc_update_fn(uint32_t state, const uint8_t *at, size_t size_bytes);
 
-/* x^(8n) and x^(16n), as the joining step of the backend wants them. */
+/* x^(8n) and x^(16n), in the form that the backend's combining step needs. */
 struct lane_shift {
     uint32_t once;
     uint32_t twice;
@@ -62,7 +60,7 @@ static struct {
     struct kn_crc_table table;
     struct lane_shift long_lane;
     struct lane_shift short_lane;
-    /* by 128 bytes, by 32: of the first and the last eight bytes of sixteen */
+    /* factors for 128 and for 32 bytes: for the first and the last eight bytes of sixteen */
     uint64_t fold_far[2], fold_near[2];
     crc_update_fn *update;
     crc_update_fn *lanes; /* the same without the widest instructions */
@@ -89,7 +87,7 @@ static uint64_t load_u64(const uint8_t *at)
 {
     uint64_t v;
     memcpy(&v, at, sizeof v);
-    return v; /* both machines are little-endian, as the instruction wants it */
+    return v; /* both processors are little-endian, as the instruction needs */
 }
 #endif
 
@@ -141,7 +139,7 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t update_x86(uint32_t sta
 #define CRC_TARGET_WIDE __attribute__((target("sse4.2,pclmul,avx2,vpclmulqdq")))
 #define VECTOR_BYTES 32
 #define FOLD_BYTES (4 * VECTOR_BYTES)
-#define FOLD_MIN_BYTES 512 /* for less the lanes are as quick */
+#define FOLD_MIN_BYTES 512 /* below this size the lanes are as fast */
 
 CRC_TARGET_WIDE static inline __m256i load_vector(const uint8_t *at)
 {
@@ -181,7 +179,7 @@ CRC_TARGET_WIDE static uint32_t fold_x86(uint32_t state, const uint8_t *at, size
 static uint32_t update_wide(uint32_t state, const uint8_t *at, size_t size_bytes)
 {
     if (size_bytes < FOLD_MIN_BYTES) return update_x86(state, at, size_bytes);
-    /* loads across two lines cost twice as much */
+    /* loads across two cache lines cost twice as much */
     size_t before = (0 - (uintptr_t)at) % VECTOR_BYTES;
     state = update_x86(state, at, before);
     size_t folded = (size_bytes - before) / FOLD_BYTES * FOLD_BYTES;
@@ -189,8 +187,8 @@ static uint32_t update_wide(uint32_t state, const uint8_t *at, size_t size_bytes
     return update_x86(state, at + before + folded, size_bytes - before - folded);
 }
 
-/* What takes sixteen bytes so much further: a product of two reflected 64-bit polynomials has 127
- * bits and stands for one x more than it shows. */
+/* Sets the factors that move sixteen bytes this much further. A product of two reflected 64-bit
+ * polynomials has 127 bits, so it needs one more factor x. */
 static void set_fold(uint64_t factors[2], size_t bytes)
 {
     factors[0] = (uint64_t)power_of_x(8 * bytes + 63) << 32;
@@ -216,7 +214,7 @@ static void choose_hardware(void)
 
 #elif defined(KN_CRC_ARM)
 
-/* A*B in software: 32 steps a block of 6 KiB are not worth the optional PMULL instruction. */
+/* A*B in software: 32 steps per block of 6 KiB aren't worth the optional PMULL instruction. */
 static uint32_t shift_arm(uint32_t state, uint32_t factor)
 {
     uint32_t product = 0;

@@ -1,7 +1,6 @@
-/* Reflected 32-bit CRCs by table, eight bytes a step; the portable engine behind crc32 and crc32c.
+/* Reflected 32-bit CRCs by table, eight bytes per step; the portable code behind crc32 and crc32c.
  *
- * Thread: building is the caller's once; updating is read-only. Who frees: nobody.
- */
+ * Thread: the caller builds the table once; updates only read it. Who frees: the caller. */
 #ifndef KN_BASE_CRC_TABLE_H
 #define KN_BASE_CRC_TABLE_H
 
@@ -12,7 +11,7 @@
 #define KN_CRC_POLY_IEEE 0xedb88320u
 #define KN_CRC_POLY_CASTAGNOLI 0x82f63b78u
 
-/* by[k][b]: what byte b contributes when k more bytes follow it in the step. */
+/* by[k][b]: the contribution of byte b if k more bytes follow it in the step. */
 struct kn_crc_table {
     uint32_t by[8][256];
 };

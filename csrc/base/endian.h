@@ -1,8 +1,7 @@
 /* Big-endian stores and loads at any alignment.
  *
- * The caller has checked that the bytes are there: parsing hostile input goes through span.h.
- * The byte loops compile to one bswap + mov on every compiler that matters.
- */
+ * The caller has checked that the bytes exist; use span.h for untrusted input. Compilers turn the
+ * byte loops into one bswap and one mov. */
 #ifndef KN_BASE_ENDIAN_H
 #define KN_BASE_ENDIAN_H
 

@@ -23,7 +23,7 @@ static void after_fork_in_child(void)
     pthread_mutex_unlock(&guards_lock);
 }
 
-/* When the library is loaded, which no fork precedes. */
+/* Called when the library is loaded, before any fork. */
 __attribute__((constructor)) static void register_handlers(void)
 {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);

@@ -1,14 +1,14 @@
-/* Forks of this process, also those that no Python hook sees (a C program such as uWSGI calls
- * fork(2) itself).
+/* Detects forks of this process, also those that Python's hooks don't see (uWSGI, a C program,
+ * calls fork(2) itself).
  *
- * A child has one thread and the memory as it was at the fork: a lock that another thread held then
- * is held for ever, and what it guards may be half done. So a child never takes a lock of its
- * parent's: what embeds a `kn_fork_guard` is told in the child, and what is left over (a pool of
- * buffers) is recognized by its count of forks.
+ * A child has one thread, and a copy of the memory at the time of the fork. A lock that another
+ * thread held stays held for ever, and its data may be inconsistent. So a child never takes a lock
+ * of its parent. A struct with a `kn_fork_guard` gets a call in the child. Other structs (a pool of
+ * buffers) compare kn_fork_count() with the count at their creation.
  *
- * Thread: any. Lock: one for the list of guards (leaf), which a fork waits for, so that the child
- * finds the list whole. Who frees: nobody; a guard is embedded.
- */
+ * Thread: any.
+ * Lock: one for the list of guards (leaf). A fork waits for it, so the child's list is consistent.
+ * Who frees: the owner embeds a guard. */
 #ifndef KN_BASE_FORK_H
 #define KN_BASE_FORK_H
 
@@ -16,14 +16,14 @@
 
 struct kn_fork_guard {
     struct kn_list node;
-    /* by the child's only thread; may not call kn_fork_watch() and kn_fork_unwatch() */
+    /* called by the child's only thread; must not call kn_fork_watch() or kn_fork_unwatch() */
     void (*in_child)(struct kn_fork_guard *guard);
 };
 
-/* How many forks lie between the process in which this library was loaded and this one. */
+/* How many forks there were between the process that loaded this library and this process. */
 unsigned kn_fork_count(void);
-/* in_child() is called in a child that is forked from now on, until unwatch(); once: in the child
- * of that child it isn't. */
+/* Calls in_child() in each child that is forked until unwatch(). It isn't called in children of
+ * such a child. */
 void kn_fork_watch(struct kn_fork_guard *guard, void (*in_child)(struct kn_fork_guard *guard));
 void kn_fork_unwatch(struct kn_fork_guard *guard);
 

@@ -1,8 +1,7 @@
 /* Key hashes: murmur2, crc32 (IEEE) and fnv1a.
  *
  * Thread: any; the crc32 table is built once (pthread_once) and never changes afterwards. Lock:
- * none. Who frees: nobody.
- */
+ * none. */
 #include "base/hash.h"
 
 #include <pthread.h>
@@ -49,6 +48,6 @@ uint32_t kn_fnv1a(const void *data, size_t size_bytes)
     uint32_t hash = 0x811c9dc5u;
 
     for (size_t i = 0; i < size_bytes; i++) hash = (hash ^ at[i]) * 0x01000193u;
-    /* The partitioner this matches takes the absolute value of the hash as a signed number. */
+    /* librdkafka's partitioner takes the absolute value of the hash as a signed number. */
     return (hash & 0x80000000u) ? 0u - hash : hash;
 }

@@ -7,7 +7,7 @@
 
 uint32_t kn_murmur2(const void *data, size_t size_bytes); /* Java's Utils.murmur2, as unsigned */
 uint32_t kn_crc32(uint32_t crc, const void *data, size_t size_bytes); /* IEEE 802.3 */
-/* librdkafka's: computed on signed 32 bits, absolute value taken */
+/* librdkafka's variant: signed 32-bit arithmetic, absolute value of the result */
 uint32_t kn_fnv1a(const void *data, size_t size_bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Buckets that grow with the value, and what they say of a window: see histogram.h. */
+/* A histogram and the values of a window: see histogram.h. */
 #include "base/histogram.h"
 
 #include <string.h>
@@ -34,8 +34,8 @@ void kn_histogram_record(struct kn_histogram *histogram, int64_t value, uint32_t
         return;
     }
     uint32_t it = (uint32_t)value;
-    /* Two threads at once may lose one of two extremes; the buckets then still tell it to within 1
-     * %. */
+    /* With two threads at once, one of two extremes may be lost; the buckets still have it to
+     * within 1 %. */
     if (it < atomic_load_explicit(&histogram->least, memory_order_relaxed))
         atomic_store_explicit(&histogram->least, it, memory_order_relaxed);
     if (it > atomic_load_explicit(&histogram->max, memory_order_relaxed))
@@ -49,7 +49,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* Newton's method: without libm. */
+/* Newton's method, so that libm isn't needed. */
 static int64_t square_root(double square)
 {
     if (square < 1) return 0;
@@ -62,10 +62,10 @@ static int64_t square_root(double square)
     return (int64_t)(root + 0.5);
 }
 
-/* The value that `share` of 10000 of all values don't exceed. */
+/* Returns the value that `share` of 10000 values don't exceed. */
 static int64_t percentile(const uint32_t *counts, const struct kn_window *window, int64_t share)
 {
-    /* rounded up, and no product too large */
+    /* rounded up, without a large product */
     int64_t rank = (window->cnt / 10000) * share + (window->cnt % 10000 * share + 9999) / 10000;
     int64_t passed = 0;
     if (rank < 1) rank = 1;
@@ -76,7 +76,7 @@ static int64_t percentile(const uint32_t *counts, const struct kn_window *window
     return window->max;
 }
 
-static void summarise(const uint32_t *counts, int64_t least, int64_t most, struct kn_window *window)
+static void summarise(const uint32_t *counts, int64_t least, int64_t max, struct kn_window *window)
 {
     uint32_t first = KN_HISTOGRAM_BUCKETS, last = 0;
     for (uint32_t i = 0; i < KN_HISTOGRAM_BUCKETS; i++) {
@@ -89,11 +89,11 @@ static void summarise(const uint32_t *counts, int64_t least, int64_t most, struc
         window->sum = 0;
         return;
     }
-    /* An extreme may be another window's, or lost (see record()): then its bucket tells it. */
+    /* An extreme may be another window's, or lost (see record()): then its bucket gives it. */
     window->min = least >= lowest_of(first) && least <= highest_of(first) ? least
                                                                           : lowest_of(first);
-    window->max = most >= lowest_of(last) && most <= highest_of(last) && most >= window->min
-                      ? most
+    window->max = max >= lowest_of(last) && max <= highest_of(last) && max >= window->min
+                      ? max
                       : highest_of(last);
     window->avg = clamp(window->sum / window->cnt, window->min, window->max);
     double squares = 0;
@@ -115,7 +115,7 @@ void kn_histogram_window(struct kn_histogram *histogram, int end, struct kn_wind
 {
     uint32_t counts[KN_HISTOGRAM_BUCKETS];
     uint32_t least = atomic_load_explicit(&histogram->least, memory_order_relaxed);
-    uint32_t most = atomic_load_explicit(&histogram->max, memory_order_relaxed);
+    uint32_t max = atomic_load_explicit(&histogram->max, memory_order_relaxed);
     if (end) {
         atomic_store_explicit(&histogram->least, UINT32_MAX, memory_order_relaxed);
         atomic_store_explicit(&histogram->max, 0, memory_order_relaxed);
@@ -131,9 +131,9 @@ void kn_histogram_window(struct kn_histogram *histogram, int end, struct kn_wind
     uint32_t out_of_range = atomic_load_explicit(&histogram->out_of_range, memory_order_relaxed);
     window->sum = sum - histogram->seen_sum;
     window->outofrange = out_of_range - histogram->seen_out_of_range;
-    summarise(counts, least, most, window);
+    summarise(counts, least, max, window);
     if (!end) return;
     histogram->seen_out_of_range = out_of_range;
-    /* a sum whose values aren't in their buckets yet goes with them into the next window */
+    /* without values in the buckets the sum goes into the next window, with its values */
     if (window->cnt) histogram->seen_sum = sum;
 }

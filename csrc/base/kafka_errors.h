@@ -1,8 +1,7 @@
-/* Kafka's error codes that this library acts on, under the names that the protocol gives them.
- * Python has all of them: kafka_native/errors.py.
+/* Kafka's error codes that the C code handles, with the protocol's names. kafka_native/errors.py
+ * has all codes.
  *
- * Thread: any; constants only.
- */
+ * Thread: any; constants only. */
 #ifndef KN_BASE_KAFKA_ERRORS_H
 #define KN_BASE_KAFKA_ERRORS_H
 

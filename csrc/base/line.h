@@ -1,8 +1,7 @@
-/* Memory on the boundary of a cache line: for structs of which thousands live and every message
- * touches one.
+/* Memory aligned to a cache line: for structs that exist in thousands, and of which each message
+ * uses one.
  *
- * Thread: any. Who frees: the caller, with free().
- */
+ * Thread: any. Who frees: the caller, with free(). */
 #ifndef KN_BASE_LINE_H
 #define KN_BASE_LINE_H
 
@@ -11,7 +10,7 @@
 
 #define KN_LINE_BYTES 64
 
-/* Zeroed; NULL: no memory. */
+/* Returns zeroed memory; NULL: no memory. */
 static inline void *kn_line_new(size_t size_bytes)
 {
     void *memory;

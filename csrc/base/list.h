@@ -1,4 +1,4 @@
-/* Intrusive doubly linked list. No locks, no allocation: whoever owns the head guards it. */
+/* Intrusive doubly linked list. No locks, no allocation: the owner of the head guards it. */
 #ifndef KN_BASE_LIST_H
 #define KN_BASE_LIST_H
 
@@ -33,7 +33,7 @@ static inline void kn_list_push_front(struct kn_list *head, struct kn_list *node
 {
     kn_list_insert_before(head->next, node);
 }
-/* Leaves the node self-linked, so removing it twice is harmless. */
+/* Links the node to itself, so a second removal is harmless. */
 static inline void kn_list_remove(struct kn_list *node)
 {
     node->prev->next = node->next;
@@ -46,7 +46,7 @@ static inline struct kn_list *kn_list_pop_front(struct kn_list *head)
     if (node) kn_list_remove(node);
     return node;
 }
-/* Moves every node of `from` to the end of `to`, leaving `from` empty. */
+/* Moves all nodes of `from` to the end of `to`. */
 static inline void kn_list_splice_back(struct kn_list *to, struct kn_list *from)
 {
     if (kn_list_empty(from)) return;

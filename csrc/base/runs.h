@@ -1,7 +1,6 @@
-/* Rows and the offsets that they have, as runs in which both go up by one.
+/* Rows and their offsets, stored as runs in which both rise by one.
  *
- * Thread: any, one at a time. Who frees: the owner, with kn_runs_deinit().
- */
+ * Thread: any, one at a time. Who frees: the owner, with kn_runs_deinit(). */
 #ifndef KN_BASE_RUNS_H
 #define KN_BASE_RUNS_H
 
@@ -22,8 +21,8 @@ struct kn_runs { /* all zero: empty */
     int64_t count, capacity;
 };
 
-/* Room for so many more runs: that many calls of kn_runs_add() can't fail. KN_OK or KN_ERR_NOMEM.
- */
+/* Makes room for `count` more runs, so that as many calls of kn_runs_add() can't fail. KN_OK or
+ * KN_ERR_NOMEM. */
 static inline int kn_runs_reserve(struct kn_runs *runs, int64_t count)
 {
     int64_t capacity = runs->capacity ? runs->capacity : KN_RUNS_FIRST;
@@ -36,7 +35,7 @@ static inline int kn_runs_reserve(struct kn_runs *runs, int64_t count)
     return KN_OK;
 }
 
-/* Rows that come behind those which are there. KN_ERR_NOMEM: they aren't added. */
+/* Adds rows behind the present ones. KN_ERR_NOMEM: they aren't added. */
 static inline int kn_runs_add(struct kn_runs *runs, int64_t row, int64_t offset, int64_t length)
 {
     struct kn_run *last = runs->count ? &runs->runs[runs->count - 1] : NULL;

@@ -1,9 +1,7 @@
 /* Bounded read cursor over borrowed bytes.
  *
- * Failure is sticky: after the first read past the end (or a malformed varint) `failed` is set,
- * every further read returns 0/NULL, and the caller checks once at the end. No read can leave the
- * span.
- */
+ * A failure is sticky: the first read past the end (or a malformed varint) sets `failed`, and every
+ * later read returns 0 or NULL. The caller checks once at the end. No read leaves the span. */
 #ifndef KN_BASE_SPAN_H
 #define KN_BASE_SPAN_H
 
@@ -21,7 +19,7 @@ struct kn_span {
 static inline struct kn_span kn_span_of(const void *data, size_t size_bytes)
 {
     const uint8_t *start = data;
-    /* Nothing may be NULL, to which not even 0 can be added. */
+    /* `data` may be NULL if size_bytes is 0; even NULL + 0 is undefined in C. */
     struct kn_span span = {start, size_bytes ? start + size_bytes : start, 0};
     return span;
 }
@@ -30,7 +28,7 @@ static inline size_t kn_span_left(const struct kn_span *span)
     return (size_t)(span->end - span->at);
 }
 
-/* The next size_bytes, or NULL (and failed) when fewer are left. */
+/* Returns the next size_bytes. If fewer are left, sets `failed` and returns NULL. */
 static inline const uint8_t *kn_span_take(struct kn_span *span, size_t size_bytes)
 {
     if (span->failed || size_bytes > kn_span_left(span)) {
@@ -66,7 +64,7 @@ static inline int64_t kn_span_i64(struct kn_span *span)
     for (int i = 0; i < 8; i++) v = v << 8 | p[i];
     return (int64_t)v;
 }
-/* Unsigned varint of at most 5 bytes (protocol lengths, tags). */
+/* Unsigned varint of at most 5 bytes (lengths and tags of the protocol). */
 static inline uint32_t kn_span_uvarint(struct kn_span *span)
 {
     uint32_t v = 0;
@@ -81,7 +79,7 @@ static inline uint32_t kn_span_uvarint(struct kn_span *span)
     span->at = span->end;
     return 0;
 }
-/* Zig-zag varint of at most 10 bytes: varint.h has the fast form for records. */
+/* Zig-zag varint of at most 10 bytes. varint.h has the fast version for records. */
 static inline int64_t kn_span_varlong(struct kn_span *span)
 {
     uint64_t v = 0;

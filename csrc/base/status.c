@@ -1,7 +1,6 @@
 /* Texts of the status codes.
  *
- * Thread: any. Lock: none. Who frees: nobody, the texts are static.
- */
+ * Thread: any. Lock: none. The texts are static. */
 #include "base/status.h"
 
 const char *kn_status_text(int status)

@@ -1,14 +1,13 @@
-/* UTF-8, checked: see utf8.h. Eight bytes at a time as long as they are ASCII, which most text is.
+/* Checks UTF-8: see utf8.h. It handles eight bytes at a time while they are ASCII, like most text.
  *
- * Thread: any. Lock: none. Who frees: nobody.
- */
+ * Thread: any. Lock: none. */
 #include "base/utf8.h"
 
 #include <string.h>
 
 #define HIGH_BITS UINT64_C(0x8080808080808080)
 
-/* Behind the ASCII at the start. */
+/* Returns the end of the ASCII at the start. */
 static const uint8_t *skip_ascii(const uint8_t *at, const uint8_t *end)
 {
     while (end - at >= 8) {
@@ -21,8 +20,8 @@ static const uint8_t *skip_ascii(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
-/* Behind one character that isn't ASCII, or NULL. Its second byte decides about overlong forms,
- * surrogates and the end of Unicode. */
+/* Returns the end of one character that isn't ASCII, or NULL. Its second byte excludes overlong
+ * forms, surrogates and values beyond Unicode. */
 static const uint8_t *skip_one(const uint8_t *at, const uint8_t *end)
 {
     uint8_t first = *at++, low = 0x80, high = 0xbf;
@@ -47,21 +46,21 @@ static const uint8_t *skip_one(const uint8_t *at, const uint8_t *end)
     return at + more;
 }
 
-/* How many bytes one U+FFFD stands for where no character begins: as many as could begin one, and
- * all three of a surrogate. */
+/* Returns how many malformed bytes one U+FFFD replaces: as many as could begin a character, and all
+ * three of a surrogate. */
 static size_t malformed_bytes(const uint8_t *at, const uint8_t *end)
 {
     uint8_t first = *at, low = 0x80, high = 0xbf;
-    size_t most = first >= 0xc2 && first <= 0xdf   ? 2
-                  : first >= 0xe0 && first <= 0xef ? 3
-                  : first >= 0xf0 && first <= 0xf4 ? 4
-                                                   : 1;
+    size_t size_max = first >= 0xc2 && first <= 0xdf   ? 2
+                      : first >= 0xe0 && first <= 0xef ? 3
+                      : first >= 0xf0 && first <= 0xf4 ? 4
+                                                       : 1;
     if (first == 0xe0) low = 0xa0;
     if (first == 0xf0) low = 0x90;
     if (first == 0xf4) high = 0x8f;
-    if (most == 1 || end - at < 2 || at[1] < low || at[1] > high) return 1;
+    if (size_max == 1 || end - at < 2 || at[1] < low || at[1] > high) return 1;
     size_t size = 2;
-    while (size < most && at + size < end && at[size] >= 0x80 && at[size] <= 0xbf) size++;
+    while (size < size_max && at + size < end && at[size] >= 0x80 && at[size] <= 0xbf) size++;
     return size;
 }
 

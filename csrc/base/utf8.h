@@ -1,8 +1,7 @@
-/* Whether bytes are UTF-8, as Unicode defines it: no overlong forms, no surrogates, nothing beyond
- * U+10FFFF; and what to show of those that aren't.
+/* Checks whether bytes are UTF-8 as Unicode defines it: no overlong forms, no surrogates, nothing
+ * beyond U+10FFFF. Also replaces the bytes that aren't.
  *
- * Thread: any; no state.
- */
+ * Thread: any; no state. */
 #ifndef KN_BASE_UTF8_H
 #define KN_BASE_UTF8_H
 
@@ -11,9 +10,9 @@
 #include <stdint.h>
 
 bool kn_utf8_is_valid(const uint8_t *data, size_t size_bytes);
-/* Writes the bytes with U+FFFD in place of what isn't UTF-8, as Java's strings are made of bytes,
- * and returns how many that are: at most three times as many. `to` may be NULL: nothing is written.
- */
+/* Copies the bytes with U+FFFD in place of those that aren't UTF-8, like Java's strings. Returns
+ * the size of the result, at most three times the input's. `to` may be NULL: then it only computes
+ * the size. */
 size_t kn_utf8_replace(uint8_t *to, const uint8_t *data, size_t size_bytes);
 
 #endif

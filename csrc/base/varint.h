@@ -1,9 +1,8 @@
-/* Zig-zag varints of records, on the hot path of every append and every iteration.
+/* Zig-zag varints of records, used for every append and every record that is read.
  *
- * Thread: any; no state. Reads are bounded by `end` and refuse a number longer than 5 (int32) or 10
- * (int64) bytes. Small numbers are the rule (deltas, short lengths), so one and two bytes have
- * their own branch.
- */
+ * Thread: any; no state. Reads stay before `end` and refuse numbers longer than 5 (int32) or 10
+ * (int64) bytes. Most numbers are small (deltas, short lengths), so one and two bytes have their
+ * own branch. */
 #ifndef KN_BASE_VARINT_H
 #define KN_BASE_VARINT_H
 
@@ -23,7 +22,7 @@ static inline int64_t kn_unzigzag(uint64_t value)
     return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
 }
 
-/* Bytes that an unsigned varint needs: bits / 7 rounded up, without a division. */
+/* Bytes of an unsigned varint: bits / 7 rounded up, without a division. */
 static inline size_t kn_uvarint_size(uint64_t value)
 {
     unsigned top_bit = 63u - (unsigned)__builtin_clzll(value | 1);
@@ -49,13 +48,13 @@ static inline uint8_t *kn_uvarint_put(uint8_t *to, uint64_t value)
     *to++ = (uint8_t)value;
     return to;
 }
-/* Room at `to`: 10 bytes at most, kn_varint_size(value) exactly. */
+/* Room at `to`: kn_varint_size(value), at most 10 bytes. */
 static inline uint8_t *kn_varint_put(uint8_t *to, int64_t value)
 {
     return kn_uvarint_put(to, kn_zigzag(value));
 }
 
-/* The three bytes and longer cases of kn_varlong_get. */
+/* kn_varlong_get() for three and more bytes. */
 static __attribute__((noinline, unused)) const uint8_t *kn_varlong_get_slow(const uint8_t *at,
                                                                             const uint8_t *end,
                                                                             int64_t *value)
@@ -73,8 +72,8 @@ static __attribute__((noinline, unused)) const uint8_t *kn_varlong_get_slow(cons
     }
     return NULL;
 }
-/* Reads a zig-zag int64 from [at, end); returns what follows it, or NULL when it is cut off or too
- * long. */
+/* Reads a zig-zag int64 from [at, end). Returns the next position, or NULL if the number is cut off
+ * or too long. */
 static inline const uint8_t *kn_varlong_get(const uint8_t *at, const uint8_t *end, int64_t *value)
 {
     if (at < end && at[0] < 0x80) {
@@ -87,13 +86,13 @@ static inline const uint8_t *kn_varlong_get(const uint8_t *at, const uint8_t *en
     }
     return kn_varlong_get_slow(at, end, value);
 }
-/* Same for an int32: longer than five bytes, or beyond 32 bits, is malformed. */
+/* The same for an int32: a number of more than five bytes or 32 bits is malformed. */
 static inline const uint8_t *kn_varint_get(const uint8_t *at, const uint8_t *end, int32_t *value)
 {
     int64_t wide;
 
     if (at < end && at[0] < 0x80) {
-        /* first, and alone: a record without headers ends with one such byte */
+        /* a separate first branch: a record without headers ends with one such byte */
         uint32_t only = at[0];
         *value = (int32_t)(only >> 1) ^ -(int32_t)(only & 1);
         return at + 1;
@@ -110,8 +109,8 @@ static inline const uint8_t *kn_varint_get(const uint8_t *at, const uint8_t *end
     return next;
 }
 
-/* An unsigned varint of at most KN_UVARINT_SHORT_BYTES, all of which are there to be read; NULL: it
- * is longer. */
+/* An unsigned varint of at most KN_UVARINT_SHORT_BYTES. So many bytes must be readable. NULL: it is
+ * longer. */
 static inline const uint8_t *kn_uvarint_get_short(const uint8_t *at, uint32_t *value)
 {
     uint32_t v = at[0];
@@ -119,7 +118,7 @@ static inline const uint8_t *kn_uvarint_get_short(const uint8_t *at, uint32_t *v
         *value = v;
         return at + 1;
     }
-    v += ((uint32_t)at[1] << 7) - 0x80; /* without the first byte's mark */
+    v += ((uint32_t)at[1] << 7) - 0x80; /* the first byte's high bit is subtracted */
     if (at[1] < 0x80) {
         *value = v;
         return at + 2;

@@ -12,7 +12,7 @@
 
 struct kn_fetch_config {
     int32_t fetch_min_bytes, fetch_wait_max_ms, fetch_max_bytes, partition_fetch_bytes;
-    /* a broker's few partitions may share so much in a request, if that is more than
+    /* the partitions of a broker share this many bytes of a request, if that is more than
      * partition_fetch_bytes each */
     int32_t shared_fetch_bytes;
     int64_t queued_max_bytes;    /* queued.max.messages.kbytes * 1024, for the whole client */
@@ -29,20 +29,20 @@ struct kn_consumer {
     const struct kn_fetch_config *config;
     struct kn_client *client;
     /* atomic */
-    _Atomic int64_t queued_bytes;                      /* fetched, not yet consumed */
-    _Atomic int64_t received_messages, received_bytes; /* fetched, ever */
+    _Atomic int64_t queued_bytes;                      /* fetched and not yet consumed */
+    _Atomic int64_t received_messages, received_bytes; /* fetched since the start */
     atomic_int starved;       /* a fetcher waits for queued_bytes to fall */
-    atomic_int fetcher_count; /* brokers that something is fetched from */
-    atomic_int keeps_batches; /* fetched batches stay as they are: not opened */
+    atomic_int fetcher_count; /* brokers that the client fetches from */
+    atomic_int keeps_batches; /* fetched batches stay unopened */
 };
 
-/* Called when segments are freed: wakes fetchers that were over the limit. */
+/* Called when segments are freed: wakes fetchers that had reached the limit. */
 static inline void kn_consumer_consumed(struct kn_consumer *consumer, int64_t size_bytes)
 {
     int64_t left = atomic_fetch_sub(&consumer->queued_bytes, size_bytes) - size_bytes;
-    /* A fetcher sets `starved` and then reads queued_bytes once more; here it is the other way
-     * round. One of the two sees the other (sequentially consistent), so no fetcher waits for ever.
-     */
+    /* A fetcher sets `starved` and then reads queued_bytes again; this function does the reverse.
+     * Both are sequentially consistent, so at least one sees the other, and no fetcher waits for
+     * ever. */
     if (!atomic_load(&consumer->starved) || left >= consumer->config->queued_max_bytes) return;
     if (atomic_exchange(&consumer->starved, 0))
         consumer->client->on->queue_has_room(consumer->client->owner);

@@ -70,9 +70,10 @@ bool kn_cursor_rests(struct kn_cursor *cursor, struct kn_broker *broker)
 {
     int64_t enough = cursor->consumer->config->queued_min_messages;
     if (atomic_load_explicit(&cursor->queued_messages, memory_order_relaxed) < enough) return 0;
-    /* The mark, then the count; kn_cursor_unqueued() does it the other way round. One of the two
-     * sees the other (sequentially consistent), so no partition rests for ever. A partition that
-     * moves may rest at two brokers for a moment: the one whose mark is replaced looks again. */
+    /* Writes the mark and then reads the count; kn_cursor_unqueued() does the reverse. Both are
+     * sequentially consistent, so at least one sees the other, and no partition rests for ever. A
+     * partition that changes its leader may rest at two brokers for a moment. The one whose mark is
+     * replaced is woken and checks again. */
     struct kn_broker *other = atomic_exchange(&cursor->rester, broker);
     if (other && other != broker) kn_broker_wake_cursor(other, cursor);
     if (atomic_load(&cursor->queued_messages) >= enough) return 1;

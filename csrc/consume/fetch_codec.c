@@ -15,7 +15,7 @@ static int same_topic(const struct kn_fetch_partition *a, const struct kn_fetch_
     return memcmp(a->topic_id, b->topic_id, 16) == 0;
 }
 
-/* How many from `at` on belong to one topic. */
+/* Returns how many partitions from `at` on belong to one topic. */
 static int32_t topic_run(const struct kn_fetch_partition *partitions, int32_t count, int32_t at)
 {
     int32_t end = at + 1;
@@ -58,8 +58,8 @@ static uint8_t *put_partition(uint8_t *to, const struct kn_fetch_partition *part
     to = kn_put_i32(to, partition->partition);
     if (version >= 9) to = kn_put_i32(to, partition->leader_epoch);
     to = kn_put_i64(to, partition->offset);
-    if (version >= 12) to = kn_put_i32(to, -1); /* last fetched epoch: for followers */
-    if (version >= 5) to = kn_put_i64(to, -1);  /* log start offset: for followers */
+    if (version >= 12) to = kn_put_i32(to, -1); /* last fetched epoch: for followers only */
+    if (version >= 5) to = kn_put_i64(to, -1);  /* log start offset: for followers only */
     to = kn_put_i32(to, partition->max_bytes);
     if (version >= KN_FETCH_FLEXIBLE_SINCE) *to++ = 0;
     return to;
@@ -109,7 +109,7 @@ int kn_fetch_request_encode(const struct kn_fetch_request *request, struct kn_bu
 
     uint8_t *to = (*buffer)->data + (*buffer)->size_bytes;
     int16_t version = request->version;
-    if (version < 15) to = kn_put_i32(to, -1); /* replica id: a consumer */
+    if (version < 15) to = kn_put_i32(to, -1); /* replica id: -1 for a consumer */
     to = kn_put_i32(to, request->max_wait_ms);
     to = kn_put_i32(to, request->min_bytes);
     if (version >= 3) to = kn_put_i32(to, request->max_bytes);
@@ -127,8 +127,8 @@ int kn_fetch_request_encode(const struct kn_fetch_request *request, struct kn_bu
     return KN_OK;
 }
 
-/* A count of things of at least `item_bytes` each; -1 (null) reads as 0. Fails the span when there
- * can't be that many. */
+/* Reads a count of items with at least `item_bytes` each; -1 (null) is read as 0. Fails the span if
+ * the rest is too short for them. */
 static int32_t take_count(struct kn_span *span, int flexible, size_t item_bytes)
 {
     int64_t count = flexible ? (int64_t)kn_span_uvarint(span) - 1 : kn_span_i32(span);

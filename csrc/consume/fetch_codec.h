@@ -1,8 +1,8 @@
 /* The Fetch request and response on the wire, versions 0 to 17.
  *
- * Thread: any; pure functions over bytes. Who frees: nobody, the response borrows from its input.
- * The declared form is kafka_native/protocol/fetch.py; a test compares the two byte for byte.
- */
+ * Thread: any; pure functions over bytes.
+ * Who frees: the caller. A response points into its input.
+ * kafka_native/protocol/fetch.py declares the same form; a test compares the two byte for byte. */
 #ifndef KN_CONSUME_FETCH_CODEC_H
 #define KN_CONSUME_FETCH_CODEC_H
 
@@ -33,7 +33,8 @@ struct kn_fetch_request {
     int32_t max_wait_ms, min_bytes, max_bytes;
     int8_t isolation_level;
     int32_t session_id, session_epoch;
-    const struct kn_fetch_partition *partitions; /* neighbours of one topic are sent as one topic */
+    /* consecutive partitions of one topic are sent as one topic */
+    const struct kn_fetch_partition *partitions;
     int32_t partition_count;
     const struct kn_fetch_partition *forgotten;
     int32_t forgotten_count;
@@ -66,8 +67,8 @@ struct kn_fetch_result { /* one partition of a response */
     int16_t error_code;
     int64_t high_watermark;
     int64_t last_stable_offset; /* before version 4: high_watermark, as there are no transactions */
-    int64_t log_start_offset;   /* -1: not told */
-    int32_t aborted_count;      /* entries at `aborted`, kn_fetch_result_aborted() reads them */
+    int64_t log_start_offset;   /* -1: not in the response */
+    int32_t aborted_count;      /* entries in `aborted`, for kn_fetch_result_aborted() */
     struct kn_span aborted;
     int32_t preferred_read_replica;
     const uint8_t *records;
@@ -80,9 +81,9 @@ struct kn_fetch_result { /* one partition of a response */
 /* Reads the head of a response. KN_OK or KN_ERR_PROTOCOL. */
 int kn_fetch_response_open(struct kn_fetch_response *response, struct kn_span body,
                            int16_t version);
-/* The next partition: 1 with *result filled, 0 at the end, KN_ERR_PROTOCOL when malformed. */
+/* Reads the next partition. 1: *result is filled; 0: no more; KN_ERR_PROTOCOL: malformed. */
 int kn_fetch_response_next(struct kn_fetch_response *response, struct kn_fetch_result *result);
-/* Entry by entry; the count was checked against the bytes. */
+/* Reads the next entry. kn_fetch_response_next() has checked the count against the bytes. */
 struct kn_aborted kn_fetch_result_aborted(struct kn_fetch_result *result, int16_t version);
 
 #endif

@@ -1,4 +1,4 @@
-/* From the records bytes of a fetched partition to segments: see fetch_segment.h. */
+/* Makes segments from the record bytes of a fetched partition: see fetch_segment.h. */
 #include "consume/fetch_segment.h"
 
 #include <stdlib.h>
@@ -7,19 +7,19 @@
 #include "consume/consumer.h"
 #include "records/record_reader.h"
 
-/* Offset and length in front of everything: enough to know how large a partial batch is. */
+/* Offset and length at the start: they give the size of a partial batch. */
 #define BATCH_PREFIX_BYTES 12
-/* A segment is no larger than that and a batch: what is compressed may become very much more when
- * it is opened, and the queue has a limit. */
+/* A segment is closed at this size, plus one batch: compressed data may grow very much when it is
+ * opened, and the queue has a limit. */
 #define PART_BYTES (1 << 20)
 #define PART_BATCHES 4096
 
-/* A compressed wrapper of an old message set doesn't tell its count before it is opened. */
+/* Only an opened wrapper of an old message set has the count of its messages. */
 static int64_t messages_of(const struct kn_batch_view *view, int64_t next_offset)
 {
     int64_t count = view->record_count >= 0 ? view->record_count
                                             : view->last_offset - next_offset + 1;
-    /* a sum of them doesn't overflow */
+    /* limited, so that a sum doesn't overflow */
     return count < 0 ? 0 : count < INT32_MAX ? count : INT32_MAX;
 }
 
@@ -37,7 +37,7 @@ size_t kn_fetch_job_scan(struct kn_fetch_job *job)
         if (view.last_offset >= job->next_offset) job->next_offset = view.last_offset + 1;
     }
     kn_cursor_queued(job->cursor, job->message_count);
-    if (status == KN_ERR_INVALID) job->batch_count++; /* opening it will say so */
+    if (status == KN_ERR_INVALID) job->batch_count++; /* opening it will report the error */
     job->is_partial = status == KN_ERR_TRUNCATED && kn_span_left(&span) > 0;
     if (job->batch_count || kn_span_left(&span) < BATCH_PREFIX_BYTES) return 0;
     kn_span_i64(&span);
@@ -52,12 +52,12 @@ static int by_first_offset(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The aborted transactions of a response, and which producers are inside one as the batches go by.
- * Brokers should sort the list; one vendor's didn't, so it is sorted here. Producers are found by
- * hash: there may be as many as the response has room for. */
+/* The aborted transactions of a response, and the producers that are inside one at the current
+ * batch. Brokers should sort the list, but the brokers of one vendor didn't, so it is sorted here.
+ * Producers are found by hash, because a response may have very many. */
 struct kn_aborted_filter {
     int32_t count;
-    int32_t next;  /* list[..next) has begun at the current batch */
+    int32_t next;  /* list[..next) began before the current batch */
     uint32_t mask; /* of the table */
     uint64_t seed;
     struct aborting {
@@ -73,7 +73,7 @@ static struct aborting *aborting_of(struct kn_aborted_filter *filter, int64_t pr
     uint32_t at = (uint32_t)(hash >> 32) & filter->mask;
     while (filter->table[at].used && filter->table[at].producer_id != producer_id)
         at = (at + 1) & filter->mask;
-    return &filter->table[at]; /* at least half of it is free */
+    return &filter->table[at]; /* at least half of the table is free */
 }
 
 static int aborted_filter_new(struct kn_fetch_job *job)
@@ -93,7 +93,7 @@ static int aborted_filter_new(struct kn_fetch_job *job)
     filter->count = count;
     filter->mask = size - 1;
     filter->seed = (uint64_t)kn_random_below(UINT32_MAX) << 32 | kn_random_below(UINT32_MAX);
-    struct kn_fetch_result result = job->result; /* reading advances a copy */
+    struct kn_fetch_result result = job->result; /* a copy, because reading advances it */
     for (int32_t i = 0; i < count; i++)
         filter->list[i] = kn_fetch_result_aborted(&result, job->version);
     qsort(filter->list, (size_t)count, sizeof filter->list[0], by_first_offset);
@@ -101,7 +101,7 @@ static int aborted_filter_new(struct kn_fetch_job *job)
     return KN_OK;
 }
 
-/* A marker's key is version (i16) and type (i16): 0 = abort, 1 = commit. */
+/* The key of a marker is version (i16) and type (i16): 0 = abort, 1 = commit. */
 static int ends_transaction(const struct kn_batch_view *view)
 {
     struct kn_record_reader reader;
@@ -111,9 +111,9 @@ static int ends_transaction(const struct kn_batch_view *view)
            record.key_bytes >= 4 && record.key[2] == 0 && record.key[3] <= 1;
 }
 
-/* True when the batch is part of an aborted transaction. A producer has one transaction at a time,
- * so a marker ends whatever of it began before; a commit, too: then the marker of the aborted one
- * is gone (compaction), and what follows is not part of it. */
+/* Returns true if the batch is part of an aborted transaction. A producer has one transaction at a
+ * time, so a marker ends its earlier transaction. A commit marker does that, too: then compaction
+ * has removed the abort marker, and later batches aren't part of the aborted one. */
 static int aborted_filter_drops(struct kn_aborted_filter *filter, const struct kn_batch_view *view)
 {
     if (!filter || view->magic < 2) return 0;
@@ -131,7 +131,7 @@ static int aborted_filter_drops(struct kn_aborted_filter *filter, const struct k
     return 0;
 }
 
-/* The batch is for the application, but for what it has of before the position. */
+/* How many messages of the batch the application gets: all but those before the position. */
 static int64_t wanted_of(const struct kn_fetch_job *job, const struct kn_batch_view *view)
 {
     int64_t count = messages_of(view, job->offset);
@@ -139,8 +139,8 @@ static int64_t wanted_of(const struct kn_fetch_job *job, const struct kn_batch_v
     return before < count ? count - before : 0;
 }
 
-/* For statistics, once a part. Not kn_count(): two brokers' threads may be at one cursor for a
- * moment, and at the engine always. */
+/* For statistics, once per part. Not kn_count(): two broker threads may write to one cursor for a
+ * moment, and they always share the engine's counters. */
 static void count_received(struct kn_fetch_job *job, int64_t size_bytes)
 {
     struct kn_cursor *cursor = job->cursor;
@@ -152,7 +152,7 @@ static void count_received(struct kn_fetch_job *job, int64_t size_bytes)
     job->opened_count = 0;
 }
 
-/* Opens one batch into the segment; batches that are not for the application only count for
+/* Opens one batch into the segment. A batch that the application doesn't get only moves
  * next_offset. */
 static int open_batch(struct kn_fetch_job *job, struct kn_batch_view *view,
                       struct kn_segment *segment)
@@ -161,7 +161,7 @@ static int open_batch(struct kn_fetch_job *job, struct kn_batch_view *view,
     int status = KN_OK;
     if (consumer->config->check_crcs && (status = kn_batch_view_check(view)) != KN_OK)
         return status;
-    /* a broker may begin before what was asked for */
+    /* a broker may begin before the requested offset */
     if (view->last_offset < job->offset) return KN_OK;
     if (aborted_filter_drops(job->filter, view) || kn_batch_view_is_control(view)) return KN_OK;
 
@@ -185,8 +185,8 @@ static int open_batch(struct kn_fetch_job *job, struct kn_batch_view *view,
     return KN_OK;
 }
 
-/* Where to go on behind a batch that can't be used. If it ends before its place or behind the log's
- * end, its header is damaged, too. */
+/* Returns where to go on behind an unusable batch. If it ends before its own beginning or behind
+ * the log's end, its header is damaged, too. */
 static int64_t offset_behind(const struct kn_fetch_job *job, const struct kn_batch_view *view,
                              int64_t offset)
 {
@@ -194,7 +194,7 @@ static int64_t offset_behind(const struct kn_fetch_job *job, const struct kn_bat
     return (is_in_log ? view->last_offset : offset) + 1;
 }
 
-/* Batches from job->rest into the segment, until a part is full. */
+/* Opens batches from job->rest into the segment, until a part is full. */
 static int open_part(struct kn_fetch_job *job, struct kn_segment *segment, int32_t capacity,
                      int64_t *message_count, int64_t *failed_offset, int64_t *next_offset)
 {
@@ -244,7 +244,7 @@ int kn_fetch_job_open(struct kn_fetch_job *job, struct kn_segment **data, int64_
     int64_t size_bytes = segment->size_bytes;
     if (segment->batch_count) count_received(job, size_bytes);
     segment->size_bytes = 0;
-    if (segment->next_offset == job->offset) { /* nothing moved: nothing to tell */
+    if (segment->next_offset == job->offset) { /* no progress: no segment is needed */
         kn_segment_free(segment);
         return status;
     }

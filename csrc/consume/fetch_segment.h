@@ -1,8 +1,8 @@
-/* From the records bytes of a fetched partition to segments: checksums, aborted transactions,
- * decompression.
+/* Makes segments from the record bytes of a fetched partition: checks checksums, drops aborted
+ * transactions, decompresses.
  *
- * Thread: the broker's, outside any lock. Who frees: the segments made belong to the caller's list.
- */
+ * Thread: the broker thread, outside any lock.
+ * Who frees: the caller owns the segments. */
 #ifndef KN_CONSUME_FETCH_SEGMENT_H
 #define KN_CONSUME_FETCH_SEGMENT_H
 
@@ -13,33 +13,33 @@
 
 struct kn_aborted_filter;
 
-struct kn_fetch_job {         /* one partition's result, waiting to be opened */
+struct kn_fetch_job {         /* the fetch result of one partition, to be opened */
     struct kn_cursor *cursor; /* a reference */
     uint32_t epoch;
-    int64_t offset;      /* what was asked for; while it is opened, where that stands */
-    int64_t next_offset; /* what the batches' headers promise */
+    int64_t offset;      /* the requested offset; while batches are opened, the progress */
+    int64_t next_offset; /* the next offset by the batch headers */
     int32_t batch_count;
     int64_t message_count;  /* counted in the cursor's queued_messages */
-    int64_t opened_count;   /* messages for the application, not counted yet as received */
-    int16_t version;        /* of the Fetch */
-    struct kn_chunk *chunk; /* a reference; result borrows from it */
-    bool is_begun, is_done; /* opened in part; nothing is left to open */
-    bool is_partial;        /* a batch is cut off at its end */
-    bool is_void;           /* one before it failed: not to be opened */
-    struct kn_span rest;    /* batches not yet opened */
+    int64_t opened_count;   /* messages for the application that aren't counted as received yet */
+    int16_t version;        /* version of the Fetch */
+    struct kn_chunk *chunk; /* a reference; result points into it */
+    bool is_begun, is_done; /* is_begun: some batches are opened; is_done: all are */
+    bool is_partial;        /* the last batch is cut off */
+    bool is_void;           /* an earlier result failed, so this one isn't opened */
+    struct kn_span rest;    /* batches that aren't opened yet */
     struct kn_aborted_filter *filter; /* owned; NULL: nothing was aborted */
     struct kn_fetch_result result;
 };
 
-/* Walks the batch headers only: fills batch_count and next_offset, and counts the messages as
- * queued. Returns the bytes of a partial first batch's full size when not even one batch is
- * complete (the fetch size was too small for it), else 0. */
+/* Reads only the batch headers: sets batch_count and next_offset, and counts the messages as
+ * queued. If the fetch size was too small even for the first batch, returns the full size of that
+ * batch, else 0. */
 size_t kn_fetch_job_scan(struct kn_fetch_job *job);
 
-/* Opens batches into at most one DATA segment in *data (NULL: nothing for the application); as long
- * as is_done isn't set there is more. KN_OK, or why the batch at *failed_offset can't be used
- * (KN_ERR_CRC, KN_ERR_TOO_LARGE, ...; *next_offset is then the first offset after it); what came
- * before it is in *data all the same. */
+/* Opens batches into at most one DATA segment in *data (NULL: nothing for the application). Call
+ * again until is_done is set. KN_OK, or the reason why the batch at *failed_offset is unusable
+ * (KN_ERR_CRC, KN_ERR_TOO_LARGE, ...). After an error *next_offset is the first offset behind that
+ * batch, and *data still has the batches before it. */
 int kn_fetch_job_open(struct kn_fetch_job *job, struct kn_segment **data, int64_t *failed_offset,
                       int64_t *next_offset);
 

@@ -1,4 +1,4 @@
-/* A broker's consuming half: see fetcher.h for threads and owners. */
+/* A broker's consuming half: see fetcher.h. */
 #include "consume/fetcher.h"
 
 #include <stdlib.h>
@@ -13,32 +13,32 @@
 #include "consume/fetch_segment.h"
 #include "net/frame.h"
 
-/* A response larger than this only delays the one after it. */
+/* A larger response would only delay the next one. */
 #define RESPONSE_MAX_BYTES (16 << 20)
 #define RESPONSE_MIN_BYTES (1 << 20)
 #define RESPONSE_LEAST_BYTES (64 << 10)
-/* All brokers' responses that are under way or not yet opened are beside the queue: together they
- * may be that part of its limit. */
+/* The queue's limit doesn't count responses that are in flight or not yet opened. All brokers'
+ * together may have 1 / UNDER_WAY_PART of that limit. */
 #define UNDER_WAY_PART 4
-#define EXPANSION_ONE 256         /* nothing is compressed */
+#define EXPANSION_ONE 256         /* the ratio without compression */
 #define EXPANSION_GUESS (4 * 256) /* before the first response */
-/* What is opened between two looks at the socket: a broker whose answer isn't read can't go on
- * sending it. */
+/* Bytes that are opened between two reads from the socket: a broker can't go on sending a response
+ * that we don't read. */
 #define OPEN_BYTES (256 << 10)
 #define SESSION_EPOCH_FULL 0
 #define BUCKETS_AT_FIRST 16
-/* How long a broker may wait for news of the other partitions while some rest: these may be drained
- * meanwhile. */
+/* While some partitions rest, a broker waits at most so long for records of the others: the
+ * application may consume the resting ones meanwhile. */
 #define WAIT_WHILE_RESTING_MAX_MS 10
 
-struct fetch_request { /* a request and what on_done must know of it */
+struct fetch_request { /* a request, and the data that on_done needs */
     struct kn_request request;
     struct iovec piece;
     struct kn_buffer *frame;
     uint32_t serial;
 };
 
-/* --- the table of slots: the attached cursors, found by topic and partition --- */
+/* --- the table of slots: finds attached cursors by topic and partition --- */
 
 static int slot_in_session(const struct kn_fetcher *fetcher, const struct kn_fetch_slot *slot)
 {
@@ -123,7 +123,7 @@ static int add_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
     return KN_OK;
 }
 
-/* Out of its bucket. */
+/* Removes it from its hash bucket. */
 static void unlink_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
     size_t bytes;
@@ -148,7 +148,7 @@ static void unfile_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
     slot->file = KN_FETCH_FILE_NONE;
 }
 
-/* Unlinks the slot and forgets it: into `forgotten` when the session knows it, else freed. */
+/* Unlinks the slot. Moves it to `forgotten` if the session has it, else frees it. */
 static void remove_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
     unfile_slot(fetcher, slot);
@@ -167,7 +167,7 @@ static void remove_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
     }
 }
 
-/* After any change: files the slot where the next request looks for it. */
+/* Call after any change: puts the slot into the list where the next request finds it. */
 static void file_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
     int known = slot_in_session(fetcher, slot);
@@ -187,10 +187,10 @@ static void file_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
     }
 }
 
-/* Whether a detached slot of this partition is still known to the session; it is freed, its place
- * in the session must be taken over. (By the session's own key: a topic that was deleted and made
- * anew has the same name, and whoever told it to the session and forgot it in one request would
- * lose it.) */
+/* Returns whether the session still has a detached slot of this partition, and frees that slot; the
+ * caller takes its place in the session. Compares the session's own key: a topic that was deleted
+ * and created again has the same name. A request that adds and removes the same key would lose it.
+ */
 static int unforget(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
 {
     size_t bytes;
@@ -222,7 +222,7 @@ static struct kn_fetch_slot *find_cursor(struct kn_fetcher *fetcher, const struc
     return slot;
 }
 
-/* Without a session: the table keeps what is attached only. */
+/* Changes the key of the table. Call without a session: then the table has only attached slots. */
 static void key_by(struct kn_fetcher *fetcher, int by_id)
 {
     if (fetcher->by_id == by_id) return;
@@ -241,7 +241,7 @@ static void drop_forgotten(struct kn_fetcher *fetcher)
     fetcher->forgotten_count = 0;
 }
 
-/* --- life --- */
+/* --- creation and end --- */
 
 void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker,
                      struct kn_consumer *consumer)
@@ -270,7 +270,7 @@ void kn_fetcher_deinit(struct kn_fetcher *fetcher)
     free(fetcher->buckets);
 }
 
-/* The next request is a full one: every slot is sent again. An answer that is on its way doesn't
+/* Drops the session: the next request is a full one with every slot. A response in flight doesn't
  * revive the session. */
 static void reset_session(struct kn_fetcher *fetcher)
 {
@@ -295,7 +295,7 @@ bool kn_fetcher_wants_connection(const struct kn_fetcher *fetcher)
 
 /* --- slots --- */
 
-/* Whether the slot rests from now on. */
+/* Sets whether the slot rests. */
 static void let_rest(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
     fetcher->resting_count -= slot->resting;
@@ -326,7 +326,8 @@ static struct kn_fetch_slot *new_slot(struct kn_fetcher *fetcher, struct kn_curs
     slot->max_bytes = fetcher->consumer->config->partition_fetch_bytes;
     kn_list_init(&slot->node);
     kn_list_init(&slot->file_node);
-    /* What the session still has from an earlier attach must not be forgotten, only moved. */
+    /* If the session still has it from an earlier attach, the next request must move it, not remove
+     * it. */
     if (unforget(fetcher, cursor)) slot->session = fetcher->session_serial;
     if (add_slot(fetcher, slot) == KN_OK) return slot;
     free_slot(slot);
@@ -337,7 +338,7 @@ int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint
                       int64_t offset, int32_t leader_epoch)
 {
     struct kn_fetch_slot *slot = find_cursor(fetcher, cursor);
-    if (slot && (int32_t)(epoch - slot->epoch) < 0) return KN_OK; /* a newer attach was faster */
+    if (slot && (int32_t)(epoch - slot->epoch) < 0) return KN_OK; /* a newer attach came first */
     if (!slot && !(slot = new_slot(fetcher, cursor))) return KN_ERR_NOMEM;
     slot->epoch = epoch;
     slot->offset = offset;
@@ -346,8 +347,8 @@ int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint
     slot->sent_offset = KN_OFFSET_UNKNOWN;
     slot->eof_offset = KN_OFFSET_UNKNOWN;
     slot->ignore_through = fetcher->serial;
-    /* In a session the broker answers only for partitions with news, so the end of one that was
-     * moved to its end would never be seen. */
+    /* In a session the broker answers only for changed partitions. So the end of a partition that
+     * was moved to its end would never be reported. */
     if (fetcher->consumer->config->partition_eof && slot_in_session(fetcher, slot))
         reset_session(fetcher);
     let_rest(fetcher, slot);
@@ -362,14 +363,14 @@ void kn_fetcher_detach(struct kn_fetcher *fetcher, struct kn_cursor *cursor)
     if (fetcher->slot_count == 0) reset_session(fetcher);
 }
 
-/* --- opening what came --- */
+/* --- opening results --- */
 
 static void post_cursor_event(struct kn_fetcher *fetcher, enum kn_event_kind kind,
                               const struct kn_fetch_job *job, int status, int64_t offset)
 {
     struct kn_event *event = kn_event_new(&fetcher->broker->client->spare_events, kind,
                                           fetcher->broker->handle);
-    /* out of memory: the slot is gone, the control plane's own check finds it */
+    /* no memory: the slot is gone, and the control plane's own check finds it */
     if (!event) return;
     event->token = job->cursor->token;
     event->partition = job->cursor->partition;
@@ -388,13 +389,14 @@ static void push_segment(struct kn_fetcher *fetcher, struct kn_segment *segment)
     fetcher->broker->client->on->fetched(fetcher->broker->client->owner, segment);
 }
 
-/* The slot stops; the control plane is told where and why, and starts it again when that makes
- * sense. */
+/* Stops the slot. The event gives the control plane the place and the reason, and it may start the
+ * slot again. */
 static void stop_slot(struct kn_fetcher *fetcher, enum kn_event_kind kind,
                       const struct kn_fetch_job *job, int status, int64_t offset)
 {
     struct kn_fetch_slot *slot = find_cursor(fetcher, job->cursor);
-    if (!slot || slot->epoch != job->epoch) return; /* restarted meanwhile: this news is old */
+    /* attached again meanwhile: the event is out of date */
+    if (!slot || slot->epoch != job->epoch) return;
     kn_fetcher_detach(fetcher, job->cursor);
     post_cursor_event(fetcher, kind, job, status, offset);
 }
@@ -410,7 +412,7 @@ static void fail_job(struct kn_fetcher *fetcher, const struct kn_fetch_job *job,
         push_segment(fetcher, segment);
     }
     stop_slot(fetcher, KN_EVENT_CURSOR, job, status, offset);
-    /* What was fetched after it isn't handed over: it will be fetched again. */
+    /* Later results of this slot aren't delivered: they will be fetched again. */
     for (int32_t i = fetcher->job_next; i < fetcher->job_count; i++) {
         struct kn_fetch_job *later = &fetcher->jobs[i];
         if (later != job && later->cursor == job->cursor && later->epoch == job->epoch)
@@ -427,16 +429,16 @@ static void report_end(struct kn_fetcher *fetcher, const struct kn_fetch_job *jo
         slot->eof_offset == job->next_offset)
         return;
     struct kn_segment *segment = kn_segment_new(KN_SEGMENT_EOF, job->cursor, job->epoch, 0);
-    if (!segment) return; /* told again with the next empty answer */
+    if (!segment) return; /* reported again with the next empty response */
     slot->eof_offset = job->next_offset;
     segment->fetch_offset = segment->next_offset = job->next_offset;
     push_segment(fetcher, segment);
 }
 
-/* Opens the next part of the job; whether that was the last. */
+/* Opens the next part of the job. Returns whether it was the last. */
 static int open_job(struct kn_fetcher *fetcher, struct kn_fetch_job *job)
 {
-    /* stale already */
+    /* out of date already */
     if (job->is_void ||
         job->epoch != atomic_load_explicit(&job->cursor->epoch, memory_order_acquire))
         return 1;
@@ -462,19 +464,19 @@ static void note_expansion(struct kn_fetcher *fetcher)
     fetcher->opened_from_bytes = fetcher->opened_to_bytes = 0;
 }
 
-/* Whether nothing more may be queued now: then `starved` is set, and whoever frees segments wakes
- * us. */
+/* Returns whether the queue is full. If so, sets `starved`, and the thread that frees segments
+ * wakes us. */
 static int queue_is_full(struct kn_fetcher *fetcher)
 {
     struct kn_consumer *consumer = fetcher->consumer;
     if (atomic_load(&consumer->queued_bytes) < consumer->config->queued_max_bytes) return 0;
     atomic_store(&consumer->starved, 1);
-    /* The consumer may have emptied the queue between the two lines above and not have seen the
-     * flag: look again. */
+    /* The application may have emptied the queue between the two lines above without seeing the
+     * flag: check again. */
     return atomic_load(&consumer->queued_bytes) >= consumer->config->queued_max_bytes;
 }
 
-/* As much as the queue has room for, and not much more than this many bytes. Whether the queue is
+/* Opens what the queue has room for, and not much more than max_bytes. Returns whether the queue is
  * full. */
 static int open_jobs(struct kn_fetcher *fetcher, int64_t max_bytes)
 {
@@ -532,17 +534,18 @@ static void note_progress(struct kn_cursor *cursor, const struct kn_fetch_job *j
         kn_note(&cursor->eof_offset, job->next_offset);
 }
 
-/* A batch that is larger than what we ask for arrives whole from any broker since 0.10.1; from
- * older ones only a larger request gets it. */
+/* A broker since 0.10.1 sends a batch whole even if it is larger than the request allows. An older
+ * one sends it only for a larger request. */
 static void grow_fetch(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot, size_t wanted_bytes)
 {
-    size_t most = fetcher->broker->client->config->connection.receive_max_bytes;
-    if (wanted_bytes <= (size_t)slot->max_bytes || wanted_bytes > most) return;
+    size_t receive_max_bytes = fetcher->broker->client->config->connection.receive_max_bytes;
+    if (wanted_bytes <= (size_t)slot->max_bytes || wanted_bytes > receive_max_bytes) return;
     slot->max_bytes = (int32_t)wanted_bytes;
     slot->sent_offset = KN_OFFSET_UNKNOWN;
 }
 
-/* KIP-392: a leader that knows a closer replica sends that replica's id and no records. */
+/* KIP-392: a leader that knows a closer replica answers with that replica's id and without records.
+ */
 static int prefers_replica(const struct kn_fetcher *fetcher, const struct kn_fetch_result *result)
 {
     return !result->error_code && result->preferred_read_replica >= 0 &&
@@ -579,7 +582,7 @@ static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_respons
                                    .epoch = slot->epoch,
                                    .offset = slot->offset,
                                    .result = *result};
-        kn_cursor_ref(job.cursor); /* stopping drops the slot's reference */
+        kn_cursor_ref(job.cursor); /* stop_slot() drops the slot's reference */
         stop_slot(fetcher, elsewhere ? KN_EVENT_REPLICA : KN_EVENT_CURSOR, &job, KN_OK, job.offset);
         kn_cursor_unref(job.cursor);
         return KN_OK;
@@ -600,7 +603,7 @@ static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_respons
     slot->offset = job->next_offset;
     note_progress(slot->cursor, job);
     fetcher->job_bytes += (int64_t)result->records_bytes;
-    /* A full request asks in this order: who had its turn is asked last. */
+    /* A full request lists partitions in this order: one that has got records goes to the end. */
     kn_list_remove(&slot->node);
     kn_list_push_back(&fetcher->slots, &slot->node);
     let_rest(fetcher, slot);
@@ -622,8 +625,8 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
     }
     if (response.error_code) {
         reset_session(fetcher);
-        /* Asked again at once, but not again and again: a broker may say the same of each request.
-         */
+        /* The first time it asks again at once; later it waits, because a broker may answer every
+         * request like that. */
         int is_first = now_us - fetcher->session_failed_us >=
                        (int64_t)fetcher->consumer->config->fetch_error_backoff_ms * 1000;
         int session_error = response.error_code == KN_KAFKA_FETCH_SESSION_ID_NOT_FOUND ||
@@ -633,7 +636,7 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
         return session_error && is_first ? KN_OK : KN_ERR_STALE;
     }
     if (response.session_id == 0) {
-        reset_session(fetcher); /* the broker has no room for a session */
+        reset_session(fetcher); /* the broker can't keep another session */
     } else if ((int32_t)(serial - fetcher->session_reset_serial) > 0) {
         fetcher->session_id = response.session_id;
         fetcher->session_epoch = fetcher->session_epoch == INT32_MAX ? 1
@@ -656,7 +659,7 @@ static void on_fetched(struct kn_request *request, int status, struct kn_chunk *
     kn_buffer_give(fetch->frame);
     free(fetch);
 
-    open_jobs(fetcher, INT32_MAX); /* a very quick broker: what came before goes first */
+    open_jobs(fetcher, INT32_MAX); /* the broker was very quick: open the earlier results first */
     fetcher->in_flight = 0;
     if (status == KN_OK) status = take_response(fetcher, chunk, body, version, serial, now_us);
     if (status == KN_OK) return;
@@ -667,8 +670,8 @@ static void on_fetched(struct kn_request *request, int status, struct kn_chunk *
 
 /* --- the request --- */
 
-/* A broker waits between two requests, so small responses leave it idle: where few partitions share
- * one, each may fill more of it. */
+/* A broker is idle between two requests, so small responses waste its time. If few partitions share
+ * a response, each may fill more of it. */
 static int32_t partition_max_bytes(const struct kn_fetcher *fetcher,
                                    const struct kn_fetch_slot *slot)
 {
@@ -690,17 +693,17 @@ static struct kn_fetch_partition wire_of(const struct kn_fetcher *fetcher,
                                        .max_bytes = partition_max_bytes(fetcher, slot)};
 }
 
-/* What the session doesn't know yet, and what it shall forget. Both arrays in one allocation at
- * *out, freed by the caller. */
+/* Collects the slots that the session doesn't have yet, and those to remove from it. Both arrays
+ * are in one allocation at *out, which the caller frees. */
 static int collect(struct kn_fetcher *fetcher, struct kn_fetch_request *request,
                    struct kn_fetch_partition **out)
 {
     int full = fetcher->session_epoch == SESSION_EPOCH_FULL;
     if (full) drop_forgotten(fetcher);
-    size_t most = full ? (size_t)fetcher->slot_count
-                       : (size_t)fetcher->changed_count + (size_t)fetcher->leaving_count +
-                             (size_t)fetcher->forgotten_count;
-    *out = malloc((most + 1) * sizeof **out);
+    size_t count_max = full ? (size_t)fetcher->slot_count
+                            : (size_t)fetcher->changed_count + (size_t)fetcher->leaving_count +
+                                  (size_t)fetcher->forgotten_count;
+    *out = malloc((count_max + 1) * sizeof **out);
     if (!*out) return KN_ERR_NOMEM;
     struct kn_fetch_partition *to = *out;
     struct kn_list *node;
@@ -778,8 +781,8 @@ static struct fetch_request *encode_request(struct kn_fetcher *fetcher,
     return fetch;
 }
 
-/* Topic ids from version 13 on, when every topic has one; the session starts anew when that
- * changes. */
+/* Uses topic ids from version 13 on if every topic has one. The session restarts when that changes.
+ */
 static int16_t choose_version(struct kn_fetcher *fetcher)
 {
     int16_t version = fetcher->fetch_version;
@@ -794,24 +797,25 @@ static int16_t choose_version(struct kn_fetcher *fetcher)
     return version;
 }
 
-/* As large as what it becomes when it is opened fits in, but large enough to be worth a request. */
+/* Small enough that the opened response fits into the queue, and large enough to be worth a
+ * request. */
 static int64_t response_max_bytes(struct kn_fetcher *fetcher, int64_t room_bytes)
 {
     struct kn_consumer *consumer = fetcher->consumer;
     int fetchers = atomic_load_explicit(&consumer->fetcher_count, memory_order_relaxed);
     int64_t share_bytes = consumer->config->queued_max_bytes / UNDER_WAY_PART /
                           (fetchers > 0 ? fetchers : 1);
-    int64_t most = room_bytes < share_bytes ? room_bytes : share_bytes;
-    if (most < RESPONSE_MIN_BYTES) most = RESPONSE_MIN_BYTES;
-    most = most * EXPANSION_ONE / fetcher->expansion;
-    if (most < RESPONSE_LEAST_BYTES) most = RESPONSE_LEAST_BYTES;
-    return most < RESPONSE_MAX_BYTES ? most : RESPONSE_MAX_BYTES;
+    int64_t max_bytes = room_bytes < share_bytes ? room_bytes : share_bytes;
+    if (max_bytes < RESPONSE_MIN_BYTES) max_bytes = RESPONSE_MIN_BYTES;
+    max_bytes = max_bytes * EXPANSION_ONE / fetcher->expansion;
+    if (max_bytes < RESPONSE_LEAST_BYTES) max_bytes = RESPONSE_LEAST_BYTES;
+    return max_bytes < RESPONSE_MAX_BYTES ? max_bytes : RESPONSE_MAX_BYTES;
 }
 
 static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t now_us)
 {
     const struct kn_fetch_config *config = fetcher->consumer->config;
-    int16_t version = choose_version(fetcher); /* may begin a new session */
+    int16_t version = choose_version(fetcher); /* may restart the session */
     struct kn_fetch_request body = {.version = version,
                                     .max_wait_ms = config->fetch_wait_max_ms,
                                     .min_bytes = config->fetch_min_bytes,
@@ -821,8 +825,9 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
                                     .rack = config->rack};
     if (fetcher->resting_count && body.max_wait_ms > WAIT_WHILE_RESTING_MAX_MS)
         body.max_wait_ms = WAIT_WHILE_RESTING_MAX_MS;
-    int64_t most = response_max_bytes(fetcher, room_bytes);
-    body.max_bytes = most < config->fetch_max_bytes ? (int32_t)most : config->fetch_max_bytes;
+    int64_t response_bytes = response_max_bytes(fetcher, room_bytes);
+    body.max_bytes = response_bytes < config->fetch_max_bytes ? (int32_t)response_bytes
+                                                              : config->fetch_max_bytes;
 
     struct kn_fetch_partition *partitions = NULL;
     struct fetch_request *fetch = NULL;
@@ -850,8 +855,8 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
     return KN_OK;
 }
 
-/* Bytes that may still be fetched, or 0: then `starved` is set, and whoever frees segments wakes
- * us. */
+/* Returns how many bytes may still be fetched. If 0, sets `starved`, and the thread that frees
+ * segments wakes us. */
 static int64_t room(struct kn_fetcher *fetcher)
 {
     struct kn_consumer *consumer = fetcher->consumer;
@@ -865,8 +870,8 @@ static int64_t room(struct kn_fetcher *fetcher)
                    "no fetch: %lld bytes wait to be consumed (queued.max.messages.kbytes)",
                    (long long)atomic_load(&consumer->queued_bytes));
     }
-    /* The consumer may have emptied the queue between the two lines above and not have seen the
-     * flag: look again. */
+    /* The application may have emptied the queue between the two lines above without seeing the
+     * flag: check again. */
     left = limit - atomic_load(&consumer->queued_bytes);
     return left > 0 ? left : 0;
 }
@@ -886,9 +891,9 @@ int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us)
         }
     }
     if (fetcher->job_next == fetcher->job_count) return next_us;
-    if (sent) return now_us; /* let the request out before the work on what came */
+    if (sent) return now_us; /* send the request before opening results */
     int is_full = open_jobs(fetcher, OPEN_BYTES);
-    /* a full queue wakes us when it isn't any more */
+    /* a full queue wakes us when it has room */
     if (fetcher->job_next < fetcher->job_count) return is_full ? KN_NEVER : now_us;
     return fetcher->in_flight ? KN_NEVER : now_us;
 }

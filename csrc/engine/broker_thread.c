@@ -1,27 +1,27 @@
-/* A broker: inbox, connection state machine, and the thread around them.
+/* A broker: its inbox, its connection's state machine, and the thread that runs them.
  *
- * Thread: kn_broker_thread_step() and what it calls by the broker's own thread; post, notify, wake
- * and stop from any. Lock: `lock` (leaf) guards the inbox, held to swap or append only. Who frees:
- * the engine, after the join.
+ * Thread: the broker thread calls kn_broker_thread_step() and the functions below it. Any thread
+ * may call post, notify, wake and stop.
+ * Lock: `lock` (leaf) guards the inbox; held only to swap or append.
+ * Who frees: the engine, after the join.
  *
- * States: INIT (nobody needed it yet) and DOWN -> CONNECTING (TCP) -> HANDSHAKE (CONNECTED was
- * sent, the control plane negotiates on this generation) -> UP (OPEN came) -> DOWN ... STOPPED.
- * HOLD takes UP back to HANDSHAKE, on the same generation. Nothing connects without demand.
+ * States: INIT (not needed yet) or DOWN -> CONNECTING (TCP) -> HANDSHAKE (CONNECTED was sent, the
+ * control plane negotiates on this generation) -> UP (OPEN came) -> DOWN ... STOPPED. HOLD moves UP
+ * back to HANDSHAKE on the same generation. The thread connects only on demand.
  *
- * Going to sleep, and not missing a notification. Before poll(2) the thread takes the lock, looks
- * whether the inbox is empty, and if so stores sleep_until_us (otherwise 0 and a poll that doesn't
- * wait). A notifier appends under the same lock and signals the descriptor only if sleep_until_us
- * is not 0 and later than what it needs; it then sets it to 0, so that the next notifier doesn't
- * signal again.
- *  - It appends before the thread's look: the look finds the inbox filled, the thread doesn't
- *    sleep.
- *  - It appends after the look, before or during poll: it sees sleep_until_us and signals; the
- *    descriptor is readable, poll returns at once.
- *  - It appends for a time at or after sleep_until_us: no signal is needed, the thread takes the
- *    inbox when it wakes up by itself.
- *  - The thread is awake (sleep_until_us is 0): no signal; the look before the next sleep comes
- *    later, under the lock.
- */
+ * How a sleeping thread misses no notification: before poll(2) the thread takes the lock and checks
+ * whether the inbox is empty. If it is, the thread stores sleep_until_us; if not, it stores 0 and
+ * polls without waiting. A notifier appends under the same lock. It signals the descriptor only if
+ * sleep_until_us isn't 0 and is later than the time that the notifier needs. Then it sets
+ * sleep_until_us to 0, so the next notifier doesn't signal again. The cases:
+ *
+ * - The notifier appends before the check: the thread finds the entry and doesn't sleep.
+ * - It appends after the check, before or during poll: it sees sleep_until_us and signals. The
+ *   descriptor is readable, so poll returns at once.
+ * - It appends for a time at or after sleep_until_us: no signal is needed, because the thread reads
+ *   the inbox when it wakes up by itself.
+ * - The thread is awake (sleep_until_us is 0): no signal is needed, because the thread checks the
+ *   inbox under the lock before it sleeps. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -37,8 +37,8 @@
 #include "produce/topic.h"
 #include "net/transport.h"
 
-#define WORK_TURNS_MAX 4 /* then the socket's other direction has its turn */
-/* an open connection that lasts so long works, also if nothing is ever answered on it (acks=0) */
+#define WORK_TURNS_MAX 4 /* then the thread reads from the socket before it works on */
+/* an open connection works after this time, even without any response (acks=0) */
 #define WORKS_AFTER_US 10000000
 
 static atomic_long live_count;
@@ -68,7 +68,7 @@ static const struct kn_broker_events events = {
     .unsent_requests = on_unsent_requests,
 };
 
-/* --- life --- */
+/* --- creation --- */
 
 struct kn_broker_thread *kn_broker_thread_new(struct kn_client *client,
                                               struct kn_producer *producer,
@@ -97,7 +97,7 @@ struct kn_broker_thread *kn_broker_thread_new(struct kn_client *client,
     return thread;
 }
 
-/* Lets go of one that was taken off the list: from here on it may be put on another. */
+/* Removes the first cursor from the list; from here on it may be added to another list. */
 static struct kn_cursor *woken_pop(struct kn_list *woken)
 {
     struct kn_list *node = kn_list_pop_front(woken);
@@ -141,7 +141,8 @@ static int broker_is_connected(const struct kn_broker_thread *thread)
     return state == KN_BROKER_HANDSHAKE || state == KN_BROKER_UP;
 }
 
-/* Debug builds: is this the broker's own thread? (Driven by hand, a broker has no owner.) */
+/* Debug builds: checks that this is the broker's own thread. A broker without a thread has no
+ * owner. */
 static void broker_check_role(const struct kn_broker_thread *thread)
 {
 #ifdef KN_DEBUG
@@ -156,7 +157,8 @@ static void broker_check_role(const struct kn_broker_thread *thread)
 
 /* --- the inbox, any thread --- */
 
-/* Under the lock: must the thread be woken to see something that is due at at_us? */
+/* Under the lock: returns whether a signal must wake the thread for an entry that is due at at_us.
+ */
 static int inbox_needs_signal(struct kn_broker_thread *thread, int64_t at_us)
 {
     if (thread->sleep_until_us == 0 || at_us >= thread->sleep_until_us) return 0;
@@ -170,7 +172,7 @@ static void request_fail(struct kn_request *request, int status)
     request->on_done(request, status, NULL, kn_span_of("", 0));
 }
 
-/* An op that nobody will work on any more. */
+/* Ends an op that the thread won't handle any more. */
 static void op_refuse(struct kn_broker_thread *thread, struct kn_op *op, int status)
 {
     if (op->request) request_fail(op->request, status);
@@ -193,8 +195,8 @@ void kn_broker_thread_post(struct kn_broker_thread *thread, struct kn_op *op)
 static void on_accumulator_ready(void *owner, struct kn_accumulator *accumulator, int64_t at_us)
 {
     struct kn_broker_thread *thread = owner;
-    /* While a flush is on, linger doesn't apply: its begin has woken everybody already, and this
-     * one came later. */
+    /* During a flush linger is ignored. The flush has woken all threads when it began, and this
+     * entry came later. */
     if (atomic_load_explicit(&thread->producer->flushing, memory_order_acquire) > 0) at_us = 0;
     kn_mutex_lock(&thread->lock);
     if (thread->ready_count == thread->ready_capacity && !thread->ready_lost) {
@@ -227,7 +229,7 @@ void kn_broker_thread_wake(struct kn_broker_thread *thread)
 static void on_cursor_ready(void *owner, struct kn_cursor *cursor)
 {
     struct kn_broker_thread *thread = owner;
-    /* perhaps with the broker where it was before */
+    /* another broker may have the cursor in its list */
     int listed = atomic_exchange(&cursor->woken, 1);
     kn_mutex_lock(&thread->lock);
     if (listed) thread->wake_all = 1;
@@ -248,8 +250,8 @@ void kn_broker_thread_stop(struct kn_broker_thread *thread)
 
 /* --- connecting and disconnecting, broker thread --- */
 
-/* reconnect.backoff.ms doubled a failure, at most reconnect.backoff.max.ms, 20 % up or down so that
- * clients don't come back in step. */
+/* reconnect.backoff.ms, doubled per failure, at most reconnect.backoff.max.ms. 20 % jitter, so that
+ * clients don't all reconnect at the same time. */
 static int64_t broker_backoff_us(const struct kn_broker_thread *thread)
 {
     int64_t backoff_us = (int64_t)thread->broker.client->config->reconnect_backoff_ms * 1000;
@@ -268,7 +270,7 @@ static void broker_note_use(struct kn_broker_thread *thread, int64_t now_us)
     thread->traffic_seen = traffic;
 }
 
-/* TLS failed: OpenSSL's own words, and the certificate if it was that. */
+/* TLS failed: adds OpenSSL's error text, and the certificate if that was refused. */
 static void event_report_tls(struct kn_event *event, const struct kn_stream *stream)
 {
     snprintf(event->text, sizeof event->text, "%s", stream->text);
@@ -279,8 +281,8 @@ static void event_report_tls(struct kn_event *event, const struct kn_stream *str
     event->body_bytes = event->chunk->buffer->size_bytes;
 }
 
-/* The connection is gone, or never came to be. `text` NULL: the connection's own. `quiet`: nobody's
- * fault (idle), so no failure is counted. */
+/* The connection is gone or couldn't be made. `text` NULL: use the connection's text. `quiet`: it
+ * was closed because it was idle, so this isn't a failure. */
 static void broker_down(struct kn_broker_thread *thread, int status, const char *text, int quiet,
                         int64_t now_us)
 {
@@ -310,8 +312,8 @@ static void broker_down(struct kn_broker_thread *thread, int status, const char 
     kn_fetcher_on_down(&thread->fetcher);
     thread->sender.produce_version = thread->fetcher.fetch_version = -1;
     if (was != KN_BROKER_CONNECTING) kn_count(&thread->broker.disconnects, 1);
-    /* What worked before is tried again at once, but no more often than reconnect.backoff.ms
-     * allows. */
+    /* After a working connection the thread reconnects at once, but not more often than
+     * reconnect.backoff.ms allows. */
     thread->connect_at_us = (thread->failures ? now_us : thread->connected_us) +
                             broker_backoff_us(thread);
     if (kn_log_is_on(&thread->broker.client->log, KN_LOG_BROKER)) {
@@ -320,7 +322,7 @@ static void broker_down(struct kn_broker_thread *thread, int status, const char 
             "down%s; not connected to again for %.0f ms", quiet ? ", which is no failure" : "",
             thread->connect_at_us > now_us ? (double)(thread->connect_at_us - now_us) / 1000 : 0.0);
     }
-    /* Requests for that one connection have nothing to wait for. */
+    /* Requests for that one connection fail. */
     struct kn_list kept;
     kn_list_init(&kept);
     struct kn_list *node;
@@ -443,8 +445,8 @@ static void op_open(struct kn_broker_thread *thread, const struct kn_op *op, int
     }
 }
 
-/* Whoever authenticates anew (KIP-368) may ask nothing else meanwhile. What has been sent is
- * answered first: responses come in order. */
+/* During re-authentication (KIP-368) the client may send no other requests. The responses to
+ * earlier ones come first, because responses come in order. */
 static void op_hold(struct kn_broker_thread *thread, const struct kn_op *op, int64_t now_us)
 {
     if (broker_state(thread) != KN_BROKER_UP || !op_is_current(thread, op)) return;
@@ -462,7 +464,7 @@ static void op_close(struct kn_broker_thread *thread, const struct kn_op *op, in
                         op->status == KN_OK, now_us);
 }
 
-/* Produce requests in flight can't be called back: their connection goes, and they with it. */
+/* Produce requests in flight can't be cancelled, so the thread closes their connection. */
 static void op_purge(struct kn_broker_thread *thread, int64_t now_us)
 {
     if (!thread->broker.in_flight && !thread->sender.encode_queue.count) return;
@@ -478,7 +480,7 @@ static void op_attach(struct kn_broker_thread *thread, const struct kn_op *op)
     if (status == KN_OK) return;
     struct kn_event *event = kn_event_new(&thread->broker.client->spare_events, KN_EVENT_CURSOR,
                                           thread->broker.handle);
-    /* no memory even to say so: the control plane's watchdog sees a cursor without progress */
+    /* no memory for the event: the control plane's watchdog notices a cursor without progress */
     if (!event) return;
     event->token = op->cursor->token;
     event->partition = op->cursor->partition;
@@ -513,8 +515,8 @@ static void broker_run_op(struct kn_broker_thread *thread, struct kn_op *op, int
     kn_reserve_give(&thread->broker.client->spare_ops, op);
 }
 
-/* A notification got lost for want of memory: everything that this broker leads is looked at. */
-static int broker_look_everywhere(struct kn_broker_thread *thread, int64_t now_us)
+/* A notification was lost because memory was short: checks everything that this broker leads. */
+static int broker_check_all(struct kn_broker_thread *thread, int64_t now_us)
 {
     int status = KN_OK;
     for (struct kn_topic *topic = kn_producer_topic_next(thread->producer, NULL); topic;
@@ -531,7 +533,7 @@ static int broker_look_everywhere(struct kn_broker_thread *thread, int64_t now_u
     return status;
 }
 
-/* Swaps the inbox out under the lock and works through it outside. */
+/* Swaps the inbox out under the lock and handles it outside. */
 static void broker_take_inbox(struct kn_broker_thread *thread, int64_t now_us)
 {
     struct kn_list ops, woken;
@@ -567,16 +569,16 @@ static void broker_take_inbox(struct kn_broker_thread *thread, int64_t now_us)
     for (int32_t i = 0; i < ready_count; i++) {
         if (kn_sender_add(&thread->sender, ready[i].accumulator, ready[i].at_us)) lost = 1;
     }
-    if (lost && broker_look_everywhere(thread, now_us)) {
+    if (lost && broker_check_all(thread, now_us)) {
         kn_mutex_lock(&thread->lock);
         thread->ready_lost = 1;
         kn_mutex_unlock(&thread->lock);
     }
 }
 
-/* --- the turn --- */
+/* --- one iteration --- */
 
-/* Ends everything; the inbox refuses from here on. */
+/* Ends the broker; the inbox refuses ops from here on. */
 static void broker_finish(struct kn_broker_thread *thread, int64_t now_us)
 {
     struct kn_list ops;
@@ -596,9 +598,9 @@ static void broker_finish(struct kn_broker_thread *thread, int64_t now_us)
     broker_set_state(thread, KN_BROKER_STOPPED);
 }
 
-/* A handshake proves little: a listener for SASL answers ApiVersions of a client that doesn't
- * authenticate, and closes the connection at its next request. Only a connection that works ends
- * the back-off, and the outage that the control plane reports. */
+/* A finished handshake proves little. A SASL listener answers ApiVersions of a client that doesn't
+ * authenticate, and closes the connection at its next request. Only a working connection ends the
+ * backoff, and the outage that the control plane reports. */
 static void broker_note_working(struct kn_broker_thread *thread, int64_t now_us)
 {
     if (thread->works || broker_state(thread) != KN_BROKER_UP) return;
@@ -609,13 +611,13 @@ static void broker_note_working(struct kn_broker_thread *thread, int64_t now_us)
     if (!answered && !lasts) return;
     thread->failures = 0;
     struct kn_event *event = kn_event_new(NULL, KN_EVENT_WORKING, thread->broker.handle);
-    if (!event) return; /* no memory: the next turn tries again */
+    if (!event) return; /* no memory: the next iteration tries again */
     thread->works = 1;
     event->generation = thread->broker.generation;
     kn_client_post_event(thread->broker.client, event);
 }
 
-/* The connection's part of a turn. */
+/* The connection's part of an iteration. */
 static void broker_step_connection(struct kn_broker_thread *thread, short revents, int64_t now_us)
 {
     int status = kn_connection_step(thread->broker.connection, revents, now_us);
@@ -629,7 +631,7 @@ static void broker_step_connection(struct kn_broker_thread *thread, short revent
     }
 }
 
-/* Control requests that waited too long for a connection. */
+/* Fails control requests that waited too long for a connection. */
 static int64_t broker_expire_unsent(struct kn_broker_thread *thread, int64_t now_us)
 {
     int64_t next_us = KN_NEVER;
@@ -647,12 +649,13 @@ static int64_t broker_expire_unsent(struct kn_broker_thread *thread, int64_t now
     return next_us;
 }
 
-/* connections.max.idle.ms: closes what nobody used; returns when to look again. */
+/* connections.max.idle.ms: closes an unused connection. Returns the time of the next check. */
 static int64_t broker_check_idle(struct kn_broker_thread *thread, int64_t now_us)
 {
     int32_t idle_ms = thread->broker.client->config->connections_max_idle_ms;
     if (idle_ms <= 0 || broker_state(thread) != KN_BROKER_UP) return KN_NEVER;
-    /* Whatever ends this (a response, a detach) wakes the thread, and the next turn looks again. */
+    /* The end of each of these (a response, a detach) wakes the thread, and the next iteration
+     * checks again. */
     if (thread->broker.heartbeat || kn_connection_in_flight(thread->broker.connection) ||
         broker_wants_connection(thread))
         return KN_NEVER;
@@ -664,8 +667,9 @@ static int64_t broker_check_idle(struct kn_broker_thread *thread, int64_t now_us
 
 static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Sender and fetcher, then their frames straight to the socket, with no poll in between; and again
- * while the socket takes everything, because both hold back until what they made is on its way. */
+/* Runs the sender and the fetcher, then writes their frames to the socket without a poll in
+ * between. Repeats this while the socket takes all bytes, because both hold back while bytes are
+ * unsent. */
 static int64_t broker_work(struct kn_broker_thread *thread, int64_t now_us)
 {
     for (int turn = 0; turn < WORK_TURNS_MAX; turn++) {
@@ -673,7 +677,7 @@ static int64_t broker_work(struct kn_broker_thread *thread, int64_t now_us)
         next_us = earlier(next_us, kn_fetcher_step(&thread->fetcher, now_us));
         if (!kn_connection_unsent_bytes(thread->broker.connection)) return next_us;
         broker_step_connection(thread, 0, now_us);
-        /* poll(2) says when there is room */
+        /* poll(2) reports when the socket takes bytes again */
         if (kn_connection_unsent_bytes(thread->broker.connection)) return next_us;
     }
     return now_us;
@@ -701,9 +705,9 @@ int64_t kn_broker_thread_step(struct kn_broker_thread *thread, short revents, in
         broker_wants_connection(thread)) {
         broker_connect(thread, now_us);
     }
-    /* first: its frame goes out with the work's */
+    /* first, so that its frame goes out together with others */
     int64_t heartbeat_us = kn_heartbeat_step(&thread->broker, now_us);
-    /* in every state: what was fetched before the connection went is still opened */
+    /* in every state: batches that were fetched before the connection ended are still opened */
     next_us = broker_work(thread, now_us);
     broker_note_use(thread, now_us);
     next_us = earlier(next_us, heartbeat_us);
@@ -732,7 +736,8 @@ static void on_send(void *owner, struct kn_request *request, int64_t now_us)
 
 /* --- the thread --- */
 
-/* Sleeps until next_us, a signal of the inbox, or news from the connection; returns the latter. */
+/* Sleeps until next_us, a signal of the inbox, or an event of the connection. Returns the
+ * connection's events. */
 static short broker_sleep(struct kn_broker_thread *thread, int64_t next_us)
 {
     struct pollfd fds[2] = {{.fd = thread->wake.read_fd, .events = POLLIN}, {.fd = -1}};
@@ -743,7 +748,7 @@ static short broker_sleep(struct kn_broker_thread *thread, int64_t next_us)
     int waiting = !kn_list_empty(&thread->ops) || thread->ready_count || thread->wake_pending ||
                   thread->stop_asked || !kn_list_empty(&thread->woken) || thread->wake_all;
     thread->sleep_until_us = waiting || left_us == 0 ? 0 : next_us;
-    /* memory was short: try again a little later */
+    /* memory was short: try again soon */
     int64_t lost_us = thread->ready_lost ? 100000 : -1;
     kn_mutex_unlock(&thread->lock);
     if (waiting) left_us = 0;
@@ -776,8 +781,8 @@ static void *broker_main(void *argument)
 
 int kn_broker_thread_start(struct kn_broker_thread *thread)
 {
-    /* Signals belong to the application's threads: blocked before the thread exists, so that not
-     * even its first instruction sees one. */
+    /* Signals belong to the application's threads. They are blocked before the thread exists, so
+     * even its first instruction gets none. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -790,7 +795,7 @@ int kn_broker_thread_start(struct kn_broker_thread *thread)
 void kn_broker_thread_join(struct kn_broker_thread *thread)
 {
     if (thread->has_thread) pthread_join(thread->id, NULL);
-    /* never started, or driven by hand: ends in this thread */
+    /* there is no thread: end it here */
     else kn_broker_thread_step(thread, 0, kn_clock_us());
     thread->has_thread = thread->has_owner = 0;
 }

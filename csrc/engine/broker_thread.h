@@ -1,14 +1,13 @@
-/* One broker: a thread, a connection, a sender and a fetcher, driven by kn_broker_thread_step().
+/* One broker: a thread, a connection, a sender and a fetcher. kn_broker_thread_step() drives them.
  *
- * Thread: step() and everything marked "broker thread" by its own thread (tests drive step() by
- * hand); post/notify/wake from any thread.
- * Lock: `lock` (leaf) guards the inbox. The inbox knows these operations and nothing else.
- * Who frees: the engine, after the thread was joined.
+ * Thread: the broker thread calls step() and everything marked "broker thread" (tests call step()
+ * themselves). Any thread may call post, notify and wake.
+ * Lock: `lock` (leaf) guards the inbox. The inbox takes the operations of enum kn_op_kind only.
+ * Who frees: the engine, after it has joined the thread.
  *
- * Connection demand is sparse: connected while a SUBMIT is queued, the sender or the fetcher has
- * work, or the control plane asked; reconnects with exponential backoff and jitter
- * (reconnect.backoff.ms .. reconnect.backoff.max.ms).
- */
+ * The thread connects only while a SUBMIT is queued, the sender or the fetcher has work, or the
+ * control thread asked for a connection. It reconnects with exponential backoff and jitter
+ * (reconnect.backoff.ms .. reconnect.backoff.max.ms). */
 #ifndef KN_ENGINE_BROKER_THREAD_H
 #define KN_ENGINE_BROKER_THREAD_H
 
@@ -36,23 +35,23 @@ enum kn_op_kind {
 };
 
 struct kn_op {
-    struct kn_list node; /* first: see reserve.h */
+    struct kn_list node; /* the first field: see reserve.h */
     enum kn_op_kind kind;
     struct kn_request *request;     /* SUBMIT: owned */
     struct kn_cursor *cursor;       /* ATTACH, DETACH: a reference */
-    struct kn_heartbeat *heartbeat; /* HEARTBEAT: owned, NULL to stop */
+    struct kn_heartbeat *heartbeat; /* HEARTBEAT: owned; NULL: stop */
     uint32_t epoch;
     int64_t offset;
     int32_t leader_epoch;
-    /* OPEN, HOLD, CLOSE, HEARTBEAT, handshake SUBMIT: ignored unless it is still this connection (0
-     * = whichever) */
+    /* OPEN, HOLD, CLOSE, HEARTBEAT, handshake SUBMIT: the connection that the op is for. The broker
+     * thread ignores the op if this connection is gone. 0: any connection. */
     int32_t generation;
-    int16_t produce_version; /* OPEN: highest common version, -1 = the broker has none */
+    int16_t produce_version; /* OPEN: highest common version; -1: the broker has none */
     int16_t fetch_version;
-    int status; /* CLOSE: why */
+    int status; /* CLOSE: the reason */
 };
 
-struct kn_ready { /* an accumulator that wants this broker's attention from at_us on */
+struct kn_ready { /* an accumulator to check from at_us on */
     struct kn_accumulator *accumulator;
     int64_t at_us;
 };
@@ -69,38 +68,40 @@ struct kn_broker_thread {
     struct kn_list ops;
     struct kn_ready *ready;
     int32_t ready_count, ready_capacity;
-    /* no memory for a notification: look at every accumulator that this broker leads */
+    /* no memory for a notification: the thread checks every accumulator that this broker leads */
     bool ready_lost;
-    struct kn_list woken; /* cursors that rested and may be fetched again; each a reference */
-    bool wake_all;        /* one couldn't be put there: look at every one that rests */
-    /* kn_broker_thread_wake() came: one more turn before sleeping */
+    struct kn_list woken; /* cursors that rested and can be fetched again; each a reference */
+    /* a cursor couldn't be added to `woken`: the thread checks every resting cursor */
+    bool wake_all;
+    /* kn_broker_thread_wake() was called: run one more iteration before sleeping */
     bool wake_pending;
     bool stop_asked;
-    bool inbox_closed; /* the thread is gone: posts complete at once */
-    /* the thread sleeps until then; 0: it is awake and will look at the inbox */
+    bool inbox_closed; /* the thread has ended: posted ops complete at once */
+    /* the thread sleeps until then; 0: it is awake and will read the inbox */
     int64_t sleep_until_us;
     /* broker thread only */
-    struct kn_list unsent; /* control requests waiting for the handshake to end */
-    /* the other half of `ready`: swapped under the lock, worked through outside */
+    struct kn_list unsent; /* control requests that wait for the end of the handshake */
+    /* the other half of `ready`: the thread swaps the two under the lock and works through this one
+     * outside it */
     struct kn_ready *taken;
     int32_t taken_capacity;
-    /* DISCONNECTED, allocated when connecting begins, so that it can't fail to be sent */
+    /* the DISCONNECTED event, allocated before connecting, so that sending it can't fail */
     struct kn_event *down_event;
-    /* CONNECT was asked for: one attempt, also when there is nothing to send */
+    /* a CONNECT op came: connect once, even if there is nothing to send */
     bool wanted;
-    int32_t failures; /* connections in a row that failed before they worked */
-    /* this connection has answered more than its handshake, or has lasted */
+    int32_t failures; /* consecutive connections that failed before they worked */
+    /* this connection has answered requests after its handshake, or has lasted for some time */
     bool works;
-    /* responses read until it was opened: more than these, and it works */
+    /* responses read during the handshake; any response after these sets `works` */
     int64_t handshake_responses;
-    int64_t connect_at_us; /* not before */
-    int64_t connected_us;  /* when this or the last connection came up */
-    int64_t ready_by_us;   /* HANDSHAKE: give up then */
+    int64_t connect_at_us; /* don't connect before this time */
+    int64_t connected_us;  /* when this connection, or the last one, was established */
+    int64_t ready_by_us;   /* HANDSHAKE: the deadline */
     int64_t last_used_us;
-    int64_t traffic_seen; /* requests and responses when it was used last */
+    int64_t traffic_seen; /* count of requests and responses when last_used_us was set */
     struct kn_busy_wait busy_wait;
     bool stopping;
-    pthread_t owner; /* KN_DEBUG: the thread that may step, once it runs */
+    pthread_t owner; /* KN_DEBUG: the only thread that may call step(), once it runs */
     bool has_owner;
     struct kn_sender sender;
     struct kn_fetcher fetcher;
@@ -112,20 +113,22 @@ struct kn_broker_thread *kn_broker_thread_new(struct kn_client *client,
                                               /* NULL: no memory or descriptors */
                                               int32_t node_id, const char *host, uint16_t port);
 int kn_broker_thread_start(struct kn_broker_thread *thread);
-void kn_broker_thread_free(struct kn_broker_thread *thread); /* joined already */
-/* Any thread, no lock held. The op is the inbox's from here on. */
+void kn_broker_thread_free(struct kn_broker_thread *thread); /* call after join */
+/* Any thread, without a lock held. The inbox takes the op. */
 void kn_broker_thread_post(struct kn_broker_thread *thread, struct kn_op *op);
-void kn_broker_thread_wake(struct kn_broker_thread *thread); /* one more turn, whatever for */
-/* for good; needs no memory, so it can't fail. The thread ends soon. */
+/* wakes the broker thread for one more iteration */
+void kn_broker_thread_wake(struct kn_broker_thread *thread);
+/* stops the thread for good; needs no memory, so it can't fail */
 void kn_broker_thread_stop(struct kn_broker_thread *thread);
-void kn_broker_thread_join(struct kn_broker_thread *thread); /* after stop; twice is harmless */
-/* Control thread: joins `gone`, whose thread has ended, and gives its descriptor to `thread`, whose
- * own thread isn't running yet. So brokers that leave and come back for years cost no descriptors
- * and no stacks. The descriptor isn't closed: a signal that was decided on before the end may still
- * come, and wakes `thread` for nothing. 0: `gone` hasn't ended, or has nothing left to give. */
+/* call after stop; a second call does nothing */
+void kn_broker_thread_join(struct kn_broker_thread *thread);
+/* Control thread: joins `gone`, whose thread has ended, and moves its descriptor to `thread`, whose
+ * own thread hasn't started yet. So brokers that leave and come back for years use up no
+ * descriptors and no stacks. The descriptor stays open: a late signal for `gone` only wakes
+ * `thread` once in vain. Returns false if `gone` hasn't ended or has no descriptor. */
 bool kn_broker_thread_inherit(struct kn_broker_thread *thread, struct kn_broker_thread *gone);
-/* One turn: inbox, connection, sender, fetcher, timeouts. `revents` from poll(2) on the connection.
- * Returns when to run again at the latest. */
+/* Runs one iteration: inbox, connection, sender, fetcher, timeouts. `revents` comes from poll(2) on
+ * the connection. Returns the latest time for the next call. */
 int64_t kn_broker_thread_step(struct kn_broker_thread *thread, short revents, int64_t now_us);
 long kn_broker_thread_live(void);
 

@@ -1,9 +1,9 @@
 /* The façade: one client's brokers, topics, queues and budget.
  *
- * Thread: as engine.h says at each function. Lock: `lock` (leaf) guards the broker table; it only
- * grows, so what it holds may be used without it. Who frees: the binding calls stop(), drains
- * `deliveries`, and calls free().
- */
+ * Thread: see each function in engine.h.
+ * Lock: `lock` (leaf) guards the broker table. The table only grows, so its entries may be used
+ * without the lock.
+ * Who frees: the binding calls stop(), drains `deliveries`, and calls free(). */
 #include "engine/engine.h"
 
 #include <stdio.h>
@@ -20,7 +20,8 @@
 #define POOL_KEEP_QUIET_BYTES ((size_t)1 << 20)
 #define SPARE_EVENTS 16
 #define SPARE_OPS 32
-#define QUIET_US 10000000 /* a client without work for so long keeps only the latter */
+/* a client that is idle for this time keeps only POOL_KEEP_QUIET_BYTES */
+#define QUIET_US 10000000
 
 static atomic_long live_engines;
 static atomic_long live_requests;
@@ -28,7 +29,7 @@ static atomic_long live_requests;
 long kn_engine_live(void) { return atomic_load(&live_engines); }
 long kn_control_request_live(void) { return atomic_load(&live_requests); }
 
-/* --- life --- */
+/* --- creation and end --- */
 
 void kn_engine_config_init(struct kn_engine_config *config)
 {
@@ -102,7 +103,7 @@ static int engine_queues_init(struct kn_engine *engine)
     return KN_OK;
 }
 
-/* The eventfds, or pipes, of its queues. */
+/* Closes the eventfds or pipes of the queues. */
 static void engine_wakes_deinit(struct kn_engine *engine)
 {
     kn_wake_deinit(&engine->client.events.wake);
@@ -111,9 +112,9 @@ static void engine_wakes_deinit(struct kn_engine *engine)
     kn_wake_deinit(&engine->producer.budget.room.wake);
 }
 
-/* In a forked child. No lock: its holder may be a thread that doesn't exist here. Nothing is shut
- * down, only this process's copies of the descriptors go, and nothing is freed: Messages, topics
- * and cursors that are still there point into it. */
+/* Called in a forked child. Takes no lock, because a thread that doesn't exist here may hold it.
+ * Closes this process's copies of the descriptors and shuts no connection down. Frees nothing,
+ * because Messages, topics and cursors still point into the engine. */
 static void engine_abandon(struct kn_fork_guard *guard)
 {
     struct kn_engine *engine = KN_LIST_ENTRY(guard, struct kn_engine, fork_guard);
@@ -141,7 +142,7 @@ static void on_queue_has_room(void *owner) { kn_engine_wake_brokers(owner); }
 static const struct kn_client_events events = {
     .delivered = on_delivered, .fetched = on_fetched, .queue_has_room = on_queue_has_room};
 
-/* What can fail. KN_ERR_NOMEM: nothing is left to deinit. */
+/* Everything that can fail. KN_ERR_NOMEM: nothing is left to deinit. */
 static int engine_memory_init(struct kn_engine *engine)
 {
     engine->client.pool = kn_pool_new(POOL_KEEP_BYTES);
@@ -203,8 +204,8 @@ void kn_engine_stop(struct kn_engine *engine)
     kn_queue_kick(&engine->producer.budget.room);
 }
 
-/* What nobody will take any more. Segments first: freeing one may wake brokers, which still exist.
- */
+/* Frees the entries of the queues. Segments come first: freeing one may wake brokers, which still
+ * exist. */
 static void engine_drain(struct kn_engine *engine)
 {
     struct kn_list *node;
@@ -252,7 +253,7 @@ static void make_closed_engine(void)
     if (!engine) return;
     kn_engine_stop(engine);
     engine_wakes_deinit(engine);
-    atomic_fetch_sub(&live_engines, 1); /* nobody's leak */
+    atomic_fetch_sub(&live_engines, 1); /* it lives for ever and isn't a leak */
     closed_engine = engine;
 }
 
@@ -265,7 +266,8 @@ struct kn_engine *kn_engine_closed(void)
 
 /* --- brokers --- */
 
-/* Under the lock. Not realloc(): a fork in between has to find a whole table. */
+/* Under the lock. Not with realloc(): a child that is forked meanwhile must find a complete table.
+ */
 static int engine_table_reserve(struct kn_engine *engine)
 {
     if (engine->broker_count < engine->broker_capacity) return KN_OK;
@@ -283,7 +285,7 @@ static int engine_table_reserve(struct kn_engine *engine)
 int kn_engine_broker_add(struct kn_engine *engine, int32_t node_id, const char *host, uint16_t port)
 {
     if (atomic_load(&engine->producer.refusing) == KN_ERR_CLOSED) return KN_ERR_CLOSED;
-    /* The control thread alone adds, so the handle that is next now is still next below. */
+    /* Only the control thread adds brokers, so this handle is still the next one below. */
     kn_mutex_lock(&engine->lock);
     int32_t handle = engine->broker_count;
     int status = engine_table_reserve(engine);
@@ -301,7 +303,7 @@ int kn_engine_broker_add(struct kn_engine *engine, int32_t node_id, const char *
     }
     kn_mutex_lock(&engine->lock);
     engine->brokers[engine->broker_count] = broker;
-    engine->broker_count++; /* behind it: see engine_abandon() */
+    engine->broker_count++; /* after the entry is written: see engine_abandon() */
     kn_mutex_unlock(&engine->lock);
     return handle;
 }
@@ -328,7 +330,7 @@ void kn_engine_wake_brokers(struct kn_engine *engine)
     for (int32_t i = 0; (broker = broker_of(engine, i)); i++) kn_broker_thread_wake(broker);
 }
 
-/* An op for the inbox, or NULL. */
+/* Makes an op for the inbox; NULL: no memory. */
 static struct kn_op *op_new(struct kn_engine *engine, enum kn_op_kind kind, int32_t generation)
 {
     struct kn_op *op = kn_reserve_take(&engine->client.spare_ops);
@@ -339,8 +341,8 @@ static struct kn_op *op_new(struct kn_engine *engine, enum kn_op_kind kind, int3
     return op;
 }
 
-/* A control request with everything that its outcome needs, so that nothing can fail once it is
- * posted. */
+/* A control request, with all memory for its outcome, so that nothing can fail once it is posted.
+ */
 struct kn_control_request {
     struct kn_request request;
     struct kn_broker *broker;
@@ -356,7 +358,7 @@ static void control_request_done(struct kn_request *request, int status, struct 
     struct kn_broker *broker = control->broker;
     struct kn_event *event = control->event;
     int32_t generation = request->generation;
-    kn_wipe(control->frame, request->frame_bytes); /* a log-in's has a password */
+    kn_wipe(control->frame, request->frame_bytes); /* a SASL request has a password */
     free(control);
     atomic_fetch_sub(&live_requests, 1);
     kn_broker_post_reply(broker, event, generation, status, chunk, body);
@@ -421,7 +423,7 @@ int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generatio
     return KN_OK;
 }
 
-/* An operation that carries nothing but what it is. */
+/* Posts an op without arguments. */
 static int post_plain(struct kn_engine *engine, int32_t handle, int32_t generation,
                       enum kn_op_kind kind)
 {
@@ -498,9 +500,9 @@ int kn_engine_broker_stop(struct kn_engine *engine, int32_t handle)
 
 int64_t kn_engine_outstanding(struct kn_engine *engine)
 {
-    /* The budget first: deliver() raises `undelivered` before it lowers the budget, so a message on
-     * its way from one to the other is seen in at least one of them. (The other order could miss it
-     * in both.) */
+    /* Reads the budget first: kn_client_deliver() raises `undelivered` before it lowers the budget.
+     * So a message that moves between the two is counted at least once. In the other order it could
+     * be missed in both. */
     int64_t queued = atomic_load(&engine->producer.budget.messages);
     return queued + atomic_load(&engine->undelivered);
 }
@@ -510,8 +512,7 @@ int64_t kn_engine_unsettled(struct kn_engine *engine)
     return atomic_load(&engine->producer.budget.messages);
 }
 
-/* flush() sleeps on `deliveries`: if the last message went without a report, nothing else would
- * wake it. */
+/* flush() waits on `deliveries`: if the last message had no report, only this kick wakes it. */
 static void engine_settled(struct kn_engine *engine)
 {
     if (atomic_load(&engine->producer.flushing) > 0 && kn_engine_outstanding(engine) == 0)
@@ -520,7 +521,7 @@ static void engine_settled(struct kn_engine *engine)
 
 static int batch_is_reported(const struct kn_engine *engine, const struct kn_batch *batch)
 {
-    /* also when only errors are reported: the binding takes its tokens back */
+    /* also if only errors are reported: the binding takes its tokens back */
     if (batch->opaques) return 1;
     if (!engine->producer.config->report_all) return 0;
     return !engine->producer.config->report_errors_only || batch->status || batch->error_code;
@@ -542,14 +543,15 @@ static void on_delivered(void *owner, struct kn_batch *batch)
                                                    : KN_DELIVERY_COUNTER_NOT_ALONE;
     if (verdict != KN_DELIVERY_COUNTER_COUNTED && batch_is_reported(engine, batch)) {
         atomic_fetch_add(&engine->undelivered, messages);
-        /* Before the push: a callback that produces again finds the room. */
+        /* Before the push, so that a callback that produces again finds room. */
         kn_budget_give(&engine->producer.budget, messages, bytes);
         kn_queue_push(&engine->deliveries, &batch->node);
         return;
     }
     kn_batch_free(batch);
-    /* Before the budget: flush() takes it when nothing is outstanding. Sequentially consistent, as
-     * is poll()'s "I wait, then is there any?". */
+    /* Before the budget: when flush() finds no outstanding message it reads this number.
+     * Sequentially consistent, because poll() first announces that it waits and then reads the
+     * number. */
     atomic_fetch_add(&engine->unreported, 1);
     kn_budget_give(&engine->producer.budget, messages, bytes);
     kn_delivery_counter_send(&engine->counters, &completions);
@@ -561,7 +563,8 @@ void kn_engine_delivered(struct kn_engine *engine, struct kn_batch *batch)
 {
     atomic_fetch_sub(&engine->undelivered, batch->writer.record_count);
     kn_batch_free(batch);
-    engine_settled(engine); /* for a flush() in another thread than the poll() that served this */
+    /* for a flush() in another thread than the poll() that served this batch */
+    engine_settled(engine);
 }
 
 void kn_engine_flush_begin(struct kn_engine *engine)
@@ -593,7 +596,7 @@ static int wait_in_room(struct kn_engine *engine, int64_t deadline_us)
     if (left_us <= 0) return KN_ERR_FULL;
     int status = kn_queue_wait(&engine->producer.budget.room,
                                left_us == KN_NEVER ? -1 : (left_us + 999) / 1000);
-    return status == KN_ERR_TIMED_OUT ? KN_OK : status; /* the next try tells */
+    return status == KN_ERR_TIMED_OUT ? KN_OK : status; /* the next try reports it */
 }
 
 int kn_engine_wait_for_room(struct kn_engine *engine, int (*retry)(void *context), void *context,
@@ -606,14 +609,14 @@ int kn_engine_wait_for_room(struct kn_engine *engine, int (*retry)(void *context
         if (refusing != KN_OK) {
             status = refusing;
         } else if (kn_budget_is_empty(&engine->producer.budget)) {
-            /* else larger than the whole queue: there will never be room */
+            /* else the message is larger than the whole queue and never fits */
             if (++*tries < KN_ROOM_TRIES) status = KN_OK;
         } else {
             *tries = 0;
             status = wait_in_room(engine, deadline_us);
         }
     } else {
-        *tries = 0; /* they count in a row */
+        *tries = 0; /* only consecutive tries count */
     }
     kn_engine_room_end(engine);
     return status;
@@ -649,7 +652,8 @@ int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int im
                                 int64_t hold_us)
 {
     struct kn_event *failure = atomic_exchange(&engine->producer.transaction.failure, NULL);
-    /* now: a failure that can't be told would be a commit without it */
+    /* allocated now: if the failure couldn't be reported, the transaction would be committed
+     * without the batch */
     if (!failure) failure = kn_event_new(&engine->client.spare_events, KN_EVENT_TXN_FAILED, -1);
     if (!failure) return KN_ERR_NOMEM;
     failure->offset = number;
@@ -675,8 +679,8 @@ void kn_engine_transaction_admit(struct kn_engine *engine, struct kn_topic *topi
         kn_accumulator_admit(table->partitions[partition], number);
 }
 
-/* A batch without which the transaction can't be committed. Told before anybody can see that
- * nothing is outstanding. */
+/* A failed batch: the transaction can't be committed without it. Reported before any thread can see
+ * that no message is outstanding. */
 static void report_failed(struct kn_engine *engine, const struct kn_batch *batch)
 {
     if ((batch->status == KN_OK && !batch->error_code) || batch->status == KN_ERR_CLOSED) return;
@@ -691,8 +695,8 @@ static void report_failed(struct kn_engine *engine, const struct kn_batch *batch
 
 void kn_engine_expire(struct kn_engine *engine, int64_t now_us)
 {
-    /* Again and again: a request that failed in the very moment may have put its batches back after
-     * the first time. */
+    /* Repeatedly: a request that failed at the same moment may have returned its batches after the
+     * first purge. */
     if (atomic_load(&engine->producer.refusing) == KN_ERR_FATAL) kn_engine_purge(engine, 1, 0);
     for (struct kn_topic *topic = kn_producer_topic_next(&engine->producer, NULL); topic;
          topic = kn_producer_topic_next(&engine->producer, topic)) {

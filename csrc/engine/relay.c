@@ -1,4 +1,4 @@
-/* Fetched batches to a producer's partition. What, thread and ownership: relay.h. */
+/* Copies fetched batches to a producer's partition. See relay.h. */
 #include "engine/relay.h"
 
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "engine/engine.h"
 #include "produce/delivery_counter.h"
 
-/* What is smaller than both is better gathered: a batch costs the broker as much as some records
- * do, and its readers, too. */
+/* A batch below both limits is copied record by record: a batch costs the broker and its readers as
+ * much as several records. */
 #define WHOLE_BYTES ((size_t)16 << 10)
 #define WHOLE_RECORDS 64
 
@@ -81,8 +81,8 @@ static int goes_whole(const struct kn_relay *relay, const struct kn_batch_view *
     if (codec >= KN_CODEC_COUNT || (config->codec != KN_CODEC_NONE && config->codec != codec))
         return 0;
     if (view->raw_bytes < WHOLE_BYTES && count < WHOLE_RECORDS) return 0;
-    /* Nobody has counted the records yet, and each gets a token: no more than it could be with
-     * hardly any bytes. */
+    /* The header's count isn't checked yet, and each record gets a token. So the count may not
+     * exceed the number of bytes. */
     if (count > bytes || bytes > config->message_max_bytes) return 0;
     return !(budget->messages_max && count > budget->messages_max) &&
            !(budget->bytes_max && bytes > budget->bytes_max);
@@ -106,9 +106,9 @@ static int make_whole(struct kn_relay *relay, const struct kn_batch_view *view)
     return KN_OK;
 }
 
-/* What is queued now. There is room for its run since before it was: what is queued and not noted
- * would be queued again. */
-static void note(struct kn_relay *relay, int64_t offset, int64_t count, int64_t bytes)
+/* Notes the queued records. Room for their run was reserved before: records that are queued but not
+ * noted would be queued again. */
+static void note_queued(struct kn_relay *relay, int64_t offset, int64_t count, int64_t bytes)
 {
     kn_runs_add(&relay->runs, relay->rows, offset, count);
     relay->rows += count;
@@ -117,7 +117,7 @@ static void note(struct kn_relay *relay, int64_t offset, int64_t count, int64_t 
 
 /* --- record by record --- */
 
-/* The next record that is wanted; KN_ERR_TRUNCATED: there is none any more. */
+/* Reads the next wanted record; KN_ERR_TRUNCATED: there is none. */
 static int next_wanted(struct kn_relay *relay, struct kn_record *record)
 {
     int status;
@@ -127,14 +127,14 @@ static int next_wanted(struct kn_relay *relay, struct kn_record *record)
     return status == KN_OK && record->offset >= relay->end ? KN_ERR_TRUNCATED : status;
 }
 
-/* The reader goes on behind so many wanted records. */
-static int pass(struct kn_relay *relay, int32_t count)
+/* Moves the reader behind `count` wanted records. */
+static int skip_wanted(struct kn_relay *relay, int32_t count)
 {
     struct kn_record record;
     int status = KN_OK;
     for (int32_t i = 0; i < count && status == KN_OK; i++) {
         status = next_wanted(relay, &record);
-        if (status == KN_OK) note(relay, record.offset, 1, kn_record_bytes(&record));
+        if (status == KN_OK) note_queued(relay, record.offset, 1, kn_record_bytes(&record));
     }
     return status;
 }
@@ -144,11 +144,11 @@ static int put_records(struct kn_relay *relay)
     struct kn_message messages[KN_PRODUCE_RUN_MAX];
     struct kn_record record;
     struct kn_record_reader before = relay->reader;
-    int64_t most = relay->stop - relay->rows;
+    int64_t records_max = relay->stop - relay->rows;
     int32_t count = 0, queued = 0;
     int status = kn_runs_reserve(&relay->runs, KN_PRODUCE_RUN_MAX);
     if (status != KN_OK) return status;
-    while (count < KN_PRODUCE_RUN_MAX && count < most &&
+    while (count < KN_PRODUCE_RUN_MAX && count < records_max &&
            (status = next_wanted(relay, &record)) == KN_OK) {
         messages[count] = kn_message_of(
             &record, relay->partition,
@@ -165,10 +165,10 @@ static int put_records(struct kn_relay *relay)
     status = kn_topic_produce_run(relay->topic, messages, count, &queued);
     if (queued < count) kn_delivery_counter_settle(relay->counter, count - queued, 0);
     relay->reader = before;
-    int passed = pass(relay, queued);
+    int passed = skip_wanted(relay, queued);
     if (status != KN_OK && passed == KN_OK) {
         before = relay->reader;
-        next_wanted(relay, &record); /* whose offset is to be told */
+        next_wanted(relay, &record); /* to report its offset */
         relay->reader = before;
     }
     return passed == KN_OK ? status : passed;
@@ -187,7 +187,7 @@ static int begin_reading(struct kn_relay *relay, const struct kn_batch_view *fet
     return status;
 }
 
-/* --- both --- */
+/* --- both ways --- */
 
 static int put_whole(struct kn_relay *relay, const struct kn_batch_view *view)
 {
@@ -199,18 +199,18 @@ static int put_whole(struct kn_relay *relay, const struct kn_batch_view *view)
     if (status == KN_OK) {
         relay->made = NULL;
         relay->fetched->next++;
-        note(relay, view->base_offset, count, (int64_t)view->raw_bytes);
+        note_queued(relay, view->base_offset, count, (int64_t)view->raw_bytes);
         return KN_OK;
     }
     kn_delivery_counter_settle(relay->counter, count, 0);
     if (status != KN_ERR_STALE) return status;
-    /* the topic's partitions aren't known any more: records can wait for them */
+    /* the topic's partitions became unknown: single records can wait for them in staging */
     kn_batch_free(relay->made);
     relay->made = NULL;
     return begin_reading(relay, view);
 }
 
-/* One look at the next batch: it was begun, a part of it was queued, or all. */
+/* Makes one step with the next batch: opens it, or queues a part or all of it. */
 static int step(struct kn_relay *relay)
 {
     const struct kn_batch_view *view = &relay->fetched->batches[relay->fetched->next].view;
@@ -221,7 +221,7 @@ static int step(struct kn_relay *relay)
         return KN_OK;
     }
     relay->offset = view->base_offset;
-    /* a new checksum must not cover what has changed on the way */
+    /* the new checksum must not hide bytes that were damaged in transfer */
     int status = kn_batch_view_check(view);
     if (status != KN_OK) return status;
     return goes_whole(relay, view) && kn_topic_partition_count(relay->topic) > relay->partition
@@ -247,20 +247,21 @@ static int run_again(void *context)
     return status == KN_ERR_FULL && relay->rows > before ? KN_OK : status;
 }
 
-int kn_relay_run(struct kn_relay *relay, int64_t most)
+int kn_relay_run(struct kn_relay *relay, int64_t records_max)
 {
-    relay->stop = most > INT64_MAX - relay->rows ? INT64_MAX : relay->rows + most;
+    relay->stop = records_max > INT64_MAX - relay->rows ? INT64_MAX : relay->rows + records_max;
     return run(relay);
 }
 
-int kn_relay_run_waiting(struct kn_relay *relay, int64_t most, int64_t deadline_us)
+int kn_relay_run_waiting(struct kn_relay *relay, int64_t records_max, int64_t deadline_us)
 {
-    int tries = 0, status = kn_relay_run(relay, most);
+    int tries = 0, status = kn_relay_run(relay, records_max);
     while (status == KN_ERR_FULL) {
         status = kn_engine_wait_for_room(relay->engine, run_again, relay, deadline_us, &tries);
         if (status == KN_ERR_FULL) break;
         if (status == KN_OK) status = run(relay);
     }
-    relay->never_fits = status == KN_ERR_FULL && tries == KN_ROOM_TRIES; /* else the time is up */
+    /* else the deadline has passed */
+    relay->never_fits = status == KN_ERR_FULL && tries == KN_ROOM_TRIES;
     return status;
 }

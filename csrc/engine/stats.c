@@ -1,4 +1,4 @@
-/* Reading everything that is counted: stats.h. */
+/* Reads all counters for the snapshots: stats.h. */
 #include "engine/stats.h"
 
 #include "engine/engine.h"
@@ -88,7 +88,7 @@ static void read_accumulator(struct kn_accumulator *accumulator,
 void kn_stats_partition(struct kn_topic *topic, int32_t partition,
                         struct kn_partition_snapshot *snapshot)
 {
-    /* the control thread's own: the newest, also while records are staged anew */
+    /* the control thread's own field: the newest table, also while records are staged again */
     struct kn_partition_table *table = topic->tables;
     if (partition == KN_STAGING) read_accumulator(&topic->staging, snapshot);
     else if (table && partition >= 0 && partition < table->count)
@@ -116,9 +116,9 @@ void kn_stats_means(struct kn_broker *broker, struct kn_mean_snapshot snapshots[
 {
     for (int i = 0; i < KN_MEAN_KINDS; i++) {
         struct kn_mean *from = &broker->means.kinds[i];
-        int64_t most = atomic_exchange_explicit(&from->max, 0, memory_order_relaxed);
+        int64_t max = atomic_exchange_explicit(&from->max, 0, memory_order_relaxed);
         snapshots[i] = (struct kn_mean_snapshot){
-            .count = kn_counted(&from->count), .sum = kn_counted(&from->sum), .max = most};
+            .count = kn_counted(&from->count), .sum = kn_counted(&from->sum), .max = max};
     }
 }
 

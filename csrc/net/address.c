@@ -1,8 +1,7 @@
 /* Name resolution and non-blocking connects.
  *
- * Thread: the connection's. Lock: none may be held (getaddrinfo blocks). Who frees:
- * kn_address_list_clear() the list, the caller the descriptor.
- */
+ * Thread: the connection's. Lock: none may be held, because getaddrinfo blocks.
+ * Who frees: kn_address_list_clear() the list, the caller the descriptor. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -83,7 +82,7 @@ void kn_address_text(const struct sockaddr *address, socklen_t address_bytes,
              host, port);
 }
 
-/* Options are wishes: a system that refuses one still has a connection. */
+/* Errors are ignored: without an option the connection still works. */
 static void socket_options(int fd, const struct kn_socket_config *config)
 {
     int on = 1;
@@ -128,7 +127,7 @@ int kn_address_connect(const struct addrinfo *address, const struct kn_socket_co
         *connected = 1;
         return fd;
     }
-    /* EINTR: the connect goes on by itself, exactly as with EINPROGRESS. */
+    /* EINTR: the connect goes on by itself, as with EINPROGRESS. */
     if (errno == EINPROGRESS || errno == EINTR) return fd;
     int error = errno;
     close(fd);

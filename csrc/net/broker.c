@@ -1,4 +1,4 @@
-/* A broker as its parts know it: broker.h. */
+/* A broker's shared state: broker.h. */
 #include "net/broker.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* A broker as its sender, its fetcher and whatever is sent to it know it. Its thread:
- * broker_thread.h.
+/* The state of a broker that its sender, its fetcher and its requests use. broker_thread.h has its
+ * thread.
  *
- * Thread: as said at each field. Who frees: embedded in struct kn_broker_thread; it lives as long
- * as its engine, so pointers to it stay valid.
- */
+ * Thread: each group of fields names its threads.
+ * Who frees: struct kn_broker_thread embeds it. It lives as long as its engine, so pointers to it
+ * stay valid. */
 #ifndef KN_NET_BROKER_H
 #define KN_NET_BROKER_H
 
@@ -34,26 +34,27 @@ struct kn_broker {
     int32_t node_id; /* -1: bootstrap */
     char *host;
     uint16_t port;
-    struct kn_connection *connection;  /* what it points to: broker thread only */
+    struct kn_connection *connection;  /* broker thread only */
     struct kn_broker_windows *windows; /* NULL: no statistics */
     /* broker thread only */
-    struct kn_heartbeat *heartbeat; /* sent again and again on this connection; NULL: none */
+    /* the heartbeat of this connection, sent repeatedly; NULL: none */
+    struct kn_heartbeat *heartbeat;
     int32_t generation;
     /* atomic */
-    atomic_int state; /* enum kn_broker_state, for everybody to read */
+    atomic_int state; /* enum kn_broker_state; any thread may read it */
     _Atomic int64_t state_since_us;
-    _Atomic int64_t connects, disconnects, wakeups; /* connects: attempts */
-    _Atomic int64_t retries;                        /* batches that go back for another try */
+    _Atomic int64_t connects, disconnects, wakeups; /* connects: attempts to connect */
+    _Atomic int64_t retries;                        /* batches that are tried again */
     _Atomic int64_t unsent_timeouts, partial_batches;
-    /* Produce requests out there; read by who chooses a partition, as is: */
+    /* Produce requests in flight; threads that choose a partition read it */
     atomic_int in_flight;
-    /* something is due since then and can't be sent: not connected, held back, or too much in
-     * flight; 0: no */
+    /* time since when a batch is due but can't be sent, because the broker isn't connected, is
+     * throttled, or has too much in flight; 0: none */
     _Atomic int64_t blocked_since_us;
     struct kn_means means;
 };
 
-/* All zero before. KN_OK or KN_ERR_NOMEM, with nothing to deinit. */
+/* *broker must be all zero. KN_OK or KN_ERR_NOMEM; after an error there is nothing to deinit. */
 int kn_broker_init(struct kn_broker *broker, struct kn_client *client,
                    const struct kn_broker_events *on, void *owner, int32_t handle, int32_t node_id,
                    const char *host, uint16_t port);
@@ -62,12 +63,12 @@ static inline int kn_broker_state_now(struct kn_broker *broker)
 {
     return atomic_load_explicit(&broker->state, memory_order_acquire);
 }
-/* Fills a REPLY event with an outcome and posts it. Broker thread; the caller's own when the broker
- * was stopped already. */
+/* Fills a REPLY event with an outcome and posts it. Broker thread; if the broker was stopped
+ * already, the caller's thread. */
 void kn_broker_post_reply(struct kn_broker *broker, struct kn_event *event, int32_t generation,
                           int status, struct kn_chunk *chunk, struct kn_span body);
 
-/* See struct kn_broker_events. */
+/* These functions call struct kn_broker_events. */
 static inline void kn_broker_notify(struct kn_broker *broker, struct kn_accumulator *accumulator,
                                     int64_t at_us)
 {

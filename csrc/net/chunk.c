@@ -1,7 +1,6 @@
-/* Counted receive buffers.
+/* Receive buffers with a reference count.
  *
- * Thread: any. Lock: none, one atomic count. Who frees: the last unref.
- */
+ * Thread: any. Lock: none, one atomic count. Who frees: the last unref. */
 #include "net/chunk.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* A counted receive buffer: a response body, a decompressed batch, or a delivered batch that
- * Messages borrow from.
+/* A receive buffer with a reference count: a response body, a decompressed batch, or a delivered
+ * batch whose bytes Messages use.
  *
- * Thread: ref/unref from any thread (atomic). The last unref gives the buffer back to its pool.
+ * Thread: any thread calls ref and unref (atomic). The last unref returns the buffer to its pool.
  */
 #ifndef KN_NET_CHUNK_H
 #define KN_NET_CHUNK_H
@@ -12,18 +12,19 @@
 
 struct kn_chunk {
     atomic_int refs;
-    atomic_int in_columns; /* references of Arrow columns */
+    atomic_int in_columns; /* references from Arrow columns */
     struct kn_buffer *buffer;
     /* under the binding's lock: see Pins in message.pxd */
-    int32_t lent;       /* references of Messages, which they may be made to do without */
-    int64_t kept_bytes; /* what Messages would take without it; below 0: they are to keep it */
+    int32_t lent; /* references of Messages that can give them up */
+    /* bytes that these Messages would copy if they gave it up; below 0: they must keep it */
+    int64_t kept_bytes;
 };
 
-/* takes the buffer; NULL: no memory, and the buffer stays the caller's */
+/* takes the buffer; NULL: no memory, and the caller still owns the buffer */
 struct kn_chunk *kn_chunk_new(struct kn_buffer *buffer);
 struct kn_chunk *kn_chunk_ref(struct kn_chunk *chunk);
 void kn_chunk_unref(struct kn_chunk *chunk); /* NULL is allowed */
-/* Whether nothing but Messages has references to it. */
+/* Returns whether only Messages have references to it. */
 static inline bool kn_chunk_is_left(const struct kn_chunk *chunk)
 {
     return atomic_load_explicit(&chunk->refs, memory_order_acquire) == chunk->lent;

@@ -1,8 +1,7 @@
-/* What all parts of one client share: its configuration, memory, codecs, events, and who takes what
- * they make.
+/* What all parts of one client share: configuration, memory, codecs, events, and the owner's
+ * functions.
  *
- * Thread: any. Lock: none of its own; each part guards itself. Who frees: the engine embeds it.
- */
+ * Thread: any. Lock: none of its own; each part guards itself. Who frees: the engine embeds it. */
 #ifndef KN_NET_CLIENT_H
 #define KN_NET_CLIENT_H
 
@@ -21,11 +20,11 @@ struct kn_client_config {
     char client_id[256];
     struct kn_connection_config connection;
     int32_t reconnect_backoff_ms, reconnect_backoff_max_ms;
-    int32_t request_timeout_ms;      /* socket.timeout.ms: fetches */
+    int32_t request_timeout_ms;      /* socket.timeout.ms: for Fetch */
     int32_t connections_max_idle_ms; /* 0: never */
-    /* statistics.interval.ms is set: latencies and sizes are recorded */
+    /* statistics.interval.ms is set: record latencies and sizes */
     bool statistics;
-    uint32_t log_contexts; /* debug: struct kn_log's contexts */
+    uint32_t log_contexts; /* property `debug`: the contexts of struct kn_log */
 };
 
 struct kn_client {
@@ -33,22 +32,23 @@ struct kn_client {
     const struct kn_client_config *config;
     const struct kn_client_events *on;
     void *owner;
-    struct kn_codec_table codecs; /* the binding may replace entries before start */
+    struct kn_codec_table codecs; /* the binding may replace entries before the start */
     struct kn_pool *pool;
     /* guards itself */
-    struct kn_queue events;                    /* struct kn_event: control thread */
-    struct kn_log log;                         /* lines in `events` */
-    struct kn_reserve spare_events, spare_ops; /* what must not get lost for want of memory */
+    struct kn_queue events; /* struct kn_event, for the control thread */
+    struct kn_log log;      /* log lines in `events` */
+    /* memory for events and ops that must not be lost when malloc() fails */
+    struct kn_reserve spare_events, spare_ops;
     /* atomic */
-    atomic_int measuring; /* brokers record means (counting.h) */
+    atomic_int measuring; /* > 0: brokers record means (counting.h) */
 };
 
 static inline void kn_client_post_event(struct kn_client *client, struct kn_event *event)
 {
     kn_queue_push(&client->events, &event->node);
 }
-/* A batch with its outcome: reported if anybody wants to know, else freed. Budget returned. Any
- * thread, no lock held. */
+/* Any thread, without a lock held: passes on a batch that has its outcome. The owner returns its
+ * budget. It reports the batch if a report is wanted, else frees it. */
 static inline void kn_client_deliver(struct kn_client *client, struct kn_batch *batch)
 {
     client->on->delivered(client->owner, batch);

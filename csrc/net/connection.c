@@ -1,20 +1,19 @@
-/* One connection: connecting, gather-writing, reading frames, matching, timing out.
+/* One connection: connects, writes requests, reads and matches responses, times requests out.
  *
- * Thread: its broker's only. Lock: none. Who frees: kn_connection_free(); requests go back to their
- * makers through on_done.
+ * Thread: the broker thread only. Lock: none.
+ * Who frees: kn_connection_free(); requests go back to their makers through on_done.
  *
  * Reading. Small responses arrive in `ahead`, many per system call, and each is copied into a
- * pooled buffer of its own size. A response that is not complete in `ahead` gets its buffer at once
- * (its length and correlation id having been judged first), and the kernel then writes straight
- * into it: only what was read ahead is copied. That buffer is address space of the announced
- * length; memory comes to it a step ahead of the bytes, so a peer that announces much and sends
- * little costs little. A read scatters over that buffer and `ahead` behind it, so what follows a
- * large response comes along.
+ * pooled buffer of its own size. A response that isn't complete in `ahead` gets its buffer after
+ * its length and correlation id were checked. Then the kernel writes directly into that buffer, so
+ * only the bytes in `ahead` are copied. The buffer is address space of the announced length. It
+ * gets memory one step ahead of the bytes, so a peer that announces much and sends little costs
+ * little. One read fills that buffer and then `ahead`, so the bytes behind a large response come
+ * with it.
  *
- * Deadlines. `check_at_us` is a lower bound of all deadlines; it falls when a request comes and is
- * only computed anew when it is reached, so that a response costs nothing. A wake-up for a request
- * that was answered long ago happens at most once a timeout period.
- */
+ * Deadlines. `check_at_us` is a lower bound of all deadlines. A new request may lower it. It is
+ * computed again only when it is reached, so a response costs nothing. A wake-up for a request that
+ * was answered long ago comes at most once per timeout period. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -40,17 +39,17 @@
 #include "net/transport.h"
 
 #define READ_AHEAD_BYTES ((size_t)32 << 10)
-/* reads per step, so that a fast peer doesn't starve writes and timeouts */
+/* reads per step, so that a fast peer doesn't delay writes and timeouts */
 #define READ_TURNS_MAX 16
-/* Within a large response poll(2) tells of no less than this: waking for each piece that a fast
- * peer writes costs both sides more than the piece. */
+/* Within a large response poll(2) reports no less than this: waking up for each piece of a fast
+ * peer costs both sides more than the piece. */
 #define READ_LOW_BYTES ((size_t)128 << 10)
-/* what the transport may hold already: a TLS record and its frills */
+/* bytes that the transport may hold already: a TLS record and its overhead */
 #define READ_LOW_SLACK_BYTES ((size_t)32 << 10)
-/* So much of a response has memory before it has come; beyond, as much again as has come. Most
- * responses are smaller, and have theirs in one call. */
+/* A response gets memory for this many bytes before they come, and later for as many again as have
+ * come. Most responses are smaller, so one call gets all their memory. */
 #define BACKED_AHEAD_BYTES ((size_t)2 << 20)
-#define WRITE_PIECES_MAX 256 /* well under IOV_MAX everywhere */
+#define WRITE_PIECES_MAX 256 /* below IOV_MAX on every system */
 #define WRITE_TURNS_MAX 16
 #define PEER_TEXT_BYTES (KN_ADDRESS_TEXT_BYTES + 80)
 
@@ -62,45 +61,45 @@ struct kn_connection {
     struct kn_pool *pool;
     enum kn_connection_state state;
     struct kn_stream stream;
-    /* TCP is up, the proxy's or the transport's own handshake isn't done */
+    /* TCP is up; the proxy's or the transport's handshake isn't done */
     int starting;
     char host[256];
     uint16_t port;
-    struct kn_address_list addresses; /* of whom TCP connects to: the broker, or the proxy */
-    struct kn_address_list targets;   /* the broker's, where the proxy is given addresses */
-    const struct addrinfo *address;   /* the one that is being connected to */
-    const struct addrinfo *target;    /* the one that the proxy is given; NULL: the name */
-    struct kn_tunnel tunnel;          /* with a proxy */
+    struct kn_address_list addresses; /* where TCP connects to: the broker or the proxy */
+    struct kn_address_list targets;   /* the broker's addresses, if the proxy gets addresses */
+    const struct addrinfo *address;   /* the current address */
+    const struct addrinfo *target;    /* the address that the proxy gets; NULL: the name */
+    struct kn_tunnel tunnel;          /* used with a proxy */
     int attempts;                     /* addresses that failed in this round */
     int64_t setup_deadline_us;
-    int64_t now_us; /* of the last step */
+    int64_t now_us; /* time of the last step */
     /* requests */
-    struct kn_list queued;    /* the first may be half written */
+    struct kn_list queued;    /* the first may be partly written */
     struct kn_list in_flight; /* written, in the order of their responses */
     int request_count;
     int in_flight_count;
     size_t unsent_bytes;
     int low_bytes;     /* SO_RCVLOWAT */
-    int read_on;       /* there may be more to read, of which poll(2) knows nothing */
+    int read_on;       /* the transport may hold bytes that poll(2) doesn't see */
     int write_blocked; /* the socket's buffer is full: poll for POLLOUT */
     int32_t next_correlation_id;
     int64_t check_at_us;
     /* responses */
-    struct kn_buffer *ahead; /* read ahead: ahead_at .. ahead_end is not consumed */
+    struct kn_buffer *ahead; /* bytes read ahead; [ahead_at, ahead_end) is not consumed */
     size_t ahead_at, ahead_end;
     struct kn_buffer *frame; /* the response being received, without its length; NULL: none */
     size_t frame_bytes;
     int peer_closed; /* enum kn_peer_closed */
     struct kn_connection_stats stats;
     struct kn_broker_windows *windows; /* NULL: no statistics */
-    struct kn_means *means;            /* NULL: nobody will ask */
-    struct kn_log *log;                /* NULL: nobody listens */
-    int32_t broker;                    /* whose connection it is, for the log */
+    struct kn_means *means;            /* NULL: means aren't recorded */
+    struct kn_log *log;                /* NULL: no log */
+    int32_t broker;                    /* the broker of this connection, for the log */
     char peer[PEER_TEXT_BYTES];
     char text[240];
 };
 
-/* --- life --- */
+/* --- creation and end --- */
 
 struct kn_connection *kn_connection_new(const struct kn_connection_config *config,
                                         struct kn_pool *pool)
@@ -202,7 +201,7 @@ static void connection_note_peer_closed(struct kn_connection *connection)
                                                           : KN_PEER_CLOSED;
 }
 
-/* Why the stream has failed: the transport's own words, or the system's. */
+/* Returns why the stream has failed: the transport's text, or the system's. */
 static const char *stream_cause(const struct kn_stream *stream, char *phrase, size_t phrase_bytes)
 {
     return stream->text[0] ? stream->text : kn_errno_text(stream->error, phrase, phrase_bytes);
@@ -225,7 +224,7 @@ static int connection_fail_stream(struct kn_connection *connection, const char *
 
 /* --- connecting --- */
 
-/* Adds "; address: cause" behind what earlier addresses failed with. */
+/* Adds "; address: cause" to the failures of earlier addresses. */
 static void connection_note_attempt(struct kn_connection *connection, const char *cause)
 {
     size_t used = strlen(connection->text);
@@ -249,7 +248,7 @@ static int connection_up(struct kn_connection *connection)
     return KN_OK;
 }
 
-/* TCP is up: through the proxy first, and then the transport's handshake. */
+/* TCP is up: starts the proxy's tunnel, and then the transport's handshake. */
 static int connection_start(struct kn_connection *connection)
 {
     connection->starting = 1;
@@ -263,7 +262,7 @@ static int connection_start(struct kn_connection *connection)
     return result == KN_STREAM_AGAIN ? KN_OK : stream_status(&connection->stream);
 }
 
-/* Why connection_start() has failed. */
+/* Returns why connection_start() has failed. */
 static const char *start_cause(const struct kn_connection *connection, char *phrase,
                                size_t phrase_bytes)
 {
@@ -271,8 +270,8 @@ static const char *start_cause(const struct kn_connection *connection, char *phr
     return text[0] ? text : stream_cause(&connection->stream, phrase, phrase_bytes);
 }
 
-/* The next address to connect to. A proxy that doesn't get to one of the broker's addresses is
- * asked for the next of them. */
+/* Returns the next address to connect to. If a proxy can't reach one of the broker's addresses, it
+ * gets the next one. */
 static const struct addrinfo *connection_next_address(struct kn_connection *connection)
 {
     if (connection->config.proxy && connection->tunnel.refused) {
@@ -295,7 +294,7 @@ static void connection_name_peer(struct kn_connection *connection)
         snprintf(connection->peer, sizeof connection->peer, "proxy %.60s at %s", proxy->host, text);
 }
 
-/* Starts connecting to the next address that can be tried at all. */
+/* Starts to connect to the next address that can be tried. */
 static int connection_try_next(struct kn_connection *connection, int64_t now_us)
 {
     const struct kn_proxy *proxy = connection->config.proxy;
@@ -334,8 +333,7 @@ static int connection_connect_step(struct kn_connection *connection, short reven
     if (connection->starting ? revents != 0 : (revents & (POLLOUT | POLLERR | POLLHUP)) != 0) {
         int error = 0;
         socklen_t error_bytes = sizeof error;
-        /* Once TCP is up, an error is the transport's to find: asking for it here would take it
-         * away. */
+        /* Once TCP is up, the transport must find the error: reading it here would clear it. */
         if (!connection->starting)
             getsockopt(connection->stream.fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes);
         if (!error && connection_start(connection) == KN_OK) return KN_OK;
@@ -355,7 +353,7 @@ static int connection_connect_step(struct kn_connection *connection, short reven
     return connection_try_next(connection, now_us);
 }
 
-/* Looks up what has to be known before anything is connected to. */
+/* Resolves the names that are needed before connecting. */
 static int connection_resolve(struct kn_connection *connection)
 {
     const struct kn_proxy *proxy = connection->config.proxy;
@@ -395,7 +393,7 @@ int kn_connection_open(struct kn_connection *connection, const char *host, uint1
     if (!connection->ahead)
         return connection_fail(connection, KN_ERR_NOMEM, "%s", kn_status_text(KN_ERR_NOMEM));
     connection->ahead_at = connection->ahead_end = 0;
-    /* The resolver may take seconds: the setup timeout counts from when it is done. */
+    /* Resolving may take seconds: the setup timeout counts from its end. */
     int64_t before_us = kn_clock_us();
     int status = connection_resolve(connection);
     now_us += kn_clock_us() - before_us;
@@ -439,7 +437,7 @@ void kn_connection_send(struct kn_connection *connection, struct kn_request *req
         connection->check_at_us = request->deadline_us;
 }
 
-/* The request leaves the connection: afterwards it may be gone. */
+/* The request leaves the connection; on_done may free it. */
 static void connection_complete(struct kn_connection *connection, struct kn_request *request,
                                 int status, struct kn_chunk *chunk, struct kn_span body)
 {
@@ -456,13 +454,13 @@ static void connection_request_written(struct kn_connection *connection, struct 
     if (request->api_key >= 0 && request->api_key < KN_STATS_APIS)
         kn_count(&connection->stats.requests[request->api_key], 1);
     count_queued(connection, request, -1);
-    /* now_us is when the turn began: too coarse for latencies */
+    /* now_us is the start of the iteration: too coarse for latencies */
     if (connection->windows || kn_means_on(connection->means)) request->sent_us = kn_clock_us();
     if (connection->windows)
         kn_histogram_record(&connection->windows->outbuf_latency,
                             request->sent_us - request->queued_us, 1);
     if (kn_log_is_on(connection->log, KN_LOG_PROTOCOL)) {
-        request->sent_us = kn_clock_us(); /* likewise */
+        request->sent_us = kn_clock_us(); /* now_us is too coarse here, too */
         kn_log_say(connection->log, KN_LOG_PROTOCOL, connection->broker, request->api_key,
                    "v%d request sent: correlation id %d, %zu bytes%s", request->api_version,
                    (int)request->correlation_id, request->frame_bytes,
@@ -478,7 +476,7 @@ static void connection_request_written(struct kn_connection *connection, struct 
     count_waiting(connection, request, 1);
 }
 
-/* Advances the queue's pieces over `size_bytes` that the kernel took. */
+/* Moves the queued pieces forward by `size_bytes` that the kernel took. */
 static void connection_wrote(struct kn_connection *connection, size_t size_bytes, int64_t now_us)
 {
     connection->unsent_bytes -= size_bytes;
@@ -535,8 +533,7 @@ static int connection_write(struct kn_connection *connection, int64_t now_us)
             connection->write_blocked = 1;
             break;
         }
-        /* A short write means that the socket's buffer is full: the next one would only say EAGAIN.
-         */
+        /* A short write means a full socket buffer: the next write would return EAGAIN. */
         if ((size_t)sent < total_bytes) connection->write_blocked = 1;
         connection_wrote(connection, (size_t)sent, now_us);
     }
@@ -554,10 +551,10 @@ static size_t connection_reply_max_bytes(const struct kn_connection *connection,
     return max_bytes;
 }
 
-/* Is what begins at `head` (KN_FRAME_PREFIX_BYTES of it, or at least the length) a response that we
- * wait for? */
-static int connection_judge(struct kn_connection *connection, const uint8_t *head,
-                            size_t have_bytes)
+/* Checks whether the frame at `head` is a response that we wait for. `head` has
+ * KN_FRAME_PREFIX_BYTES, or at least the length. */
+static int connection_check_frame(struct kn_connection *connection, const uint8_t *head,
+                                  size_t have_bytes)
 {
     const char *why = "";
     struct kn_list *first = kn_list_first(&connection->in_flight);
@@ -587,7 +584,7 @@ static int connection_judge(struct kn_connection *connection, const uint8_t *hea
         (int)correlation_id, (int)request->correlation_id, request->api_key, request->api_version);
 }
 
-/* A whole response is in `buffer`, which is taken. */
+/* Delivers a whole response in `buffer`, and takes the buffer. */
 static int connection_deliver(struct kn_connection *connection, struct kn_buffer *buffer)
 {
     struct kn_request *request = KN_LIST_ENTRY(kn_list_first(&connection->in_flight),
@@ -622,7 +619,7 @@ static int connection_deliver(struct kn_connection *connection, struct kn_buffer
     return status;
 }
 
-/* Memory for what a response of frame_bytes may get next. */
+/* Gets memory for the next bytes of a response of frame_bytes. */
 static void back_frame(struct kn_buffer *frame, size_t frame_bytes)
 {
     size_t have = frame->size_bytes;
@@ -631,7 +628,7 @@ static void back_frame(struct kn_buffer *frame, size_t frame_bytes)
         kn_buffer_back(frame, wanted < frame_bytes ? wanted : frame_bytes);
 }
 
-/* Takes responses off what was read ahead, until less than a prefix is left or a response needs
+/* Takes complete responses out of `ahead`, until less than a prefix is left or a response needs
  * more bytes. */
 static int connection_parse(struct kn_connection *connection)
 {
@@ -639,7 +636,7 @@ static int connection_parse(struct kn_connection *connection)
            connection->ahead_end - connection->ahead_at >= KN_FRAME_LENGTH_BYTES) {
         const uint8_t *head = connection->ahead->data + connection->ahead_at;
         size_t have = connection->ahead_end - connection->ahead_at;
-        int status = connection_judge(connection, head, have);
+        int status = connection_check_frame(connection, head, have);
         if (status) return status;
         if (have < KN_FRAME_PREFIX_BYTES) break;
         size_t frame_bytes = kn_frame_u32(head);
@@ -664,12 +661,12 @@ static int connection_parse(struct kn_connection *connection)
     return KN_OK;
 }
 
-/* Room for the next read: the rest of the response being received, then `ahead`. */
+/* Sets the memory for the next read: the rest of the current response, then `ahead`. */
 static int connection_read_pieces(struct kn_connection *connection, struct iovec pieces[2])
 {
     int count = 0;
     if (connection->ahead_at) {
-        /* under KN_FRAME_PREFIX_BYTES: connection_parse() took the rest */
+        /* less than KN_FRAME_PREFIX_BYTES: connection_parse() took the rest */
         connection->ahead_end -= connection->ahead_at;
         memmove(connection->ahead->data, connection->ahead->data + connection->ahead_at,
                 connection->ahead_end);
@@ -728,15 +725,15 @@ static int connection_peer_closed(struct kn_connection *connection)
                            connection->request_count);
 }
 
-/* How much has to come before it is worth waking up: much of a response that misses much more,
- * otherwise anything. */
+/* Sets how many bytes must arrive before the thread wakes up: many for a response that lacks many,
+ * otherwise any. */
 static void connection_set_low(struct kn_connection *connection)
 {
     size_t missing = connection->frame ? connection->frame_bytes - connection->frame->size_bytes
                                        : 0;
     int low = missing >= READ_LOW_BYTES + READ_LOW_SLACK_BYTES ? (int)READ_LOW_BYTES : 1;
     if (low == connection->low_bytes) return;
-    /* Where the system doesn't have it, it wakes too often: nothing else changes. */
+    /* Errors are ignored: on a system without the option the thread only wakes up too often. */
     setsockopt(connection->stream.fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low);
     connection->low_bytes = low;
 }
@@ -766,7 +763,7 @@ static int connection_read(struct kn_connection *connection)
     return KN_OK;
 }
 
-/* --- time and the turn --- */
+/* --- time and steps --- */
 
 static int connection_expire(struct kn_connection *connection, int64_t now_us)
 {
@@ -830,7 +827,7 @@ bool kn_connection_is_receiving(const struct kn_connection *connection)
 int64_t kn_connection_next_deadline_us(const struct kn_connection *connection)
 {
     if (connection->state == KN_CONNECTION_CONNECTING) return connection->setup_deadline_us;
-    /* More to read or to write than one step allows itself: at once. */
+    /* More bytes to read or write than one step allows: continue at once. */
     if (connection->state == KN_CONNECTION_UP && connection->read_on) return connection->now_us;
     if (connection->state == KN_CONNECTION_UP && !connection->write_blocked &&
         !kn_list_empty(&connection->queued))
@@ -844,7 +841,7 @@ void kn_connection_close(struct kn_connection *connection, int status)
     connection->state = KN_CONNECTION_CLOSED;
     connection->starting = connection->write_blocked = connection->read_on = 0;
     connection_rewind(connection);
-    /* a token's secret may have come here */
+    /* the response may have a token's secret */
     if (connection->frame) kn_wipe(connection->frame->data, connection->frame->size_bytes);
     if (connection->ahead) kn_wipe(connection->ahead->data, READ_AHEAD_BYTES);
     kn_buffer_give(connection->frame);

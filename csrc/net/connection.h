@@ -1,10 +1,9 @@
-/* One TCP connection: connect, gather-write requests, read framed responses, match them, time them
- * out.
+/* One TCP connection: connects, writes requests, reads responses, matches them to requests, and
+ * times requests out.
  *
- * Thread: its broker's only. No locks. Who frees: requests belong to whoever made them; the
- * connection holds a request from send() until it has called on_done exactly once (also with an
- * error, from close()).
- */
+ * Thread: the broker thread only. No locks.
+ * Who frees: a request belongs to its maker. The connection holds it from send() until it has
+ * called on_done exactly once (also with an error, from close()). */
 #ifndef KN_NET_CONNECTION_H
 #define KN_NET_CONNECTION_H
 
@@ -24,14 +23,15 @@ struct kn_request;
 struct kn_stream;
 struct kn_tls;
 
-/* Broker thread, exactly once a request. status KN_OK: `body` is the response after its header and
- * borrows from `chunk` (ref to keep; a NO_REPLY request completes with chunk NULL once written).
- * Otherwise KN_ERR_TRANSPORT, KN_ERR_TIMED_OUT, KN_ERR_PROTOCOL, KN_ERR_CLOSED ...;
- * request->was_written tells whether any byte had left. */
+/* The broker thread calls it exactly once per request.
+ * - KN_OK: `body` is the response after its header. It points into `chunk`; take a reference to
+ *   keep it. A NO_REPLY request is done once it is written, and its chunk is NULL.
+ * - Otherwise: KN_ERR_TRANSPORT, KN_ERR_TIMED_OUT, KN_ERR_PROTOCOL, KN_ERR_CLOSED ...
+ *   request->was_written shows whether any byte was sent. */
 typedef void kn_request_done_fn(struct kn_request *request, int status, struct kn_chunk *chunk,
                                 struct kn_span body);
 
-#define KN_REQUEST_HANDSHAKE 1      /* may go out before the broker is open */
+#define KN_REQUEST_HANDSHAKE 1      /* may be sent before the broker is open */
 #define KN_REQUEST_NO_REPLY 2       /* acks=0 */
 #define KN_REQUEST_FLEXIBLE_REPLY 4 /* response header v1 (tagged fields) */
 
@@ -40,15 +40,16 @@ struct kn_request {
     int16_t api_key;
     int16_t api_version;
     uint8_t flags;
-    uint8_t was_written;    /* set when the first byte has been handed to the kernel */
+    uint8_t was_written;    /* set when the kernel has taken the first byte */
     int32_t correlation_id; /* set by send() */
     int64_t deadline_us;
-    /* != 0: for that connection only (the broker's bookkeeping while it waits) */
+    /* if not 0: only for that connection (the broker uses it while the request waits) */
     int32_t generation;
-    int64_t sent_us;       /* when the last byte was written */
-    int64_t queued_us;     /* with windows: when it was queued */
-    int32_t message_count; /* of a Produce */
-    /* the whole frame, first piece starts with the 4-byte length; advanced in place by writes */
+    int64_t sent_us;       /* when the kernel took the last byte */
+    int64_t queued_us;     /* with windows: when the request was queued */
+    int32_t message_count; /* messages of a Produce request */
+    /* the whole frame; the first piece begins with the 4-byte length. Writes move the pieces
+     * forward in place */
     struct iovec *pieces;
     int piece_count;
     int piece_next;
@@ -62,23 +63,23 @@ struct kn_connection_config {
     int32_t setup_timeout_ms; /* socket.connection.setup.timeout.ms */
     struct kn_socket_config socket;
     struct kn_tls *tls;     /* NULL: plain TCP */
-    struct kn_proxy *proxy; /* NULL: straight to the brokers */
+    struct kn_proxy *proxy; /* NULL: connect to the brokers directly */
 };
 
 struct kn_connection_stats {
-    /* since kn_connection_new(); written by its thread, read by any (kn_counted()) */
+    /* since kn_connection_new(); its thread writes them, any thread reads them (kn_counted()) */
     _Atomic int64_t tx, tx_bytes, rx, rx_bytes; /* requests written, responses read */
     _Atomic int64_t reads, writes;              /* system calls */
-    /* writes that failed; reads that did, responses that can't be right, or were cut off */
+    /* failed writes; failed reads and malformed or incomplete responses */
     _Atomic int64_t tx_errors, rx_errors;
-    /* of the latter: another correlation id than the one that was due, or none was */
+    /* of the rx_errors: responses without a matching request */
     _Atomic int64_t rx_unmatched;
-    _Atomic int64_t timeouts;               /* requests */
+    _Atomic int64_t timeouts;               /* requests that timed out */
     _Atomic int64_t last_tx_us, last_rx_us; /* 0: never */
-    /* now: to be written, the one that is half written among them */
+    /* requests that aren't fully written now */
     _Atomic int64_t queued, queued_messages;
-    _Atomic int64_t waiting, waiting_messages; /* now: for their responses */
-    _Atomic int64_t requests[KN_STATS_APIS];   /* written, by API key */
+    _Atomic int64_t waiting, waiting_messages; /* requests that wait for their responses now */
+    _Atomic int64_t requests[KN_STATS_APIS];   /* written requests, by API key */
 };
 
 enum kn_connection_state { KN_CONNECTION_CLOSED, KN_CONNECTION_CONNECTING, KN_CONNECTION_UP };
@@ -87,51 +88,52 @@ struct kn_connection; /* defined in connection.c */
 
 struct kn_connection *kn_connection_new(const struct kn_connection_config *config,
                                         struct kn_pool *pool);
-void kn_connection_free(struct kn_connection *connection); /* closed */
-/* Lets requests and responses be told (context protocol) as those of this broker. Before the first
- * open(). */
+void kn_connection_free(struct kn_connection *connection); /* must be closed */
+/* Makes the connection log its requests and responses (context protocol) under this broker's name.
+ * Call before the first open(). */
 void kn_connection_set_log(struct kn_connection *connection, struct kn_log *log, int32_t broker);
 enum kn_connection_state kn_connection_state(const struct kn_connection *connection);
-/* Resolves (blocking, without any lock) and starts a non-blocking connect, to the proxy if there is
- * one; tries the next address when one fails. Up means: through the proxy, and with TLS. KN_OK:
- * under way or up already (see kn_connection_state()). Otherwise nothing is open. */
+/* Resolves the host (this blocks, so call it without a lock) and starts a non-blocking connect, to
+ * the proxy if there is one. Tries the next address if one fails. KN_CONNECTION_UP includes the
+ * proxy's tunnel and TLS. KN_OK: connecting or up (see kn_connection_state()). After an error
+ * nothing is open. */
 int kn_connection_open(struct kn_connection *connection, const char *host, uint16_t port,
                        int64_t now_us);
-/* Queues the request; written by step(). The connection must be up. */
+/* Queues the request, and step() writes it. The connection must be up. */
 void kn_connection_send(struct kn_connection *connection, struct kn_request *request,
                         int64_t now_us);
-/* sent or queued, not yet done */
+/* requests that are sent or queued and not done */
 int kn_connection_in_flight(const struct kn_connection *connection);
 size_t kn_connection_unsent_bytes(const struct kn_connection *connection);
-/* queued, or written in part */
+/* requests that are queued or partly written */
 int kn_connection_unsent_requests(const struct kn_connection *connection);
-/* What to give poll(2): fd (-1 when closed) and events. */
+/* Returns the arguments for poll(2): the descriptor (-1 when closed) and the events. */
 int kn_connection_poll_fd(const struct kn_connection *connection, short *events);
-/* Progresses connect, writes and reads after poll(2) returned `revents`; calls on_done of what
- * completed. KN_OK, or an error: the caller closes. */
+/* Goes on with connecting, writing and reading after poll(2) returned `revents`, and calls on_done
+ * of finished requests. After an error the caller closes the connection. */
 int kn_connection_step(struct kn_connection *connection, short revents, int64_t now_us);
-/* a response has come in part */
+/* part of a response has arrived */
 bool kn_connection_is_receiving(const struct kn_connection *connection);
 int64_t kn_connection_next_deadline_us(const struct kn_connection *connection);
-/* Closes the socket and fails everything in flight or queued with `status`, in order.
- * KN_ERR_TIMED_OUT is for those whose deadline has passed: the others were cut off by it and get
- * KN_ERR_TRANSPORT. */
+/* Closes the socket and fails all requests in flight or queued with `status`, in order. With
+ * KN_ERR_TIMED_OUT, requests whose deadline hasn't passed get KN_ERR_TRANSPORT. */
 void kn_connection_close(struct kn_connection *connection, int status);
-/* Cause of the last failure with the peer's address, for humans. */
+/* Cause of the last failure with the peer's address, for people to read. */
 const char *kn_connection_error_text(const struct kn_connection *connection);
-/* address and port of the peer, or "proxy" and its; "" before it is known */
+/* "address:port" of the peer, or "proxy" and the proxy's; "" before it is known */
 const char *kn_connection_peer_text(const struct kn_connection *connection);
-/* after KN_ERR_TLS: what it says of the failure */
+/* after KN_ERR_TLS: the stream has the details of the failure */
 const struct kn_stream *kn_connection_stream(const struct kn_connection *connection);
-/* The last step() failed because the peer closed while nothing was queued, in flight or half
- * received: not an error. */
+/* The last step() failed because the peer closed an idle connection: nothing was queued, in flight
+ * or partly received. This is no error. */
 bool kn_connection_was_idle_close(const struct kn_connection *connection);
 struct kn_connection_stats *kn_connection_stats(struct kn_connection *connection);
-/* Latencies are recorded there from now on; NULL: no longer. */
+/* Records latencies in `windows` and `means` from now on; NULL: stops recording. */
 void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows,
                            struct kn_means *means);
-/* the last failure was the peer's closing or resetting it: enum kn_peer_closed */
+/* whether the last failure was that the peer closed or reset the connection: enum kn_peer_closed */
 int kn_connection_peer_closed(const struct kn_connection *connection);
-int kn_connection_fd(const struct kn_connection *connection); /* for a forked child to close; -1 */
+/* so that a forked child can close it; -1: closed */
+int kn_connection_fd(const struct kn_connection *connection);
 
 #endif

@@ -1,14 +1,13 @@
-/* Counting for statistics, where it happens: counters, windows of latencies and sizes, and means
- * for the metrics that brokers ask for.
+/* Counters for statistics, updated where the events happen: counters, windows of latencies and
+ * sizes, and means for the metrics that brokers request.
  *
- * Thread: a counter has one writer, its broker's thread, and is stored and read as a relaxed
- * atomic: a move, no locked instruction. What is counted of a partition that is produced to is
- * plain and under the lock that is held anyway. Windows exist with statistics.interval.ms only;
- * they are recorded once a request or batch, never once a message. Means are there always and
- * recorded, once a request or batch, while a flag is up: no clock is read for them before.
- * Who frees: windows belong to their broker or topic, means are part of their broker. Who reads:
- * stats.h.
- */
+ * Thread: a counter has one writer, its broker thread, which stores it as a relaxed atomic (a plain
+ * move). The counters of a partition that is produced to are plain fields under a lock that is held
+ * anyway. Windows exist only with statistics.interval.ms. Means always exist, and threads record
+ * them, and read a clock for them, only while a flag is set. Both are recorded once per request or
+ * batch, never once per message.
+ * Who frees: windows belong to their broker or topic; means are part of their broker. Who reads:
+ * stats.h. */
 #ifndef KN_NET_COUNTING_H
 #define KN_NET_COUNTING_H
 
@@ -17,7 +16,7 @@
 #include <stdint.h>
 #include "base/histogram.h"
 
-/* requests are counted by their API key; those of a higher one not at all */
+/* requests are counted by API key; higher keys aren't counted */
 #define KN_STATS_APIS 128
 
 /* A counter with one writer. */
@@ -37,24 +36,24 @@ static inline int64_t kn_counted(_Atomic int64_t *counter)
 
 struct kn_broker_windows {
     struct kn_histogram int_latency;    /* microseconds from produce() to a request */
-    struct kn_histogram outbuf_latency; /* microseconds from there until it is written */
-    struct kn_histogram rtt;            /* microseconds from there to its answer */
+    struct kn_histogram outbuf_latency; /* microseconds until the request is written */
+    struct kn_histogram rtt;            /* microseconds until its response */
     struct kn_histogram throttle;       /* milliseconds */
 };
 
 enum kn_mean_kind { KN_MEAN_QUEUED, KN_MEAN_PRODUCE, KN_MEAN_FETCH, KN_MEAN_OTHER, KN_MEAN_KINDS };
 
-struct kn_mean { /* one writer, its broker's thread */
+struct kn_mean { /* the broker thread is the only writer */
     _Atomic int64_t count, sum;
-    /* since it was read last: the reader sets it to 0, and of two values at that moment the smaller
-     * one may be missed */
+    /* since the last read. The reader sets it to 0; of two values that come at that moment, the
+     * smaller one may get lost */
     _Atomic int64_t max;
 };
 
 struct kn_means {
-    /* microseconds: how old batches are when they leave the queue, and how long requests of a kind
-     * take */
-    const atomic_int *on; /* immutable; whether anything is recorded */
+    /* microseconds: the age of batches when they leave the queue, and the time that requests of a
+     * kind take */
+    const atomic_int *on; /* immutable; not 0: record */
     struct kn_mean kinds[KN_MEAN_KINDS];
 };
 
@@ -70,11 +69,11 @@ static inline void kn_mean_record(struct kn_mean *mean, int64_t value)
 }
 
 struct kn_broker_windows *kn_broker_windows_new(void); /* NULL: no memory */
-/* Broker thread: the answer to a request of this API has come after so long. With windows NULL and
- * means that are off: nothing is recorded. */
+/* Broker thread: counts a response to this API and its latency. Records nothing if `windows` is
+ * NULL and the means are off. */
 void kn_count_answer(struct kn_broker_windows *windows, struct kn_means *means, int16_t api_key,
                      int64_t rtt_us);
-/* A request was held back by a quota. */
+/* Counts a response by which a quota throttled this client. */
 void kn_count_throttle(struct kn_broker_windows *windows, int64_t throttle_ms);
 
 #endif

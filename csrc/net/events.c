@@ -1,7 +1,6 @@
 /* Events for the control plane.
  *
- * Thread: made anywhere, freed by whoever took it off the queue. Lock: none.
- */
+ * Thread: any thread makes them; the thread that takes one off the queue frees it. Lock: none. */
 #include "net/events.h"
 
 #include <stdatomic.h>
@@ -40,7 +39,7 @@ struct kn_event *kn_event_throttled(struct kn_reserve *reserve, int32_t broker, 
     return event;
 }
 
-/* Answers with a password in them: what tokens log in with. */
+/* Responses with a secret: the password of a delegation token. */
 static int is_secret(int16_t api_key)
 {
     return api_key == API_CREATE_DELEGATION_TOKEN || api_key == API_DESCRIBE_DELEGATION_TOKEN;
@@ -49,7 +48,7 @@ static int is_secret(int16_t api_key)
 void kn_event_free(struct kn_event *event)
 {
     if (!event) return;
-    /* the response is nobody else's */
+    /* no other thread reads the response */
     if (event->body && is_secret(event->api_key))
         kn_wipe((uint8_t *)event->body, event->body_bytes);
     kn_chunk_unref(event->chunk);

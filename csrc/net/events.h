@@ -1,8 +1,7 @@
-/* What the engine tells the control plane: typed events on one queue.
+/* Events that the engine reports to the control plane, on one queue.
  *
- * Thread: created by broker threads (and by the façade), consumed by the control thread, which
- * frees each with kn_event_free().
- */
+ * Thread: broker threads (and the façade) create them. The control thread takes them and frees each
+ * with kn_event_free(). */
 #ifndef KN_NET_EVENTS_H
 #define KN_NET_EVENTS_H
 
@@ -15,36 +14,37 @@ enum kn_event_kind {
     /* TCP, the proxy's tunnel and TLS are up: start the handshake (ApiVersions, SASL) on this
      * `generation` */
     KN_EVENT_CONNECTED = 1,
-    /* status + text say why; attempts counts failures in a row; KN_ERR_TLS: text is OpenSSL's
-     * reason alone, verify_error and body (DER) are about the peer's certificate */
+    /* the connection is down. status and text: the reason; attempts: consecutive failures. With
+     * KN_ERR_TLS, text is only OpenSSL's reason, and verify_error and body (DER) describe the
+     * peer's certificate */
     KN_EVENT_DISCONNECTED,
-    KN_EVENT_REPLY,     /* token's reply: body in chunk, or status != KN_OK */
-    KN_EVENT_PARTITION, /* a produce error that needs new metadata: error_code, leader hint */
-    /* a fetch error on cursor `token`: it has stopped at `offset`; error_code or status */
+    /* the response to the request with this token: body in chunk, or status != KN_OK */
+    KN_EVENT_REPLY,
+    KN_EVENT_PARTITION, /* a Produce error that needs new metadata: error_code, leader hint */
+    /* a Fetch error stopped cursor `token` at `offset`: error_code or status */
     KN_EVENT_CURSOR,
-    /* first produce to a topic that has no metadata: token = the topic's token */
+    /* the first message for a topic without metadata: token is the topic's */
     KN_EVENT_TOPIC_WANTED,
-    KN_EVENT_THROTTLED, /* throttle_ms as the broker said it, not bounded */
-    /* a partition's numbering must start anew, under another epoch than offset (producer id) and
-     * epoch: error_code */
+    KN_EVENT_THROTTLED, /* throttle_ms as in the response, without a limit */
+    /* a partition must restart its sequence numbers under another epoch than this producer id
+     * (`offset`) and epoch: error_code */
     KN_EVENT_OUT_OF_SEQUENCE,
-    /* a partition's guarantee can't be kept, the engine takes nothing new: error_code or status,
-     * text */
+    /* a partition's guarantee is broken, and the engine takes no more messages: error_code or
+     * status, text */
     KN_EVENT_FATAL,
-    /* the leader would rather have cursor `token` read at the replica leader_id (KIP-392): it has
-     * stopped at `offset` */
+    /* the leader asks the client to read cursor `token` from the replica leader_id (KIP-392); the
+     * cursor has stopped at `offset` */
     KN_EVENT_REPLICA,
-    /* topic `token` and partition are to be written to in transaction `offset`; nothing is sent
-     * before it is admitted, if it has to be */
+    /* the partition of topic `token` has records for transaction `offset`. If the partition must
+     * join the transaction first, nothing is sent before it is admitted */
     KN_EVENT_TXN_PARTITION,
-    /* a batch of transaction `offset` wasn't delivered: error_code or status; told once a
-     * transaction */
+    /* a batch of transaction `offset` failed: error_code or status; once per transaction */
     KN_EVENT_TXN_FAILED,
-    /* a line (log.h): status = enum kn_log_context, text, api_key or -1; token = when
+    /* a log line (log.h): status = enum kn_log_context, text, api_key or -1; token = time
      * (kn_clock_us()) */
     KN_EVENT_LOG,
-    /* the broker has answered the first request after the handshake of this `generation`, or kept
-     * it for so long: it works */
+    /* this `generation` works: the broker has answered the first request after the handshake, or
+     * the connection has lasted for some time */
     KN_EVENT_WORKING
 };
 
@@ -56,38 +56,38 @@ enum kn_peer_closed {
 };
 
 struct kn_event {
-    struct kn_list node;        /* first: see reserve.h */
-    struct kn_reserve *reserve; /* where its memory goes back to; NULL: to malloc() */
+    struct kn_list node;        /* the first field: see reserve.h */
+    struct kn_reserve *reserve; /* the reserve that gets the memory back; NULL: free() */
     enum kn_event_kind kind;
     int32_t broker;     /* handle; -1 */
-    int32_t generation; /* the connection's, from CONNECTED */
+    int32_t generation; /* the connection's, as in CONNECTED */
     uint64_t token;
     int status;         /* enum kn_status */
-    int16_t error_code; /* Kafka's, 0 = none */
+    int16_t error_code; /* Kafka's error code; 0: none */
     int16_t api_key;
     int32_t partition;
     int32_t leader_id; /* KIP-951 hint, -1 = none */
     int32_t leader_epoch;
-    uint32_t epoch; /* CURSOR, REPLICA: fetch epoch it belongs to */
+    uint32_t epoch; /* CURSOR, REPLICA: the fetch epoch */
     int32_t throttle_ms;
     int32_t attempts;
-    int peer_closed;  /* DISCONNECTED: the peer ended it, not we; enum kn_peer_closed */
+    int peer_closed;  /* DISCONNECTED: enum kn_peer_closed, set if the peer closed the connection */
     int verify_error; /* DISCONNECTED: X509_V_ERR_... */
     int64_t offset;
     struct kn_chunk *chunk; /* REPLY, DISCONNECTED: owned reference */
-    const uint8_t *body;    /* within chunk, of a REPLY after the response header; NULL: none */
+    const uint8_t *body;    /* REPLY: the part of chunk after the response header; NULL: none */
     size_t body_bytes;
-    char text[240]; /* DISCONNECTED and others: cause and address, ASCII, no secrets */
+    char text[240]; /* DISCONNECTED and others: cause and address; ASCII, without secrets */
 };
 
-/* `reserve`: the engine's, so that it can be had without memory, too; NULL where it may get lost.
- * NULL: nothing is left of the reserve, either. */
+/* `reserve`: the engine's, for an event that must not be lost when malloc() fails; NULL: the event
+ * may be lost. Returns NULL if there is no memory, and none in the reserve. */
 struct kn_event *kn_event_new(struct kn_reserve *reserve, enum kn_event_kind kind, int32_t broker);
-/* The longest that a broker's throttle time holds this client back: a broker that says days may
- * delay it, not stop it. Kafka's quotas look at eleven seconds by default, and a broker keeps a
- * client waiting by itself, too. */
+/* The limit of a broker's throttle time in this client, so that a wrong value of days can't stop
+ * it. By default Kafka computes quotas over eleven seconds, and a broker delays a client by itself,
+ * too. */
 #define KN_THROTTLE_MAX_MS 60000
-/* How long a throttle time of a response holds its broker's requests back. */
+/* How long a response's throttle time holds back the requests to its broker. */
 static inline int64_t kn_throttle_us(int32_t throttle_ms)
 {
     return (int64_t)(throttle_ms < 0                    ? 0
@@ -95,8 +95,8 @@ static inline int64_t kn_throttle_us(int32_t throttle_ms)
                                                         : throttle_ms) *
            1000;
 }
-/* A response said that a quota holds this client back: `throttle_ms` as it is there. NULL: no
- * memory; it is only told, that sender and fetcher hold back is what counts. */
+/* Reports that a quota throttled this client, with `throttle_ms` as in the response. NULL: no
+ * memory. Losing this event is harmless, because the sender and the fetcher wait in any case. */
 struct kn_event *kn_event_throttled(struct kn_reserve *reserve, int32_t broker, int16_t api_key,
                                     int32_t throttle_ms);
 void kn_event_free(struct kn_event *event); /* NULL is allowed */

@@ -1,7 +1,6 @@
 /* Headers of requests and responses.
  *
- * Thread: any. Lock: none. Who frees: nothing to free.
- */
+ * Thread: any. Lock: none. It allocates nothing. */
 #include "net/frame.h"
 
 #include <string.h>
@@ -35,8 +34,8 @@ void kn_frame_head_patch(uint8_t *head, size_t frame_bytes, int32_t correlation_
 int kn_frame_length_check(const uint8_t first[KN_FRAME_LENGTH_BYTES], size_t max_bytes,
                           const char **why)
 {
-    /* Both of these would be legal lengths under a large enough receive.message.max.bytes (1.2 GB
-     * and 352 MB), but no broker sends them. */
+    /* Both would be legal lengths under a large receive.message.max.bytes (1.2 GB and 352 MB), but
+     * no broker sends them. */
     if (memcmp(first, "HTTP", 4) == 0) {
         *why = "it answered with HTTP: this is a web server's port, not a Kafka listener";
         return KN_ERR_PROTOCOL;
@@ -64,7 +63,7 @@ int kn_frame_reply_header_skip(struct kn_span *span, int flexible)
     kn_span_i32(span); /* correlation id: checked when the frame began */
     if (flexible) {
         uint32_t tag_count = kn_span_uvarint(span);
-        /* A tag takes two bytes at least. */
+        /* A tag takes at least two bytes. */
         if (tag_count > kn_span_left(span) / 2) return KN_ERR_PROTOCOL;
         for (uint32_t i = 0; i < tag_count && !span->failed; i++) {
             kn_span_uvarint(span);

@@ -10,10 +10,9 @@
 #include "base/span.h"
 
 #define KN_FRAME_LENGTH_BYTES 4
-/* length and correlation id: needed before any memory is taken for a response */
+/* length and correlation id; read before memory is allocated for a response */
 #define KN_FRAME_PREFIX_BYTES 8
-/* Until a broker is open (and its peer perhaps authenticated) nobody may make us hold more than
- * this. */
+/* Limit of a response before the broker is open: its peer may not be authenticated yet. */
 #define KN_HANDSHAKE_REPLY_MAX_BYTES ((size_t)512 << 10)
 
 static inline uint32_t kn_frame_u32(const uint8_t *at)
@@ -21,19 +20,19 @@ static inline uint32_t kn_frame_u32(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Judges the first four bytes of a response. KN_OK, KN_ERR_PROTOCOL (not Kafka: *why says what it
- * looks like) or KN_ERR_TOO_LARGE. */
+/* Checks the first four bytes of a response. KN_OK, KN_ERR_TOO_LARGE, or KN_ERR_PROTOCOL: this
+ * isn't Kafka, and *why names the protocol that it resembles. */
 int kn_frame_length_check(const uint8_t first[KN_FRAME_LENGTH_BYTES], size_t max_bytes,
                           const char **why);
-/* Writes length, api_key, api_version, (room for) the correlation id, client id and, when flexible,
- * an empty tag section; returns bytes written. `to` has KN_FRAME_HEADER_MAX_BYTES + client id. The
- * length and correlation id are patched by kn_frame_head_patch(). */
+/* Writes length, api_key, api_version, correlation id, client id and, if flexible, an empty tag
+ * section. Returns the bytes written. `to` has room for KN_FRAME_HEADER_MAX_BYTES and the client
+ * id. kn_frame_head_patch() fills in length and correlation id later. */
 #define KN_FRAME_HEADER_MAX_BYTES 20
 size_t kn_frame_header_write(uint8_t *to, int16_t api_key, int16_t api_version,
                              const char *client_id, int flexible);
 /* Writes length and correlation id into the head of a request frame. */
 void kn_frame_head_patch(uint8_t *head, size_t frame_bytes, int32_t correlation_id);
-/* Skips the response header: correlation id and, when flexible, tagged fields. KN_OK or
+/* Skips the response header: correlation id and, if flexible, tagged fields. KN_OK or
  * KN_ERR_PROTOCOL. */
 int kn_frame_reply_header_skip(struct kn_span *span, int flexible);
 

@@ -1,4 +1,4 @@
-/* A heartbeat of the broker's thread: see heartbeat.h for threads and owners. */
+/* A heartbeat of a broker thread: see heartbeat.h. */
 #include "net/heartbeat.h"
 
 #include <stdlib.h>
@@ -11,18 +11,18 @@
 #define NOMEM_RETRY_US 100000
 
 struct kn_heartbeat {
-    struct kn_request request; /* its generation: that of the connection, for the outcome */
+    struct kn_request request; /* its `generation` is the connection's, for the outcome */
     struct iovec piece;
     struct kn_broker *broker;
-    /* the next outcome's, had before it is sent; NULL: there was no memory for it yet */
+    /* for the next outcome, allocated before the request is sent; NULL: no memory yet */
     struct kn_event *event;
-    struct kn_chunk *last; /* what holds the last outcome's body; NULL: there was none */
+    struct kn_chunk *last; /* the body of the last outcome; NULL: there was none */
     struct kn_span last_body;
     uint64_t token;
     int64_t due_us;
     int32_t interval_ms, timeout_ms;
     int in_flight;
-    int replaced; /* lives only until what is in flight is answered */
+    int replaced; /* it only waits for the response in flight */
     size_t frame_bytes;
     uint8_t frame[];
 };
@@ -50,8 +50,8 @@ void kn_heartbeat_free(struct kn_heartbeat *heartbeat)
     atomic_fetch_sub(&live_count, 1);
 }
 
-static void tell(struct kn_heartbeat *heartbeat, int status, struct kn_chunk *chunk,
-                 struct kn_span body)
+static void report(struct kn_heartbeat *heartbeat, int status, struct kn_chunk *chunk,
+                   struct kn_span body)
 {
     struct kn_event *event = heartbeat->event;
     heartbeat->event = NULL;
@@ -59,7 +59,7 @@ static void tell(struct kn_heartbeat *heartbeat, int status, struct kn_chunk *ch
                          body);
 }
 
-static int is_news(const struct kn_heartbeat *heartbeat, struct kn_span body)
+static int has_changed(const struct kn_heartbeat *heartbeat, struct kn_span body)
 {
     size_t size_bytes = kn_span_left(&body);
     return !heartbeat->last || kn_span_left(&heartbeat->last_body) != size_bytes ||
@@ -72,16 +72,16 @@ static void heartbeat_done(struct kn_request *request, int status, struct kn_chu
     struct kn_heartbeat *heartbeat = request->context;
     heartbeat->in_flight = 0;
     if (status != KN_OK) {
-        tell(heartbeat, status, NULL, kn_span_of("", 0));
+        report(heartbeat, status, NULL, kn_span_of("", 0));
         if (!heartbeat->replaced) heartbeat->broker->heartbeat = NULL;
         kn_heartbeat_free(heartbeat);
         return;
     }
-    if (is_news(heartbeat, body)) {
+    if (has_changed(heartbeat, body)) {
         kn_chunk_unref(heartbeat->last);
         heartbeat->last = kn_chunk_ref(chunk);
         heartbeat->last_body = body;
-        tell(heartbeat, KN_OK, chunk, body);
+        report(heartbeat, KN_OK, chunk, body);
     }
     if (heartbeat->replaced) kn_heartbeat_free(heartbeat);
 }
@@ -117,7 +117,7 @@ struct kn_heartbeat *kn_heartbeat_new(struct kn_broker *broker,
 
 void kn_heartbeat_refuse(struct kn_heartbeat *heartbeat, int status)
 {
-    tell(heartbeat, status, NULL, kn_span_of("", 0));
+    report(heartbeat, status, NULL, kn_span_of("", 0));
     kn_heartbeat_free(heartbeat);
 }
 
@@ -135,12 +135,12 @@ void kn_heartbeat_start(struct kn_broker *broker, struct kn_heartbeat *heartbeat
 int64_t kn_heartbeat_step(struct kn_broker *broker, int64_t now_us)
 {
     struct kn_heartbeat *heartbeat = broker->heartbeat;
-    /* the answer wakes the thread, or its deadline */
+    /* the response or its deadline wakes the thread */
     if (!heartbeat || heartbeat->in_flight) return KN_NEVER;
     if (now_us < heartbeat->due_us) return heartbeat->due_us;
-    /* held: what opens it again is a turn, too */
+    /* on hold: the op that opens the broker again wakes the thread */
     if (kn_broker_state_now(broker) != KN_BROKER_UP) return KN_NEVER;
-    /* an outcome could not be told: later */
+    /* no memory to report an outcome: try again later */
     if (make_event(heartbeat) != KN_OK) return now_us + NOMEM_RETRY_US;
     struct kn_request *request = &heartbeat->request;
     heartbeat->piece = (struct iovec){heartbeat->frame, heartbeat->frame_bytes};
@@ -160,9 +160,9 @@ void kn_heartbeat_on_down(struct kn_broker *broker, int status)
 {
     struct kn_heartbeat *heartbeat = broker->heartbeat;
     if (!heartbeat) return;
-    /* Without memory the end can't be told by itself; the broker's DISCONNECTED event tells the
-     * same. */
-    if (make_event(heartbeat) == KN_OK) tell(heartbeat, status, NULL, kn_span_of("", 0));
+    /* Without memory the end can't be reported separately; the broker's DISCONNECTED event implies
+     * it. */
+    if (make_event(heartbeat) == KN_OK) report(heartbeat, status, NULL, kn_span_of("", 0));
     broker->heartbeat = NULL;
     kn_heartbeat_free(heartbeat);
 }

@@ -1,4 +1,4 @@
-/* Lines for the logs: log.h. */
+/* Log lines of broker threads: log.h. */
 #include "net/log.h"
 
 #include <stdarg.h>

@@ -1,10 +1,9 @@
-/* What broker threads have to say for the logs (the property `debug`): lines in the events queue,
- * which the control thread hands on.
+/* Log lines of broker threads (property `debug`). They go into the events queue, and the control
+ * thread passes them to the logger.
  *
- * Thread: kn_log_say() from any; it never waits: over LINES_MAX lines that nobody has taken yet,
- * one is dropped and counted. The others by the control thread. Lock: none of its own. Who frees:
- * the engine embeds it; lines are events.
- */
+ * Thread: kn_log_say() from any thread. It never waits: if LINES_MAX lines wait in the queue, it
+ * drops the line and counts it. The control thread calls the other functions.
+ * Lock: none of its own. Who frees: the engine embeds it; lines are events. */
 #ifndef KN_NET_LOG_H
 #define KN_NET_LOG_H
 
@@ -39,24 +38,25 @@ enum kn_log_context {
 
 struct kn_log {
     /* immutable */
-    uint32_t contexts; /* a bit for each that is on: 1 << enum kn_log_context */
+    uint32_t contexts; /* a bit for each enabled context: 1 << enum kn_log_context */
     struct kn_queue *events;
     /* atomic */
     atomic_int queued;       /* lines in `events` */
-    _Atomic int64_t dropped; /* and not told yet */
+    _Atomic int64_t dropped; /* dropped lines that aren't reported yet */
 };
 
 void kn_log_init(struct kn_log *log, uint32_t contexts, struct kn_queue *events);
-/* The one test that a line costs while its context is off. `log` NULL: nobody listens. */
+/* The only cost of a line while its context is off. `log` may be NULL. */
 static inline bool kn_log_is_on(const struct kn_log *log, enum kn_log_context context)
 {
     return log && (log->contexts >> context & 1u);
 }
-/* Only after kn_log_is_on(). `api_key` -1: the line is about no request, else the API's name is put
- * before it. No keys, values or secrets. */
+/* Call only after kn_log_is_on(). `api_key` -1: the line isn't about a request; else the API's name
+ * is put in front. Don't log keys, values or secrets. */
 void kn_log_say(struct kn_log *log, enum kn_log_context context, int32_t broker, int16_t api_key,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
-void kn_log_taken(struct kn_log *log);           /* a line was taken off the queue */
-int64_t kn_log_take_dropped(struct kn_log *log); /* how many were dropped since it was asked last */
+void kn_log_taken(struct kn_log *log); /* the control thread took a line off the queue */
+/* returns how many lines were dropped since the last call */
+int64_t kn_log_take_dropped(struct kn_log *log);
 
 #endif

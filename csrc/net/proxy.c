@@ -1,11 +1,10 @@
-/* What is said to a proxy, and what its answers mean.
+/* The messages to a proxy, and the checks of its answers.
  *
  * Thread: the connection's. Lock: none. Who frees: kn_proxy_free() the proxy.
  *
- * Answers are read to their last byte and not beyond: SOCKS5's by their lengths, HTTP's to the
- * empty line (no broker speaks before it is asked, so more bytes aren't a broker's). Nothing that a
- * proxy has written is repeated in a text but for its numbers: it knows the login.
- */
+ * It reads exactly the bytes of an answer: SOCKS5's by their lengths, HTTP's up to the empty line.
+ * (A broker sends nothing before a request, so later bytes aren't a broker's.) Error texts contain
+ * only numbers from a proxy's answer, because the proxy knows the login. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -57,7 +56,7 @@ void kn_proxy_free(struct kn_proxy *proxy)
     free(proxy);
 }
 
-/* --- saying --- */
+/* --- writing --- */
 
 void kn_tunnel_begin(struct kn_tunnel *tunnel, const struct kn_proxy *proxy, const char *host,
                      uint16_t port, const struct sockaddr *target)
@@ -83,7 +82,7 @@ static int tunnel_refused(struct kn_tunnel *tunnel, const char *text, const char
     return KN_STREAM_FAILED;
 }
 
-/* Brokers are named by metadata, which somebody else has written: no name may become a second line
+/* The metadata has the brokers' names, and other people write it: no name may begin a second line
  * of a request. */
 static int is_sendable(const char *host)
 {
@@ -101,7 +100,7 @@ static size_t put_port(uint8_t *to, uint16_t port)
     return 2;
 }
 
-/* The CONNECT of SOCKS5: to an address, or to a name. */
+/* The SOCKS5 CONNECT message: to an address or to a name. */
 static size_t socks_request(const struct kn_tunnel *tunnel, uint8_t *to)
 {
     size_t at = 0;
@@ -163,7 +162,7 @@ int kn_tunnel_say(struct kn_tunnel *tunnel, uint8_t *scratch, struct iovec piece
     return tunnel_fail(tunnel, "the broker's host name can't be one");
 }
 
-/* --- hearing --- */
+/* --- reading --- */
 
 static long tunnel_next(struct kn_tunnel *tunnel, enum kn_tunnel_stage stage)
 {
@@ -218,7 +217,7 @@ static const char *socks_reason(int reply)
     }
 }
 
-/* Version, reply, reserved, and the address that the proxy has bound, which nobody needs. */
+/* Version, reply, reserved, and the proxy's bound address, which isn't used. */
 static long hear_request(struct kn_tunnel *tunnel, const uint8_t *answer)
 {
     size_t have = tunnel->heard;
@@ -259,7 +258,7 @@ static const char *http_reason(const struct kn_tunnel *tunnel, int status)
     }
 }
 
-/* The status of "HTTP/1.1 200 ", -1: it isn't that. */
+/* Returns the status of "HTTP/1.1 200 "; -1: malformed. */
 static int http_status(const uint8_t *line)
 {
     if (line[7] < '0' || line[7] > '9' || line[8] != ' ' || (line[12] != ' ' && line[12] != '\r'))
@@ -275,8 +274,8 @@ static int http_status(const uint8_t *line)
 static long hear_connect(struct kn_tunnel *tunnel, const uint8_t *answer)
 {
     static const char begin[] = "HTTP/1.";
-    size_t have = tunnel->heard, look = have < sizeof begin - 1 ? have : sizeof begin - 1;
-    if (memcmp(answer, begin, look)) {
+    size_t have = tunnel->heard, compared_bytes = have < sizeof begin - 1 ? have : sizeof begin - 1;
+    if (memcmp(answer, begin, compared_bytes)) {
         return tunnel_fail(tunnel, have && answer[0] == SOCKS_VERSION
                                        ? "it speaks SOCKS5, not HTTP: set proxy.url to socks5h://"
                                        : "it doesn't speak HTTP: see proxy.url");
@@ -312,7 +311,7 @@ long kn_tunnel_hear(struct kn_tunnel *tunnel, const uint8_t *answer)
 
 /* --- both, over the socket --- */
 
-/* What a read or write that moved nothing means. */
+/* Returns the result of a read or write that moved no bytes. */
 static int tunnel_stopped(struct kn_tunnel *tunnel, struct kn_stream *stream, ssize_t moved,
                           short wants)
 {
@@ -336,7 +335,7 @@ static int tunnel_write(struct kn_tunnel *tunnel, struct kn_stream *stream, uint
     int count = kn_tunnel_say(tunnel, scratch, pieces);
     if (count < 0) return count;
     size_t before = tunnel->said;
-    for (int i = 0; i < count; i++) { /* what has been written is passed over */
+    for (int i = 0; i < count; i++) { /* skips the bytes that were written already */
         size_t skip = before < pieces[i].iov_len ? before : pieces[i].iov_len;
         pieces[i].iov_base = (uint8_t *)pieces[i].iov_base + skip;
         pieces[i].iov_len -= skip;
@@ -354,8 +353,7 @@ int kn_tunnel_step(struct kn_tunnel *tunnel, struct kn_stream *stream, uint8_t *
 {
     stream->wants = 0;
     while (tunnel->stage != KN_TUNNEL_OPEN) {
-        /* Of an answer not a byte is expected while its request isn't written: `scratch` is
-         * either's. */
+        /* The answer begins only after the whole request is written, so both use `scratch`. */
         if (!tunnel->heard) {
             int more = tunnel_write(tunnel, stream, scratch);
             if (more < 0) return more;

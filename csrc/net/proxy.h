@@ -1,12 +1,12 @@
-/* The way to a broker through a proxy: SOCKS5 (RFC 1928, with RFC 1929's user and password) or HTTP
- * CONNECT (RFC 9110). What is said to the proxy comes first on a connection; behind it, the bytes
- * are the broker's (TLS, too, so the proxy sees none of Kafka's where there is TLS).
+/* A tunnel to a broker through a proxy: SOCKS5 (RFC 1928, with user and password of RFC 1929) or
+ * HTTP CONNECT (RFC 9110). The client talks to the proxy first; all later bytes of the connection
+ * are the broker's. This includes TLS, so with TLS the proxy can't read Kafka's data.
  *
- * Thread: struct kn_proxy is the client's, immutable and shared by its broker threads; a tunnel is
- * its connection's. Lock: none. Who frees: the engine frees kn_proxy, which wipes the login; a
- * tunnel is embedded and owns nothing. The login is written from where it lies, so no other copy of
- * it is made.
- */
+ * Thread: the client owns struct kn_proxy, which is immutable and shared by its broker threads. A
+ * connection owns its tunnel.
+ * Lock: none.
+ * Who frees: the engine frees kn_proxy, which overwrites the login. A tunnel is embedded and owns
+ * nothing. The login is sent from its only copy in memory. */
 #ifndef KN_NET_PROXY_H
 #define KN_NET_PROXY_H
 
@@ -21,24 +21,24 @@ struct sockaddr;
 
 #define KN_PROXY_HOST_BYTES 256
 #define KN_PROXY_LOGIN_BYTES_MAX 1024
-/* for a request, and for the answer: a longer one is refused */
+/* for a request, and for the answer: a longer answer is an error */
 #define KN_TUNNEL_SCRATCH_BYTES 8192
 
 enum kn_proxy_kind { KN_PROXY_SOCKS5 = 1, KN_PROXY_HTTP = 2 };
 
 struct kn_proxy {
     enum kn_proxy_kind kind;
-    /* brokers' names go to the proxy; 0: their addresses, which are looked up here (SOCKS5 alone)
-     */
+    /* the proxy resolves the brokers' names; false: the client does and sends addresses (only
+     * SOCKS5) */
     bool resolves;
     char host[KN_PROXY_HOST_BYTES];
     uint16_t port;
     size_t login_bytes; /* 0: none */
-    /* ready to be sent: SOCKS5's message with user and password, or HTTP's header line */
+    /* ready to send: SOCKS5's message with user and password, or HTTP's header line */
     uint8_t login[KN_PROXY_LOGIN_BYTES_MAX];
 };
 
-/* NULL: no memory, or `host` or `login` is longer than there is room for. */
+/* NULL: no memory, or `host` or `login` is too long. */
 struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int resolves, const char *host,
                               uint16_t port, const uint8_t *login, size_t login_bytes);
 void kn_proxy_free(struct kn_proxy *proxy); /* NULL is allowed */
@@ -53,30 +53,32 @@ enum kn_tunnel_stage {
 
 struct kn_tunnel {
     const struct kn_proxy *proxy;
-    const struct kn_transport *transport; /* under the tunnel: TCP, but for tests */
-    const char *host;                     /* the broker's, borrowed from the connection */
+    const struct kn_transport *transport; /* the transport under the tunnel: TCP, except in tests */
+    const char *host;                     /* the broker's host, borrowed from the connection */
     uint16_t port;
     /* one of the broker's addresses, borrowed; NULL: the proxy resolves */
     const struct sockaddr *target;
     enum kn_tunnel_stage stage;
     size_t said;    /* bytes of this stage's message that were written */
-    size_t heard;   /* bytes of its answer that have come */
-    bool refused;   /* the proxy has answered that it doesn't get to this target */
-    char text[160]; /* why the last step() failed */
+    size_t heard;   /* bytes of the proxy's answer that were read */
+    bool refused;   /* the proxy answered that it can't reach this target */
+    char text[160]; /* the reason why the last step() failed */
 };
 
-/* Another connection to the proxy: nothing is said yet. */
+/* Starts a tunnel on a new connection to the proxy. */
 void kn_tunnel_begin(struct kn_tunnel *tunnel, const struct kn_proxy *proxy, const char *host,
                      uint16_t port, const struct sockaddr *target);
-/* Says and hears what the socket takes and has; `scratch` (KN_TUNNEL_SCRATCH_BYTES) is the tunnel's
- * until it is open. 0: it is. KN_STREAM_AGAIN: with stream->wants. KN_STREAM_FAILED: with
- * tunnel->text. Nothing behind the proxy's answer is read. */
+/* Writes and reads as much as the socket allows. The tunnel uses `scratch`
+ * (KN_TUNNEL_SCRATCH_BYTES) until it is open. 0: open. KN_STREAM_AGAIN: see stream->wants.
+ * KN_STREAM_FAILED: see tunnel->text. It reads no bytes behind the proxy's answer. */
 int kn_tunnel_step(struct kn_tunnel *tunnel, struct kn_stream *stream, uint8_t *scratch);
 
-/* The two halves of a step, without the socket. say(): this stage's message in `pieces`, built in
- * `scratch` where it isn't ready-made; the number of pieces, or KN_STREAM_FAILED. hear(): how many
- * bytes to read next at most, behind the `tunnel->heard` that are at `answer`; 0: the answer is
- * whole and good, and the stage another one; KN_STREAM_FAILED. */
+/* The two halves of a step, without the socket.
+ * - say(): puts this stage's message into `pieces`, built in `scratch` if needed. Returns the
+ *   number of pieces, or KN_STREAM_FAILED.
+ * - hear(): parses the `tunnel->heard` bytes at `answer`. Returns how many bytes to read next at
+ *   most. 0: the answer is complete and accepted, and the next stage begins. Or KN_STREAM_FAILED.
+ */
 int kn_tunnel_say(struct kn_tunnel *tunnel, uint8_t *scratch, struct iovec pieces[3]);
 long kn_tunnel_hear(struct kn_tunnel *tunnel, const uint8_t *answer);
 

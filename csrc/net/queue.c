@@ -1,25 +1,28 @@
-/* A queue to Python and the descriptor to sleep on.
+/* A queue to Python, and the descriptor to wait on.
  *
- * Thread: push, pop and wait from any. Lock: `lock` (leaf), for linking and counting only; no
- * system call under it. Who frees: the engine embeds it.
+ * Thread: any thread pushes, pops and waits.
+ * Lock: `lock` (leaf), for linking and counting only; no system call under it.
+ * Who frees: the engine embeds it.
  *
- * The descriptor is readable whenever something is queued or a kick is pending, and it may stay
- * readable a little longer: taking items never clears it, so a busy consumer makes no system call
- * at all, and neither do the producers (the flag in kn_wake coalesces them). Only a waiter that
- * finds nothing clears, and then looks again:
- *  - push between that waiter's clear and its second look: the look finds it, and signals anew,
- *    because the clear may have swallowed the push's signal while another sleeper (or an event
- *    loop) relies on the descriptor.
- *  - push after the second look: the flag is 0, so it writes, and poll returns.
- * Kicks are counted, and each thread remembers the count that it saw last (thread-locally), so a
- * kick reaches every waiting thread and none can use up another's: flush() in one thread isn't left
- * asleep by poll() in another. A sleeper that a kick hasn't reached yet (`unseen`) keeps others
- * from leaving the descriptor cleared.
+ * The descriptor is readable whenever an item is queued or a kick is pending. It may stay readable
+ * a little longer: taking items never clears it. So a busy consumer makes no system call, and
+ * neither do the producers (the flag in kn_wake coalesces them). Only a waiter that finds no item
+ * clears it, and then checks again:
  *
- * An event loop that watches the descriptor takes when it fires; when it has found nothing, it
- * calls kn_queue_rest(), and looks for what kicks announce. It must not call kn_queue_wait(queue,
- * 0) for that: with several queues in one thread, each call would return for an old kick.
- */
+ * - A push between the waiter's clear and its second check: the check finds the item. It signals
+ *   again, because the clear may have removed the push's signal, and another thread or an event
+ *   loop may wait for that.
+ * - A push after the second check: the flag is 0, so the push writes, and poll returns.
+ *
+ * Kicks are counted, and each thread remembers the last count that it saw (thread-locally). So a
+ * kick reaches every waiting thread, and poll() in one thread can't use up the kick for flush() in
+ * another. While a sleeper hasn't seen a kick (`unseen`), other threads don't leave the descriptor
+ * cleared.
+ *
+ * An event loop that watches the descriptor takes items when it fires. When the loop finds none, it
+ * calls kn_queue_rest() and checks the state that kicks announce. It must not call
+ * kn_queue_wait(queue, 0) for that: with several queues in one thread, each call would return for
+ * an old kick. */
 #include "net/queue.h"
 
 #include <errno.h>
@@ -28,7 +31,7 @@
 
 #include "base/status.h"
 
-static _Atomic uint64_t last_id; /* an address may be used again, an id isn't */
+static _Atomic uint64_t last_id; /* ids are never reused, unlike addresses */
 
 int kn_queue_init(struct kn_queue *queue)
 {
@@ -95,14 +98,14 @@ long kn_queue_count(struct kn_queue *queue)
     return count;
 }
 
-/* Which kicks of which queue this thread has seen. A thread that waits on several queues in turn
- * forgets: it may then return for an old kick. */
+/* The last kick that this thread has seen, and its queue. A thread that waits on several queues in
+ * turn forgets, and may return for an old kick. */
 static _Thread_local struct {
     uint64_t queue_id;
     uint64_t kicks;
 } seen;
 
-/* Something to return for? */
+/* Returns whether a wait can return. */
 static int queue_ready(struct kn_queue *queue)
 {
     kn_mutex_lock(&queue->lock);
@@ -111,7 +114,7 @@ static int queue_ready(struct kn_queue *queue)
     return ready;
 }
 
-/* Clears the descriptor and looks once more: see the top of this file. */
+/* Clears the descriptor and checks again: see the top of this file. */
 static int queue_ready_after_clear(struct kn_queue *queue)
 {
     kn_wake_clear(&queue->wake);
@@ -120,11 +123,11 @@ static int queue_ready_after_clear(struct kn_queue *queue)
     int others = queue->unseen;
     kn_mutex_unlock(&queue->lock);
     if (ready || others) kn_wake_signal(&queue->wake);
-    if (!ready && others) sched_yield(); /* let them run, and see */
+    if (!ready && others) sched_yield(); /* lets them run, and then checks */
     return ready;
 }
 
-/* --- how long anybody waits; the clock is read by who would sleep anyway --- */
+/* --- idle time; only a thread that would sleep anyway reads the clock --- */
 
 static void queue_idle_begin(struct kn_queue *queue) /* under lock */
 {
@@ -161,9 +164,9 @@ int64_t kn_queue_idle_us(struct kn_queue *queue)
 
 static int queue_sleep(struct kn_queue *queue, int64_t timeout_ms)
 {
-    if (queue->wake.read_fd < 0) return KN_ERR_CLOSED; /* poll(2) would sleep without it */
-    /* A stale signal, of what was taken long ago: clearing it here saves a poll that would return
-     * for nothing. */
+    /* poll(2) would sleep without a descriptor */
+    if (queue->wake.read_fd < 0) return KN_ERR_CLOSED;
+    /* A signal for items that were taken long ago: clearing it here saves a useless poll. */
     if (atomic_load_explicit(&queue->wake.signalled, memory_order_relaxed) &&
         queue_ready_after_clear(queue))
         return KN_OK;
@@ -206,7 +209,7 @@ int kn_queue_wait(struct kn_queue *queue, int64_t timeout_ms)
     if (queue->kicks != seen.kicks) {
         queue->unseen--;
         seen.kicks = queue->kicks;
-        if (status == KN_ERR_TIMED_OUT) status = KN_OK; /* it came while we gave up */
+        if (status == KN_ERR_TIMED_OUT) status = KN_OK; /* an item came at the deadline */
     }
     kn_mutex_unlock(&queue->lock);
     return status;

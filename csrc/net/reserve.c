@@ -1,4 +1,4 @@
-/* Memory for what must not get lost: reserve.h. */
+/* Memory kept in reserve: reserve.h. */
 #include "net/reserve.h"
 
 #include <stdlib.h>

@@ -1,9 +1,8 @@
-/* Mutexes with a rank check, clocks, per-thread randomness, thread names.
+/* Mutexes with a rank check, clocks, random numbers per thread, thread names.
  *
- * Thread: any. Lock: it implements them. Who frees: whoever embeds the mutex. The rank check
- * (KN_DEBUG) counts what this thread holds, rank by rank, in thread-local memory: it needs no lock
- * of its own.
- */
+ * Thread: any. Lock: this file implements them. Who frees: the owner embeds the mutex.
+ * The rank check (KN_DEBUG) counts the locks that this thread holds, by rank, in thread-local
+ * memory, so it needs no lock. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -75,17 +74,17 @@ int64_t kn_deadline_us(double timeout_s)
 }
 
 #if defined(__x86_64__) && defined(__GLIBC__)
-/* Asking for the time waits until the processor is done with all before it, which was a tenth of
- * produce(); its counter is read in a third of that time. Counters of several processors needn't
- * agree: what was asked for on another one is asked for again. */
+/* Reading the clock waits until the processor has finished all earlier instructions; this took a
+ * tenth of produce(). Reading the processor's counter takes a third of that time. The counters of
+ * several processors may differ, so the clock is read again on another processor. */
 #define RECENT_TICKS 65536 /* 13 to 65 microseconds */
 
 static int ticks_are_steady;
 
-__attribute__((constructor)) static void look_at_processor(void)
+__attribute__((constructor)) static void detect_steady_ticks(void)
 {
     unsigned eax, ebx, ecx, edx;
-    /* at one speed, also while it sleeps */
+    /* the counter has a constant speed, also while the processor sleeps */
     ticks_are_steady = __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) && (edx & 1u << 8);
 }
 
@@ -98,7 +97,7 @@ int64_t kn_wall_ms(void)
     } last;
     if (!ticks_are_steady) return clock_read(CLOCK_REALTIME, 1000);
     uint64_t ticks = __rdtsc();
-    int processor = sched_getcpu(); /* glibc knows it from memory */
+    int processor = sched_getcpu(); /* glibc reads it from memory, without a system call */
     if (ticks - last.ticks >= RECENT_TICKS || processor != last.processor || processor < 0) {
         last.ticks = ticks;
         last.processor = processor;
@@ -110,7 +109,8 @@ int64_t kn_wall_ms(void)
 int64_t kn_wall_ms(void) { return clock_read(CLOCK_REALTIME, 1000); }
 #endif
 
-/* xorshift64*: one 64-bit state a thread, no lock, no system call after the first. */
+/* xorshift64*: a 64-bit state per thread, without a lock; only the first call makes a system call.
+ */
 static uint64_t random_next(void)
 {
     static _Thread_local uint64_t state;
@@ -153,8 +153,8 @@ static const char *errno_phrase_text(const char *text, const char *buffer)
 const char *kn_errno_text(int error, char *buffer, size_t size_bytes)
 {
     if (size_bytes) buffer[0] = 0;
-    /* POSIX returns an int and fills the buffer, GNU returns the text (which may live elsewhere).
-     */
+    /* POSIX's function returns an int and fills the buffer; GNU's returns the text, which may be
+     * elsewhere. */
     return _Generic(strerror_r(error, buffer, size_bytes),
         int: errno_phrase_int,
         char *: errno_phrase_text)(strerror_r(error, buffer, size_bytes), buffer);

@@ -1,9 +1,8 @@
 /* Threads, mutexes and clocks.
  *
- * Locks don't nest: every mutex is a leaf, but for the one documented exception (a topic's lock is
- * held while its accumulators are filled from staging). Debug builds (KN_DEBUG) assert this per
- * thread by rank: a lock may only be taken while holding locks of a lower rank.
- */
+ * Locks don't nest: every mutex is a leaf, with one exception: the control thread holds a topic's
+ * lock while it moves staged records to accumulators. Debug builds (KN_DEBUG) check this per thread
+ * by rank: a thread may take a lock only while it holds locks of lower ranks. */
 #ifndef KN_NET_THREAD_H
 #define KN_NET_THREAD_H
 
@@ -31,19 +30,20 @@ static inline void kn_mutex_unlock(struct kn_mutex *mutex) { pthread_mutex_unloc
 #endif
 
 #define KN_NEVER INT64_MAX /* a time that never comes, in microseconds */
-/* a longer wait has no end: also for kafka_native/deadlines.py */
+/* a longer wait has no limit: kafka_native/deadlines.py uses it, too */
 #define KN_FOR_EVER_S (365 * 86400)
 
 int64_t kn_clock_us(void); /* monotonic */
-/* when the time is over; KN_NEVER: it is negative, longer than KN_FOR_EVER_S, or no number */
+/* the end of the time; KN_NEVER: timeout_s is negative, longer than KN_FOR_EVER_S, or NaN */
 int64_t kn_deadline_us(double timeout_s);
-/* Unix time, up to a fifteenth of a millisecond old: for every message */
+/* Unix time, at most 1/15 ms old: cheap enough for every message */
 int64_t kn_wall_ms(void);
-/* Uniform in [0, bound), bound > 0; seeded per thread from the clock and the thread's address. For
+/* Uniform in [0, bound), bound > 0. Each thread is seeded from the clock and its own address. For
  * jitter, not for secrets. */
 uint32_t kn_random_below(uint32_t bound);
-void kn_thread_name(const char *name); /* names the calling thread, cut to what the system takes */
-/* The system's phrase for an errno; safe in any thread. The result may or may not be `buffer`. */
+/* names the calling thread; the system may limit the length */
+void kn_thread_name(const char *name);
+/* Returns the system's text for an errno; safe in any thread. The result isn't always `buffer`. */
 const char *kn_errno_text(int error, char *buffer, size_t size_bytes);
 
 #endif

@@ -1,23 +1,22 @@
-/* The TLS transport: a session a connection, over the socket's own descriptor.
+/* The TLS transport: one session per connection, directly on the socket's descriptor.
  *
- * Thread: the connection's, but for what tls.h says. Lock: `lock` of struct kn_tls while a session
- * is made of the context. Who frees: kn_stream_close() the session, kn_stream_deinit() the ticket.
+ * Thread: the connection's, except as tls.h says.
+ * Lock: `lock` of struct kn_tls while a session is made from the context.
+ * Who frees: kn_stream_close() the session, kn_stream_deinit() the ticket.
  *
- * Writing. Each SSL_write() makes a record at least, so small pieces are gathered into one record's
- * worth first; larger ones are encrypted from where they lie. After AGAIN, OpenSSL holds a record
- * that is made and not wholly sent, and wants to be given the same bytes: nothing before them has
- * been counted as written, so the caller comes back with them first, and the same rule divides them
- * in the same way (`retry_bytes` says how many).
+ * Writing. Each SSL_write() makes at least one record, so small pieces are collected up to the size
+ * of a record. Larger pieces are encrypted in place. After AGAIN, OpenSSL holds a complete record
+ * that isn't fully sent, and requires the same bytes again. None of these bytes were reported as
+ * written, so the caller passes them again first. The same rule splits them in the same way
+ * (`retry_bytes` is their number).
  *
- * Failing closed. A session whose host can't be set for verification isn't begun. The verify
- * callback only notes what OpenSSL found; it never turns a refusal into a pass. After the handshake
- * the outcome is checked once more: a cipher suite that encrypts, and a certificate that was
- * verified.
+ * Failing safely. A session doesn't start if its host can't be set for verification. The verify
+ * callback only notes OpenSSL's result and never changes a refusal. After the handshake the result
+ * is checked again: the cipher suite must encrypt, and the certificate must be verified.
  *
- * Resuming. A resumed session shows no certificate, so OpenSSL verifies none. Its ticket is
- * therefore good for the host that the certificate was verified for, under the same context
- * (`epoch`), and for KN_TLS_TICKET_MAX_S at most; otherwise the next handshake is a whole one.
- */
+ * Resuming. The peer of a resumed session sends no certificate, so OpenSSL verifies none. So a
+ * ticket is used only for the host whose certificate was verified, under the same context
+ * (`epoch`), and for at most KN_TLS_TICKET_MAX_S. Otherwise the next handshake is a full one. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -46,24 +45,24 @@
 #define VERIFY_PEER 1
 #define VERIFY_OK 0
 #define HOST_NO_PARTIAL_WILDCARDS 4
-/* the common name is no host name: subjectAltName alone counts */
+/* the common name doesn't count as a host name, only subjectAltName */
 #define HOST_NEVER_CHECK_SUBJECT 0x20
 
-#define CERTIFICATE_BYTES_MAX 32768 /* of two that are only reported */
+#define CERTIFICATE_BYTES_MAX 32768 /* limit of the two certificates, which are only reported */
 #define HOST_BYTES_MAX 256
 
 struct tls_session {
     void *ssl;
     int is_up;
-    int is_broken;      /* a fatal error: no close_notify any more */
-    int has_ended;      /* with `end`, which wasn't told yet because bytes came before it */
-    int end;            /* 0 or FAILED */
-    size_t retry_bytes; /* what the SSL_write() that said AGAIN was given; 0: none did */
+    int is_broken; /* after a fatal error: send no close_notify */
+    int has_ended; /* `end` is set; the next call reports it, because this one had bytes */
+    int end;       /* 0 or FAILED */
+    /* how many bytes the SSL_write() that returned AGAIN was called with; 0: none did */
+    size_t retry_bytes;
     uint8_t stage[KN_TLS_RECORD_BYTES];
 };
 
-/* The stream whose handshake this thread is in: OpenSSL's verify callback has no argument of ours.
- */
+/* The stream of the handshake that this thread runs: OpenSSL's verify callback can't pass it. */
 static _Thread_local struct kn_stream *verifying;
 
 /* --- the client's --- */
@@ -97,7 +96,7 @@ void kn_tls_free(struct kn_tls *tls)
     free(tls);
 }
 
-/* The functions are pointers of one size, one behind the other, in the order of their names. */
+/* The functions are pointers of one size, in the order of their names. */
 _Static_assert(sizeof(struct kn_tls_functions) ==
                    sizeof function_names / sizeof *function_names * sizeof(uintptr_t),
                "function pointers");
@@ -140,8 +139,8 @@ static int tls_fail(struct kn_stream *stream, const char *text)
     return KN_STREAM_FAILED;
 }
 
-/* What an SSL_ function's failure means; 0: the peer has ended the stream. Empties the thread's
- * error queue. */
+/* Returns the result for an SSL_ function's failure; 0: the peer has ended the stream. Empties the
+ * thread's error queue. */
 static int tls_outcome(struct kn_stream *stream, int result)
 {
     const struct kn_tls_functions *call = &stream->tls->call;
@@ -157,7 +156,8 @@ static int tls_outcome(struct kn_stream *stream, int result)
     unsigned long error = call->ERR_get_error();
     const char *reason = error ? call->ERR_reason_error_string(error) : NULL;
     call->ERR_clear_error();
-    /* Without a close_notify. Kafka's frames tell by themselves whether something is missing. */
+    /* The peer closed without close_notify. This is accepted: Kafka's frames show whether bytes are
+     * missing. */
     if (kind == ERROR_SYSCALL && !error && (result == 0 || system_error == 0)) return 0;
     if (reason && strstr(reason, "unexpected eof")) return 0;
     if (kind == ERROR_SYSCALL && !error) {
@@ -168,8 +168,8 @@ static int tls_outcome(struct kn_stream *stream, int result)
     return tls_fail(stream, reason ? reason : "a TLS error without a reason");
 }
 
-/* Keeps the peer's certificate that wasn't believed, and behind it the one above it that was the
- * cause, so that the user can be told whose they are. */
+/* Keeps the peer's refused certificate, and then the issuer's that is the cause, so that the error
+ * can name both. */
 static void keep_certificates(struct kn_stream *stream, void *certificate, void *cause)
 {
     const struct kn_tls_functions *call = &stream->tls->call;
@@ -178,7 +178,7 @@ static void keep_certificates(struct kn_stream *stream, void *certificate, void 
                                    ? kn_buffer_take(NULL, CERTIFICATE_BYTES_MAX)
                                    : NULL;
     if (buffer) {
-        /* without it, the error names the peer's alone */
+        /* if this fails, the error names only the peer's */
         if (cause && cause != certificate) call->i2d_X509_bio(bio, cause);
         int got = call->BIO_read(bio, buffer->data, CERTIFICATE_BYTES_MAX);
         buffer->size_bytes = got > 0 ? (size_t)got : 0;
@@ -212,7 +212,8 @@ static int set_host(struct kn_stream *stream, void *ssl, const char *host)
     int is_ip4 = inet_pton(AF_INET, host, ip) == 1,
         is_ip6 = !is_ip4 && inet_pton(AF_INET6, host, ip) == 1;
     size_t size = strlen(host);
-    while (size && host[size - 1] == '.') size--; /* a certificate has no trailing dot */
+    /* host names in certificates have no trailing dot */
+    while (size && host[size - 1] == '.') size--;
     if (!size || size >= sizeof name)
         return tls_fail(stream, "the host name can't be one of a certificate");
     memcpy(name, host, size);
@@ -229,7 +230,7 @@ static int set_host(struct kn_stream *stream, void *ssl, const char *host)
     return set == 1 ? 0 : tls_fail(stream, "the host to verify can't be set");
 }
 
-/* A session of the context that is the client's now. */
+/* Makes a session from the client's current context. */
 static void *new_ssl(struct kn_stream *stream)
 {
     struct kn_tls *tls = stream->tls;
@@ -237,13 +238,13 @@ static void *new_ssl(struct kn_stream *stream)
     void *ssl = tls->context ? tls->call.SSL_new(tls->context) : NULL;
     uint32_t epoch = tls->epoch;
     kn_mutex_unlock(&tls->lock);
-    /* it may stand for certificates that were replaced */
+    /* it may belong to certificates that were replaced */
     if (epoch != stream->ticket_epoch) kn_tls_forget_ticket(stream);
     stream->ticket_epoch = epoch;
     return ssl;
 }
 
-/* A ticket stands for a certificate that was verified: for this host, and not long ago. */
+/* A ticket is valid for the host whose certificate was verified, and for a limited time. */
 static void check_ticket(struct kn_stream *stream, const char *host)
 {
     int is_other = strncmp(stream->ticket_host, host, sizeof stream->ticket_host - 1) != 0;
@@ -263,7 +264,7 @@ static int tls_begin(struct kn_stream *stream, const char *host)
     session->ssl = new_ssl(stream);
     stream->session = session;
     if (!session->ssl) return tls_fail(stream, "no memory for a TLS session");
-    /* Who verifies nothing asks for no callback either. */
+    /* Without verification no callback is needed. */
     call->SSL_set_verify(session->ssl, stream->tls->verifies ? VERIFY_PEER : VERIFY_NONE,
                          stream->tls->verifies ? on_verify : NULL);
     if (set_host(stream, session->ssl, host)) return KN_STREAM_FAILED;
@@ -272,13 +273,13 @@ static int tls_begin(struct kn_stream *stream, const char *host)
     call->SSL_set_mode(session->ssl, MODE_ENABLE_PARTIAL_WRITE | MODE_ACCEPT_MOVING_WRITE_BUFFER);
     call->SSL_set_connect_state(session->ssl);
     check_ticket(stream, host);
-    /* without it, it is a whole handshake */
+    /* if this fails, the handshake is a full one */
     if (stream->ticket) call->SSL_set_session(session->ssl, stream->ticket);
     return 0;
 }
 
-/* Why a handshake that OpenSSL has accepted isn't good enough, whatever it was configured with;
- * NULL: it is. */
+/* Returns why a handshake that OpenSSL has accepted is refused, in any configuration; NULL: it is
+ * good. */
 static const char *handshake_flaw(const struct kn_tls *tls, void *ssl)
 {
     const struct kn_tls_functions *call = &tls->call;
@@ -319,8 +320,8 @@ static int tls_start(struct kn_stream *stream, const char *host)
 
 /* --- bytes --- */
 
-/* What a call returns that moved so many bytes and then met `outcome`: the bytes first, the end of
- * the stream at the next call. */
+/* Returns the result of a call that moved `moved` bytes and then got `outcome`: the bytes first.
+ * The next call reports the end of the stream. */
 static ssize_t tls_moved(struct tls_session *session, ssize_t moved, int outcome)
 {
     if (!moved) return outcome;
@@ -329,7 +330,7 @@ static ssize_t tls_moved(struct tls_session *session, ssize_t moved, int outcome
     return moved;
 }
 
-/* Fills the pieces as far as there is something: SSL_read() gives one record at most. */
+/* Fills the pieces with the available bytes: SSL_read() returns at most one record. */
 static ssize_t tls_read(struct kn_stream *stream, struct iovec *pieces, int count)
 {
     const struct kn_tls_functions *call = &stream->tls->call;
@@ -351,7 +352,7 @@ static ssize_t tls_read(struct kn_stream *stream, struct iovec *pieces, int coun
                 continue;
             }
             int outcome = tls_outcome(stream, got);
-            /* which the connection asks for anyway */
+            /* the connection polls for it anyway */
             if (outcome == KN_STREAM_AGAIN && stream->wants == POLLIN) stream->wants = 0;
             stream->drained = outcome == KN_STREAM_AGAIN;
             return tls_moved(session, moved, outcome);
@@ -360,21 +361,21 @@ static ssize_t tls_read(struct kn_stream *stream, struct iovec *pieces, int coun
     return moved;
 }
 
-/* What to encrypt next, from byte `skip` of pieces[0] on: large pieces as they are, small ones
- * gathered. */
+/* Chooses the next bytes to encrypt, from byte `skip` of pieces[0] on: large pieces in place, small
+ * ones collected. */
 static size_t tls_next(struct tls_session *session, const struct iovec *pieces, int count,
                        size_t skip, const uint8_t **from)
 {
-    size_t most = session->retry_bytes ? session->retry_bytes : KN_TLS_RECORD_BYTES;
+    size_t size_max = session->retry_bytes ? session->retry_bytes : KN_TLS_RECORD_BYTES;
     size_t first = pieces[0].iov_len - skip;
     if (first >= KN_TLS_RECORD_BYTES) {
         *from = (const uint8_t *)pieces[0].iov_base + skip;
         return session->retry_bytes ? session->retry_bytes : first > INT32_MAX ? INT32_MAX : first;
     }
     size_t used = 0;
-    for (int i = 0; i < count && used < most; i++, skip = 0) {
-        size_t size = pieces[i].iov_len - skip < most - used ? pieces[i].iov_len - skip
-                                                             : most - used;
+    for (int i = 0; i < count && used < size_max; i++, skip = 0) {
+        size_t size = pieces[i].iov_len - skip < size_max - used ? pieces[i].iov_len - skip
+                                                                 : size_max - used;
         memcpy(session->stage + used, (const uint8_t *)pieces[i].iov_base + skip, size);
         used += size;
     }
@@ -401,13 +402,13 @@ static ssize_t tls_write(struct kn_stream *stream, const struct iovec *pieces, i
         call->ERR_clear_error();
         errno = 0;
         int sent = call->SSL_write(session->ssl, from, (int)size);
-        /* a log-in is a small piece; what is to come again is gathered again */
+        /* a login is a small piece; bytes to retry are collected again */
         if (from == session->stage) kn_wipe(session->stage, size);
         session->retry_bytes = 0;
         if (sent <= 0) {
             int outcome = tls_outcome(stream, sent);
             if (outcome == KN_STREAM_AGAIN) session->retry_bytes = size;
-            stream->wants = 0; /* the connection asks for POLLOUT by itself */
+            stream->wants = 0; /* the connection polls for POLLOUT by itself */
             if (outcome == 0) stream->error = EPIPE;
             return tls_moved(session, moved, outcome == 0 ? KN_STREAM_FAILED : outcome);
         }
@@ -430,14 +431,14 @@ static void tls_stop(struct kn_stream *stream)
     struct tls_session *session = stream->session;
     if (!session) return;
     stream->session = NULL;
-    /* Where TLS itself has failed, the next handshake is a whole one: perhaps the ticket is what
-     * the peer minds. */
+    /* After a failure of TLS itself the next handshake is a full one: the peer may have refused the
+     * ticket. */
     kn_tls_forget_ticket(stream);
     if (session->is_up && !stream->text[0]) stream->ticket = call->SSL_get1_session(session->ssl);
-    /* Says close_notify; nobody waits for the peer's. */
+    /* Sends close_notify and doesn't wait for the peer's. */
     if (session->is_up && !session->is_broken && !session->retry_bytes)
         call->SSL_shutdown(session->ssl);
-    call->ERR_clear_error(); /* this thread's next call starts without them */
+    call->ERR_clear_error(); /* so that this thread's next call starts without old errors */
     if (session->ssl) call->SSL_free(session->ssl);
     free(session);
 }

@@ -1,12 +1,13 @@
-/* TLS over TCP, by the OpenSSL that the Python side has loaded: csrc links none. Python makes the
- * context (certificates, trust, ciphers, versions) and hands over its address and those of the
- * functions below; each connection makes its session of it here, on the broker's thread, without
- * the interpreter.
+/* TLS over TCP, with the OpenSSL that Python has loaded: csrc links none. Python makes the context
+ * (certificates, trust, ciphers, versions). It passes the addresses of the context and of the
+ * functions below. Each connection makes a session from it on the broker thread, without the
+ * interpreter.
  *
- * Thread: struct kn_tls is the client's, shared by its broker threads; sessions and tickets are
- * their connection's. Lock: `lock` (leaf) guards the context. Who frees: the engine frees kn_tls;
- * the context belongs to Python, which keeps it until another one is set.
- */
+ * Thread: the client owns struct kn_tls, which its broker threads share. A connection owns its
+ * session and ticket.
+ * Lock: `lock` (leaf) guards the context.
+ * Who frees: the engine frees kn_tls. Python owns the context and keeps it until it sets another
+ * one. */
 #ifndef KN_NET_TLS_H
 #define KN_NET_TLS_H
 
@@ -15,13 +16,12 @@
 #include "net/stream.h"
 #include "net/thread.h"
 
-#define KN_TLS_RECORD_BYTES 16384 /* most of a record's plain bytes */
-/* how long a session is resumed before the peer's certificate is verified again */
+#define KN_TLS_RECORD_BYTES 16384 /* maximum of plain bytes in a record */
+/* how long sessions may be resumed before the peer's certificate is verified again */
 #define KN_TLS_TICKET_MAX_S 3600
 
 // clang-format off
-/* OpenSSL's own names and types; what is an opaque structure there is void here. (name, result,
- * parameters) */
+/* OpenSSL's names and types: (name, result, parameters). Its opaque structs are void here. */
 #define KN_TLS_FUNCTIONS(X)                                                                       \
     X(SSL_new, void *, (void *context))                                                           \
     X(SSL_free, void, (void *ssl))                                                                \
@@ -70,27 +70,27 @@ struct kn_tls {
     /* immutable */
     struct kn_tls_functions call;
     bool verifies; /* enable.ssl.certificate.verification */
-    /* ssl.endpoint.identification.algorithm=https: the certificate has to be the host's */
+    /* ssl.endpoint.identification.algorithm=https: the certificate must name the host */
     bool identifies;
     /* under lock */
     struct kn_mutex lock;
     void *context;  /* SSL_CTX */
-    uint32_t epoch; /* counts contexts: a ticket of another one isn't used */
+    uint32_t epoch; /* number of the context: a ticket of another context isn't used */
 };
 
 extern const struct kn_transport kn_transport_tls;
 
-/* NULL: no memory. No function is known yet. */
+/* NULL: no memory. No function is set yet. */
 struct kn_tls *kn_tls_new(int verifies, int identifies);
 void kn_tls_free(struct kn_tls *tls); /* NULL is allowed */
-/* Before the first connection: where a function of KN_TLS_FUNCTIONS is. 0, or -1 for a name that
- * isn't among them. */
+/* Call before the first connection: sets the address of a function of KN_TLS_FUNCTIONS. 0, or -1
+ * for an unknown name. */
 int kn_tls_set_function(struct kn_tls *tls, const char *name, uintptr_t address);
-/* the name of one that isn't set yet; NULL: all are */
+/* the name of a function that isn't set yet; NULL: all are set */
 const char *kn_tls_missing(const struct kn_tls *tls);
-const char *kn_tls_function_name(int index); /* NULL: there are no more */
-/* Any thread: connections made from now on use this context. The one before may go when this
- * returns. */
+const char *kn_tls_function_name(int index); /* NULL: index is behind the last function */
+/* Any thread: later connections use this context. After the call Python may free the previous one.
+ */
 void kn_tls_set_context(struct kn_tls *tls, void *context);
 void kn_tls_forget_ticket(struct kn_stream *stream);
 

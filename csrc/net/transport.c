@@ -47,7 +47,7 @@ static ssize_t tcp_read(struct kn_stream *stream, struct iovec *pieces, int coun
         got = count == 1 ? recv(stream->fd, pieces[0].iov_base, pieces[0].iov_len, 0)
                          : readv(stream->fd, pieces, count);
     } while (got < 0 && errno == EINTR);
-    /* a short read: poll(2) says when there is more */
+    /* a short read: poll(2) reports when there are more bytes */
     stream->drained = got < (ssize_t)total_bytes(pieces, count);
     return tcp_result(stream, got);
 }
@@ -93,8 +93,8 @@ void kn_stream_close(struct kn_stream *stream)
     if (stream->fd < 0) return;
     stream->transport->stop(stream);
     int fd = stream->fd;
-    /* before: a forked child closes what it finds here, and the number may be another file's by
-     * then */
+    /* before close(): a forked child closes the descriptor that it finds here, and the number may
+     * belong to another file by then */
     stream->fd = -1;
     close(fd);
     stream->wants = 0;

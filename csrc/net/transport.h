@@ -9,10 +9,11 @@
 
 extern const struct kn_transport kn_transport_tcp;
 
-void kn_stream_init(struct kn_stream *stream, struct kn_tls *tls); /* closed; tls NULL: plain TCP */
-/* another connection, nothing is known of it */
+/* initially closed; tls NULL: plain TCP */
+void kn_stream_init(struct kn_stream *stream, struct kn_tls *tls);
+/* begins a new connection and forgets the state of the last one */
 void kn_stream_open(struct kn_stream *stream, int fd);
-void kn_stream_close(struct kn_stream *stream);  /* twice is harmless */
-void kn_stream_deinit(struct kn_stream *stream); /* closed */
+void kn_stream_close(struct kn_stream *stream);  /* a second call does nothing */
+void kn_stream_deinit(struct kn_stream *stream); /* must be closed */
 
 #endif

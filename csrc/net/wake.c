@@ -1,21 +1,23 @@
-/* eventfd (Linux) or a pipe, behind one flag that makes signals coalesce.
+/* eventfd (Linux) or a pipe, with a flag that makes signals coalesce.
  *
- * Thread: signal() from any, clear() from the sleeper. Lock: none. Who frees: whoever embeds it.
+ * Thread: any thread calls signal(), the sleeper calls clear(). Lock: none. Who frees: the owner
+ * embeds it.
  *
- * Walk-through. signal(): whatever it announces was stored before; flag 0 -> 1 writes, flag already
- * 1 writes nothing. clear(): reads the descriptor, then sets the flag to 0 with an exchange; the
- * sleeper looks at its work after that.
- *  - A signal before the read: the descriptor was readable, the work is seen.
- *  - A signal between the read and the exchange: it finds the flag at 1 and writes nothing. The
- *    exchange comes later in the flag's order and acquires what the signaller released, so the look
- *    that follows sees the work.
- *  - A signal after the exchange: it writes, and the next poll returns at once.
- *  - A signaller that set the flag but hasn't written yet while somebody clears without having
- *    polled: its late write makes one poll return for nothing, and that poll leads to another
- *    clear(). (That is why clear() always reads, whatever the flag says.)
- * The other order (flag first, then read) would lose: a signal in between writes, the read swallows
- * it, and the flag stays at 1 over an empty descriptor for ever.
- */
+ * How it works. signal(): the caller has stored its data before. If the flag goes from 0 to 1,
+ * signal() writes; if it was 1, it doesn't. clear(): reads the descriptor, and then sets the flag
+ * to 0 with an exchange; after that the sleeper checks for data.
+ *
+ * - A signal before the read: the descriptor is readable, and the sleeper sees the data.
+ * - A signal between the read and the exchange: the flag is 1, so it doesn't write. The exchange
+ *   comes later in the flag's order and acquires the signaller's stores, so the following check
+ *   sees the data.
+ * - A signal after the exchange: it writes, and the next poll returns at once.
+ * - A signaller sets the flag and hasn't written yet while another thread clears without a poll
+ *   before: the late write makes one poll return in vain, and that leads to another clear(). So
+ *   clear() always reads, even if the flag is 0.
+ *
+ * The other order (flag first, then read) would lose a signal: a signal between the two writes, the
+ * read removes the byte, and the flag stays 1 with an empty descriptor for ever. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -33,10 +35,10 @@
 #include "base/status.h"
 #include "net/thread.h"
 
-/* longer than a peer on the same machine takes to fill a socket, shorter than anybody notices */
+/* longer than a peer on the same machine needs to fill a socket, and too short to be noticed */
 #define BUSY_WAIT_US 100
-#define BUSY_WAIT_PATIENCE 4    /* misses in a row before a call is skipped */
-#define BUSY_WAIT_MISSES_MAX 10 /* then 64 calls are skipped for each try */
+#define BUSY_WAIT_PATIENCE 4    /* consecutive misses before a call is skipped */
+#define BUSY_WAIT_MISSES_MAX 10 /* then 64 calls are skipped per try */
 
 #ifndef __linux__
 static int wake_pipe(int fds[2])
@@ -69,8 +71,8 @@ int kn_wake_init(struct kn_wake *wake)
 void kn_wake_deinit(struct kn_wake *wake)
 {
     int read_fd = wake->read_fd, write_fd = wake->write_fd;
-    /* before: a forked child closes what it finds here, and the number may be another file's by
-     * then */
+    /* before close(): a forked child closes the descriptors that it finds here, and the numbers may
+     * belong to other files by then */
     wake->read_fd = wake->write_fd = -1;
     if (write_fd >= 0 && write_fd != read_fd) close(write_fd);
     if (read_fd >= 0) close(read_fd);
@@ -80,7 +82,7 @@ void kn_wake_signal(struct kn_wake *wake)
 {
     if (atomic_exchange_explicit(&wake->signalled, 1, memory_order_acq_rel)) return;
     uint64_t one = 1;
-    /* EAGAIN means full, hence readable: the sleeper wakes up all the same. */
+    /* EAGAIN means that the pipe is full and so readable: the sleeper wakes up anyway. */
     while (write(wake->write_fd, &one, sizeof one) < 0 && errno == EINTR) {
     }
 }

@@ -1,10 +1,9 @@
-/* A partition that is produced to. What, threads, lock and ownership: accumulator.h.
+/* A partition that is produced to. See accumulator.h.
  *
- * Append's shape: everything that allocates happens with the lock dropped. append_ready() says,
- * under the lock, whether the record can go in now; where something is missing (a batch, a larger
- * buffer, room for opaques), append_fetch() gets it without the lock and the loop looks again,
- * because another thread may have filled, completed or expired the batch meanwhile.
- */
+ * How an append works: all allocations happen without the lock. append_ready() checks under the
+ * lock whether the record can be appended now. If a batch, a larger buffer or room for opaques is
+ * missing, append_fetch() allocates it without the lock. Then the loop checks again, because
+ * another thread may have filled, completed or expired the batch meanwhile. */
 #include "produce/accumulator.h"
 
 #include <stddef.h>
@@ -16,28 +15,29 @@
 #include "produce/message.h"
 #include "produce/producer.h"
 
-/* of a cold partition: ten thousand of them stay affordable */
+/* small, so that ten thousand partitions with little traffic stay affordable */
 #define FIRST_BUFFER_BYTES ((size_t)16 << 10)
 #define SMALLEST_BUFFER_BYTES ((size_t)1 << 10)
 #define FIRST_OPAQUES 32
-#define STAGED_SPAN_US 500000 /* between the first and the last record of a staged batch, about */
-/* more than a batch has records: the parts of a split one find their ids in between */
+/* approximate time between the first and the last record of a staged batch */
+#define STAGED_SPAN_US 500000
+/* more than the records of a batch, so that the parts of a split batch get ids in between */
 #define ID_STRIDE ((int64_t)1 << 20)
 
 enum need { NEED_NOTHING, NEED_BATCH, NEED_BUFFER, NEED_ARRAYS };
 
-/* What was got without the lock and may be used under it. */
+/* Memory that was allocated without the lock, for use under it. */
 struct spare {
     struct kn_batch *batch;
     struct kn_buffer *buffer;
     void **opaques;
     int32_t *partitions;
     int32_t array_capacity;
-    int used; /* something was got; nearly every append needs nothing */
+    int used; /* something was allocated; nearly every append needs nothing */
     int64_t now_us;
 };
 
-/* What the allocation has to look like, noted under the lock. */
+/* The allocation that is needed, noted under the lock. */
 struct want {
     size_t buffer_bytes;
     int32_t array_capacity;
@@ -97,7 +97,8 @@ static void count_batches(struct kn_accumulator *accumulator, int more)
     atomic_store_explicit(&accumulator->batches, batches + more, memory_order_relaxed);
 }
 
-/* Under lock: the leader should look at `at_us`; says so in *notice unless it will do so anyway. */
+/* Under lock: the leader should check at `at_us`. Sets *notice unless it will check by then anyway.
+ */
 static void want_check(struct kn_accumulator *accumulator, int64_t at_us, struct kn_notice *notice)
 {
     struct kn_broker *leader = kn_accumulator_leader(accumulator);
@@ -107,7 +108,7 @@ static void want_check(struct kn_accumulator *accumulator, int64_t at_us, struct
     notice->at_us = at_us;
 }
 
-/* Under lock: when an open batch is due. */
+/* Under lock: returns when an open batch is due. */
 static int64_t open_due_us(const struct kn_accumulator *accumulator)
 {
     const struct kn_batch *batch = accumulator->open;
@@ -117,7 +118,7 @@ static int64_t open_due_us(const struct kn_accumulator *accumulator)
     return batch->created_us + producer->config->linger_us;
 }
 
-/* Under lock: the open batch takes no more records. */
+/* Under lock: closes the open batch for more records. */
 static struct kn_batch *close_open(struct kn_accumulator *accumulator)
 {
     struct kn_batch *batch = accumulator->open;
@@ -138,7 +139,7 @@ static void complete_open(struct kn_accumulator *accumulator, struct kn_notice *
     struct kn_batch *batch = close_open(accumulator);
     kn_list_push_back(&accumulator->waiting, &batch->node);
     notice->completed = 1;
-    want_check(accumulator, batch->created_us, notice); /* in the past: at once */
+    want_check(accumulator, batch->created_us, notice); /* a time in the past: at once */
 }
 
 /* --- append --- */
@@ -154,11 +155,12 @@ static inline int arrays_fit(const struct kn_accumulator *accumulator, const str
 
 static int32_t array_capacity_for(const struct kn_accumulator *accumulator, int32_t record_count)
 {
-    int32_t most = config_of(accumulator)->batch_messages;
+    int32_t messages_max = config_of(accumulator)->batch_messages;
     int32_t capacity = accumulator->opaque_hint;
     if (capacity < FIRST_OPAQUES) capacity = FIRST_OPAQUES;
-    if (capacity <= record_count) capacity = record_count > most / 2 ? most : record_count * 2;
-    if (capacity > most) capacity = most;
+    if (capacity <= record_count)
+        capacity = record_count > messages_max / 2 ? messages_max : record_count * 2;
+    if (capacity > messages_max) capacity = messages_max;
     return capacity > record_count ? capacity : record_count + 1;
 }
 
@@ -170,8 +172,7 @@ static int64_t take_id(struct kn_accumulator *accumulator)
     return id;
 }
 
-/* Under lock: makes the record fit if what is there and in *spare suffices; else says what is
- * missing. */
+/* Under lock: checks that the record fits, with the help of *spare. Returns what is missing. */
 static enum need append_ready(struct kn_accumulator *accumulator, const struct kn_append *append,
                               struct spare *spare, struct want *want, struct kn_notice *notice)
 {
@@ -231,7 +232,7 @@ static int fetch_arrays(struct spare *spare, int32_t capacity, int staging)
     return spare->opaques && (!staging || spare->partitions) ? KN_OK : KN_ERR_NOMEM;
 }
 
-/* Without lock: gets what append_ready() missed. */
+/* Without lock: allocates what append_ready() returned. */
 static int append_fetch(struct kn_accumulator *accumulator, const struct kn_append *append,
                         enum need need, const struct want *want, struct spare *spare)
 {
@@ -265,9 +266,9 @@ static void spare_deinit(struct spare *spare)
     free(spare->partitions);
 }
 
-/* Under lock: keyless records move on after batch.size bytes, at the end of a batch if one is near.
- * What was more or less than that is made up for next time, so that in the long run each stay is as
- * long as any other. */
+/* Under lock: keyless records move on after batch.size bytes, or at the end of a batch near that
+ * point. The difference is carried over to the next time, so that on average every partition gets
+ * the same number of bytes. */
 static inline void count_stuck(struct kn_accumulator *accumulator, int64_t size_bytes,
                                struct kn_notice *notice)
 {
@@ -275,12 +276,13 @@ static inline void count_stuck(struct kn_accumulator *accumulator, int64_t size_
     accumulator->stuck_bytes += size_bytes;
     if (accumulator->stuck_bytes < (notice->completed ? limit / 2 : limit + limit / 2)) return;
     accumulator->stuck_bytes -= limit;
-    /* records larger than the limit, or a limit that fell */
+    /* records larger than the limit, or the limit was lowered */
     if (accumulator->stuck_bytes > limit) accumulator->stuck_bytes = 0;
     notice->move_on = KN_MOVE_ON_NOW;
 }
 
-/* Under lock, with everything in place: the record, its opaque, and what follows from it. */
+/* Under lock, with all memory in place: appends the record and its opaque, and updates the state.
+ */
 static int append_record(struct kn_accumulator *accumulator, const struct kn_append *append,
                          struct kn_notice *notice)
 {
@@ -314,9 +316,9 @@ static int append_record(struct kn_accumulator *accumulator, const struct kn_app
     return KN_OK;
 }
 
-/* Under lock. One of thousands of partitions isn't in the cache, and batch, buffer and bytes would
- * be waited for one after the other: each says where the next one is. Nothing is read, so it
- * doesn't matter whether they are still there. */
+/* Under lock. With thousands of partitions the CPU cache has none of this partition's memory. The
+ * thread would wait for the batch, the buffer and the bytes one after another, so it prefetches
+ * them. A prefetch reads nothing, so the memory may be freed already. */
 static inline void fetch_ahead(const struct kn_accumulator *accumulator)
 {
     __builtin_prefetch(
@@ -325,8 +327,8 @@ static inline void fetch_ahead(const struct kn_accumulator *accumulator)
     __builtin_prefetch((const void *)((uintptr_t)accumulator->last_end + KN_LINE_BYTES), 1);
 }
 
-/* Under the lock of staging: whether the record's partition is known by now. A table is published
- * under this lock, behind what was staged. */
+/* Under the lock of staging: returns whether the record's partition is known by now. A table is
+ * published under this lock, after the staged records were moved. */
 static inline int is_known(const struct kn_accumulator *staging, const struct kn_message *message)
 {
     return staging->known_partitions > 0 && message->partition < staging->known_partitions;
@@ -346,8 +348,8 @@ int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct k
     kn_mutex_lock(&accumulator->lock);
     fetch_ahead(accumulator);
     while (done < count && notice->move_on == KN_STAY) {
-        /* Checked under the lock: what gets in before the closing client drains this partition is
-         * drained, the rest is refused. */
+        /* Checked under the lock: when the client closes, it drains the records that were appended
+         * before, and later ones are refused. */
         status = atomic_load_explicit(&producer->refusing, memory_order_acquire);
         if (status == KN_OK && accumulator->partition == KN_STAGING &&
             is_known(accumulator, appends[done].message))
@@ -401,7 +403,7 @@ int kn_accumulator_put(struct kn_accumulator *accumulator, struct kn_batch *batc
 
 /* --- the leader's side --- */
 
-/* Under lock: when the leader should look next, given what is in the lists now. */
+/* Under lock: returns when the leader should check next, by the current lists. */
 static int64_t next_check_us(const struct kn_accumulator *accumulator)
 {
     if (!kn_list_empty(&accumulator->waiting)) {
@@ -414,8 +416,8 @@ static int64_t next_check_us(const struct kn_accumulator *accumulator)
                : KN_NEVER;
 }
 
-/* Under lock: what kept the leader from taking may be over. */
-static void look_again(struct kn_accumulator *accumulator, struct kn_notice *notice)
+/* Under lock: the reason why the leader couldn't take may be gone. */
+static void recheck_leader(struct kn_accumulator *accumulator, struct kn_notice *notice)
 {
     accumulator->notified_us = KN_NEVER;
     int64_t at_us = next_check_us(accumulator);
@@ -429,7 +431,7 @@ void kn_accumulator_set_leader(struct kn_accumulator *accumulator, struct kn_bro
     kn_mutex_lock(&accumulator->lock);
     atomic_store_explicit(&accumulator->leader, leader, memory_order_release);
     accumulator->leader_epoch = leader_epoch;
-    look_again(accumulator, &notice);
+    recheck_leader(accumulator, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
 }
@@ -454,7 +456,7 @@ void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_i
     kn_mutex_lock(&accumulator->lock);
     accumulator->sequence.granted_id = producer_id;
     accumulator->sequence.granted_epoch = producer_epoch;
-    look_again(accumulator, &notice);
+    recheck_leader(accumulator, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
 }
@@ -464,21 +466,21 @@ void kn_accumulator_admit(struct kn_accumulator *accumulator, int64_t number)
     struct kn_notice notice = {0};
     kn_mutex_lock(&accumulator->lock);
     accumulator->admitted_number = number;
-    look_again(accumulator, &notice);
+    recheck_leader(accumulator, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
 }
 
-/* Under lock: when to look again, because nothing of the transaction is to be sent yet; KN_NEVER:
- * because of something else. */
+/* Under lock: returns when to check again if the transaction may not send yet; KN_NEVER: there is
+ * another reason. */
 static int64_t held_until_us(const struct kn_accumulator *accumulator, int64_t now_us)
 {
     int64_t held_us = atomic_load(&accumulator->producer->transaction.held_us);
     return held_us > now_us && next_check_us(accumulator) <= now_us ? held_us : KN_NEVER;
 }
 
-/* Under lock: whether the partition is in the transaction. *asks: it has something to send in it
- * for the first time, and somebody has to hear of it. */
+/* Under lock: returns whether the partition has joined the transaction. *asks: it has its first
+ * batch of the transaction, so the control thread must be asked. */
 static int is_admitted(struct kn_accumulator *accumulator, int *asks)
 {
     const struct kn_transaction *transaction = &accumulator->producer->transaction;
@@ -495,7 +497,7 @@ static void ask_for_admission(struct kn_accumulator *accumulator, struct kn_brok
     struct kn_producer *producer = accumulator->producer;
     struct kn_event *event = kn_event_new(&producer->client->spare_events, KN_EVENT_TXN_PARTITION,
                                           broker->handle);
-    if (!event) return; /* asked again at the next look */
+    if (!event) return; /* the next check asks again */
     event->token = accumulator->topic_token;
     event->partition = accumulator->partition;
     event->offset = atomic_load(&producer->transaction.number);
@@ -517,7 +519,7 @@ enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *a
                                 sequence->failed_id <= sequence->written_id;
         int lost_possible = error_code == KN_KAFKA_UNKNOWN_PRODUCER_ID &&
                             batch->persistence == KN_POSSIBLY_PERSISTED;
-        /* In a transaction it costs that one: an abort undoes the rest. */
+        /* Within a transaction only the transaction fails: an abort undoes the rest. */
         int demanded = config_of(accumulator)->idempotence == KN_IDEMPOTENCE_DEMANDED &&
                        !kn_producer_is_transactional(accumulator->producer);
         verdict = demanded && (lost_acknowledged || lost_possible) ? KN_SEQUENCE_LOST
@@ -544,20 +546,20 @@ static int is_current(const struct kn_sequence *sequence)
     return sequence->id == sequence->granted_id && sequence->epoch == sequence->granted_epoch;
 }
 
-/* Under lock, nothing in flight: every unsettled batch waits, and was not written. They are
- * numbered again as they are taken. */
+/* Under lock, with nothing in flight: every unsettled batch waits, and none was written. They get
+ * new numbers when they are taken. */
 static void unnumber_all(struct kn_sequence *sequence)
 {
     struct kn_list *node;
     while ((node = kn_list_pop_front(&sequence->unsettled))) {
         struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, sequence_node);
         batch->base_sequence = -1;
-        batch->encoded = 0; /* its header is written again */
+        batch->encoded = 0; /* so that its header is written again */
     }
     sequence->restart = 0;
 }
 
-/* Under lock: whether the next batch has its number, or may get one now. If not,
+/* Under lock: returns whether the next batch has a number or may get one now. If not,
  * kn_accumulator_grant() or the last outcome notifies. */
 static int may_number(struct kn_accumulator *accumulator)
 {
@@ -601,13 +603,13 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
     *next_us = KN_NEVER;
     kn_mutex_lock(&accumulator->lock);
     if (kn_accumulator_leader(accumulator) != broker) {
-        /* notified_us is about the new leader: not ours to touch */
+        /* notified_us belongs to the new leader: don't change it */
         kn_mutex_unlock(&accumulator->lock);
         return NULL;
     }
     accumulator->notified_us = KN_NEVER;
-    /* Answers of another broker, or of a topic that was deleted, are outstanding: the last of them
-     * notifies us. */
+    /* Responses of another broker, or of a deleted topic, are outstanding: the last one notifies
+     * us. */
     int blocked = accumulator->in_flight > 0 &&
                   (accumulator->in_flight_broker != broker || accumulator->remade);
     int numbered = config_of(accumulator)->idempotence &&
@@ -656,8 +658,7 @@ void kn_accumulator_forget_notice(struct kn_accumulator *accumulator, struct kn_
     kn_mutex_unlock(&accumulator->lock);
 }
 
-/* Under lock: a taken batch is back. When it was the last one out there, a leader that was held off
- * may start. */
+/* Under lock: a taken batch is back. After the last one, a leader that had to wait may start. */
 static void batch_is_back(struct kn_accumulator *accumulator, const struct kn_batch *batch,
                           struct kn_notice *notice)
 {
@@ -674,7 +675,7 @@ static void batch_is_back(struct kn_accumulator *accumulator, const struct kn_ba
     want_check(accumulator, at_us, notice);
 }
 
-/* Under lock: where a batch with this id belongs. */
+/* Under lock: returns the position of a batch with this id. */
 static struct kn_list *place_of(struct kn_accumulator *accumulator, int64_t id)
 {
     struct kn_list *at = accumulator->waiting.next;
@@ -697,9 +698,10 @@ int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *ba
         if (halves[i]->base_sequence >= 0)
             kn_list_insert_before(&batch->sequence_node, &halves[i]->sequence_node);
     }
-    /* its parts have its numbers */
+    /* its parts have the numbers */
     if (batch->base_sequence >= 0) kn_list_remove(&batch->sequence_node);
-    /* Not without end: a compressed batch may have been refused although its records are small. */
+    /* The limit has a lower end: the broker may have refused a compressed batch whose records are
+     * small. */
     if (at == 0 && accumulator->batch_limit_bytes > size_bytes / 2 &&
         size_bytes / 2 > SMALLEST_BUFFER_BYTES)
         accumulator->batch_limit_bytes = size_bytes / 2;
@@ -754,15 +756,15 @@ static void deliver_failed(struct kn_accumulator *accumulator, struct kn_list *f
     }
 }
 
-/* The open batch of staging grows for as long as a partition is unknown. In parts, its records are
- * no older than they look. */
+/* The open batch of staging grows while a partition is unknown. It is closed from time to time, so
+ * that its records are about as old as the batch. */
 static void close_staged(struct kn_accumulator *staging, int64_t now_us)
 {
-    struct kn_notice nobody = {0}; /* staging has no leader */
+    struct kn_notice no_notice = {0}; /* staging has no leader */
     kn_mutex_lock(&staging->lock);
     if (staging->open && staging->open->writer.record_count > 0 &&
         staging->open->created_us + STAGED_SPAN_US <= now_us)
-        complete_open(staging, &nobody);
+        complete_open(staging, &no_notice);
     kn_mutex_unlock(&staging->lock);
 }
 

@@ -1,4 +1,4 @@
-/* The choice among a default level's forms: adaptive_level.h. */
+/* Chooses a form of the default level: adaptive_level.h. */
 #include "produce/adaptive_level.h"
 
 #include "base/status.h"
@@ -9,7 +9,7 @@ static int compress_form(const struct kn_codec *codec, int form, const uint8_t *
     return codec->compress(src, size_bytes, KN_CODEC_LEVEL_DEFAULT - form, out);
 }
 
-/* All of them; what is left in *out is the chosen one's. */
+/* Tries all forms. Leaves the output of the chosen one in *out. */
 static int try_forms(struct kn_adaptive_level *adaptive_level, const struct kn_codec *codec,
                      const uint8_t *src, size_t size_bytes, struct kn_buffer **out)
 {

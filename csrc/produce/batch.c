@@ -1,7 +1,6 @@
-/* Record batches on their way out: memory and outcome.
+/* Record batches on their way to a broker: memory and outcome. See batch.h.
  *
- * Thread: the batch's owner. Lock: none. Who frees: the last owner; see batch.h.
- */
+ * Thread: the batch's owner. Lock: none. Who frees: the last owner. */
 #include "produce/batch.h"
 
 #include <stdatomic.h>
@@ -12,11 +11,11 @@
 #include "net/thread.h"
 #include "records/record_reader.h"
 
-static atomic_long live_batches; /* the leak check of the test session reads it */
+static atomic_long live_batches; /* for the leak check of the tests */
 
 long kn_batch_live(void) { return atomic_load_explicit(&live_batches, memory_order_relaxed); }
 
-/* Without any bytes. */
+/* Makes a batch without buffers. */
 static struct kn_batch *batch_new(struct kn_topic *topic, int32_t partition)
 {
     struct kn_batch *batch = kn_line_new(sizeof *batch);
@@ -125,7 +124,7 @@ int kn_batch_view_plain(const struct kn_batch *batch, struct kn_batch_view *view
     memset(view, 0, sizeof *view);
     view->magic = 2;
     view->base_offset = batch->base_offset < 0 ? 0 : batch->base_offset;
-    /* Records left over from staging have kept their places, so their offsets have gaps. */
+    /* Records that stayed in a staged batch keep their offset deltas, so the offsets have gaps. */
     view->last_offset = view->base_offset +
                         (batch->partitions ? INT32_MAX - 1 : batch->writer.record_count - 1);
     view->base_timestamp_ms = batch->writer.base_timestamp_ms;
@@ -156,9 +155,9 @@ int kn_batch_view_records(const struct kn_batch *batch, const struct kn_codec_ta
 
 /* --- splitting --- */
 
-#define SPLIT_SLACK_BYTES 10 /* a record's timestamp delta may take more bytes from another base */
+#define SPLIT_SLACK_BYTES 10 /* a timestamp delta may take more bytes with another base */
 
-/* A half that takes up to record_count records from a batch with records_bytes of them. */
+/* Makes a half for at most record_count records of a batch with records_bytes. */
 static struct kn_batch *half_new(const struct kn_batch *batch, size_t records_bytes,
                                  int32_t record_count)
 {
@@ -189,7 +188,7 @@ static struct kn_batch *half_new(const struct kn_batch *batch, size_t records_by
     return half;
 }
 
-/* Appends the record; its opaque stays with the batch until nothing can fail any more. */
+/* Appends the record. The opaque stays with the batch until nothing can fail any more. */
 static int half_append(struct kn_batch *half, const struct kn_record *record)
 {
     int status = kn_batch_writer_append(&half->writer, half->plain, record->timestamp_ms,
@@ -208,7 +207,7 @@ static int fill_halves(const struct kn_batch_view *view, int32_t at, struct kn_b
     int status = kn_record_reader_init(&reader, view);
     int32_t count = view->record_count;
     for (int32_t index = 0; status == KN_OK && index < count; index++) {
-        /* At least one record to either side. */
+        /* Each half gets at least one record. */
         size_t done = (size_t)(reader.span.at - view->records);
         int by_bytes = halves[1]->writer.record_count > 0 || index == count - 1 ||
                        (index > 0 && done >= view->records_bytes / 2);
@@ -261,7 +260,7 @@ void kn_batch_set_error(struct kn_batch *batch, int status, int16_t error_code, 
     batch->error_text = NULL;
     if (!text || text_bytes == 0) return;
     char *copy = malloc(text_bytes + 1);
-    if (!copy) return; /* the code says enough */
+    if (!copy) return; /* without the text the code must do */
     memcpy(copy, text, text_bytes);
     copy[text_bytes] = 0;
     batch->error_text = copy;

@@ -1,4 +1,4 @@
-/* From a batch's records to the bytes that are sent: batch_encoder.h. */
+/* Encodes a batch's records to the bytes that are sent: batch_encoder.h. */
 #include "produce/batch_encoder.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "records/batch_writer.h"
 #include "records/legacy_writer.h"
 
-/* The compressed form of a batch, its header not filled yet; NULL: send it as it is. */
+/* Makes the compressed form of a batch, with an empty header; NULL: send it uncompressed. */
 static struct kn_buffer *compress(const struct kn_producer *producer, const struct kn_codec *codec,
                                   const struct kn_batch *batch)
 {
@@ -40,7 +40,7 @@ static void encode(const struct kn_producer *producer, struct kn_batch *batch,
         .base_sequence = batch->base_sequence,
     };
     if (kn_producer_is_transactional(producer)) meta.attributes |= KN_ATTR_TRANSACTIONAL;
-    int again = batch->wire != NULL; /* numbered anew: the records stay as they are */
+    int again = batch->wire != NULL; /* the batch has a new number, and its records are the same */
     int usable = !again && producer->config->codec != KN_CODEC_NONE && codec->compress &&
                  (producer->config->codec != KN_CODEC_ZSTD ||
                   produce_version >= KN_PRODUCE_ZSTD_SINCE);
@@ -50,7 +50,7 @@ static void encode(const struct kn_producer *producer, struct kn_batch *batch,
     meta.attributes |= batch->codec;
     if (compressed) {
         if (!batch->opaques && !producer->config->report_all) {
-            /* nobody will ask for the messages */
+            /* no report needs the messages */
             kn_buffer_give(batch->plain);
             batch->plain = NULL;
         }
@@ -83,15 +83,15 @@ static int encode_legacy(const struct kn_producer *producer, struct kn_batch *ba
     return KN_OK;
 }
 
-/* Whether a broker that speaks this version of Produce takes the batch's wire form. */
+/* Returns whether a broker with this version of Produce accepts the batch's wire form. */
 static int is_in_form(const struct kn_batch *batch, int16_t produce_version)
 {
     return batch->magic == kn_produce_magic(produce_version) &&
            (batch->codec != KN_CODEC_ZSTD || produce_version >= KN_PRODUCE_ZSTD_SINCE);
 }
 
-/* The leader of an earlier try, or who wrote the batch, spoke a newer or older protocol than the
- * leader of now: back to the records as they were appended. */
+/* The leader of an earlier try, or the source of the batch, had a newer or older protocol than this
+ * leader. Goes back to the plain records. */
 static int reopen(const struct kn_producer *producer, struct kn_batch *batch)
 {
     if (!batch->plain) {

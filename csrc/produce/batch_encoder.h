@@ -1,13 +1,12 @@
-/* A batch's last step before it is sent: compression, header and checksum, in the newest form that
- * its broker takes.
+/* Encodes a batch before it is sent: compression, header and checksum, in the newest form that its
+ * broker accepts.
  *
- * Thread: the broker's or one of the engine's worker pool, with the batch taken; outside any lock.
- * Who frees: the buffers stay the batch's.
+ * Thread: the broker thread or a worker, with the batch taken and outside any lock.
+ * Who frees: the batch owns the buffers.
  *
- * Batches gather their records as magic 2, whoever leads the partition. For a broker before 0.11
- * they are written again as a message set here, so that produce() knows nothing of it; headers, and
- * before 0.10 timestamps, have no place there and are left out.
- */
+ * A batch collects its records as magic 2 for every leader. For a broker before 0.11 the encoder
+ * writes them again as a message set, so produce() needn't know the broker's version. Message sets
+ * have no headers, and before 0.10 no timestamps; the encoder drops them. */
 #ifndef KN_PRODUCE_BATCH_ENCODER_H
 #define KN_PRODUCE_BATCH_ENCODER_H
 
@@ -15,9 +14,9 @@
 
 struct kn_producer;
 
-/* Encodes the batch for a broker that speaks this version of Produce. What is encoded in the right
- * form already stays as it is; no request may point into a batch that isn't. KN_OK, KN_ERR_NOMEM
- * (try again later), or why it can't be sent to such a broker: KN_ERR_UNSUPPORTED (zstd),
+/* Encodes the batch for a broker with this version of Produce. A batch that already has the right
+ * form stays unchanged. While a request points into the batch, it must have the right form. KN_OK,
+ * KN_ERR_NOMEM (try again later), or why this broker can't get it: KN_ERR_UNSUPPORTED (zstd),
  * KN_ERR_TOO_LARGE. */
 int kn_batch_prepare(const struct kn_producer *producer, struct kn_batch *batch,
                      int16_t produce_version);

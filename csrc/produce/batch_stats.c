@@ -1,13 +1,13 @@
-/* What is counted of batches for statistics: batch_stats.h. */
+/* Counts batches for statistics: batch_stats.h. */
 #include "produce/batch_stats.h"
 
 #include "net/thread.h"
 #include "produce/topic.h"
 
-#define POINTS 5 /* the ages of a batch's messages are taken at so many of them */
+#define POINTS 5 /* number of points at which the ages of a batch's messages are computed */
 
-/* Messages come evenly between the first and the last, as far as a batch tells: its age is known,
- * and the times of both if they are of produce(). */
+/* Assumes that messages came evenly between the first and the last. The batch's age is known, and
+ * both times if the timestamps are times of produce(). */
 static void record_ages(struct kn_histogram *histogram, const struct kn_batch *batch,
                         int64_t now_us)
 {
@@ -39,7 +39,7 @@ void kn_count_batches(struct kn_broker_windows *windows, struct kn_means *means,
         if (!batch->counted && measured)
             kn_mean_record(&means->kinds[KN_MEAN_QUEUED],
                            now_us > batch->created_us ? now_us - batch->created_us : 0);
-        batch->counted = 1; /* another try isn't a message more */
+        batch->counted = 1; /* another try adds no messages */
         if (!sizes) continue;
         kn_histogram_record(&sizes->batchsize, (int64_t)batch->wire->size_bytes, 1);
         kn_histogram_record(&sizes->batchcnt, batch->writer.record_count, 1);

@@ -1,7 +1,6 @@
-/* What is counted of batches for statistics, as they go into requests: counting.h.
+/* Counts batches for statistics when they go into requests (see counting.h).
  *
- * Thread: the broker's.
- */
+ * Thread: the broker thread. */
 #ifndef KN_PRODUCE_BATCH_STATS_H
 #define KN_PRODUCE_BATCH_STATS_H
 
@@ -9,8 +8,8 @@
 #include "produce/batch.h"
 #include "net/counting.h"
 
-/* These batches go into a request, the first time or again. With windows NULL and means that are
- * off: nothing is recorded. */
+/* Records batches that go into a request, for the first time or again. Records nothing if `windows`
+ * is NULL and the means are off. */
 void kn_count_batches(struct kn_broker_windows *windows, struct kn_means *means,
                       struct kn_batch *const *batches, int32_t count);
 

@@ -1,18 +1,21 @@
 /* How many messages and bytes may wait in one client's producer queues
- * (queue.buffering.max.messages, .kbytes), and who waits for room in them.
+ * (queue.buffering.max.messages, .kbytes), and how threads wait for room.
  *
- * Thread: any; atomics, no lock but the one in `room`, which is only taken when somebody waits.
- * Taking never blocks: full is KN_ERR_FULL.
+ * Thread: any; atomics. The only lock is the one in `room`, taken only while a thread waits.
+ * kn_budget_take() never blocks: a full queue is KN_ERR_FULL.
  *
- * Waiting for room (max.block.ms) is done by the binding, without the interpreter lock:
- * kn_budget_wait_begin(), then in a loop take and, when that fails, kn_queue_wait() on `room`;
- * kn_budget_wait_end(). Giving looks at `waiters` once and kicks `room` when there are any. Both
- * sides are sequentially consistent ("I wait, then is there room?" against "there is room, then
- * does anybody wait?"), so no wake-up is lost. A take that fails is in the counters for a moment,
- * and another one may fail for it. As long as something else is queued, its end wakes both. When
- * nothing is, whoever sees kn_budget_is_empty() after its failure tries again at once: the last of
- * them does see it.
- */
+ * Waiting for room (max.block.ms): the binding does this without the interpreter lock.
+ * (1) It calls kn_budget_wait_begin().
+ * (2) It calls kn_budget_take(), and if that fails kn_queue_wait() on `room`, in a loop.
+ * (3) It calls kn_budget_wait_end().
+ * kn_budget_give() reads `waiters` once and wakes `room` if there are any. Both sides are
+ * sequentially consistent, so no wake-up is lost: the waiter writes `waiters` and then reads the
+ * counters, and the giver writes the counters and then reads `waiters`.
+ *
+ * A failed take is in the counters for a moment, so it can make another take fail. If other
+ * messages are queued, their end wakes both threads. If none are queued, a thread that sees
+ * kn_budget_is_empty() after its failure tries again at once. The last of the failed threads does
+ * see it. */
 #ifndef KN_PRODUCE_BUDGET_H
 #define KN_PRODUCE_BUDGET_H
 
@@ -28,25 +31,25 @@ struct kn_budget {
     atomic_int waiters;   /* threads between wait_begin and wait_end */
     int64_t messages_max; /* immutable; 0 = no limit */
     int64_t bytes_max;
-    struct kn_queue room; /* nothing is ever queued: its kicks wake the waiters */
+    struct kn_queue room; /* always empty: its kicks wake the waiting threads */
 };
 
 static inline void kn_budget_lower(struct kn_budget *budget, int64_t messages, int64_t bytes)
 {
     atomic_fetch_sub_explicit(&budget->bytes, bytes, memory_order_relaxed);
-    /* Sequentially consistent: "messages fell, then is anybody flushing?" against flush()'s "I am
-     * flushing, then are messages left?". */
+    /* Sequentially consistent: the giver lowers `messages` and then checks for a flush; flush()
+     * announces itself and then reads `messages`. */
     atomic_fetch_sub(&budget->messages, messages);
 }
 
-/* Once a batch, or a message that wasn't queued after all. */
+/* Called once per batch, or for a message that wasn't queued. */
 static inline void kn_budget_give(struct kn_budget *budget, int64_t messages, int64_t bytes)
 {
     kn_budget_lower(budget, messages, bytes);
     if (atomic_load(&budget->waiters) > 0) kn_queue_kick(&budget->room);
 }
 
-/* For all of them, or for none. */
+/* Takes room for all of the messages, or for none. */
 static inline int kn_budget_take(struct kn_budget *budget, int64_t count, int64_t bytes)
 {
     int64_t messages = atomic_fetch_add_explicit(&budget->messages, count, memory_order_relaxed) +
@@ -63,7 +66,7 @@ static inline int kn_budget_take(struct kn_budget *budget, int64_t count, int64_
 static inline void kn_budget_wait_begin(struct kn_budget *budget)
 {
     atomic_fetch_add(&budget->waiters, 1);
-    atomic_thread_fence(memory_order_seq_cst); /* take() itself is relaxed */
+    atomic_thread_fence(memory_order_seq_cst); /* kn_budget_take() itself is relaxed */
 }
 
 static inline void kn_budget_wait_end(struct kn_budget *budget)

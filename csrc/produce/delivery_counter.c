@@ -1,8 +1,7 @@
-/* One report for many messages. What, threads, lock and ownership: delivery_counter.h.
+/* One report for many messages. See delivery_counter.h.
  *
- * A completion counts as one undelivered report from before the budget of its last batch is given
- * back, so that flush() doesn't end between the two.
- */
+ * A completion counts as one undelivered report. It is counted before the budget of the last batch
+ * is returned, so that flush() doesn't end between the two. */
 #include "produce/delivery_counter.h"
 
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 
 #define FIRST_SLOTS 8
 
-static atomic_long live_counters; /* the leak check of the test session reads it */
+static atomic_long live_counters; /* for the leak check of the tests */
 
 long kn_delivery_counter_live(void)
 {
@@ -35,7 +34,7 @@ void kn_delivery_counters_deinit(struct kn_delivery_counters *counters)
     for (uint32_t i = 0; i < counters->capacity; i++) {
         struct kn_delivery_counter *counter = counters->slots[i];
         if (!counter) continue;
-        /* With rows or a call outstanding the completion was never sent. */
+        /* If rows or a call are outstanding, the completion was never sent. */
         if (atomic_load(&counter->pending) > 0) kn_batch_free(counter->completion);
         kn_runs_deinit(&counter->runs);
         free(counter);
@@ -45,7 +44,7 @@ void kn_delivery_counters_deinit(struct kn_delivery_counters *counters)
     kn_mutex_deinit(&counters->lock);
 }
 
-/* Under the lock: a free place for the counter; 0: the table is full. */
+/* Under the lock: finds a free slot for the counter; 0: the table is full. */
 static int table_put(struct kn_delivery_counters *counters, struct kn_delivery_counter *counter)
 {
     for (uint32_t i = 0; i < counters->capacity; i++) {
@@ -59,7 +58,7 @@ static int table_put(struct kn_delivery_counters *counters, struct kn_delivery_c
     return 0;
 }
 
-/* A place for the counter, in a larger table if need be. 0: no memory, or too many. */
+/* Finds a slot for the counter, in a larger table if needed. 0: no memory, or too many counters. */
 static int table_add(struct kn_delivery_counters *counters, struct kn_delivery_counter *counter)
 {
     struct kn_delivery_counter **larger = NULL;
@@ -67,7 +66,7 @@ static int table_add(struct kn_delivery_counters *counters, struct kn_delivery_c
     for (;;) {
         kn_mutex_lock(&counters->lock);
         if (capacity > counters->capacity) {
-            /* got without the lock: another thread may have been faster */
+            /* allocated without the lock: another thread may have grown the table already */
             struct kn_delivery_counter **smaller = counters->slots;
             if (counters->capacity) memcpy(larger, smaller, counters->capacity * sizeof *larger);
             counters->slots = larger;
@@ -134,8 +133,8 @@ struct kn_delivery_counter *kn_delivery_counter_of(struct kn_delivery_counters *
     return counter;
 }
 
-/* The rows are counted; 1: they were the last ones. From then on the counter is the binding's as
- * soon as it has the completion. */
+/* Counts the rows; 1: they were the last ones. From then on the binding owns the counter, once it
+ * has the completion. */
 static int settle(struct kn_delivery_counter *counter, int64_t rows, int64_t delivered)
 {
     if (delivered) atomic_fetch_add(&counter->delivered, delivered);
@@ -157,7 +156,7 @@ bool kn_delivery_counter_close(struct kn_delivery_counter *counter)
     return settle(counter, 1, 0);
 }
 
-/* Whether all that anybody wants to know of the batch is in counters. */
+/* Returns whether counters cover all messages of the batch that need a report. */
 static int is_alone(const struct kn_delivery_counters *counters, const struct kn_batch *batch,
                     int failed)
 {
@@ -172,7 +171,7 @@ static int is_alone(const struct kn_delivery_counters *counters, const struct kn
     return alone && tokens;
 }
 
-/* Delivered rows, numbers first to before end of the batch. Those that there is no memory for stay
+/* Keeps the offsets of the delivered rows [first, end) of the batch. Without memory they stay
  * unknown. */
 static void keep_runs(struct kn_delivery_counter *counter, const struct kn_batch *batch,
                       int32_t first, int32_t end)

@@ -1,21 +1,21 @@
-/* One report for many messages: how many of them were delivered, counted as batches get their
- * outcome, and a completion in `deliveries` when the last one has.
+/* A delivery counter: one report for many messages. It counts the messages as their batches get an
+ * outcome. After the last one it puts a completion into `deliveries`.
  *
- * A message of a counter carries no reference to it but a token in its place among the batch's
- * opaques: which counter, and the number of its row. So a row costs eight bytes while it is queued,
- * retries, splits and staging need to know nothing of it, and a batch of which nobody wants to hear
- * anything else is settled where it was delivered, and freed: no message waits for poll(). A batch
- * that failed, or that has other messages, too, goes through `deliveries`, and the binding takes
- * the tokens out of it: it makes the errors.
+ * A message has no reference to its counter. Its place among the batch's opaques holds a token: the
+ * number of the counter and the number of the message's row. So a queued row costs eight bytes, and
+ * retries, splits and staging needn't know about counters. If all messages of a batch belong to
+ * counters and were delivered, the broker thread counts and frees the batch at once; nothing waits
+ * for poll(). A batch that failed, or that has other messages too, goes through `deliveries`. There
+ * the binding takes the tokens out and makes the errors.
  *
- * A counter may keep the offsets that its rows got, as runs: where a mirror's records are
- * (relay.h).
+ * A counter may keep the offsets of its rows, as runs: the mirror (relay.h) uses them.
  *
- * Thread: new and free by the binding; begin by whoever appends; deliver by whoever delivers a
- * batch. Lock: kn_delivery_counters.lock (leaf) guards the table, for looking up and for runs; the
- * counters of a counter are atomics. Who frees: the binding, after it has taken the completion out
- * of `deliveries`; what is left when the engine ends goes with it.
- */
+ * Thread: the binding calls new and free; the thread that appends calls begin; the thread that
+ * delivers a batch calls deliver.
+ * Lock: kn_delivery_counters.lock (leaf) guards the table, for lookups and for runs. The numbers of
+ * a counter are atomics.
+ * Who frees: the binding, after it has taken the completion out of `deliveries`. The engine frees
+ * the rest when it ends. */
 #ifndef KN_PRODUCE_DELIVERY_COUNTER_H
 #define KN_PRODUCE_DELIVERY_COUNTER_H
 
@@ -37,36 +37,36 @@ struct kn_queue;
 struct kn_delivery_counter {
     /* immutable */
     struct kn_delivery_counters *counters;
-    /* 1 .. KN_DELIVERY_COUNTER_SLOTS_MAX: its place in the table plus one */
+    /* 1 .. KN_DELIVERY_COUNTER_SLOTS_MAX: its index in the table, plus one */
     uint32_t slot;
-    /* the binding's: an object that it holds for as long as the counter lives */
+    /* an object of the binding, which keeps it alive as long as the counter lives */
     void *binding;
-    /* in `deliveries` after the last outcome, and the binding's from then on */
+    /* goes into `deliveries` after the last outcome; the binding owns it from then on */
     struct kn_batch *completion;
-    bool keeps_runs; /* set by the binding before the first row: `runs` are wanted */
-    /* under kn_delivery_counters.lock, and the binding's alone once it has the completion */
-    struct kn_runs runs; /* of delivered rows, by offset, as far as the broker told it */
+    bool keeps_runs; /* the binding sets it before the first row to get `runs` */
+    /* under kn_delivery_counters.lock; only the binding uses it once it has the completion */
+    struct kn_runs runs; /* delivered rows by offset, for which the broker returned an offset */
     /* atomic */
-    /* rows begun that have no outcome, plus one until kn_delivery_counter_close() */
+    /* started rows without an outcome, plus one until kn_delivery_counter_close() */
     _Atomic int64_t pending;
     _Atomic int64_t delivered;
 };
 
 struct kn_delivery_counters { /* of a client */
     /* immutable */
-    struct kn_queue *deliveries;         /* where completions go */
-    _Atomic int64_t *undelivered;        /* reports that wait there */
+    struct kn_queue *deliveries;         /* completions go here */
+    _Atomic int64_t *undelivered;        /* number of reports that wait there */
     bool report_all, report_errors_only; /* as in struct kn_produce_config */
     struct kn_mutex lock;
     struct kn_delivery_counter **slots; /* under lock, as what follows; NULL: free */
     uint32_t capacity;
-    uint32_t next; /* where to look for a free one first */
+    uint32_t next; /* index at which the search for a free slot begins */
 };
 
 _Static_assert(sizeof(void *) >= 8, "a token needs 64 bits");
 
-/* Tokens are odd, which no address of an object is. The slot is 0 where the binding has taken one
- * out: nobody's. */
+/* Tokens are odd, unlike every address of an object. Slot 0: the binding has taken the token out.
+ */
 #define KN_TOKEN_TAKEN ((void *)(uintptr_t)1)
 static inline void *kn_delivery_counter_token(const struct kn_delivery_counter *counter,
                                               int64_t row)
@@ -88,44 +88,44 @@ static inline int64_t kn_token_row(const void *opaque)
 void kn_delivery_counters_init(struct kn_delivery_counters *counters, struct kn_queue *deliveries,
                                _Atomic int64_t *undelivered, int report_all,
                                int report_errors_only);
-/* frees what is left; what `deliveries` holds was freed before */
+/* frees the counters that are left; the caller has emptied `deliveries` */
 void kn_delivery_counters_deinit(struct kn_delivery_counters *counters);
 
-/* NULL: no memory, or too many at a time. */
+/* NULL: no memory, or too many counters at a time. */
 struct kn_delivery_counter *kn_delivery_counter_new(struct kn_delivery_counters *counters,
                                                     void *binding);
-/* its completion was freed, or is to be freed by kn_engine_delivered(); NULL is harmless */
+/* its completion is freed already, or kn_engine_delivered() will free it; NULL is allowed */
 void kn_delivery_counter_free(struct kn_delivery_counter *counter);
-/* NULL: the token was taken out */
+/* NULL: the binding has taken the token out */
 struct kn_delivery_counter *kn_delivery_counter_of(struct kn_delivery_counters *counters,
                                                    const void *token);
 
-/* So many rows are about to be queued: before the first of them is. Those that weren't are taken
- * back with kn_delivery_counter_settle(). */
+/* Announces that many rows, before the first of them is queued. The caller settles the rows that
+ * weren't queued with kn_delivery_counter_settle(). */
 static inline void kn_delivery_counter_begin(struct kn_delivery_counter *counter, int64_t rows)
 {
     atomic_fetch_add(&counter->pending, rows);
 }
-/* So many rows have their outcome, `delivered` of them a good one. The last one sends the
- * completion; the counter is the binding's then. No lock held. */
+/* Counts that many rows as done, `delivered` of them without an error. The last one sends the
+ * completion, and then the binding owns the counter. Call without a lock held. */
 void kn_delivery_counter_settle(struct kn_delivery_counter *counter, int64_t rows,
                                 int64_t delivered);
-/* Instead of closing one of which no row was begun. */
+/* Call this instead of close for a counter without any row. */
 void kn_delivery_counter_discard(struct kn_delivery_counter *counter);
-/* No row comes any more. 1: nothing is outstanding, and the caller has the completion, to serve it
- * or to push it to `deliveries`. */
+/* No more rows will come. True: all rows have an outcome; then the caller gets the completion, and
+ * serves it or pushes it to `deliveries`. */
 bool kn_delivery_counter_close(struct kn_delivery_counter *counter);
 
 enum kn_delivery_counter_verdict {
-    /* the batch has messages that somebody wants to hear of, each on its own: the binding has to
-     * look at it */
+    /* some messages need a report of their own: the binding must read the batch */
     KN_DELIVERY_COUNTER_NOT_ALONE,
-    /* it has none, but the binding has to take out the tokens: it failed. Its bytes are dropped. */
+    /* no message needs a report of its own, but the batch failed, so the binding must take out the
+     * tokens. The batch's bytes are freed. */
     KN_DELIVERY_COUNTER_FAILED,
-    KN_DELIVERY_COUNTER_COUNTED /* done: the batch can be freed */
+    KN_DELIVERY_COUNTER_COUNTED /* all messages are counted: the caller may free the batch */
 };
-/* A batch with its outcome. The counters that are done by it have their completions in the
- * initialised list `completions`, for kn_delivery_counter_send(). */
+/* Counts a batch that has its outcome. Adds the completions of finished counters to the initialised
+ * list `completions`, for kn_delivery_counter_send(). */
 enum kn_delivery_counter_verdict kn_delivery_counter_deliver(struct kn_delivery_counters *counters,
                                                              struct kn_batch *batch,
                                                              struct kn_list *completions);

@@ -1,4 +1,4 @@
-/* Requests to be: see encode_queue.h for threads and owners. */
+/* Prepared requests: see encode_queue.h. */
 #include "produce/encode_queue.h"
 
 #include "produce/batch.h"
@@ -6,11 +6,10 @@
 #include "net/broker.h"
 #include "produce/producer.h"
 
-/* a tenth of a millisecond, or gzip's half: not worth another thread's waking up */
+/* 0.1 ms of work, or half of that with gzip: too little to wake another thread */
 #define ENCODE_HERE_BYTES ((size_t)32 << 10)
 
-/* Any thread of the worker pool: it notes in the batch what can't be, and the sender's thread acts
- * on it. */
+/* A worker's function. It notes errors in the batch, and the broker thread handles them. */
 static void encode(struct kn_task *task)
 {
     struct kn_encoding *encoding = KN_LIST_ENTRY(task, struct kn_encoding, task);

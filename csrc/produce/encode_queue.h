@@ -1,9 +1,9 @@
-/* Requests to be: what each will carry is encoded (batch_encoder.h) by the worker pool, several at
- * once, and they are sent in the order in which they were picked.
+/* Prepared requests. The worker pool encodes the batches of several requests at once
+ * (batch_encoder.h). The sender sends the requests in the order in which it picked the batches.
  *
- * Thread: its broker's only; a worker of the worker pool has an encoding, and its batches, from
- * begin until it is done. Lock: none. Who frees: embedded in the sender; the batches stay taken.
- */
+ * Thread: the broker thread only. While a worker runs an encoding, the worker owns the encoding and
+ * its batches.
+ * Lock: none. Who frees: the sender embeds it; the batches stay taken. */
 #ifndef KN_PRODUCE_ENCODE_QUEUE_H
 #define KN_PRODUCE_ENCODE_QUEUE_H
 
@@ -18,7 +18,7 @@ struct kn_batch;
 struct kn_broker;
 struct kn_producer;
 
-struct kn_picks { /* what one request will carry */
+struct kn_picks { /* the batches of one request */
     int32_t count;
     size_t size_bytes;
     struct kn_batch *batches[KN_PICKS_MAX];
@@ -36,20 +36,20 @@ struct kn_encode_queue { /* a ring; all zero: empty */
     struct kn_encoding ring[KN_ENCODE_QUEUE_MAX];
 };
 
-/* The picks to fill for kn_encode_queue_begin(); there is room for one more. */
+/* Returns the picks to fill before kn_encode_queue_begin(). There must be room for one more. */
 static inline struct kn_picks *kn_encode_queue_next(struct kn_encode_queue *encode_queue)
 {
     return &encode_queue->ring[(encode_queue->first + encode_queue->count) % KN_ENCODE_QUEUE_MAX]
                 .picks;
 }
-/* Has what kn_encode_queue_next() was filled with encoded, and then the broker woken; what is quick
- * is done here. */
+/* Starts to encode the picks of kn_encode_queue_next(), and wakes the broker thread when they are
+ * done. Quick work is done in this call. */
 void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_producer *producer,
                            struct kn_broker *broker, int16_t produce_version);
-/* Takes the oldest out if it is encoded, else NULL; valid until the next kn_encode_queue_next(). A
- * batch that couldn't be has its status set. */
+/* Removes the oldest picks if they are encoded, else returns NULL. They are valid until the next
+ * kn_encode_queue_next(). A batch that couldn't be encoded has its status set. */
 struct kn_picks *kn_encode_queue_take_encoded(struct kn_encode_queue *encode_queue);
-/* The same, and waits for whoever encodes it. NULL: there is none. */
+/* The same, but waits until the oldest picks are encoded. NULL: the queue is empty. */
 struct kn_picks *kn_encode_queue_take(struct kn_encode_queue *encode_queue,
                                       struct kn_worker_pool *workers);
 

@@ -1,14 +1,13 @@
-/* A message as produce() is called with it.
+/* A message as the application passes it to produce().
  *
- * Thread: any. Who frees: nobody, it borrows.
- */
+ * Thread: any. Who frees: the caller owns all memory. */
 #ifndef KN_PRODUCE_MESSAGE_H
 #define KN_PRODUCE_MESSAGE_H
 
 #include <stdint.h>
 #include "records/record_reader.h"
 
-struct kn_message {     /* what produce() was called with; borrowed for the call */
+struct kn_message {     /* the arguments of produce(), borrowed for the call */
     const uint8_t *key; /* NULL: null */
     const uint8_t *value;
     const uint8_t *headers; /* wire form, see batch_writer.h */
@@ -16,13 +15,13 @@ struct kn_message {     /* what produce() was called with; borrowed for the call
     int32_t key_bytes;
     int32_t value_bytes;
     int32_t header_count;
-    int32_t partition;    /* -1: the partitioner's choice */
+    int32_t partition;    /* -1: the partitioner chooses */
     int64_t timestamp_ms; /* <= 0: now */
-    int64_t wall_ms;      /* kn_wall_ms(), if the caller has just looked; 0: it hasn't */
-    void *opaque;         /* a token, NULL: no callback */
+    int64_t wall_ms;      /* kn_wall_ms(), if the caller has just read it; 0: it hasn't */
+    void *opaque;         /* a token; NULL: no callback */
 };
 
-/* A record once more as a message. */
+/* Makes a message of a record that was read. */
 static inline struct kn_message kn_message_of(const struct kn_record *record, int32_t partition,
                                               void *opaque)
 {

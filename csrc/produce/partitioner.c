@@ -1,7 +1,6 @@
-/* Which partition a key belongs to: partitioner.h.
+/* Computes the partition of a key: partitioner.h.
  *
- * Thread: any. Lock: none. Nothing is allocated.
- */
+ * Thread: any. Lock: none. It allocates nothing. */
 #include "produce/partitioner.h"
 
 #include <stddef.h>

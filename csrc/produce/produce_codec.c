@@ -1,8 +1,7 @@
 /* The Produce request and response on the wire: produce_codec.h.
  *
- * Thread: any. Lock: none. Nothing is allocated. Every count in a response is checked against the
- * bytes that are left before it is believed.
- */
+ * Thread: any. Lock: none. It allocates nothing. Every count in a response is checked against the
+ * remaining bytes before use. */
 #include "produce/produce_codec.h"
 
 #include <stdio.h>
@@ -23,7 +22,7 @@ static int same_topic(const struct kn_produce_partition *a, const struct kn_prod
            memcmp(a->topic_id, b->topic_id, 16) == 0;
 }
 
-/* How many partitions from `first` on are of one topic. */
+/* Returns how many partitions from `first` on belong to one topic. */
 static int32_t topic_run(const struct kn_produce_request *request, int32_t first)
 {
     int32_t end = first + 1;
@@ -112,7 +111,7 @@ size_t kn_produce_request_encode(const struct kn_produce_request *request, uint8
 
 /* --- response --- */
 
-#define PARTITION_LEAST_BYTES 14 /* index, error, offset: all that version 0 has */
+#define PARTITION_LEAST_BYTES 14 /* index, error, offset: the fields of version 0 */
 
 static int is_flexible(const struct kn_produce_response *response)
 {
@@ -125,7 +124,7 @@ static void fail(struct kn_span *span)
     span->at = span->end;
 }
 
-/* A count of entries that take at least least_bytes each. */
+/* Reads a count of entries that have at least least_bytes each. */
 static int32_t take_count(struct kn_span *span, int flexible, size_t least_bytes)
 {
     int64_t count = flexible ? (int64_t)kn_span_uvarint(span) - 1 : kn_span_i32(span);
@@ -137,7 +136,7 @@ static int32_t take_count(struct kn_span *span, int flexible, size_t least_bytes
     return (int32_t)count;
 }
 
-/* A string; NULL when null or malformed. */
+/* Reads a string; NULL: null or malformed. */
 static const char *take_string(struct kn_span *span, int flexible, int32_t *size_bytes)
 {
     int64_t size = flexible ? (int64_t)kn_span_uvarint(span) - 1 : kn_span_i16(span);
@@ -152,8 +151,8 @@ static const char *take_string(struct kn_span *span, int flexible, int32_t *size
     return text;
 }
 
-/* The next tagged field of a section: its number, with *field over its bytes; -1 when none is left
- * in *left. */
+/* Reads the next tagged field of a section. Returns its tag, and *field covers its bytes; -1: none
+ * is left. */
 static int64_t take_tag(struct kn_span *span, uint32_t *left, struct kn_span *field)
 {
     if (*left == 0 || span->failed) return -1;
@@ -255,7 +254,7 @@ int kn_produce_response_next(struct kn_produce_response *response, struct kn_pro
         if (response->version >= KN_PRODUCE_TOPIC_ID_SINCE)
             response->topic_id = kn_span_take(span, 16);
         else response->topic = take_string(span, flexible, &response->topic_bytes);
-        if (!response->topic && !response->topic_id) return KN_ERR_PROTOCOL; /* a null name too */
+        if (!response->topic && !response->topic_id) return KN_ERR_PROTOCOL; /* also a null name */
         response->partitions_left = take_count(span, flexible, PARTITION_LEAST_BYTES);
     }
     response->partitions_left--;

@@ -1,8 +1,7 @@
 /* What all topics and senders of one client share.
  *
- * Thread: as said at each field. Lock: `lock` (leaf) guards the list of topics. Who frees: the
- * engine embeds it.
- */
+ * Thread: each group of fields names its threads.
+ * Lock: `lock` (leaf) guards the list of topics. Who frees: the engine embeds it. */
 #ifndef KN_PRODUCE_PRODUCER_H
 #define KN_PRODUCE_PRODUCER_H
 
@@ -18,10 +17,11 @@
 #include "produce/transaction.h"
 #include "produce/worker_pool.h"
 
-enum kn_idempotence { /* whether batches are numbered, and wait for a producer id */
+enum kn_idempotence { /* whether batches have sequence numbers and wait for a producer id */
                       KN_IDEMPOTENCE_OFF,
-                      KN_IDEMPOTENCE_DEMANDED, /* or not sent at all */
-                      /* unless the brokers can't, or won't have it: kn_engine_grant() says so */
+                      KN_IDEMPOTENCE_DEMANDED, /* batches are never sent without numbers */
+                      /* batches have numbers unless the brokers don't support or allow it: see
+                       * kn_engine_grant() */
                       KN_IDEMPOTENCE_WANTED
 };
 
@@ -46,9 +46,9 @@ struct kn_produce_config {
     bool adaptive_partitioning;      /* partitioner.adaptive.partitioning.enable */
     int32_t availability_timeout_ms; /* partitioner.availability.timeout.ms */
     int idempotence;                 /* enable.idempotence, enum kn_idempotence */
-    bool gapless;                    /* enable.gapless.guarantee: a batch that fails is fatal */
+    bool gapless;                    /* enable.gapless.guarantee: a failed batch is a fatal error */
     char transactional_id[KN_TRANSACTIONAL_ID_BYTES_MAX]; /* "": none */
-    /* a client-wide delivery callback: every batch is reported */
+    /* the client has a delivery callback for all messages: every batch is reported */
     bool report_all;
     bool report_errors_only; /* delivery.report.only.error */
 };
@@ -58,11 +58,11 @@ struct kn_producer {
     const struct kn_produce_config *config;
     struct kn_client *client;
     /* guards itself */
-    struct kn_worker_pool workers; /* compresses beside the broker threads */
+    struct kn_worker_pool workers; /* threads that compress */
     /* atomic */
-    struct kn_budget budget; /* messages not yet settled */
-    atomic_int flushing;     /* > 0: linger doesn't apply */
-    /* KN_OK; KN_ERR_FATAL or KN_ERR_CLOSED: messages are neither taken nor sent any more */
+    struct kn_budget budget; /* room taken by messages that aren't settled */
+    atomic_int flushing;     /* > 0: linger is ignored */
+    /* KN_OK; KN_ERR_FATAL or KN_ERR_CLOSED: the producer takes and sends no messages any more */
     atomic_int refusing;
     struct kn_transaction transaction;
     /* control thread only */
@@ -73,16 +73,16 @@ struct kn_producer {
     struct kn_list topics;
 };
 
-/* KN_OK or KN_ERR_NOMEM, with nothing to deinit. */
+/* KN_OK or KN_ERR_NOMEM; after an error there is nothing to deinit. */
 int kn_producer_init(struct kn_producer *producer, const struct kn_produce_config *config,
                      struct kn_client *client);
-void kn_producer_deinit(struct kn_producer *producer); /* its topics were freed */
+void kn_producer_deinit(struct kn_producer *producer); /* its topics must be freed before */
 static inline bool kn_producer_is_transactional(const struct kn_producer *producer)
 {
     return producer->config->transactional_id[0] != 0;
 }
-/* Any thread: no message is taken or sent from now on; what is in flight gets its outcome,
- * kn_engine_purge() is for the rest. */
+/* Any thread: from now on the producer takes and sends no message. Messages in flight get their
+ * outcome; kn_engine_purge() fails the rest. */
 static inline void kn_producer_refuse(struct kn_producer *producer)
 {
     int nothing = KN_OK;

@@ -1,8 +1,7 @@
-/* Accumulators by the time when to look at them: schedule.h.
+/* Accumulators by the time of their next check: schedule.h.
  *
- * Thread: its owner's. Lock: none. The index is linear probing with backward-shift deletion, so no
- * tombstones pile up.
- */
+ * Thread: the owner's. Lock: none. The index uses linear probing with backward-shift deletion, so
+ * it needs no tombstones. */
 #include "produce/schedule.h"
 
 #include <stdlib.h>
@@ -32,7 +31,7 @@ static uint32_t home_of(const struct kn_schedule *schedule,
            mask_of(schedule);
 }
 
-/* The index slot of the accumulator, or the free one where it would go. */
+/* Returns the index slot of the accumulator, or the free slot for it. */
 static uint32_t slot_of(const struct kn_schedule *schedule,
                         const struct kn_accumulator *accumulator)
 {
@@ -51,8 +50,7 @@ static void place(struct kn_schedule *schedule, int32_t at, struct kn_schedule_e
     schedule->index[slot] = at + 1;
 }
 
-/* Puts `entry`, whose index slot is `slot`, where it belongs, from position `at` towards the top.
- */
+/* Moves `entry`, whose index slot is `slot`, from position `at` towards the top. */
 static void sift_up(struct kn_schedule *schedule, int32_t at, struct kn_schedule_entry entry,
                     uint32_t slot)
 {
@@ -115,8 +113,7 @@ int kn_schedule_add(struct kn_schedule *schedule, struct kn_accumulator *accumul
         if (at_us < schedule->heap[at].at_us) sift_up(schedule, at, entry, slot);
         return KN_OK;
     }
-    /* Written before it sinks in, so that a probe that meets the new slot finds the accumulator
-     * there. */
+    /* Written before it sinks, so that a probe finds the accumulator in its new slot. */
     place(schedule, schedule->count, entry, slot);
     sift_up(schedule, schedule->count++, entry, slot);
     return KN_OK;
@@ -132,7 +129,7 @@ static void forget(struct kn_schedule *schedule, uint32_t hole)
     uint32_t mask = mask_of(schedule);
     for (uint32_t slot = (hole + 1) & mask; schedule->index[slot]; slot = (slot + 1) & mask) {
         uint32_t home = home_of(schedule, schedule->heap[schedule->index[slot] - 1].accumulator);
-        /* its home lies behind the hole */
+        /* its home slot lies behind the hole */
         if (((slot - home) & mask) < ((slot - hole) & mask)) continue;
         schedule->index[hole] = schedule->index[slot];
         hole = slot;

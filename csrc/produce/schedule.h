@@ -1,9 +1,8 @@
-/* Accumulators to look at, each with the time from when on: a binary heap by time, with an index by
- * accumulator, so that each is in it at most once and however often it announces itself.
+/* Accumulators to check, each with the time of its next check. It is a binary heap by time, with an
+ * index by accumulator, so each accumulator is in the heap at most once.
  *
- * Thread: its owner's (a sender's broker thread); no lock. Who frees: kn_schedule_deinit();
- * accumulators are borrowed.
- */
+ * Thread: the owner's (a sender's broker thread); no lock.
+ * Who frees: kn_schedule_deinit(); the accumulators are borrowed. */
 #ifndef KN_PRODUCE_SCHEDULE_H
 #define KN_PRODUCE_SCHEDULE_H
 
@@ -26,12 +25,12 @@ struct kn_schedule {
 
 void kn_schedule_init(struct kn_schedule *schedule);
 void kn_schedule_deinit(struct kn_schedule *schedule);
-/* Adds it, or moves it to the earlier of the two times. KN_OK or KN_ERR_NOMEM. */
+/* Adds the accumulator. If it is in the heap, the earlier time holds. KN_OK or KN_ERR_NOMEM. */
 int kn_schedule_add(struct kn_schedule *schedule, struct kn_accumulator *accumulator,
                     int64_t at_us);
-/* The earliest, or NULL. */
+/* Returns the earliest entry, or NULL. */
 const struct kn_schedule_entry *kn_schedule_first(const struct kn_schedule *schedule);
-/* Takes the earliest off; there must be one. */
+/* Removes the earliest entry; there must be one. */
 struct kn_schedule_entry kn_schedule_pop(struct kn_schedule *schedule);
 
 #endif

@@ -1,5 +1,5 @@
-/* A broker's producing half. What, thread and ownership: sender.h. From ready partitions to
- * requests, and what becomes of their batches. */
+/* A broker's producing half: from ready partitions to requests, and the outcomes of their batches.
+ * See sender.h. */
 #include "produce/sender.h"
 
 #include <stdio.h>
@@ -12,17 +12,17 @@
 #include "net/frame.h"
 #include "produce/topic.h"
 
-/* enough for one request: a full batch of the default size goes alone */
+/* the size of one request: a full batch of the default size is sent alone */
 #define REQUEST_BYTES ((size_t)960 << 10)
-/* a batch of the default size may be complete with so much: the next message didn't fit */
+/* a batch of the default size may be complete with this size: the next message didn't fit */
 #define FULL_BYTES (REQUEST_BYTES / 2)
-/* waiting in the socket's queue: more would only grow old there */
+/* limit of the bytes in the socket's queue: more would only wait there */
 #define UNSENT_BYTES_MAX ((size_t)2 << 20)
-/* keeps the socket busy; the broker serves a connection's requests one by one */
+/* keeps the socket busy; the broker handles a connection's requests one by one */
 #define PIPELINE_MAX 5
-#define DUE_SLACK_US 250 /* the clock of this turn was read a moment ago */
+#define DUE_SLACK_US 250 /* the clock was read earlier in this iteration */
 #define NO_MEMORY_BACKOFF_US 100000
-/* a request whose messages are about to expire still gets this long */
+/* minimum timeout of a request whose messages are about to expire */
 #define LAST_CHANCE_US 1000000
 #define BACKOFF_DOUBLINGS_MAX 20
 #define CONCURRENT_BACKOFF_MAX_MS 20
@@ -42,7 +42,7 @@ void kn_sender_deinit(struct kn_sender *sender) { kn_schedule_deinit(&sender->sc
 int kn_sender_add(struct kn_sender *sender, struct kn_accumulator *accumulator, int64_t at_us)
 {
     int status = kn_schedule_add(&sender->schedule, accumulator, at_us);
-    /* the next record announces itself again */
+    /* so that the next record notifies again */
     if (status != KN_OK) kn_accumulator_forget_notice(accumulator, sender->broker);
     return status;
 }
@@ -59,8 +59,8 @@ bool kn_sender_wants_connection(struct kn_sender *sender)
 
 /* --- collecting --- */
 
-/* One look at each partition that is due. Partitions to look at again go back in only afterwards:
- * one batch a partition and request. */
+/* Checks each partition that is due. Partitions to check again are added only afterwards, so that a
+ * request gets one batch per partition. */
 static void collect(struct kn_sender *sender, struct kn_picks *picks, int64_t now_us)
 {
     struct kn_producer *producer = sender->producer;
@@ -86,17 +86,17 @@ static void collect(struct kn_sender *sender, struct kn_picks *picks, int64_t no
         kn_sender_add(sender, again[i].accumulator, again[i].at_us);
 }
 
-/* --- what can't be encoded --- */
+/* --- batches that can't be encoded --- */
 
-/* A guarantee can't be kept in this partition. The client stops first, so that nothing behind what
- * failed is sent; then the control plane is told. */
+/* A guarantee is broken in this partition. First the client stops, so that no batch behind the
+ * failed one is sent. Then it notifies the control plane. */
 static void raise_fatal(struct kn_sender *sender, const struct kn_accumulator *accumulator,
                         int status, int16_t error_code)
 {
     kn_producer_refuse(sender->producer);
     struct kn_event *event = kn_event_new(&sender->broker->client->spare_events, KN_EVENT_FATAL,
                                           sender->broker->handle);
-    if (!event) return; /* produce() says that it is over, though not why */
+    if (!event) return; /* produce() reports the error anyway, though without the reason */
     event->token = accumulator->topic->token;
     event->partition = accumulator->partition;
     event->status = status;
@@ -131,7 +131,7 @@ void kn_sender_put_back(struct kn_sender *sender, struct kn_batch *batch, int64_
     kn_sender_recall(sender, now_us);
 }
 
-/* What couldn't be encoded goes back or is settled, and leaves the picks. */
+/* Removes the batches that couldn't be encoded from the picks. They go back or are settled. */
 static void drop_unencoded(struct kn_sender *sender, struct kn_picks *picks, int64_t now_us)
 {
     int32_t kept = 0;
@@ -145,8 +145,8 @@ static void drop_unencoded(struct kn_sender *sender, struct kn_picks *picks, int
     picks->count = kept;
 }
 
-/* The broker is older than idempotence: what waits for it fails, because it would be without the
- * guarantee that was asked for. */
+/* The broker is older than idempotence. Waiting batches fail, because they would lose the guarantee
+ * that the configuration asks for. */
 static int64_t refuse_all(struct kn_sender *sender)
 {
     static const char text[] =
@@ -154,7 +154,7 @@ static int64_t refuse_all(struct kn_sender *sender)
     while (kn_schedule_first(&sender->schedule)) {
         struct kn_accumulator *accumulator = kn_schedule_pop(&sender->schedule).accumulator;
         if (!kn_accumulator_wants(accumulator, sender->broker)) continue;
-        /* first: what is appended from here on announces itself again */
+        /* first, so that a later append notifies again */
         kn_accumulator_forget_notice(accumulator, sender->broker);
         if (sender->producer->config->gapless)
             raise_fatal(sender, accumulator, KN_ERR_UNSUPPORTED, 0);
@@ -170,7 +170,7 @@ static int64_t deadline_us(const struct kn_sender *sender, struct kn_batch *cons
 {
     const struct kn_produce_config *config = sender->producer->config;
     int32_t request_timeout_ms = sender->broker->client->config->request_timeout_ms;
-    /* so that the broker's own timeout is heard of */
+    /* so that the broker's own timeout response arrives in time */
     int64_t timeout_ms = config->produce_timeout_ms + 500;
     if (timeout_ms < request_timeout_ms) timeout_ms = request_timeout_ms;
     int64_t deadline = now_us + timeout_ms * 1000;
@@ -184,7 +184,7 @@ static int64_t deadline_us(const struct kn_sender *sender, struct kn_batch *cons
     return expiry < deadline ? expiry : deadline;
 }
 
-/* Fills the descriptions; returns the version to speak: topic ids only if every topic has one. */
+/* Fills in the descriptions. Returns the version: topic ids only if every topic has one. */
 static int16_t describe(const struct kn_sender *sender, struct kn_produce *produce)
 {
     struct kn_producer *producer = sender->producer;
@@ -208,7 +208,7 @@ static int16_t describe(const struct kn_sender *sender, struct kn_produce *produ
     return version;
 }
 
-/* One block: the struct, its arrays, and the bytes around the batches. */
+/* One block of memory: the struct, its arrays, and the bytes around the batches. */
 static struct kn_produce *allocate(struct kn_batch *const *batches, int32_t count, size_t id_bytes)
 {
     size_t n = (size_t)count;
@@ -230,7 +230,8 @@ static struct kn_produce *allocate(struct kn_batch *const *batches, int32_t coun
         free(produce);
         return NULL;
     }
-    produce->request.pieces = (struct iovec *)(void *)block; /* first: it frees the block */
+    /* the first entry: its address is the block's */
+    produce->request.pieces = (struct iovec *)(void *)block;
     produce->partitions = (struct kn_produce_partition *)(void *)(block + pieces);
     produce->outcomes = (struct kn_produce_outcome *)(void *)(produce->partitions + n);
     produce->batches = (struct kn_batch **)(void *)(produce->outcomes + n);
@@ -255,7 +256,7 @@ static void log_batches(const struct kn_sender *sender, const struct kn_produce 
     }
 }
 
-/* Settled, or to be sent once more. */
+/* Logs that the batch is settled or tried again. */
 static void log_outcome(const struct kn_sender *sender, const struct kn_batch *batch, int status,
                         int16_t error_code, const char *what)
 {
@@ -277,7 +278,7 @@ static void log_outcome(const struct kn_sender *sender, const struct kn_batch *b
                error_code ? error_code : status, (int)batch->attempts);
 }
 
-/* Takes encoded, sorted batches of different partitions. NULL: no memory, nothing taken. */
+/* Takes encoded, sorted batches of different partitions. NULL: no memory, and it took none. */
 static struct kn_produce *produce_new(struct kn_sender *sender, struct kn_batch *const *batches,
                                       int32_t batch_count, int64_t now_us)
 {
@@ -320,13 +321,13 @@ static struct kn_produce *produce_new(struct kn_sender *sender, struct kn_batch 
 int kn_produce_error_action(int16_t error_code)
 {
     switch (error_code) {
-    case KN_KAFKA_UNKNOWN_TOPIC_OR_PARTITION: /* just created, or moved away */
+    case KN_KAFKA_UNKNOWN_TOPIC_OR_PARTITION: /* just created, or moved to another broker */
     case KN_KAFKA_NOT_LEADER_OR_FOLLOWER:
     case KN_KAFKA_STORAGE_ERROR:
     case KN_KAFKA_UNKNOWN_TOPIC_ID:
     case KN_KAFKA_INCONSISTENT_TOPIC_ID:
-        /* Also the answer of a leader that has appended, and stopped leading before the replicas
-         * had it. */
+        /* A leader also answers this if it appended the batch and lost leadership before the
+         * replicas had it. */
         return KN_PRODUCE_RETRY | KN_PRODUCE_REFRESH | KN_PRODUCE_POSSIBLE;
     case KN_KAFKA_LEADER_NOT_AVAILABLE:
     case KN_KAFKA_BROKER_NOT_AVAILABLE:
@@ -335,29 +336,30 @@ int kn_produce_error_action(int16_t error_code)
     case KN_KAFKA_LISTENER_NOT_FOUND:
     case KN_KAFKA_FENCED_LEADER_EPOCH:
     case KN_KAFKA_UNKNOWN_LEADER_EPOCH: return KN_PRODUCE_RETRY | KN_PRODUCE_REFRESH;
-    case KN_KAFKA_REQUEST_TIMED_OUT: /* the leader has it, the replicas didn't confirm in time */
+    /* the leader has the batch; the replicas didn't confirm in time */
+    case KN_KAFKA_REQUEST_TIMED_OUT:
     case KN_KAFKA_NOT_ENOUGH_REPLICAS_AFTER_APPEND: return KN_PRODUCE_RETRY | KN_PRODUCE_POSSIBLE;
-    case KN_KAFKA_CORRUPT_MESSAGE: /* damaged on the way */
+    case KN_KAFKA_CORRUPT_MESSAGE: /* damaged in transfer */
     case KN_KAFKA_COORDINATOR_LOAD_IN_PROGRESS:
     case KN_KAFKA_NOT_ENOUGH_REPLICAS:
     case KN_KAFKA_CONCURRENT_TRANSACTIONS:
     case KN_KAFKA_THROTTLING_QUOTA_EXCEEDED: return KN_PRODUCE_RETRY;
     case KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER:
     case KN_KAFKA_INVALID_PRODUCER_EPOCH:
-    case KN_KAFKA_UNKNOWN_PRODUCER_ID: /* retention or a lost log has taken what the broker knew */
-        return KN_PRODUCE_RETRY | KN_PRODUCE_SEQUENCE;
-    /* so long ago that the broker doesn't know the offset any more */
+    /* the broker's state was lost with its log or by retention */
+    case KN_KAFKA_UNKNOWN_PRODUCER_ID: return KN_PRODUCE_RETRY | KN_PRODUCE_SEQUENCE;
+    /* written so long ago that the broker doesn't know the offset any more */
     case KN_KAFKA_DUPLICATE_SEQUENCE_NUMBER: return KN_PRODUCE_WRITTEN;
     case KN_KAFKA_MESSAGE_TOO_LARGE:
     case KN_KAFKA_RECORD_LIST_TOO_LARGE: return KN_PRODUCE_SPLIT;
-    case KN_KAFKA_UNKNOWN_SERVER_ERROR: /* no telling what it did before */
+    case KN_KAFKA_UNKNOWN_SERVER_ERROR: /* the broker may have written it */
         return KN_PRODUCE_POSSIBLE;
     default: return 0;
     }
 }
 
-/* KN_KAFKA_CONCURRENT_TRANSACTIONS: the markers of the last transaction are on their way, and soon
- * there. */
+/* KN_KAFKA_CONCURRENT_TRANSACTIONS: the coordinator still writes the markers of the last
+ * transaction, so a short backoff is enough. */
 static int64_t backoff_us(const struct kn_produce_config *config, int32_t attempts,
                           int16_t error_code)
 {
@@ -367,11 +369,11 @@ static int64_t backoff_us(const struct kn_produce_config *config, int32_t attemp
     if (ms > config->retry_backoff_max_ms) ms = config->retry_backoff_max_ms;
     if (error_code == KN_KAFKA_CONCURRENT_TRANSACTIONS && ms > CONCURRENT_BACKOFF_MAX_MS)
         ms = CONCURRENT_BACKOFF_MAX_MS;
-    return ms * (800 + (int64_t)kn_random_below(401)); /* jitter: 80 to 120 % of it */
+    return ms * (800 + (int64_t)kn_random_below(401)); /* jitter: 80 to 120 % */
 }
 
-/* The batch failed this time. Back to its partition where another try is allowed, else to its
- * report. */
+/* This try of the batch failed. It goes back to its partition if another try is allowed, else it is
+ * reported. */
 static void fail_batch(struct kn_sender *sender, struct kn_batch *batch, int may_retry, int status,
                        int16_t error_code, const char *text, int32_t text_bytes, int64_t now_us)
 {
@@ -405,8 +407,8 @@ static void fail_batch(struct kn_sender *sender, struct kn_batch *batch, int may
     kn_accumulator_settle(batch->accumulator, batch);
 }
 
-/* An encoded batch that is in no request after all: back to its partition, or, where it may have no
- * other try, to its report with this status. */
+/* An encoded batch that no request takes. It goes back to its partition if another try is allowed,
+ * else it is reported with this status. */
 static void fail_unsent(struct kn_sender *sender, struct kn_batch *batch, int status,
                         int64_t now_us)
 {
@@ -442,16 +444,15 @@ static void settle_written(const struct kn_sender *sender, struct kn_batch *batc
     kn_accumulator_settle(batch->accumulator, batch);
 }
 
-/* While something older is outstanding, that one's loss or delay is the reason and another try will
- * do. Otherwise the numbering starts anew, or there is no going on. Returns whether to try again.
- */
+/* If an older batch is outstanding, its loss or delay is the reason, and another try is enough.
+ * Otherwise the numbering restarts, or a guarantee is broken. Returns whether to try again. */
 static int on_sequence_refused(struct kn_sender *sender, const struct kn_batch *batch,
                                int16_t error_code)
 {
-    /* First: without memory for the event nobody would end the restart. */
+    /* First: without memory for the event, the restart would never end. */
     struct kn_event *event = kn_event_new(&sender->broker->client->spare_events,
                                           KN_EVENT_OUT_OF_SEQUENCE, sender->broker->handle);
-    if (!event) return 1; /* refused again at the next try */
+    if (!event) return 1; /* the broker refuses the next try, too */
     enum kn_sequence_verdict verdict = kn_accumulator_out_of_sequence(batch->accumulator, batch,
                                                                       error_code);
     if (verdict == KN_SEQUENCE_LOST) raise_fatal(sender, batch->accumulator, KN_OK, error_code);
@@ -468,24 +469,23 @@ static int on_sequence_refused(struct kn_sender *sender, const struct kn_batch *
     return 1;
 }
 
-/* Records that are too large together, or one that spoils the others (KIP-467), are sent apart
- * until only who is to blame fails. Bad ones that follow each other become the beginning of a
- * batch, then a batch of their own, which then fails as a whole. */
+/* Records that are too large together, or one record that makes the broker refuse the others
+ * (KIP-467), are split until only the cause fails. Bad neighbours become the beginning of a batch,
+ * then a batch of their own, which fails as a whole. */
 static int split_refused(struct kn_sender *sender, struct kn_batch *batch,
                          const struct kn_produce_outcome *outcome, int action, int64_t now_us)
 {
     int by_size = action & KN_PRODUCE_SPLIT;
     if (!by_size && (action & KN_PRODUCE_RETRY || outcome->bad_record < 0)) return 0;
     if (atomic_load_explicit(&sender->producer->refusing, memory_order_acquire)) return 0;
-    /* all of them: no two parts */
+    /* all records are bad: no split */
     int32_t at = outcome->bad_record > 0 ? outcome->bad_record : outcome->bad_run;
     if (kn_accumulator_split(batch->accumulator, batch, by_size ? 0 : at) != KN_OK) return 0;
     kn_sender_recall(sender, now_us);
     return 1;
 }
 
-/* With idempotence another try can't write anything twice, so an answer that makes no sense is as
- * good as none. */
+/* With idempotence another try can't write twice, so a nonsense response counts as no response. */
 static int is_numbered(const struct kn_batch *batch) { return batch->base_sequence >= 0; }
 
 static void settle_answered(struct kn_sender *sender, struct kn_batch *batch,
@@ -500,7 +500,7 @@ static void settle_answered(struct kn_sender *sender, struct kn_batch *batch,
     }
     int action = outcome->error_code ? kn_produce_error_action(outcome->error_code)
                                      : KN_PRODUCE_WRITTEN;
-    /* makes no sense */
+    /* a nonsense response */
     if (outcome->error_code && batch->base_sequence < 0 &&
         action & (KN_PRODUCE_WRITTEN | KN_PRODUCE_SEQUENCE))
         action = 0;
@@ -530,7 +530,8 @@ static int is_result_of(const struct kn_produce_result *result,
            memcmp(result->topic, sent->topic, (size_t)sent->topic_bytes) == 0;
 }
 
-/* Whose result it is; `guess` is where the broker's order usually has it. -1: nobody's. */
+/* Returns the index of the result's batch; -1: none. `guess` is the index by the broker's usual
+ * order. */
 static int32_t find_sent(const struct kn_produce *produce, const struct kn_produce_result *result,
                          int32_t guess)
 {
@@ -541,7 +542,7 @@ static int32_t find_sent(const struct kn_produce *produce, const struct kn_produ
     return -1;
 }
 
-/* Reads the whole response before anything is settled: a malformed one is believed in no part. */
+/* Reads the whole response before any batch is settled, so a malformed response changes nothing. */
 static int read_outcomes(struct kn_produce *produce, struct kn_produce_response *response,
                          struct kn_span body)
 {
@@ -552,7 +553,7 @@ static int read_outcomes(struct kn_produce *produce, struct kn_produce_response 
     if (status != KN_OK) return status;
     while ((status = kn_produce_response_next(response, &result)) == 1) {
         int32_t at = left > 0 ? find_sent(produce, &result, guess) : -1;
-        /* not asked, or told twice */
+        /* not requested, or a second result */
         if (at < 0 || produce->outcomes[at].answered) return KN_ERR_PROTOCOL;
         left--;
         guess = at + 1;
@@ -610,7 +611,7 @@ static void on_failure(struct kn_produce *produce, int status, int64_t now_us)
     }
 }
 
-static void on_written(struct kn_produce *produce) /* acks=0: that is all we will know */
+static void on_written(struct kn_produce *produce) /* acks=0: there is no response */
 {
     for (int32_t i = 0; i < produce->batch_count; i++) {
         struct kn_batch *batch = produce->batches[i];
@@ -626,7 +627,7 @@ static void on_done(struct kn_request *request, int status, struct kn_chunk *chu
 {
     struct kn_produce *produce = KN_LIST_ENTRY(request, struct kn_produce, request);
     int64_t now_us = kn_clock_us();
-    (void)chunk; /* what outlives this call is copied */
+    (void)chunk; /* text that outlives this call is copied */
     produce->sender->broker->in_flight--;
     for (int32_t i = 0; i < produce->batch_count; i++) {
         struct kn_batch *batch = produce->batches[i];
@@ -681,16 +682,16 @@ static void send_request(struct kn_sender *sender, struct kn_picks *picks, int64
     kn_broker_send(sender->broker, &produce->request, now_us);
 }
 
-/* What is built now would only grow old, while messages that come later could go with it. */
+/* A request built now would only wait, while later messages could go with it. */
 static int is_backed_up(const struct kn_sender *sender)
 {
     const struct kn_broker *broker = sender->broker;
-    int32_t most = sender->producer->config->backpressure_requests;
+    int32_t requests_max = sender->producer->config->backpressure_requests;
     return broker->on->unsent_bytes(broker->owner) >= UNSENT_BYTES_MAX ||
-           (most > 0 && broker->on->unsent_requests(broker->owner) >= most);
+           (requests_max > 0 && broker->on->unsent_requests(broker->owner) >= requests_max);
 }
 
-/* Notes since when something is due; for kn_sticky_choose(). */
+/* Notes since when a batch is due; for kn_sticky_choose(). */
 static int64_t blocked(struct kn_sender *sender, int64_t now_us, int64_t next_us)
 {
     const struct kn_schedule_entry *first = kn_schedule_first(&sender->schedule);
@@ -702,8 +703,8 @@ static int64_t blocked(struct kn_sender *sender, int64_t now_us, int64_t next_us
     return next_us;
 }
 
-/* Whether another request may be picked now. Beyond those that may be out there it is only encoded,
- * ahead of its turn, and only while requests are full: one that isn't had better wait and grow. */
+/* Returns whether another request may be picked now. Beyond the in-flight limit a request is only
+ * encoded ahead, and only if it is full: a smaller one should wait and grow. */
 static int may_pick(const struct kn_sender *sender, int can_send, int32_t limit)
 {
     const struct kn_producer *producer = sender->producer;
@@ -744,7 +745,7 @@ int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
         if (atomic_load_explicit(&sender->producer->refusing, memory_order_acquire))
             kn_sender_fail_picked(sender, KN_ERR_TRANSPORT, now_us);
         if (now_us < sender->held_until_us) {
-            kn_sender_recall(sender, now_us); /* messages whose time is up don't stay for it */
+            kn_sender_recall(sender, now_us); /* so that messages can expire while they wait */
             return blocked(sender, now_us, sender->held_until_us);
         }
         int can_send = sender->broker->in_flight < limit && !is_backed_up(sender);
@@ -752,10 +753,10 @@ int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
                                             : NULL;
         if (encoded) {
             send_request(sender, encoded, now_us);
-            if (is_slow_here) break; /* let the socket have its turn */
+            if (is_slow_here) break; /* write to the socket first */
             continue;
         }
-        /* Bytes that get written, an answer, or the worker pool bring us back. */
+        /* Written bytes, a response or the worker pool will call us again. */
         if (!may_pick(sender, can_send, limit)) return blocked(sender, now_us, KN_NEVER);
         atomic_store_explicit(&sender->broker->blocked_since_us, 0, memory_order_relaxed);
         struct kn_picks *picks = kn_encode_queue_next(&sender->encode_queue);

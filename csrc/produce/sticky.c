@@ -1,11 +1,11 @@
-/* Where a message goes that belongs to no partition. What, threads and state: sticky.h. */
+/* The sticky partition. See sticky.h. */
 #include "produce/sticky.h"
 
 #include "net/broker.h"
 
-#define LEADER_TRIES 4 /* random partitions tried for one that has a leader, then */
-#define LEADER_SCAN 32 /* so many next to the last one */
-/* partitions weighed for one choice: of a larger topic so many in a row, from a random one on */
+#define LEADER_TRIES 4 /* how many random partitions to try for one with a leader; then */
+#define LEADER_SCAN 32 /* how many neighbours of the last one */
+/* partitions weighed for one choice; for a larger topic, this many in a row from a random one on */
 #define CANDIDATES_MAX 64
 
 int32_t kn_sticky_random(const struct kn_partition_table *table, int32_t not)
@@ -26,7 +26,7 @@ int32_t kn_sticky_random(const struct kn_partition_table *table, int32_t not)
     return choice;
 }
 
-/* How long the partition's queue is; -1: nothing should go there. */
+/* Returns the length of the partition's queue; -1: it should get no messages. */
 static int32_t queue_of(struct kn_accumulator *accumulator, int64_t not_blocked_before_us)
 {
     const struct kn_broker *leader = kn_accumulator_leader(accumulator);
@@ -44,19 +44,21 @@ int32_t kn_sticky_choose(const struct kn_sticky *sticky, const struct kn_partiti
     if (table->count == 1) return 0;
     if (!config->adaptive_partitioning) return kn_sticky_random(table, not);
     int32_t queues[CANDIDATES_MAX];
-    int32_t look = table->count < CANDIDATES_MAX ? table->count : CANDIDATES_MAX;
-    int32_t first = look < table->count ? (int32_t)kn_random_below((uint32_t)table->count) : 0;
+    int32_t candidate_count = table->count < CANDIDATES_MAX ? table->count : CANDIDATES_MAX;
+    int32_t first = candidate_count < table->count
+                        ? (int32_t)kn_random_below((uint32_t)table->count)
+                        : 0;
     int64_t timeout_us = (int64_t)config->availability_timeout_ms * 1000;
     int64_t not_blocked_before_us = timeout_us > 0 ? kn_clock_us() - timeout_us : INT64_MIN;
     int32_t longest = -1;
-    for (int32_t i = 0; i < look; i++) {
+    for (int32_t i = 0; i < candidate_count; i++) {
         queues[i] = queue_of(table->partitions[(first + i) % table->count], not_blocked_before_us);
         if (queues[i] > longest) longest = queues[i];
     }
     uint32_t total = 0;
-    for (int32_t i = 0; i < look; i++)
+    for (int32_t i = 0; i < candidate_count; i++)
         total += queues[i] < 0 ? 0 : (uint32_t)(longest - queues[i] + 1);
-    if (!total) return kn_sticky_random(table, not); /* none is better than another */
+    if (!total) return kn_sticky_random(table, not); /* all are equal */
     uint32_t at = kn_random_below(total);
     for (int32_t i = 0;; i++) {
         uint32_t weight = queues[i] < 0 ? 0 : (uint32_t)(longest - queues[i] + 1);
@@ -88,7 +90,7 @@ struct kn_accumulator *kn_sticky_anew(struct kn_sticky *sticky,
     return settle_on(sticky, last, next_of(sticky, table, last), wall_ms);
 }
 
-/* Since when what is due there waits for the broker; 0: it doesn't. */
+/* Returns since when a due batch waits for the broker; 0: none waits. */
 static int64_t behind_since_us(const struct kn_accumulator *accumulator, int64_t now_us)
 {
     const struct kn_broker *leader = kn_accumulator_leader(accumulator);

@@ -1,4 +1,4 @@
-/* A topic that is produced to. What, threads, lock and ownership: topic.h. */
+/* A topic that is produced to. See topic.h. */
 #include "produce/topic.h"
 
 #include <assert.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/status.h"
 
-#define UNLOCKED_DRAINS 8 /* rounds before the one that holds the staging lock */
+#define UNLOCKED_DRAINS 8 /* rounds without the staging lock before the last one with it */
 
 static struct kn_topic_windows *windows_new(void)
 {
@@ -32,7 +32,7 @@ struct kn_topic *kn_topic_new(struct kn_producer *producer, const char *name, in
     topic->name_bytes = name_bytes;
     topic->producer = producer;
     topic->created_us = kn_clock_us();
-    /* without memory for them, they stay empty */
+    /* without memory the statistics stay empty */
     if (producer->client->config->statistics) topic->windows = windows_new();
     topic->token = token;
     topic->partitioner = producer->config->partitioner;
@@ -78,7 +78,7 @@ int32_t kn_topic_partition_count(struct kn_topic *topic)
 
 /* --- choosing a partition --- */
 
-/* The partition of a record, or NULL: it asked for one that isn't known (yet). Sets append->sticks.
+/* Chooses the partition of a record; NULL: it asked for an unknown partition. Sets append->sticks.
  */
 static inline struct kn_accumulator *choose_partition(struct kn_topic *topic,
                                                       const struct kn_partition_table *table,
@@ -119,8 +119,8 @@ static void want_metadata(struct kn_topic *topic)
     kn_mutex_unlock(&topic->lock);
 }
 
-static void go_elsewhere(struct kn_topic *topic, const struct kn_partition_table *table,
-                         struct kn_accumulator *from, enum kn_move_on why)
+static void move_sticky_on(struct kn_topic *topic, const struct kn_partition_table *table,
+                           struct kn_accumulator *from, enum kn_move_on why)
 {
     if (why == KN_MOVE_ON_NOW) kn_sticky_move_on(&topic->sticky, table, from);
     else kn_sticky_check(&topic->sticky, table, from);
@@ -133,7 +133,7 @@ static inline int append_to(struct kn_topic *topic, const struct kn_partition_ta
     struct kn_notice notice;
     int status = kn_accumulator_append_run(accumulator, appends, count, appended, &notice);
     if (notice.broker) kn_notice_send(&notice, accumulator);
-    if (notice.move_on) go_elsewhere(topic, table, accumulator, notice.move_on);
+    if (notice.move_on) move_sticky_on(topic, table, accumulator, notice.move_on);
     return status;
 }
 
@@ -146,8 +146,8 @@ static int produce_staged(struct kn_topic *topic, const struct kn_append *append
     return status;
 }
 
-/* KN_OK, or why the client takes nothing. It is asked before any lock is taken: in a forked child a
- * lock's holder may be a thread that doesn't exist. */
+/* KN_OK, or the reason why the client takes no messages. Read before any lock: in a forked child a
+ * thread that doesn't exist may hold a lock. */
 static inline int refusal_of(const struct kn_producer *producer)
 {
     return atomic_load_explicit(&producer->refusing, memory_order_acquire);
@@ -174,9 +174,9 @@ static inline int append_init(const struct kn_topic *topic, const struct kn_mess
     return KN_OK;
 }
 
-/* A record waits in staging while its topic's partitions, or the one that it asks for, aren't
- * known: a partition may be younger than the metadata.
- * STALE: a table was published, or taken back, between the look and the append. */
+/* A record is staged while its topic's partitions, or its own partition, are unknown: a partition
+ * may be newer than the metadata. STALE: a table was published or withdrawn between the check and
+ * the append. */
 
 static int append_one(struct kn_topic *topic, struct kn_append *append)
 {
@@ -193,7 +193,7 @@ static int append_one(struct kn_topic *topic, struct kn_append *append)
     return status;
 }
 
-/* The first ones, as far as they go to one and the same partition. */
+/* Appends the first records that go to one partition. */
 static int append_some(struct kn_topic *topic, struct kn_append *appends, int32_t count,
                        int32_t *appended)
 {
@@ -208,14 +208,14 @@ static int append_some(struct kn_topic *topic, struct kn_append *appends, int32_
                         : append_to(topic, table, accumulator, appends, run, appended);
 }
 
-/* Looked at behind the budget: who ends the transaction shuts it, then waits until the budget is
- * empty. */
+/* Checked after the budget was taken: the thread that ends a transaction first closes it and then
+ * waits until the budget is empty. */
 static inline int in_transaction(const struct kn_producer *producer)
 {
     return !kn_producer_is_transactional(producer) || atomic_load(&producer->transaction.open);
 }
 
-/* Why there is none: a fatal error is said first. */
+/* Returns the reason why there is no transaction; a fatal error comes first. */
 static int no_transaction(const struct kn_producer *producer)
 {
     int refusal = refusal_of(producer);
@@ -249,13 +249,13 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
         bytes += appends[ready].budget_bytes;
     if (ready == 0) return refusal;
     if (kn_budget_take(budget, ready, bytes) != KN_OK) {
-        /* not for all of them: for as many as there is room */
-        int32_t most = ready;
-        for (ready = 0, bytes = 0; ready < most; ready++) {
+        /* not for all of them: only as many as there is room for */
+        int32_t wanted = ready;
+        for (ready = 0, bytes = 0; ready < wanted; ready++) {
             if (kn_budget_take(budget, 1, appends[ready].budget_bytes) != KN_OK) break;
             bytes += appends[ready].budget_bytes;
         }
-        if (ready < most) refusal = KN_ERR_FULL;
+        if (ready < wanted) refusal = KN_ERR_FULL;
         if (ready == 0) return refusal;
     }
     if (!in_transaction(topic->producer)) status = no_transaction(topic->producer);
@@ -281,7 +281,7 @@ int kn_topic_produce_batch(struct kn_topic *topic, struct kn_batch *batch)
     if (refusal != KN_OK) return refusal;
     if (!table || batch->partition >= table->count) return KN_ERR_STALE;
     struct kn_accumulator *accumulator = table->partitions[batch->partition];
-    /* once it is the engine's it may be gone at any time */
+    /* read now: once the engine owns the batch it may be freed at any time */
     int64_t budget_bytes = batch->budget_bytes;
     int status = kn_budget_take(&producer->budget, count, budget_bytes);
     if (status != KN_OK) return status;
@@ -322,15 +322,15 @@ static int drain_record(struct kn_topic *topic, const struct kn_partition_table 
     };
     struct kn_accumulator *to = choose_partition(topic, table, &append);
     if (!to) return KN_ERR_UNKNOWN_PARTITION;
-    struct kn_notice notice; /* not sent: set_leaders() notifies once for everything afterwards */
+    struct kn_notice notice; /* unused: set_leaders() notifies for all records afterwards */
     int status = kn_accumulator_append(to, &append, &notice);
-    if (notice.move_on) go_elsewhere(topic, table, to, notice.move_on);
+    if (notice.move_on) move_sticky_on(topic, table, to, notice.move_on);
     return status;
 }
 
-/* Moves a staged batch's records to their partitions. What can't go stays in the batch, closed up
- * in place (no allocation can fail here): it goes to `unknown` when it asks for a partition that
- * isn't in the table, else it is delivered with the reason. */
+/* Moves a staged batch's records to their partitions. A record that asks for a partition beyond the
+ * table goes to `unknown`; other failed records are delivered with the reason. Both stay in the
+ * batch, moved together in place, so that no allocation can fail here. */
 static void drain_batch(struct kn_topic *topic, const struct kn_partition_table *table,
                         struct kn_batch *batch, struct kn_list *unknown)
 {
@@ -361,7 +361,7 @@ static void drain_batch(struct kn_topic *topic, const struct kn_partition_table 
         }
         index++;
     }
-    assert(index == batch->writer.record_count); /* our own bytes */
+    assert(index == batch->writer.record_count); /* bytes that we wrote */
     if (kept == 0) {
         kn_batch_free(batch);
         return;
@@ -386,16 +386,16 @@ static void drain_list(struct kn_topic *topic, const struct kn_partition_table *
         drain_batch(topic, table, KN_LIST_ENTRY(node, struct kn_batch, node), unknown);
 }
 
-/* Moves staged records over: in rounds while more may come, at last with the lock held. Then the
- * table is there for everybody, and what asks for a partition that isn't in it either is staged as
- * before, ahead of what will come. */
+/* Moves the staged records to the partitions: in rounds while more may come, the last time with the
+ * lock held. Then publishes the table. Records for partitions that aren't in it stay staged, ahead
+ * of later ones. */
 static void publish(struct kn_topic *topic, struct kn_partition_table *table)
 {
     struct kn_list batches, unknown;
     kn_list_init(&batches);
     kn_list_init(&unknown);
     kn_mutex_lock(&topic->lock);
-    topic->wanted = 0; /* who stages something from now on says so */
+    topic->wanted = 0; /* so that the next staged record sends it again */
     kn_mutex_unlock(&topic->lock);
     for (int round = 0;; round++) {
         kn_mutex_lock(&topic->staging.lock);
@@ -411,7 +411,7 @@ static void publish(struct kn_topic *topic, struct kn_partition_table *table)
     kn_mutex_unlock(&topic->staging.lock);
 }
 
-/* A table of `count` partitions that shares the accumulators that there are; NULL: no memory. */
+/* Makes a table of `count` partitions that shares the existing accumulators; NULL: no memory. */
 static struct kn_partition_table *table_new(struct kn_topic *topic, int32_t count)
 {
     struct kn_partition_table *table = malloc(sizeof *table +
@@ -452,7 +452,7 @@ static void set_leaders(struct kn_partition_table *table, int32_t count,
     }
 }
 
-/* Whether the topic was deleted and made anew. */
+/* Returns whether the topic was deleted and created again. */
 static int is_another(const struct kn_topic *topic, const uint8_t id[16])
 {
     return memcmp(topic->id, id, 16) != 0 && memcmp(topic->id, kn_no_topic_id, 16) != 0 &&
@@ -466,7 +466,7 @@ static void set_id(struct kn_topic *topic, const uint8_t id[16])
         kn_accumulator_set_topic_id(topic->largest->partitions[i], id);
 }
 
-/* What waits for partitions that the topic doesn't have any more. */
+/* Fails the messages of partitions that the topic doesn't have any more. */
 static void drop_partitions(struct kn_topic *topic, int32_t count)
 {
     for (int32_t i = count; i < topic->largest->count; i++) {
@@ -492,7 +492,7 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
     set_leaders(table, count, leaders, leader_epochs);
     if (atomic_load_explicit(&topic->table, memory_order_acquire) != table) {
         publish(topic, table);
-        /* once more: now they are told what has moved in */
+        /* again, to notify the leaders of the moved records */
         set_leaders(table, count, leaders, leader_epochs);
     }
     if (shrinks) drop_partitions(topic, count);
@@ -501,8 +501,8 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
 
 void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const char *text)
 {
-    /* First: who hears of the failure may produce at once, and that message's wish must not be
-     * taken for the old one. */
+    /* First: a callback that gets the error may produce at once, and its message must send
+     * TOPIC_WANTED again. */
     kn_mutex_lock(&topic->lock);
     topic->wanted = 0;
     kn_mutex_unlock(&topic->lock);
@@ -520,7 +520,7 @@ bool kn_topic_fail_unknown(struct kn_topic *topic, int64_t before_us)
 {
     static const char text[] = "the topic has no such partition";
     kn_mutex_lock(&topic->lock);
-    topic->wanted = 0; /* first: what is staged from now on says so again */
+    topic->wanted = 0; /* first, so that the next staged record sends it again */
     kn_mutex_unlock(&topic->lock);
     kn_accumulator_fail_older(&topic->staging, before_us, KN_ERR_UNKNOWN_PARTITION, text);
     return atomic_load_explicit(&topic->staging.batches, memory_order_relaxed) > 0;
@@ -577,7 +577,7 @@ struct kn_topic *kn_producer_topic(struct kn_producer *producer, const char *nam
     if (!topic) kn_list_push_back(&producer->topics, &made->node);
     kn_mutex_unlock(&producer->lock);
     if (!topic) return made;
-    kn_topic_free(made); /* another thread was faster */
+    kn_topic_free(made); /* another thread has added it meanwhile */
     return topic;
 }
 

@@ -1,18 +1,18 @@
-/* A topic that is produced to: partitions, partitioner, and staging while its metadata isn't known.
+/* A topic that is produced to: its partitions, its partitioner, and staging while its metadata is
+ * unknown.
  *
- * Thread: kn_topic_produce() from application threads; set_partitions/fail/expire from the control
- * thread (one at a time).
- * Lock: `lock` (leaf) guards the TOPIC_WANTED flag. The partition table is read through one atomic
- * pointer. A table is replaced, never changed, and old tables live until the topic is freed, so
- * that a reader needs no lock.
+ * Thread: application threads call kn_topic_produce(). The control thread calls
+ * set_partitions/fail/expire, one at a time.
+ * Lock: `lock` (leaf) guards the `wanted` flag. Threads read the partition table through one atomic
+ * pointer. A table never changes; a new one replaces it, and old tables live until the topic is
+ * freed. So a reader needs no lock.
  * Who frees: the engine, after its broker threads ended.
  *
- * Staging is an accumulator of its own (partition KN_STAGING, no leader), whose batches remember
- * what partition each record asked for. Publishing a table ends it: the control thread drains it
- * into the partitions in rounds, and the last round holds its lock (rank TOPIC) while it fills
- * partitions (rank LEAF) and publishes, so that no record can slip in behind and be overtaken. That
- * is the one place where locks nest.
- */
+ * Staging is an accumulator (partition KN_STAGING, no leader) whose batches remember the partition
+ * that each record asked for. When the metadata comes, the control thread moves the staged records
+ * into the partitions, in rounds. In the last round it holds staging's lock (rank TOPIC) while it
+ * fills the partitions (rank LEAF) and publishes the table. So no later record can overtake a
+ * staged one. Only here do two locks nest. */
 #ifndef KN_PRODUCE_TOPIC_H
 #define KN_PRODUCE_TOPIC_H
 
@@ -31,18 +31,19 @@ struct kn_topic_windows {          /* for statistics: counting.h */
     struct kn_histogram batchcnt;  /* messages */
 };
 
-struct kn_topic { /* on a cache line, the first of which is what produce() needs of it */
+struct kn_topic { /* begins on a cache line; the first line has the fields that produce() reads */
     /* immutable */
     struct kn_producer *producer;
     enum kn_partitioner partitioner;
     /* atomic */
-    /* NULL: unknown, records are staged, as those for a partition that isn't in it */
+    /* NULL: unknown, so records are staged; a record for a partition that isn't in the table is
+     * staged, too */
     _Atomic(struct kn_partition_table *) table;
     struct kn_sticky sticky;
     /* immutable */
     char *name;
     int32_t name_bytes;
-    uint64_t token; /* the binding's */
+    uint64_t token; /* the binding's token */
     int64_t created_us;
     struct kn_topic_windows *windows;        /* NULL: no statistics */
     struct kn_adaptive_level adaptive_level; /* atomic */
@@ -50,67 +51,70 @@ struct kn_topic { /* on a cache line, the first of which is what produce() needs
     /* guards itself */
     struct kn_accumulator staging;
     /* control thread only */
-    struct kn_partition_table *tables;  /* newest first: all that ever were */
-    struct kn_partition_table *largest; /* of them: its accumulators are all that there are */
+    struct kn_partition_table *tables;  /* every table since the start, newest first */
+    struct kn_partition_table *largest; /* the largest of them: it has all accumulators */
     uint8_t id[16];                     /* topic id, zeros: none */
     /* under lock */
     struct kn_mutex lock;
-    bool wanted; /* TOPIC_WANTED was sent for what is staged */
+    bool wanted; /* TOPIC_WANTED was sent for the staged records */
 };
 
-/* KN_OK: the record is in a batch and the opaque is the engine's. Otherwise nothing was kept:
- * KN_ERR_FULL, KN_ERR_TOO_LARGE (over message.max.bytes), KN_ERR_NOMEM, KN_ERR_CLOSED. A record for
- * a partition that isn't known is staged, and TOPIC_WANTED is sent. Never blocks beyond a leaf
- * lock. */
+/* Appends a record to a batch. A record for an unknown partition is staged, and TOPIC_WANTED is
+ * sent. Never blocks, except on a leaf lock. KN_OK: the engine owns the opaque. Otherwise the
+ * engine kept nothing: KN_ERR_FULL, KN_ERR_TOO_LARGE (over message.max.bytes), KN_ERR_NOMEM,
+ * KN_ERR_CLOSED. */
 int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message);
-/* The same for up to KN_PRODUCE_RUN_MAX messages at a time: budget, locks and notifications are for
- * all of them. *queued says how many of the first ones are in; KN_OK: all of them, otherwise why
- * the next one isn't. */
+/* The same for at most KN_PRODUCE_RUN_MAX messages, with one budget, one lock and one notification
+ * for all. *queued is how many of the first ones were queued. KN_OK: all; otherwise the reason why
+ * the next one wasn't. */
 #define KN_PRODUCE_RUN_MAX 64
 int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messages, int32_t count,
                          int32_t *queued);
 
-/* A complete batch (kn_accumulator_put()) for its partition. KN_OK: it is the engine's.
- * KN_ERR_STALE: its partition isn't known; the rest is as with kn_topic_produce(). Its messages may
- * be more than the queue takes at all: then it is never KN_OK. */
+/* Queues a complete batch for its partition (kn_accumulator_put()). KN_OK: the engine owns it.
+ * KN_ERR_STALE: its partition is unknown. Other statuses as in kn_topic_produce(). A batch that is
+ * larger than the whole queue always fails. */
 int kn_topic_produce_batch(struct kn_topic *topic, struct kn_batch *batch);
 
-/* kn_accumulator_take(); where it takes a batch that was still open, keyless records look whether
- * they are to go elsewhere. */
+/* Calls kn_accumulator_take(). If that takes an open batch, also checks whether keyless records
+ * should go to another partition. */
 struct kn_batch *kn_topic_take(struct kn_accumulator *accumulator, struct kn_broker *broker,
                                int64_t now_us, int64_t *next_us);
 
-int32_t kn_topic_partition_count(struct kn_topic *topic); /* any thread; 0: not known now */
+int32_t kn_topic_partition_count(struct kn_topic *topic); /* any thread; 0: unknown */
 
 struct kn_topic *kn_topic_new(struct kn_producer *producer, const char *name, int32_t name_bytes,
                               uint64_t token);
 void kn_topic_free(struct kn_topic *topic);
-/* Metadata has come, or changed: `leaders` holds count brokers (NULL: no leader now). Creates
- * missing accumulators, moves staged records over in order before the table is published, and sets
- * leaders. A smaller count than before is ignored (partitions never go away while the topic lives)
- * unless the id is another one, too: then what waits for partitions that are gone is delivered with
- * KN_ERR_UNKNOWN_PARTITION. Staged records that asked for a partition beyond `count` stay staged.
- * id NULL: none. */
+/* Sets the partitions after a metadata response. `leaders` has `count` brokers (NULL: no leader
+ * now). Creates missing accumulators, moves staged records to them in order, publishes the table,
+ * and sets the leaders.
+ * - A smaller count with the same id is ignored: partitions don't disappear while the topic lives.
+ * - A smaller count with another id fails the messages of the missing partitions with
+ *   KN_ERR_UNKNOWN_PARTITION.
+ * - Staged records for a partition beyond `count` stay staged.
+ * id NULL: the topic has no id. */
 int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_t count,
                             struct kn_broker *const *leaders, const int32_t *leader_epochs);
-/* The topic can't be produced to (unknown, unauthorized): everything staged and waiting is
- * delivered with the error. Later produce() calls stage anew and send TOPIC_WANTED again. */
+/* The topic can't be produced to (unknown, unauthorized): fails all staged and waiting records with
+ * this error. Later kn_topic_produce() calls stage again and send TOPIC_WANTED again. */
 void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const char *text);
-/* Control thread: what was staged before `before_us` for partitions that aren't there is delivered
- * with KN_ERR_UNKNOWN_PARTITION. Whether anything is still staged; what will be sends TOPIC_WANTED
- * again. */
+/* Control thread: records that were staged before `before_us` for missing partitions fail with
+ * KN_ERR_UNKNOWN_PARTITION. Returns whether records are still staged. Records that are staged later
+ * send TOPIC_WANTED again. */
 bool kn_topic_fail_unknown(struct kn_topic *topic, int64_t before_us);
-/* control thread: what waits is delivered with KN_ERR_PURGED */
+/* control thread: fails waiting messages with KN_ERR_PURGED */
 void kn_topic_purge(struct kn_topic *topic);
-/* Control thread: the client's producer id and epoch, for every partition. */
+/* Control thread: sets the client's producer id and epoch for every partition. */
 void kn_topic_grant(struct kn_topic *topic, int64_t producer_id, int16_t producer_epoch);
-void kn_topic_expire(struct kn_topic *topic, int64_t now_us); /* staging and every accumulator */
+/* expires the records of staging and of every accumulator */
+void kn_topic_expire(struct kn_topic *topic, int64_t now_us);
 
-/* made at first use */
+/* returns the topic, created at first use */
 struct kn_topic *kn_producer_topic(struct kn_producer *producer, const char *name,
                                    int32_t name_bytes, uint64_t token);
-/* The topic after `topic` (NULL: the first), NULL at the end. Topics never go away, so no lock is
- * held between two calls. */
+/* Returns the topic after `topic` (NULL: the first); NULL at the end. A client never removes a
+ * topic, so no lock is held between two calls. */
 struct kn_topic *kn_producer_topic_next(struct kn_producer *producer, const struct kn_topic *topic);
 
 #endif

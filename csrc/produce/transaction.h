@@ -1,12 +1,13 @@
-/* The transaction that a client is in, as far as broker threads and produce() need to know.
+/* The transaction state that broker threads and produce() need.
  *
- * Thread: set by the control thread (kn_engine_transaction_*), read by application threads (`open`)
- * and broker threads. All of it is atomic: what a broker thread reads a moment late is a partition
- * that asks once more. A partition's batches are sent once it is in the transaction: its leader's
- * thread asks for that with KN_EVENT_TXN_PARTITION, once a transaction, when it has a batch to
- * take; kn_accumulator_admit() answers. With KIP-890 (`implicit`) writing adds it, and the event
- * only tells.
- */
+ * Thread: the control thread writes it (kn_engine_transaction_*); application threads read `open`,
+ * and broker threads read the rest. All fields are atomic: if a broker thread reads an old value,
+ * its partition only asks once more.
+ *
+ * A partition's batches are sent after the partition has joined the transaction. Once per
+ * transaction, when it has a batch to take, the leader's thread asks for that with
+ * KN_EVENT_TXN_PARTITION; kn_accumulator_admit() is the answer. With KIP-890 (`implicit`) the first
+ * write joins, and the event is only a notice. */
 #ifndef KN_PRODUCE_TRANSACTION_H
 #define KN_PRODUCE_TRANSACTION_H
 
@@ -18,13 +19,14 @@ struct kn_event;
 #define KN_TRANSACTIONAL_ID_BYTES_MAX 512
 
 struct kn_transaction {
-    _Atomic int64_t number; /* rises with each; 0: there was none yet */
-    atomic_int open;        /* messages are taken */
-    /* until then nothing of it is sent: the markers of the last one are being written (see
-     * control/transactions.py) */
+    _Atomic int64_t number; /* rises with each transaction; 0: there was none yet */
+    atomic_int open;        /* messages are accepted */
+    /* nothing of the transaction is sent before this time: the coordinator still writes the markers
+     * of the previous one (see control/transactions.py) */
     _Atomic int64_t held_us;
     atomic_int implicit;
-    /* what tells of the first batch of it that isn't written; NULL: that was told */
+    /* the event that reports the first batch of the transaction that failed; NULL: it was sent
+     * already */
     struct kn_event *_Atomic failure;
 };
 

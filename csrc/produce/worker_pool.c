@@ -1,4 +1,4 @@
-/* Helping threads: see worker_pool.h for threads, lock and owners. */
+/* The worker pool: see worker_pool.h for threads, lock and owners. */
 #include "produce/worker_pool.h"
 
 #include <signal.h>
@@ -38,12 +38,12 @@ void kn_task_do_here(struct kn_task *task)
 /* Under lock. */
 static void take_out(struct kn_worker_pool *workers, struct kn_task *task)
 {
-    /* not in any list: that is how kn_worker_pool_finish() sees that somebody has begun it */
+    /* in no list: so kn_worker_pool_finish() sees that a thread has begun it */
     kn_list_remove(&task->node);
     workers->waiting--;
 }
 
-/* Under lock, let go of meanwhile. */
+/* Called with the lock, which is released while the task runs. */
 static void work_on(struct kn_worker_pool *workers, struct kn_task *task)
 {
     void (*notify)(void *) = task->notify;
@@ -52,7 +52,7 @@ static void work_on(struct kn_worker_pool *workers, struct kn_task *task)
     kn_mutex_unlock(&workers->lock);
     task->work(task);
     kn_mutex_lock(&workers->lock);
-    /* from here on it may be used anew */
+    /* from here on its owner may reuse it */
     atomic_store_explicit(&task->done, 1, memory_order_release);
     pthread_cond_broadcast(&workers->finished);
     kn_mutex_unlock(&workers->lock);
@@ -79,11 +79,11 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
-/* Under lock. One that can't be started is done without. */
+/* Under lock. If a thread can't be started, the pool goes on without it. */
 static void start_worker(struct kn_worker_pool *workers)
 {
     sigset_t all, before;
-    sigfillset(&all); /* as with broker threads: signals belong to the application's */
+    sigfillset(&all); /* signals belong to the application's threads, as with broker threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     if (!pthread_create(&workers->threads[workers->started], NULL, worker_main, workers))
         workers->started++;

@@ -1,11 +1,10 @@
 /* Walks, checks and opens record batches: see batch_reader.h.
  *
- * Thread: any. Lock: none. Who frees: everything borrows from the input; the buffer of an opened
- * batch is the caller's.
+ * Thread: any. Lock: none.
+ * Who frees: the caller owns the buffer of an opened batch; everything else points into the input.
  *
- * The input comes from the network. The order is always: is it there (bytes left), can it be
- * (ranges and caps), then use it.
- */
+ * The input comes from the network. So the order is always: check that the bytes exist, check the
+ * value (ranges and limits), then use it. */
 #include "records/batch_reader.h"
 
 #include <string.h>
@@ -16,12 +15,12 @@
 #include "records/legacy_reader.h"
 #include "records/lz4_legacy.h"
 
-#define PREFIX_BYTES 12 /* base offset, length: what every magic starts with */
+#define PREFIX_BYTES 12 /* base offset, length: the same in every magic */
 #define AT_LENGTH 8
 #define AT_MAGIC 16
 #define AT_ATTRIBUTES 21
 
-/* Fills a magic 2 view from its raw bytes, which are all there. */
+/* Fills in a magic 2 view from its raw bytes, which are complete. */
 static int parse_v2(struct kn_batch_view *view)
 {
     struct kn_span span = kn_span_of(view->raw, view->raw_bytes);
@@ -73,7 +72,7 @@ int kn_batch_view_next(struct kn_span *span, struct kn_batch_view *view)
     view->raw_bytes = PREFIX_BYTES + (size_t)length;
     view->base_offset = (int64_t)((uint64_t)kn_get_u32(span->at) << 32 | kn_get_u32(span->at + 4));
     view->magic = (int8_t)span->at[AT_MAGIC];
-    /* Offsets after the batch can be calculated, whatever its deltas. */
+    /* So that the offsets behind the batch don't overflow, whatever its deltas are. */
     if (view->base_offset < 0 || view->base_offset > INT64_MAX - INT32_MAX) return KN_ERR_INVALID;
 
     int status;
@@ -96,11 +95,11 @@ int kn_batch_view_check(const struct kn_batch_view *view)
                : KN_ERR_CRC;
 }
 
-/* Decompresses the records section of a view into a fresh buffer. */
+/* Decompresses the records section of a view into a new buffer. */
 static int decompress(const struct kn_batch_view *view, const struct kn_codec *codec,
                       size_t max_bytes, struct kn_pool *pool, struct kn_buffer **out)
 {
-    /* The functions grow the buffer themselves; three times the input is where most batches end. */
+    /* The codecs grow the buffer themselves; three times the input is enough for most batches. */
     size_t guess_bytes = view->records_bytes < max_bytes / 3 ? view->records_bytes * 3 : max_bytes;
     struct kn_buffer *buffer = kn_buffer_take(pool, guess_bytes);
     int status;
@@ -130,7 +129,7 @@ int kn_batch_view_open(struct kn_batch_view *view, const struct kn_codec_table *
     if (codec_id == KN_CODEC_NONE) return KN_OK;
     if (codec_id >= KN_CODEC_COUNT || !codecs->codecs[codec_id].decompress)
         return KN_ERR_UNSUPPORTED;
-    /* A batch that compaction emptied may keep its codec and have nothing to decompress. */
+    /* A batch that compaction has emptied may still name its codec, without data to decompress. */
     if (view->magic == 2 && view->record_count == 0 && view->records_bytes == 0) return KN_OK;
 
     struct kn_batch_view opened = *view;

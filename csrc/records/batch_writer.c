@@ -1,8 +1,7 @@
-/* Writes record batches (magic 2) into their wire form: see batch_writer.h.
+/* Writes record batches (magic 2) in their wire form: see batch_writer.h.
  *
- * Thread: the caller's. Lock: none here; an accumulator's lock guards its writer. Who frees: the
- * caller owns the buffer.
- */
+ * Thread: the caller's. Lock: none here; an accumulator's lock guards its writer.
+ * Who frees: the caller owns the buffer. */
 #include "records/batch_writer.h"
 
 #include <string.h>
@@ -43,7 +42,7 @@ int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buf
 {
     static const uint8_t nothing[1];
 
-    /* Null is a null pointer or a negative size; an empty string needs a pointer to stay empty. */
+    /* A null pointer or a negative size is null; an empty string has a pointer. */
     if (!key || key_bytes < 0) key = NULL, key_bytes = 0;
     if (!value || value_bytes < 0) value = NULL, value_bytes = 0;
     if (!headers) headers = nothing;
@@ -58,7 +57,7 @@ int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buf
 
     if (writer->record_count == 0)
         writer->base_timestamp_ms = writer->max_timestamp_ms = timestamp_ms;
-    /* Unsigned: a delta between far timestamps wraps, and wraps back when it is read. */
+    /* Unsigned: the delta between distant timestamps wraps, and wraps back when it is read. */
     int64_t timestamp_delta = (int64_t)((uint64_t)timestamp_ms -
                                         (uint64_t)writer->base_timestamp_ms);
 
@@ -102,7 +101,7 @@ void kn_batch_close(struct kn_buffer *buffer, const struct kn_batch_writer *writ
     to = kn_put_i32(to, (int32_t)(buffer->size_bytes - (AT_LENGTH + 4)));
     to = kn_put_i32(to, meta->partition_leader_epoch);
     to = kn_put_i8(to, MAGIC);
-    to = kn_put_i32(to, 0); /* the checksum, when the rest is there */
+    to = kn_put_i32(to, 0); /* the checksum, filled in at the end */
     to = kn_put_i16(to, meta->attributes);
     to = kn_put_i32(to, writer->record_count - 1);
     to = kn_put_i64(to, writer->base_timestamp_ms);

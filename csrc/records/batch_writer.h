@@ -1,10 +1,9 @@
-/* Writes record batches (magic 2) straight into their wire form.
+/* Writes record batches (magic 2) directly in their wire form.
  *
- * Thread: the caller's; a writer has no lock (its accumulator's lock guards it).
- * Usage: init over a buffer, append records, then kn_batch_close() fills the header and the
- * checksum. For compression the caller compresses the records section (data + KN_BATCH_HEADER_BYTES
- * ...) into another buffer and encodes that one.
- */
+ * Thread: the caller's. A writer has no lock; its accumulator's lock guards it.
+ * Usage: call init with a buffer and append the records. kn_batch_close() then fills in the header
+ * and the checksum. To compress, the caller compresses the records section (data +
+ * KN_BATCH_HEADER_BYTES ...) into another buffer and closes that one. */
 #ifndef KN_RECORDS_BATCH_WRITER_H
 #define KN_RECORDS_BATCH_WRITER_H
 
@@ -13,7 +12,7 @@
 #include "base/buffer.h"
 
 #define KN_BATCH_HEADER_BYTES 61
-#define KN_RECORD_OVERHEAD_MAX_BYTES 36 /* attributes, and every varint at its longest */
+#define KN_RECORD_OVERHEAD_MAX_BYTES 36 /* the attributes, and each varint at its maximum length */
 
 #define KN_ATTR_CODEC_MASK 0x07
 #define KN_ATTR_LOG_APPEND_TIME 0x08
@@ -26,21 +25,21 @@ struct kn_batch_writer {
     int64_t max_timestamp_ms;
 };
 
-/* What the header says beyond what the writer counted. */
+/* Header fields that the writer doesn't count itself. */
 struct kn_batch_meta {
-    int64_t base_offset;            /* 0 from a producer */
-    int32_t partition_leader_epoch; /* -1 */
+    int64_t base_offset;            /* a producer sends 0 */
+    int32_t partition_leader_epoch; /* a producer sends -1 */
     int16_t attributes;             /* codec | KN_ATTR_* */
     int64_t producer_id;            /* -1: none */
     int16_t producer_epoch;         /* -1 */
     int32_t base_sequence;          /* -1 */
 };
 
-/* Reserves the header in an empty buffer. */
+/* Reserves space for the header in an empty buffer. */
 int kn_batch_writer_init(struct kn_batch_writer *writer, struct kn_buffer *buffer);
 
-/* An upper bound of what append will need. Sizes < 0 mean null. headers_bytes: encoded form without
- * its count. */
+/* An upper bound of the bytes that one append needs. Sizes < 0 mean null. headers_bytes: the
+ * encoded headers without their count. */
 static inline size_t kn_record_bound_bytes(int32_t key_bytes, int32_t value_bytes,
                                            size_t headers_bytes)
 {
@@ -48,20 +47,21 @@ static inline size_t kn_record_bound_bytes(int32_t key_bytes, int32_t value_byte
            (value_bytes > 0 ? (size_t)value_bytes : 0) + headers_bytes;
 }
 
-/* Appends one record; the buffer must have kn_record_bound_bytes() of room (checked: KN_ERR_FULL).
- * key/value NULL = null. headers: header_count headers in wire form (varint key length, key, varint
- * value length or -1, value ...). */
+/* Appends one record. The buffer must have kn_record_bound_bytes() of room, else KN_ERR_FULL. A
+ * NULL key or value is null. headers: header_count headers in wire form (varint key length, key,
+ * varint value length or -1, value ...). */
 int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buffer,
                            int64_t timestamp_ms, const uint8_t *key, int32_t key_bytes,
                            const uint8_t *value, int32_t value_bytes, const uint8_t *headers,
                            size_t headers_bytes, int32_t header_count);
 
-/* Encodes one header at `to` (room: 10 + key + value bytes); returns the end. value NULL = null. */
+/* Encodes one header at `to` (room: 10 + key + value bytes) and returns its end. A NULL value is
+ * null. */
 uint8_t *kn_header_encode(uint8_t *to, const void *key, int32_t key_bytes, const void *value,
                           int32_t value_bytes);
 
-/* Fills the 61-byte header in front of the (possibly compressed) records and computes the CRC over
- * buffer->size_bytes. */
+/* Fills in the 61-byte header in front of the (possibly compressed) records, and computes the CRC
+ * up to buffer->size_bytes. */
 void kn_batch_close(struct kn_buffer *buffer, const struct kn_batch_writer *writer,
                     const struct kn_batch_meta *meta);
 

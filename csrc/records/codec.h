@@ -1,9 +1,8 @@
-/* Compression codecs behind one table.
+/* The table of compression codecs.
  *
  * Thread: any; the functions keep no state between calls (contexts are per call or thread-local).
- * An engine holds its own copy of the table, so that a codec whose library was missing at build
- * time can be replaced by the Python package (bindings fill the entry; that function takes the
- * interpreter lock itself).
+ * Each engine has its own copy of the table. So the binding can replace a codec whose library was
+ * missing at build time by the Python package. Such a function takes the interpreter lock itself.
  */
 #ifndef KN_RECORDS_CODEC_H
 #define KN_RECORDS_CODEC_H
@@ -21,26 +20,26 @@ enum kn_codec_id {
     KN_CODEC_COUNT = 5
 };
 
-/* quicker forms of it, where a codec has some, are the levels below */
+/* the quicker forms of a codec, if any, are the levels below this one */
 #define KN_CODEC_LEVEL_DEFAULT (-1)
 #define KN_DECOMPRESSED_MAX_BYTES ((size_t)128 << 20) /* default cap */
 
-/* Appends the compressed form of src to *out (which may be replaced by a larger buffer). KN_OK,
+/* Appends the compressed form of src to *out, which may be replaced by a larger buffer. KN_OK,
  * KN_ERR_NOMEM, KN_ERR_CODEC. */
 typedef int kn_compress_fn(const uint8_t *src, size_t size_bytes, int level,
                            struct kn_buffer **out);
-/* Appends the decompressed form of src to *out; at most max_bytes are ever produced, else
- * KN_ERR_TOO_LARGE. Never trusts a size that src announces beyond max_bytes. KN_ERR_CODEC for
- * corrupt data. */
+/* Appends the decompressed form of src to *out. More than max_bytes is KN_ERR_TOO_LARGE; a size
+ * announced in src is trusted up to max_bytes only. KN_ERR_CODEC: corrupt data. */
 typedef int kn_decompress_fn(const uint8_t *src, size_t size_bytes, size_t max_bytes,
                              struct kn_buffer **out);
 
 struct kn_codec {
-    const char *name;         /* Kafka's name: none, gzip, snappy, lz4, zstd */
-    const char *library;      /* what serves it, e.g. "libdeflate 1.14"; NULL: not built in */
+    const char *name;    /* Kafka's name: none, gzip, snappy, lz4, zstd */
+    const char *library; /* library and version, such as "libdeflate 1.14"; NULL: not built in */
     kn_compress_fn *compress; /* NULL: not built in */
     kn_decompress_fn *decompress;
-    /* how many KN_CODEC_LEVEL_DEFAULT has: for data that they suit, nearly as small */
+    /* number of quicker forms of KN_CODEC_LEVEL_DEFAULT; on suitable data their output is nearly as
+     * small */
     int quicker_forms;
 };
 
@@ -48,9 +47,10 @@ struct kn_codec_table {
     struct kn_codec codecs[KN_CODEC_COUNT];
 };
 
-void kn_codec_table_init(struct kn_codec_table *table); /* what this build has */
+void kn_codec_table_init(struct kn_codec_table *table); /* the codecs of this build */
 
-/* lz4 as in message set v0, whose frame header checksum was computed wrongly by old clients. */
+/* lz4 as in message sets of magic 0: old clients computed the checksum of the frame header wrongly.
+ */
 int kn_lz4_decompress_legacy(const uint8_t *src, size_t size_bytes, size_t max_bytes,
                              struct kn_buffer **out);
 

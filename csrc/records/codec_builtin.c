@@ -1,7 +1,6 @@
 /* The codec table, and how decompressed output grows.
  *
- * Thread: any. Lock: none. Who frees: nobody; library names are static.
- */
+ * Thread: any. Lock: none. Library names are static. */
 #include "records/codec_builtin.h"
 
 #include <string.h>

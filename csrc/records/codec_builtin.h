@@ -1,8 +1,7 @@
-/* The codec functions that this build may have, and what they share. Internal to csrc/records.
+/* The codec functions of this build, and their common code. Internal to csrc/records.
  *
- * Each exists only where its library was found (KN_HAVE_*). codec_gzip.c has two ways, libdeflate
- * before zlib.
- */
+ * Each codec exists only if its library was found (KN_HAVE_*). codec_gzip.c has two versions:
+ * libdeflate, else zlib. */
 #ifndef KN_RECORDS_CODEC_BUILTIN_H
 #define KN_RECORDS_CODEC_BUILTIN_H
 
@@ -32,8 +31,8 @@ kn_compress_fn kn_zstd_compress;
 kn_decompress_fn kn_zstd_decompress;
 #endif
 
-/* Where a decompression stands: `start` is the output's size before it, so that the cap counts only
- * what it adds. */
+/* The output of a decompression. `start_bytes` is the buffer's size before it, so that max_bytes
+ * limits only the added bytes. */
 struct kn_codec_output {
     struct kn_buffer **buffer;
     size_t start_bytes;
@@ -46,13 +45,13 @@ static inline struct kn_codec_output kn_codec_output_of(struct kn_buffer **buffe
     return output;
 }
 
-/* Produced so far. */
+/* Bytes produced so far. */
 static inline size_t kn_codec_output_bytes(const struct kn_codec_output *output)
 {
     return (*output->buffer)->size_bytes - output->start_bytes;
 }
 
-/* Room that may be written now: what the buffer has, up to the cap. */
+/* Bytes that may be written now: the free room in the buffer, within max_bytes. */
 static inline size_t kn_codec_output_room(const struct kn_codec_output *output)
 {
     size_t free_bytes = (*output->buffer)->capacity_bytes - (*output->buffer)->size_bytes;
@@ -65,8 +64,8 @@ static inline uint8_t *kn_codec_output_at(const struct kn_codec_output *output)
     return (*output->buffer)->data + (*output->buffer)->size_bytes;
 }
 
-/* Makes sure of some room, doubling; `hint_bytes` is what the input suggests in total (0: nothing),
- * believed up to the cap only. KN_ERR_TOO_LARGE when the cap is reached. */
+/* Makes some room, at least by doubling. `hint_bytes` is the total size that the input suggests (0:
+ * unknown), used up to max_bytes only. KN_ERR_TOO_LARGE: max_bytes is reached. */
 int kn_codec_output_grow(struct kn_codec_output *output, size_t hint_bytes);
 
 #endif

@@ -1,13 +1,12 @@
-/* gzip by libdeflate, or by zlib where there is no libdeflate.
+/* gzip with libdeflate, or with zlib if there is no libdeflate.
  *
- * Thread: any; contexts are a thread's own. Lock: none. Who frees: the thread's end frees its
- * contexts.
+ * Thread: any; each thread has its own contexts. Lock: none.
+ * Who frees: the end of the thread frees its contexts.
  *
- * A gzip stream may have several members, and the size in its trailer is anybody's claim: it only
- * chooses the first buffer, within what deflate can reach at all. libdeflate wants room for a whole
- * member, so a member that doesn't fit is tried again with twice the room; in sum that is at most
- * double the work, and the cap ends it.
- */
+ * A gzip stream may have several members. The size in its trailer isn't trusted: it only chooses
+ * the first buffer, within deflate's maximum ratio. libdeflate needs room for a whole member, so a
+ * member that doesn't fit is tried again with twice the room. In total this is at most double the
+ * work, and the limit ends it. */
 #include "records/codec_builtin.h"
 
 #if defined(KN_HAVE_LIBDEFLATE)
@@ -19,7 +18,7 @@
 #define LEVEL_DEFAULT 6
 #define LEVEL_MAX 12
 #define MEMBER_MIN_BYTES 18 /* header 10, trailer 8 */
-#define RATIO_MAX 1032      /* no deflate stream grows beyond this */
+#define RATIO_MAX 1032      /* the largest ratio of deflate */
 
 const char kn_gzip_library[] = "libdeflate " LIBDEFLATE_VERSION_STRING;
 
@@ -50,7 +49,7 @@ int kn_gzip_compress(const uint8_t *src, size_t size_bytes, int level, struct kn
     return KN_OK;
 }
 
-/* One member: *src_left and *src advance past it. */
+/* Decompresses one member. *src and *src_left move behind it. */
 static int member(struct libdeflate_decompressor *context, const uint8_t **src, size_t *src_left,
                   size_t hint_bytes, struct kn_codec_output *output)
 {
@@ -59,7 +58,7 @@ static int member(struct libdeflate_decompressor *context, const uint8_t **src, 
     for (;;) {
         if (kn_codec_output_room(output) < hint_bytes || kn_codec_output_room(output) == 0) {
             int status = kn_codec_output_grow(output, wanted);
-            /* At the cap there may still be an empty member to come, which needs no room. */
+            /* At the limit an empty member, which needs no room, may still follow. */
             if (status == KN_ERR_NOMEM) return status;
         }
         size_t room = kn_codec_output_room(output);
@@ -140,12 +139,12 @@ int kn_gzip_compress(const uint8_t *src, size_t size_bytes, int level, struct kn
     return status;
 }
 
-/* Inflates until the input is used up; members follow one another. */
+/* Inflates until the input is used up; several members may follow each other. */
 static int inflate_all(z_stream *stream, struct kn_codec_output *output)
 {
     for (;;) {
         size_t room = kn_codec_output_room(output);
-        uint8_t beyond[1]; /* at the cap: one byte more is the proof that it is too large */
+        uint8_t beyond[1]; /* at the limit: one more byte proves that the output is too large */
         int at_cap = kn_codec_output_bytes(output) == output->max_bytes;
         if (room == 0 && !at_cap) {
             int status = kn_codec_output_grow(output, 0);
@@ -188,4 +187,4 @@ int kn_gzip_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes,
 
 #endif
 
-typedef int kn_codec_gzip_not_empty; /* ISO C wants a declaration in every file */
+typedef int kn_codec_gzip_not_empty; /* ISO C doesn't allow an empty file */

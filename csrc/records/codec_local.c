@@ -1,6 +1,6 @@
-/* Compression contexts kept a thread: see codec_local.h.
+/* Compression contexts per thread: see codec_local.h.
  *
- * Thread: any. Lock: none (the key is made once). Who frees: free_slots at the thread's end.
+ * Thread: any. Lock: none (the key is made once). Who frees: free_slots at the end of the thread.
  */
 #include "records/codec_local.h"
 

@@ -1,10 +1,8 @@
-/* Compression contexts, one of each kind a thread.
+/* Compression contexts: each thread has one of each kind. A new zstd or deflate context has
+ * hundreds of kilobytes; to make one per batch would cost more than the compression.
  *
- * A fresh zstd or deflate context is hundreds of kilobytes; making one a batch would cost more than
- * compressing it.
- * Thread: each thread sees its own slots only. Lock: none. Who frees: the thread's end, through the
- * slot's release function.
- */
+ * Thread: each thread uses its own slots only. Lock: none.
+ * Who frees: the end of the thread, with the slot's release function. */
 #ifndef KN_RECORDS_CODEC_LOCAL_H
 #define KN_RECORDS_CODEC_LOCAL_H
 
@@ -20,13 +18,13 @@ enum kn_codec_slot_id {
 
 struct kn_codec_slot {
     void *context;           /* NULL: not made yet */
-    void (*release)(void *); /* set together with context */
-    int level;               /* what the context was made for, where that matters */
+    void (*release)(void *); /* frees the context; set together with it */
+    int level;               /* the level of the context, for codecs that need it */
 };
 
-/* This thread's slot, or NULL: no memory. */
+/* Returns this thread's slot; NULL: no memory. */
 struct kn_codec_slot *kn_codec_local(enum kn_codec_slot_id id);
-/* Frees what the slot holds; it can be filled again. */
+/* Frees the context of the slot; the slot can be filled again. */
 void kn_codec_slot_clear(struct kn_codec_slot *slot);
 
 #endif

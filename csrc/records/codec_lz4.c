@@ -1,11 +1,10 @@
 /* lz4 frames.
  *
- * Thread: any; contexts are a thread's own. Lock: none. Who frees: the thread's end frees its
- * contexts.
+ * Thread: any; each thread has its own contexts. Lock: none.
+ * Who frees: the end of the thread frees its contexts.
  *
- * Written as the Java client writes them (64 KiB blocks, independent, no content checksum): its
- * reader refuses linked blocks.
- */
+ * Frames are written like the Java client's (64 KiB blocks, independent, no content checksum): its
+ * reader refuses linked blocks. */
 #include "records/codec_builtin.h"
 
 #ifdef KN_HAVE_LZ4
@@ -16,7 +15,7 @@
 #include "records/codec_local.h"
 
 #define LEVEL_MAX 12
-#define RATIO_MAX 255 /* no lz4 block grows beyond this */
+#define RATIO_MAX 255 /* the largest ratio of lz4 */
 
 const char kn_lz4_library[] = "liblz4 " LZ4_VERSION_STRING;
 
@@ -40,7 +39,7 @@ int kn_lz4_compress(const uint8_t *src, size_t size_bytes, int level, struct kn_
     prefs.frameInfo.blockSizeID = LZ4F_max64KB;
     prefs.frameInfo.blockMode = LZ4F_blockIndependent;
     prefs.compressionLevel = level < 0 ? 0 : (level > LEVEL_MAX ? LEVEL_MAX : level);
-    prefs.autoFlush = 1; /* blocks go straight from src, without a copy in the context */
+    prefs.autoFlush = 1; /* blocks are written directly from src, without a copy in the context */
 
     size_t bound = LZ4F_HEADER_SIZE_MAX + LZ4F_compressBound(size_bytes, &prefs);
     int status = kn_buffer_reserve(out, bound);
@@ -57,15 +56,15 @@ int kn_lz4_compress(const uint8_t *src, size_t size_bytes, int level, struct kn_
         made = LZ4F_compressEnd(slot->context, to + total, bound - total, NULL);
     }
     if (LZ4F_isError(made)) {
-        kn_codec_slot_clear(slot); /* whatever state it is in */
+        kn_codec_slot_clear(slot); /* frees the context in any state */
         return KN_ERR_CODEC;
     }
     (*out)->size_bytes += total + made;
     return KN_OK;
 }
 
-/* Reads the frame header: *src advances past it. The announced size becomes a hint within what lz4
- * can reach. */
+/* Reads the frame header; *src moves behind it. The announced size becomes a hint, within lz4's
+ * maximum ratio. */
 static int frame_begin(LZ4F_dctx *context, const uint8_t **src, size_t *src_left,
                        struct kn_codec_output *output, int *large_blocks)
 {
@@ -84,12 +83,12 @@ static int frame_begin(LZ4F_dctx *context, const uint8_t **src, size_t *src_left
     return kn_codec_output_room(output) < announced ? kn_codec_output_grow(output, wanted) : KN_OK;
 }
 
-/* Decodes one frame; input may hold further ones. */
+/* Decodes one frame; more may follow. */
 static int frame(LZ4F_dctx *context, const uint8_t **src, size_t *src_left,
                  struct kn_codec_output *output)
 {
     for (;;) {
-        uint8_t beyond[1]; /* at the cap: one byte more is the proof that it is too large */
+        uint8_t beyond[1]; /* at the limit: one more byte proves that the output is too large */
         int at_cap = kn_codec_output_bytes(output) == output->max_bytes;
         if (!at_cap && kn_codec_output_room(output) == 0) {
             int status = kn_codec_output_grow(output, 0);
@@ -131,12 +130,12 @@ int kn_lz4_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes,
         large_blocks |= large;
         if (status == KN_OK) status = frame(slot->context, &src, &size_bytes, &output);
     }
-    /* After an error the context goes too: LZ4F_resetDecompressionContext() (1.9.4) leaves the rest
-     * of an announced content size behind, and the next frame without one would fail on it. */
+    /* After an error the context is freed: LZ4F_resetDecompressionContext() (1.9.4) keeps the rest
+     * of an announced content size, and the next frame without one would fail. */
     if (large_blocks || status != KN_OK) kn_codec_slot_clear(slot);
     return status;
 }
 
 #endif
 
-typedef int kn_codec_lz4_not_empty; /* ISO C wants a declaration in every file */
+typedef int kn_codec_lz4_not_empty; /* ISO C doesn't allow an empty file */

@@ -1,12 +1,10 @@
 /* Snappy: raw blocks, and the Xerial framing that the Java client writes.
  *
- * Thread: any; no state. Lock: none. Who frees: nobody.
+ * Thread: any; no state. Lock: none.
  *
- * A raw block starts with its decompressed size, which is believed only within the cap and within
- * what snappy can reach at all.
- * Xerial: 8 magic bytes, version i32, compatible version i32, then blocks, each with its compressed
- * size as i32. Streams that were put one after the other repeat the header, where a block size
- * would stand.
+ * A raw block begins with its decompressed size, which is trusted only up to the limit and snappy's
+ * maximum ratio. Xerial: 8 magic bytes, version i32, compatible version i32, then blocks, each with
+ * its compressed size as i32. Concatenated streams repeat the header in the place of a block size.
  */
 #include "records/codec_builtin.h"
 
@@ -17,7 +15,7 @@
 #include "base/endian.h"
 #include "base/span.h"
 
-#define RATIO_MAX 32 /* a copy of 64 bytes takes three */
+#define RATIO_MAX 32 /* three bytes may be a copy of 64 bytes */
 #define XERIAL_HEADER_BYTES 16
 
 #ifdef KN_SNAPPY_VERSION
@@ -30,7 +28,7 @@ static const uint8_t xerial_magic[8] = {0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0};
 
 int kn_snappy_compress(const uint8_t *src, size_t size_bytes, int level, struct kn_buffer **out)
 {
-    (void)level; /* snappy has none */
+    (void)level; /* snappy has no levels */
     if (size_bytes > UINT32_MAX) return KN_ERR_CODEC;
     size_t made = snappy_max_compressed_length(size_bytes);
     int status = kn_buffer_reserve(out, made);
@@ -89,4 +87,4 @@ int kn_snappy_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes
 
 #endif
 
-typedef int kn_codec_snappy_not_empty; /* ISO C wants a declaration in every file */
+typedef int kn_codec_snappy_not_empty; /* ISO C doesn't allow an empty file */

@@ -1,12 +1,11 @@
 /* Zstandard.
  *
- * Thread: any; contexts are a thread's own. Lock: none. Who frees: the thread's end frees its
- * contexts.
+ * Thread: any; each thread has its own contexts. Lock: none.
+ * Who frees: the end of the thread frees its contexts.
  *
- * Decompression streams into the growing output, so that neither the announced content size nor the
- * ratio (a block of 128 KiB may take four bytes) decides what is allocated. Frames that ask for a
- * window beyond 128 MiB are refused.
- */
+ * Decompression streams into the growing output. So neither the announced content size nor the
+ * ratio (four bytes may be a block of 128 KiB) decides how much is allocated. Frames with a window
+ * over 128 MiB are refused. */
 #include "records/codec_builtin.h"
 
 #ifdef KN_HAVE_ZSTD
@@ -16,8 +15,8 @@
 
 #define LEVEL_DEFAULT 3
 #define WINDOW_LOG_MAX 27
-#define KEEP_CONTEXT_BYTES ((size_t)4 << 20) /* larger contexts aren't kept a thread */
-/* how far an announced size is believed before there is output to show for it */
+#define KEEP_CONTEXT_BYTES ((size_t)4 << 20) /* a larger context is freed after use */
+/* an announced size is trusted up to this, until output has been produced */
 #define HINT_MAX_BYTES ((size_t)8 << 20)
 
 const char kn_zstd_library[] = "libzstd " ZSTD_VERSION_STRING;
@@ -25,13 +24,13 @@ const char kn_zstd_library[] = "libzstd " ZSTD_VERSION_STRING;
 static void release_compressor(void *context) { ZSTD_freeCCtx(context); }
 static void release_decompressor(void *context) { ZSTD_freeDCtx(context); }
 
-/* Level 3's own tables are 768 KiB for a batch of 1 MB, more than a core's second-level cache, and
- * most of its time goes into looking things up there: with smaller ones records that look alike are
- * compressed in 60 to 85 % of the time for 0 to 2.5 % more bytes. But what small tables have
- * forgotten they can't find: data that repeats itself at a distance may become three times as
- * large, so somebody who knows the data has to choose (produce/adaptive_level.h). */
+/* For a batch of 1 MB the tables of level 3 take 768 KiB, more than a core's second-level cache.
+ * Most of the time goes into lookups there. With smaller tables similar records are compressed in
+ * 60 to 85 % of the time, for 0 to 2.5 % more bytes. But small tables forget earlier data: data
+ * that repeats at a distance may become three times as large. So the choice depends on the data
+ * (produce/adaptive_level.h). */
 static const struct tables {
-    /* of entries of 4 bytes; libzstd's names are hashLog, chainLog. 0: the level's own */
+    /* log2 of the number of 4-byte entries; libzstd's hashLog, chainLog. 0: the level's default */
     int long_hash_log, short_hash_log;
 } tables_of_form[1 + KN_ZSTD_QUICKER_FORMS] = {{0, 0}, {15, 14}, {13, 13}};
 
@@ -42,7 +41,7 @@ static void set_level(ZSTD_CCtx *context, int level)
                                                          : (struct tables){0, 0};
 
     ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters);
-    /* clamped by libzstd */
+    /* libzstd limits the value */
     ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel,
                            level <= KN_CODEC_LEVEL_DEFAULT ? LEVEL_DEFAULT : level);
     if (tables.long_hash_log) ZSTD_CCtx_setParameter(context, ZSTD_c_hashLog, tables.long_hash_log);
@@ -74,7 +73,7 @@ int kn_zstd_compress(const uint8_t *src, size_t size_bytes, int level, struct kn
     return KN_OK;
 }
 
-/* Room for what the frame at src announces, within reason. */
+/* Makes room for the size that the frame at src announces, within a limit. */
 static int frame_begin(const uint8_t *src, size_t size_bytes, struct kn_codec_output *output)
 {
     unsigned long long announced = ZSTD_getFrameContentSize(src, size_bytes);
@@ -93,7 +92,7 @@ static int decompress_stream(ZSTD_DCtx *context, ZSTD_inBuffer *in, struct kn_co
     int in_frame = 0;
 
     while (in->pos < in->size || in_frame) {
-        uint8_t beyond[1]; /* at the cap: one byte more is the proof that it is too large */
+        uint8_t beyond[1]; /* at the limit: one more byte proves that the output is too large */
         int status = in_frame ? KN_OK
                               : frame_begin((const uint8_t *)in->src + in->pos, in->size - in->pos,
                                             output);
@@ -142,4 +141,4 @@ int kn_zstd_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes,
 
 #endif
 
-typedef int kn_codec_zstd_not_empty; /* ISO C wants a declaration in every file */
+typedef int kn_codec_zstd_not_empty; /* ISO C doesn't allow an empty file */

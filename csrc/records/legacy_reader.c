@@ -1,7 +1,6 @@
 /* Reads message sets of magic 0 and 1: see legacy_reader.h.
  *
- * Thread: any. Lock: none. Who frees: nobody, everything borrows.
- */
+ * Thread: any. Lock: none. Everything points into the input. */
 #include "records/legacy_reader.h"
 
 #include <string.h>
@@ -11,7 +10,7 @@
 #include "records/batch_writer.h"
 #include "records/codec.h"
 
-#define CRC_END 16 /* the checksum covers what follows it */
+#define CRC_END 16 /* the checksum covers the bytes from here on */
 
 struct legacy_message {
     int64_t offset;
@@ -25,7 +24,7 @@ struct legacy_message {
     int8_t attributes;
 };
 
-/* An i32 size and its bytes; -1 is null, anything else below zero is malformed. */
+/* Reads an i32 size and its bytes. -1 is null; other negative sizes are malformed. */
 static const uint8_t *take_bytes(struct kn_span *span, int32_t *size_bytes)
 {
     *size_bytes = kn_span_i32(span);
@@ -37,7 +36,7 @@ static const uint8_t *take_bytes(struct kn_span *span, int32_t *size_bytes)
     return kn_span_take(span, (size_t)*size_bytes);
 }
 
-/* Takes one complete message off the span. Trailing bytes inside a message are malformed, as is a
+/* Takes one complete message off the span. A message with trailing bytes is malformed, and so is a
  * message that is cut off. */
 static int message_next(struct kn_span *span, struct legacy_message *message)
 {
@@ -87,7 +86,7 @@ int kn_legacy_view_check(const struct kn_batch_view *view)
                                                                                     : KN_ERR_CRC;
 }
 
-/* Walks the offsets and sizes of a message set. */
+/* Checks the offsets and sizes of a message set and counts its messages. */
 static int count_messages(const struct kn_batch_view *view, int32_t *count, int64_t *last_offset)
 {
     struct kn_span span = kn_span_of(view->records, view->records_bytes);
@@ -117,7 +116,7 @@ int kn_legacy_reader_init(struct kn_record_reader *reader)
         reader->left = 1;
         return KN_OK;
     }
-    /* A wrapper that nobody opened still points into its own raw bytes. */
+    /* A wrapper that isn't opened still points into its own raw bytes. */
     if (view->records >= view->raw && view->records < view->raw + view->raw_bytes)
         return KN_ERR_INVALID;
     int status = count_messages(view, &reader->left, &last_offset);
@@ -138,7 +137,7 @@ int kn_legacy_reader_next(struct kn_record_reader *reader, struct kn_record *rec
         return KN_ERR_INVALID;
 
     int compressed = kn_batch_view_codec(view) != KN_CODEC_NONE;
-    /* wrappers nest one level deep, no more */
+    /* a wrapper may not be inside another wrapper */
     if (compressed && (message.attributes & KN_ATTR_CODEC_MASK)) return KN_ERR_INVALID;
     int log_append = view->magic == 1 && (view->attributes & KN_ATTR_LOG_APPEND_TIME);
 

@@ -1,7 +1,6 @@
 /* Writes message sets of magic 0 and 1: see legacy_writer.h.
  *
- * Thread: any. Lock: none. Who frees: the set that a wrapper is made of lives for the call only.
- */
+ * Thread: any. Lock: none. Who frees: the inner set of a wrapper exists during the call only. */
 #include "records/legacy_writer.h"
 
 #include <string.h>
@@ -14,7 +13,7 @@
 
 #define AT_SIZE 8
 #define AT_CRC 12
-#define CRC_END 16 /* the checksum covers what follows it */
+#define CRC_END 16 /* the checksum covers the bytes from here on */
 #define OVERHEAD_BYTES (KN_LEGACY_PREFIX_BYTES + KN_LEGACY_MESSAGE_MIN_BYTES)
 #define TIMESTAMP_BYTES 8 /* magic 1 only */
 
@@ -23,7 +22,7 @@ static size_t overhead_bytes(int8_t magic)
     return OVERHEAD_BYTES + (magic == 1 ? TIMESTAMP_BYTES : 0);
 }
 
-/* What stands before the key; close_message() fills size and checksum. */
+/* Writes the fields before the key; close_message() fills in size and checksum. */
 static uint8_t *put_head(uint8_t *to, int64_t offset, int8_t magic, int8_t attributes,
                          int64_t timestamp_ms)
 {
@@ -66,7 +65,7 @@ static int append_message(const struct kn_record *record, int8_t magic, int64_t 
     return KN_OK;
 }
 
-struct written { /* what a wrapper says of the messages in it */
+struct written { /* what a wrapper needs to know of its messages */
     int64_t count;
     int64_t max_timestamp_ms;
 };
@@ -89,8 +88,8 @@ static int append_messages(const struct kn_batch_view *opened, int8_t magic, int
     return written->count > 0 ? KN_OK : KN_ERR_INVALID;
 }
 
-/* Appends the wrapper around a set. KN_ERR_CODEC: it can't be had, or is no smaller; *out is then
- * as it was. */
+/* Appends the wrapper around a set. KN_ERR_CODEC: compression failed or the wrapper is no smaller,
+ * and *out is unchanged. */
 static int append_wrapper(const struct kn_buffer *set, const struct kn_legacy_form *form,
                           const struct written *written, struct kn_buffer **out)
 {
@@ -130,7 +129,7 @@ int kn_legacy_write(const struct kn_batch_view *opened, const struct kn_legacy_f
     struct kn_buffer *set = kn_buffer_take((*out)->pool,
                                            opened->records_bytes + overhead_bytes(form->magic));
     if (!set) return KN_ERR_NOMEM;
-    /* Inside a wrapper of magic 1 offsets are relative. */
+    /* In a wrapper of magic 1 offsets are relative. */
     int status = append_messages(opened, form->magic, form->magic == 1 ? 0 : form->first_offset,
                                  &set, &written);
     if (status == KN_OK && set->size_bytes > INT32_MAX) status = KN_ERR_TOO_LARGE;

@@ -1,7 +1,6 @@
 /* Frames with the wrong header checksum: see lz4_legacy.h.
  *
- * Thread: any. Lock: none. Who frees: the patched copy is given back before the call returns.
- */
+ * Thread: any. Lock: none. Who frees: the corrected copy exists during the call only. */
 #include "records/lz4_legacy.h"
 
 #include "base/endian.h"
@@ -23,8 +22,8 @@ static uint32_t rotate_left(uint32_t value, unsigned by)
     return value << by | value >> (32 - by);
 }
 
-/* xxHash32 with seed 0 of fewer than 16 bytes, which is all a frame descriptor can have, and the
- * magic number with one that has no dictionary. */
+/* xxHash32 with seed 0 of fewer than 16 bytes. A frame descriptor is never longer; with the magic
+ * number this holds if it has no dictionary. */
 static uint32_t xxh32_short(const uint8_t *at, size_t size_bytes)
 {
     uint32_t hash = XXH_PRIME_5 + (uint32_t)size_bytes;
@@ -38,7 +37,7 @@ static uint32_t xxh32_short(const uint8_t *at, size_t size_bytes)
     return hash ^ hash >> 16;
 }
 
-/* How many bytes the frame descriptor has without its checksum; 0: this is no frame with one. */
+/* Returns the size of the frame descriptor without its checksum; 0: this isn't such a frame. */
 static size_t descriptor_bytes(const uint8_t *frame, size_t size_bytes)
 {
     if (size_bytes < AT_FLAGS + 3 || kn_get_u32_le(frame) != FRAME_MAGIC) return 0;

@@ -1,7 +1,6 @@
-/* What record_reader.h doesn't have inline: records of every form, headers.
+/* The parts of record_reader.h that aren't inline: every kind of record, and headers.
  *
- * Thread: any. Lock: none. Who frees: everything borrows.
- */
+ * Thread: any. Lock: none. Everything points into the input. */
 #include "records/record_reader.h"
 
 #define HEADER_MIN_BYTES 2 /* two lengths */
@@ -16,12 +15,12 @@ int kn_record_reader_init(struct kn_record_reader *reader, const struct kn_batch
     if (kn_batch_view_codec(opened_view) != KN_CODEC_NONE &&
         opened_view->records == opened_view->raw + KN_BATCH_HEADER_BYTES &&
         opened_view->records_bytes > 0)
-        return KN_ERR_INVALID; /* nobody opened it */
+        return KN_ERR_INVALID; /* the view wasn't opened */
     return KN_OK;
 }
 
-/* A varint length and its bytes within [at, end); returns what follows, or NULL. A negative length
- * other than -1 is malformed. */
+/* Reads a varint length and its bytes within [at, end). Returns the next position, or NULL.
+ * Negative lengths other than -1 are malformed. */
 static const uint8_t *get_bytes(const uint8_t *at, const uint8_t *end, const uint8_t **bytes,
                                 int32_t *size_bytes)
 {
@@ -36,7 +35,7 @@ static const uint8_t *get_bytes(const uint8_t *at, const uint8_t *end, const uin
     return at + *size_bytes;
 }
 
-/* Walks `count` headers, which have to end exactly at `end`. */
+/* Walks `count` headers, which must end exactly at `end`. */
 static int headers_valid(const uint8_t *at, const uint8_t *end, int32_t count)
 {
     struct kn_span span = kn_span_of(at, (size_t)(end - at));
@@ -49,10 +48,10 @@ static int headers_valid(const uint8_t *at, const uint8_t *end, int32_t count)
     return kn_span_left(&span) == 0;
 }
 
-/* The fields of the record between its length and `end`, its deltas apart; returns KN_OK or
- * KN_ERR_INVALID. Headers aren't walked: where *has_headers isn't set, there is nothing to walk. It
- * is found in registers: two fields that were stored one by one and are read as one stall the
- * processor. */
+/* Reads the fields of a record between its length and `end`, without applying the deltas. Returns
+ * KN_OK or KN_ERR_INVALID. Doesn't walk the headers; if *has_headers isn't set there are none.
+ * *has_headers avoids a processor stall, which happens when two fields are stored separately and
+ * read together. */
 static int get_fields(const uint8_t *at, const uint8_t *end, struct kn_record *record,
                       int64_t *timestamp_delta, int32_t *offset_delta, int *has_headers)
 {

@@ -1,12 +1,12 @@
-/* Iterates the records of an opened batch view, whatever its magic, from borrowed bytes.
+/* Iterates the records of an opened batch view, of any magic, from borrowed bytes.
  *
- * Thread: any; no state outside the structs. Who frees: nobody, everything borrows from the input
- * (or from the buffer that the caller decompressed into). Every length and count is checked against
- * what is left before it is used.
+ * Thread: any; no state outside the structs.
+ * Who frees: the caller. Records point into the input, or into the buffer that the caller
+ * decompressed into. Every length and count is checked against the remaining bytes before it is
+ * used.
  *
- * The usual record is read inline: a caller's loop keeps in registers what it uses of it, and
- * leaves out the rest.
- */
+ * The common kind of record is read inline: the caller's loop keeps the fields that it uses in
+ * registers, and the compiler drops the others. */
 #ifndef KN_RECORDS_RECORD_READER_H
 #define KN_RECORDS_RECORD_READER_H
 
@@ -20,37 +20,38 @@
 
 /* attributes, five varints before the value */
 #define KN_RECORD_NUMBERS_BYTES (1 + 5 * KN_UVARINT_SHORT_BYTES)
-/* ahead of a record's end: half as much and more is as quick, less is slower */
+/* distance behind a record's end: half of this or more is as quick, less is slower */
 #define KN_PREFETCH_BYTES 1024
 
 int kn_record_reader_init(struct kn_record_reader *reader, const struct kn_batch_view *opened_view);
-/* Key, value and headers once more, of a record of magic 2 that kn_record_reader_next() has
- * accepted; `start` is where its span stood before. Offset and timestamp are left alone: they need
- * the batch. */
+/* Reads key, value and headers of a record of magic 2 again, which kn_record_reader_next() has
+ * accepted. `start` is the position of the reader's span before that record. Leaves offset and
+ * timestamp alone, because they need the batch. */
 void kn_record_reread(const uint8_t *start, struct kn_record *record);
 
 struct kn_header {
     const uint8_t *key;
-    const uint8_t *value; /* NULL: null */
+    const uint8_t *value; /* NULL: a null value */
     int32_t key_bytes;
     int32_t value_bytes;
 };
 /* Takes the next header off a span over record->headers. */
 int kn_header_next(struct kn_span *span, struct kn_header *header);
 
-/* As kn_record_reader_next(), for records of every form. */
+/* Like kn_record_reader_next(), for every kind of record. */
 int kn_record_reader_any(struct kn_record_reader *reader, struct kn_record *record);
 
-/* Records are one behind the other in memory that another core has written, and the reader jumps
- * over their values: where processors don't foresee it, it would wait for memory once a record.
- * Nothing is read, so the address may be behind the end. */
+/* Prefetches the memory behind a record. Another core has written the records, and the reader jumps
+ * over their values. A processor that doesn't predict this would wait for memory once per record. A
+ * prefetch reads nothing, so the address may be behind the end. */
 static inline void kn_record_prefetch(const uint8_t *end)
 {
     __builtin_prefetch((const void *)((uintptr_t)end + KN_PREFETCH_BYTES));
     __builtin_prefetch((const void *)((uintptr_t)end + KN_PREFETCH_BYTES + 64));
 }
 
-/* What the batch says of a record of magic 2, by its deltas; the reader goes on at `end`. */
+/* Computes offset and timestamp of a record of magic 2 from its deltas and the batch. The reader
+ * goes on at `end`. */
 static inline void kn_record_taken(struct kn_record_reader *reader, struct kn_record *record,
                                    const uint8_t *end, int64_t timestamp_delta,
                                    int32_t offset_delta)
@@ -66,15 +67,15 @@ static inline void kn_record_taken(struct kn_record_reader *reader, struct kn_re
     reader->left--;
 }
 
-/* Takes the next record if it is as most are: of magic 2, without headers, its numbers of three
- * bytes at most, and not among the last bytes, so that a few looks at how much is left do for all
- * of it. Otherwise it takes nothing and says 0, whatever there is. */
+/* Takes the next record if it is of the common kind: magic 2, no headers, numbers of at most three
+ * bytes, and not among the last bytes. Then a few checks of the remaining length cover the whole
+ * record. Otherwise takes nothing and returns 0. */
 static inline __attribute__((always_inline)) int kn_record_reader_usual(
     struct kn_record_reader *reader, struct kn_record *record)
 {
     const struct kn_batch_view *view = &reader->view;
     const uint8_t *at = reader->span.at;
-    /* zig-zag: what is odd is negative, 1 is null */
+    /* zig-zag: odd numbers are negative, 1 is null */
     uint32_t length, timestamp, offset, key, value;
 
     if (view->magic != 2 || reader->left <= 0 || reader->span.end - at < KN_RECORD_NUMBERS_BYTES)
@@ -111,12 +112,12 @@ static inline __attribute__((always_inline)) int kn_record_reader_usual(
     return 1;
 }
 
-/* KN_OK with *record filled; KN_ERR_TRUNCATED at the clean end; KN_ERR_INVALID for malformed
- * records: then the reader stands where it stood. */
+/* KN_OK: *record is filled. KN_ERR_TRUNCATED: the end. KN_ERR_INVALID: malformed; the reader's
+ * position is unchanged. */
 static inline __attribute__((always_inline)) int kn_record_reader_next(
     struct kn_record_reader *reader, struct kn_record *record)
 {
-    struct kn_record other; /* the address of the caller's is not given away */
+    struct kn_record other; /* so that the address of *record isn't passed on */
     int status;
 
     if (__builtin_expect(kn_record_reader_usual(reader, record), 1)) return KN_OK;

@@ -1,9 +1,9 @@
-/* What the readers of batches and records share: a batch as it is looked at, a record, and where a
- * reader stands.
+/* Types that the readers of batches and records share: the view of a batch, a record, and the state
+ * of a reader.
  *
- * Thread: any. Who frees: nobody, everything borrows from the input (or from the buffer that the
- * caller decompressed into).
- */
+ * Thread: any.
+ * Who frees: the caller. All point into the input, or into the buffer that the caller decompressed
+ * into. */
 #ifndef KN_RECORDS_RECORD_TYPES_H
 #define KN_RECORDS_RECORD_TYPES_H
 
@@ -18,7 +18,7 @@ struct kn_batch_view {
     int64_t base_offset; /* legacy: the offset field of the (outer) message */
     int64_t last_offset; /* base_offset + last_offset_delta; legacy: the outer offset */
     int64_t base_timestamp_ms;
-    int64_t max_timestamp_ms; /* log-append time where the attribute says so */
+    int64_t max_timestamp_ms; /* the log-append time if the attribute is set */
     int64_t producer_id;
     int32_t partition_leader_epoch;
     int32_t base_sequence;
@@ -27,9 +27,9 @@ struct kn_batch_view {
     int16_t attributes;
     int8_t magic;
     uint32_t crc;
-    const uint8_t *raw; /* the whole batch as it came */
+    const uint8_t *raw; /* the whole batch as fetched */
     size_t raw_bytes;
-    const uint8_t *records; /* records section; after open: plain */
+    const uint8_t *records; /* the records section; plain after kn_batch_view_open() */
     size_t records_bytes;
 };
 
@@ -56,7 +56,7 @@ struct kn_record {
     int8_t timestamp_type; /* 0 create time, 1 log append time, -1 not available */
 };
 
-/* Of key, value and headers: what a record counts with against limits. */
+/* Bytes of key, value and headers: the size that counts for limits. */
 static inline int64_t kn_record_bytes(const struct kn_record *record)
 {
     return (record->key ? record->key_bytes : 0) +
@@ -65,9 +65,9 @@ static inline int64_t kn_record_bytes(const struct kn_record *record)
 
 struct kn_record_reader {
     struct kn_span span;
-    struct kn_batch_view view; /* by value: the reader outlives the caller's copy */
+    struct kn_batch_view view; /* a copy: the reader outlives the caller's view */
     int32_t left;              /* records left (magic 2) */
-    int64_t legacy_base;       /* what to add to a v1 wrapper's relative offsets */
+    int64_t legacy_base;       /* added to the relative offsets in a v1 wrapper */
 };
 
 #endif

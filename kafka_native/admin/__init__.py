@@ -108,7 +108,13 @@ from kafka_native.admin.users import (
     UserScramCredentialUpsertion,
 )
 from kafka_native.errors import KafkaError, KafkaException
-from kafka_native.types import OFFSET_INVALID, BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata
+from kafka_native.types import (
+    OFFSET_INVALID,
+    BrokerMetadata,
+    ClusterMetadata,
+    PartitionMetadata,
+    TopicMetadata,
+)
 
 CONFIG_SOURCE_UNKNOWN_CONFIG = ConfigSource.UNKNOWN_CONFIG.value
 CONFIG_SOURCE_DYNAMIC_TOPIC_CONFIG = ConfigSource.DYNAMIC_TOPIC_CONFIG.value

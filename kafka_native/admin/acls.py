@@ -1,4 +1,4 @@
-"""Permissions (ACLs): who may do what to which resource, from where."""
+"""Permissions (ACLs): which principal may do which operation on which resource, from which host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafka_native.protocol.acls import (
 from kafka_native.types import OrderedEnum
 
 OPERATIONS_NOT_ASKED = -0x80000000
-"""As authorized operations: the broker says none."""
+"""The protocol's value for authorized operations that weren't requested."""
 
 
 class ResourceType(OrderedEnum):
@@ -34,20 +34,20 @@ class ResourceType(OrderedEnum):
     BROKER = 4
     TRANSACTIONAL_ID = 5
     DELEGATION_TOKEN = 6
-    """A token by its id: it has permissions, and no settings."""
+    """A delegation token, by its id. It has permissions, but no settings."""
     USER = 7
-    """A principal whose tokens others may ask for (KIP-373): it has permissions, and no settings."""
+    """A user for whom others may request tokens (KIP-373). It has permissions, but no settings."""
     BROKER_LOGGER = 8
-    """The log levels of a broker (KIP-412): it has settings, and no permissions."""
+    """The log levels of a broker (KIP-412). They are settings without permissions."""
     CLIENT_METRICS = 16
-    """What clients are asked to tell of themselves (KIP-714): it has settings, and no permissions."""
+    """The metrics that clients push (KIP-714). They are settings without permissions."""
 
 
 WITHOUT_PERMISSIONS = frozenset({ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS})
 
 
 class ResourcePatternType(OrderedEnum):
-    """How the name of an AclBinding, or of a filter, is to be taken."""
+    """How to match the name in an AclBinding or a filter."""
 
     UNKNOWN = 0
     ANY = 1
@@ -57,7 +57,7 @@ class ResourcePatternType(OrderedEnum):
 
 
 class AclOperation(OrderedEnum):
-    """What is done to a resource."""
+    """An operation on a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -73,14 +73,14 @@ class AclOperation(OrderedEnum):
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
     CREATE_TOKENS = 13
-    """Ask for delegation tokens in the name of a user (KIP-373)."""
+    """Request delegation tokens for a user (KIP-373)."""
     DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
     """Prepare transactions that no timeout ends (KIP-939)."""
 
 
 class AclPermissionType(OrderedEnum):
-    """Whether it is allowed."""
+    """Whether the operation is allowed or denied."""
 
     UNKNOWN = 0
     ANY = 1
@@ -89,19 +89,20 @@ class AclPermissionType(OrderedEnum):
 
 
 class AclBinding:
-    """A permission of a principal. Equal, ordered and hashed by all of it.
+    """A permission of a principal. Equality, order and hash use all fields.
 
-    Enums may be given as members, as their names in any case or as numbers.
+    Enums may be given as members, as names in any case, or as numbers.
 
     :param restype: The kind of the resource.
-    :param name: Its name.
-    :param resource_pattern_type: LITERAL or PREFIXED: what ``name`` is.
-    :param principal: Who, for instance ``User:alice``.
-    :param host: From where; ``*`` for anywhere.
-    :param operation: What.
+    :param name: The name of the resource.
+    :param resource_pattern_type: LITERAL or PREFIXED: the kind of ``name``.
+    :param principal: The principal, for instance ``User:alice``.
+    :param host: The host that the principal connects from; ``*`` for any.
+    :param operation: The operation.
     :param permission_type: ALLOW or DENY.
-    :raises ValueError: A part is missing, or is what only a filter (or no filter) may have.
-    :raises TypeError: A name that is no str.
+    :raises ValueError: A field is missing, or has a value that only a filter (or no filter) may
+        have.
+    :raises TypeError: A name isn't a str.
     """
 
     _optional: tuple[str, ...] = ()
@@ -157,7 +158,9 @@ class AclBinding:
             raise TypeError(f"Expected {field} to be a string")
 
     def _key(self) -> tuple[int | str, ...]:
-        texts = tuple("" if each is None else each for each in (self.name, self.principal, self.host))
+        texts = tuple(
+            "" if each is None else each for each in (self.name, self.principal, self.host)
+        )
         return (
             self.restype_int,
             self.resource_pattern_type_int,
@@ -167,7 +170,9 @@ class AclBinding:
         )
 
     def __repr__(self) -> str:
-        name, principal, host = (escaped(str(each)) for each in (self.name, self.principal, self.host))
+        name, principal, host = (
+            escaped(str(each)) for each in (self.name, self.principal, self.host)
+        )
         return (
             f"{type(self).__name__}({self.restype},{name},{self.resource_pattern_type},{principal},"
             f"{host},{self.operation},{self.permission_type})"
@@ -188,7 +193,11 @@ class AclBinding:
 
 
 class AclBindingFilter(AclBinding):
-    """Which permissions are meant. As `AclBinding`; None for a name, and ANY (MATCH for a pattern), fit everything."""
+    """A filter for permissions, with the fields of `AclBinding`.
+
+    None as a name matches every name, and ANY matches every value (MATCH: every pattern that
+    matches the name).
+    """
 
     _optional = ("name", "principal", "host")
     _forbidden = (
@@ -199,21 +208,25 @@ class AclBindingFilter(AclBinding):
     )
 
 
-# --- the operations that a client may do, as other responses tell them ---
+# --- allowed operations, from other responses ---
 
 
 def allowed_operations(bits: int) -> tuple[AclOperation, ...] | None:
-    """The operations of the protocol's bits; None where the broker says none.
+    """The operations of the protocol's bit field; None: they weren't requested.
 
-    Operations that only a newer broker knows are left out.
+    Operations that this client doesn't know are left out.
     """
     if bits == OPERATIONS_NOT_ASKED:
         return None
-    return tuple(each for each in AclOperation if each.value > AclOperation.ANY.value and bits >> each.value & 1)
+    return tuple(
+        each
+        for each in AclOperation
+        if each.value > AclOperation.ANY.value and bits >> each.value & 1
+    )
 
 
 def authorized_operations(bits: int) -> list[AclOperation | str | int] | None:
-    """As `allowed_operations()`, in the type that confluent_kafka's descriptions have."""
+    """Like `allowed_operations()`, in the type of confluent_kafka's descriptions."""
     found = allowed_operations(bits)
     return None if found is None else list(found)
 
@@ -222,7 +235,7 @@ def authorized_operations(bits: int) -> list[AclOperation | str | int] | None:
 
 
 class _FilterFields(TypedDict):
-    """The fields of a filter, which DescribeAcls and DeleteAcls have in common."""
+    """The fields of a filter, for DescribeAcls and DeleteAcls."""
 
     resource_type_filter: int
     resource_name_filter: str | None
@@ -270,13 +283,21 @@ def _deleted(
     response: DeleteAclsResponse, portion: Portion[AclBindingFilter, DeleteAclsRequest.Filter]
 ) -> dict[AclBindingFilter, list[AclBinding] | KafkaError]:
     if len(response.filter_results) != len(portion.items):
-        return dict.fromkeys(portion.items, _miscounted(len(response.filter_results), len(portion.items)))
+        return dict.fromkeys(
+            portion.items, _miscounted(len(response.filter_results), len(portion.items))
+        )
     results = zip(portion.items, response.filter_results, strict=True)
-    return {key: error_or_none(each.error_code, each.error_message) or _matching(each) for key, each in results}
+    return {
+        key: error_or_none(each.error_code, each.error_message) or _matching(each)
+        for key, each in results
+    }
 
 
 def _miscounted(result_count: int, item_count: int) -> KafkaError:
-    """Results have the order of the request, and nothing else that says what they are of."""
+    """The error of a response with too few or too many results.
+
+    Only the order of the results shows to which items they belong.
+    """
     return KafkaError(KafkaError._BAD_MSG, f"{result_count} results for {item_count} permissions")
 
 
@@ -296,7 +317,7 @@ def _binding(
     resource: DescribeAclsResponse.Resource | DeleteAclsResponse.FilterResult.MatchingAcl,
     acl: DescribeAclsResponse.Resource.Acl | DeleteAclsResponse.FilterResult.MatchingAcl,
 ) -> AclBinding:
-    """A permission as a broker tells it; what a newer broker says is UNKNOWN."""
+    """A permission from a broker's response. Unknown values become UNKNOWN."""
     kind = known_member(resource.resource_type, ResourceType)
     return AclBinding(
         ResourceType.UNKNOWN if kind in WITHOUT_PERMISSIONS else kind,
@@ -309,62 +330,76 @@ def _binding(
     )
 
 
-CREATE_ACLS: AdminOperation[AclBinding, CreateAclsRequest.Creation, CreateAclsResponse, None] = AdminOperation(
-    destination=Operation.controller,
-    request=lambda creations: CreateAclsRequest(creations=creations),
-    outcomes=_created,
-    change=True,
-)
-DELETE_ACLS: AdminOperation[AclBindingFilter, DeleteAclsRequest.Filter, DeleteAclsResponse, list[AclBinding]] = (
+CREATE_ACLS: AdminOperation[AclBinding, CreateAclsRequest.Creation, CreateAclsResponse, None] = (
     AdminOperation(
         destination=Operation.controller,
-        request=lambda filters: DeleteAclsRequest(filters=filters),
-        outcomes=_deleted,
+        request=lambda creations: CreateAclsRequest(creations=creations),
+        outcomes=_created,
         change=True,
     )
 )
-DESCRIBE_ACLS: AdminOperation[None, AclBindingFilter, DescribeAclsResponse, list[AclBinding]] = AdminOperation(
-    destination=Operation.anywhere,
-    request=lambda filters: DescribeAclsRequest(**_filter_fields(filters[0])),
-    outcomes=lambda response, portion: {None: _found(response)},
-    change=False,
+DELETE_ACLS: AdminOperation[
+    AclBindingFilter, DeleteAclsRequest.Filter, DeleteAclsResponse, list[AclBinding]
+] = AdminOperation(
+    destination=Operation.controller,
+    request=lambda filters: DeleteAclsRequest(filters=filters),
+    outcomes=_deleted,
+    change=True,
+)
+DESCRIBE_ACLS: AdminOperation[None, AclBindingFilter, DescribeAclsResponse, list[AclBinding]] = (
+    AdminOperation(
+        destination=Operation.anywhere,
+        request=lambda filters: DescribeAclsRequest(**_filter_fields(filters[0])),
+        outcomes=lambda response, portion: {None: _found(response)},
+        change=False,
+    )
 )
 
 
 class AclsAdmin(AdminBase):
     """The admin calls about permissions."""
 
-    def create_acls(self, acls: list[AclBinding], *, request_timeout: float = -1) -> dict[AclBinding, Future[None]]:
-        """Makes permissions (KIP-140).
+    def create_acls(
+        self, acls: list[AclBinding], *, request_timeout: float = -1
+    ) -> dict[AclBinding, Future[None]]:
+        """Creates permissions (KIP-140).
 
         :param acls: The permissions, each once.
-        :return: A future a permission: None when it is made; KafkaException, for instance SECURITY_DISABLED.
+        :return: One future per permission: None when it is created; KafkaException, for instance
+            SECURITY_DISABLED.
         """
         found = distinct(acls, AclBinding, "ACL bindings")
         if any(isinstance(each, AclBindingFilter) for each in found):
-            raise TypeError("expected a list of AclBinding, one of it is AclBindingFilter, which finds them")
+            raise TypeError(
+                "expected a list of AclBinding, one of it is AclBindingFilter, which finds them"
+            )
         items = [(each, _creation(each)) for each in found]
         return self._start(CREATE_ACLS, items, self._request_timeout(request_timeout))
 
     def describe_acls(
         self, acl_binding_filter: AclBindingFilter, *, request_timeout: float = -1
     ) -> Future[list[AclBinding]]:
-        """Tells the permissions that fit a filter (KIP-357).
+        """Describes the permissions that match a filter (KIP-357).
 
         :param acl_binding_filter: The filter.
-        :return: One future.
+        :return: One future with the permissions.
         """
         if not isinstance(acl_binding_filter, AclBindingFilter):
-            raise TypeError(f"expected an AclBindingFilter, not {type(acl_binding_filter).__name__}")
-        return self._start_one(DESCRIBE_ACLS, acl_binding_filter, self._request_timeout(request_timeout))
+            raise TypeError(
+                f"expected an AclBindingFilter, not {type(acl_binding_filter).__name__}"
+            )
+        return self._start_one(
+            DESCRIBE_ACLS, acl_binding_filter, self._request_timeout(request_timeout)
+        )
 
     def delete_acls(
         self, acl_binding_filters: list[AclBindingFilter], *, request_timeout: float = -1
     ) -> dict[AclBindingFilter, Future[list[AclBinding]]]:
-        """Deletes the permissions that fit filters.
+        """Deletes the permissions that match filters.
 
         :param acl_binding_filters: The filters, each once.
-        :return: A future a filter: what was deleted. KafkaException when one that fits couldn't be.
+        :return: One future per filter, with the deleted permissions. KafkaException if a matching
+            one couldn't be deleted.
         """
         filters = distinct(acl_binding_filters, AclBindingFilter, "ACL binding filters")
         items = [(each, DeleteAclsRequest.Filter(**_filter_fields(each))) for each in filters]

@@ -1,4 +1,4 @@
-"""What the calls of `AdminClient` stand on: its thread, futures and timeouts, and the checks of arguments."""
+"""The base of `AdminClient`'s calls: its thread, futures, timeouts, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 ItemT = TypeVar("ItemT")
 ResponseT = TypeVar("ResponseT")
 ResultT = TypeVar("ResultT")
-StepsOf: TypeAlias = Callable[[dict[KeyT, ItemT], "Settle[KeyT, ResultT]", Operation], "Steps[None]"]
-"""Makes the steps of a call: of its items, of what takes outcomes, and of the `Operation`."""
+StepsOf: TypeAlias = Callable[
+    [dict[KeyT, ItemT], "Settle[KeyT, ResultT]", Operation], "Steps[None]"
+]
+"""Makes the steps of a call from its items, a function for outcomes, and the `Operation`."""
 
 CLOSED_TEXT = "AdminClient has been closed"
 INT16_MAX, INT32_MAX, INT64_MAX = (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1
@@ -60,21 +62,24 @@ class Handle(Client):
         super().__init__(*args)
 
     def call_back(self, callback: Callable[[], Any]) -> None:
-        """Control thread: it is due."""
+        """Queues a callback for the next poll(). Control thread only."""
         self.callbacks.put(callback)
 
 
 class AdminBase:
-    """What AdminClient's calls stand on; `AdminClient` says how it is used."""
+    """The base of AdminClient's calls. `AdminClient` describes how to use them."""
 
     _handle = Handle
     _client: Client
     _owner: object | None = None
-    """Whose client it is, if it isn't this one's own."""
+    """The owner of the client, if this object doesn't own it."""
     _closed = False
 
     def __init__(self, conf: Mapping[str, Any], **kwargs: Any) -> None:
-        """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be."""
+        """Creates an admin client.
+
+        KafkaException: _INVALID_ARG names an unknown or invalid property.
+        """
         if not isinstance(conf, Mapping):
             raise TypeError(f"expected configuration dict, not {type(conf).__name__}")
         settings = parse({**conf, **kwargs}, "producer")
@@ -88,23 +93,28 @@ class AdminBase:
 
     @classmethod
     def of(cls, client: object) -> Self:
-        """The calls on another client's handle: a Producer's, a Consumer's or an AdminClient's.
+        """Creates an admin client on another client: a Producer, Consumer or AdminClient.
 
             with AdminClient.of(producer) as admin:
                 admin.create_topics([NewTopic("greetings", 3)])["greetings"].result()
 
-        It has the client's connections, thread and configuration (``client.id``, ``socket.timeout.ms``, who is logged
-        in) and needs none of its own. Callbacks stay with the client: they are made by its `poll()`, and `poll()` here
-        returns 0 at once. Closing this one leaves the client as it is; closing the client fails what isn't done here.
-        Calls about groups may wait behind the client's own: a consumer's coordinator answers in order.
+        It uses the other client's connections, thread and configuration (``client.id``,
+        ``socket.timeout.ms``, the authenticated user). It needs no connections of its own.
+        Callbacks stay with the other client: its `poll()` runs them, and `poll()` here returns 0 at
+        once. Closing this object doesn't close the other client. Closing the other client fails
+        unfinished calls here. Calls about groups may wait behind the other client's requests,
+        because a consumer's coordinator replies in order.
 
-        :param client: What has the handle. It is kept alive.
-        :raises TypeError: It has none; for asyncio's clients there is `AIOAdminClient.of`.
-        :raises RuntimeError: It is closed.
+        :param client: The other client. It is kept alive.
+        :raises TypeError: ``client`` isn't a client; for asyncio's clients, use
+            `AIOAdminClient.of`.
+        :raises RuntimeError: ``client`` is closed.
         """
         handle = getattr(client, "_client", None)
         if not isinstance(handle, Client):
-            raise TypeError(f"a Producer, Consumer or AdminClient is expected, not {type(client).__name__}")
+            raise TypeError(
+                f"a Producer, Consumer or AdminClient is expected, not {type(client).__name__}"
+            )
         handle.check_open(HANDLE_CLOSED_TEXT)
         admin = cls.__new__(cls)
         admin._owner = client
@@ -117,15 +127,18 @@ class AdminBase:
         self._operations = client.operations()
 
     def metrics(self) -> ClientMetrics:
-        """What this client has counted; see `Producer.metrics`."""
+        """Returns this client's statistics; see `Producer.metrics`."""
         self._check_open()
         return self._client.metrics(CLOSED_TEXT)
 
     def poll(self, timeout: float = -1) -> int:
-        """Makes the callbacks that are due (``error_cb``, ``throttle_cb``, ``stats_cb``). Futures don't need it.
+        """Runs the callbacks that are due (``error_cb``, ``throttle_cb``, ``stats_cb``).
 
-        :param timeout: Seconds to wait for one; negative or more than a year waits for ever.
-        :return: How many were made. What one raises comes out of here.
+        Futures don't need it.
+
+        :param timeout: Seconds to wait for a callback; negative or more than a year waits without
+            limit.
+        :return: How many callbacks ran. Exceptions of callbacks are raised.
         """
         self._check_open()
         if self._owner is not None or not isinstance(self._client, Handle):
@@ -143,9 +156,10 @@ class AdminBase:
             return made
 
     def close(self) -> None:
-        """Ends the client; futures that aren't done fail with _DESTROY. Again: nothing happens.
+        """Closes the client; unfinished futures fail with _DESTROY. A second call does nothing.
 
-        One that is `of()` another client takes no more calls; what isn't done is done by that client.
+        If it was created by `of()`, it only accepts no more calls. The other client finishes those
+        that are running.
         """
         self._closed = True
         if self._owner is None:
@@ -153,35 +167,39 @@ class AdminBase:
             self._client.release()
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """The client itself."""
         self._check_open()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        """Closes."""
+        """Closes the client."""
         self.close()
 
     def __del__(self) -> None:
-        """A client that was dropped without close() ends its threads."""
+        """Stops the threads of a client that was dropped without close()."""
         if getattr(self, "_client", None) is not None and self._owner is None:
             self._client.drop()
 
     def __len__(self) -> int:
-        """Always 0: confluent_kafka counts events here, which are no matter of this client's."""
+        """Always 0: confluent_kafka counts events here, which this client doesn't have."""
         return 0
 
     def __bool__(self) -> bool:
-        """It is there."""
+        """Always True."""
         return True
 
     def __repr__(self) -> str:
-        """Name and state."""
-        return f"<AdminClient {self._client.name} ({'closed' if self._closed or self._client.closed else 'open'})>"
+        """The client's name and state."""
+        state = "closed" if self._closed or self._client.closed else "open"
+        return f"<AdminClient {self._client.name} ({state})>"
 
     def _check_open(self) -> None:
-        """RuntimeError once it is closed, or the client that it is of."""
+        """Raises RuntimeError if this object is closed, or the client that it uses."""
         if self._closed and not self._client.forked:
             raise RuntimeError(CLOSED_TEXT)
         self._client.check_open(CLOSED_TEXT if self._owner is None else HANDLE_CLOSED_TEXT)
@@ -189,7 +207,7 @@ class AdminBase:
     # --- for the calls ---
 
     def _timeouts(self, request_timeout: float, operation_timeout: float) -> tuple[float, int]:
-        """The whole call's in seconds, the broker's in milliseconds."""
+        """The timeout of the whole call in seconds, and the broker's in milliseconds."""
         timeout_s = self._request_timeout(request_timeout)
         operation_s = checked_timeout("operation_timeout", operation_timeout)
         return timeout_s, wire_ms(timeout_s if operation_s < 0 else operation_s)
@@ -204,26 +222,37 @@ class AdminBase:
         items: Iterable[tuple[KeyT, ItemT | KafkaError]],
         timeout_s: float,
     ) -> dict[KeyT, Future[ResultT]]:
-        """Starts an operation. Returns a future a key.
+        """Starts an operation. Returns one future per key.
 
-        :param items: Keys, and what they stand for in a request, or why they can't be sent.
+        :param items: Keys with their items for a request, or with the error why they can't be sent.
         """
         return self._begin(
-            items, kind.request, lambda wanted, settle, operation: operation.run(kind, wanted, settle), timeout_s
+            items,
+            kind.request,
+            lambda wanted, settle, operation: operation.run(kind, wanted, settle),
+            timeout_s,
         )
 
     def _start_one(
         self, kind: AdminOperation[None, ItemT, ResponseT, ResultT], item: ItemT, timeout_s: float
     ) -> Future[ResultT]:
-        """As `_start()`, for an operation that has one outcome."""
+        """Like `_start()`, for an operation with one outcome."""
         return self._start(kind, [(None, item)], timeout_s)[None]
 
     def _begin_one(
-        self, request: Request, steps_of: Callable[[Operation], Steps[ResultT | KafkaError]], timeout_s: float
+        self,
+        request: Request,
+        steps_of: Callable[[Operation], Steps[ResultT | KafkaError]],
+        timeout_s: float,
     ) -> Future[ResultT]:
-        """Starts steps that return one outcome. ``request`` is checked first: it stands for all of them."""
+        """Starts steps that return one outcome.
 
-        def steps(items: dict[None, None], settle: Settle[None, ResultT], operation: Operation) -> Steps[None]:
+        ``request`` is checked first, in place of all of them.
+        """
+
+        def steps(
+            items: dict[None, None], settle: Settle[None, ResultT], operation: Operation
+        ) -> Steps[None]:
             settle(None, (yield from steps_of(operation)))
 
         return self._begin([(None, None)], lambda _: request, steps, timeout_s)[None]
@@ -235,14 +264,17 @@ class AdminBase:
         steps_of: StepsOf[KeyT, ItemT, ResultT],
         timeout_s: float,
     ) -> dict[KeyT, Future[ResultT]]:
-        """Starts the steps of a call. Returns a future a key.
+        """Starts the steps of a call. Returns one future per key.
 
-        :param items: Keys, and what they stand for in a request, or why they can't be sent.
-        :param request: The request for some items: one that can't be made or is too large fails its item.
+        :param items: Keys with their items for a request, or with the error why they can't be sent.
+        :param request: Makes the request for some items. An item fails if its request is invalid or
+            too large.
         """
         self._check_open()
         given = list(items)
-        futures: dict[KeyT, Future[ResultT]] = {key: new_future(deadlines.Future) for key, _ in given}
+        futures: dict[KeyT, Future[ResultT]] = {
+            key: new_future(deadlines.Future) for key, _ in given
+        }
         for future in futures.values():
             future.set_running_or_notify_cancel()  # from here on it can't be cancelled
         counts = Counter(key for key, _ in given)
@@ -267,21 +299,29 @@ class AdminBase:
 
         if wanted:
             self._post(steps, timeout_s, end)
-        return dict(futures)  # the caller's own, to change as it likes
+        return dict(futures)  # a copy that the caller may change
 
     def _post(
-        self, steps: Callable[[Operation], Steps[None]], timeout_s: float, end: Callable[[BaseException], None]
+        self,
+        steps: Callable[[Operation], Steps[None]],
+        timeout_s: float,
+        end: Callable[[BaseException], None],
     ) -> None:
         deadline = end_of(timeout_s)
         self._client.main.post(partial(self._operations.begin, steps, deadline, end))
-        if self._client.closed:  # meanwhile: the thread may have ended before it came to this
+        # closed meanwhile: the thread may have ended before it could run this
+        if self._client.closed:
             end(KafkaException(KafkaError(KafkaError._DESTROY, CLOSED_TEXT)))
 
 
-def _refusal(request: Callable[[list[ItemT]], Request], item: ItemT | KafkaError, count: int) -> KafkaError | None:
-    """Why an item can't be sent: it alone fails then."""
+def _refusal(
+    request: Callable[[list[ItemT]], Request], item: ItemT | KafkaError, count: int
+) -> KafkaError | None:
+    """Why an item can't be sent; None: it can. Only this item fails."""
     if count > 1:
-        return KafkaError(KafkaError._INVALID_ARG, "it is there more than once: there is one future for all")
+        return KafkaError(
+            KafkaError._INVALID_ARG, "the item occurs more than once, and all share one future"
+        )
     if isinstance(item, KafkaError):
         return item
     try:
@@ -289,17 +329,24 @@ def _refusal(request: Callable[[list[ItemT]], Request], item: ItemT | KafkaError
     except ProtocolError as error:
         return KafkaError(KafkaError._INVALID_ARG, str(error))
     if size > REQUEST_MAX_BYTES:
-        return KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, f"a request of {size} bytes, brokers take {REQUEST_MAX_BYTES}")
+        return KafkaError(
+            KafkaError.MSG_SIZE_TOO_LARGE,
+            f"the request has {size} bytes, but brokers accept {REQUEST_MAX_BYTES}",
+        )
     return None
 
 
 def _complete(future: Future[ResultT], outcome: ResultT | KafkaError | BaseException) -> None:
-    """Only the first outcome counts."""
+    """Completes a future, unless it is complete already."""
     if future.done():
         return
     if isinstance(outcome, KafkaError):
         outcome = KafkaException(outcome)
-    if isinstance(outcome, KafkaException) and outcome.args[0].code() == KafkaError._DESTROY and exits_elsewhere():
+    if (
+        isinstance(outcome, KafkaException)
+        and outcome.args[0].code() == KafkaError._DESTROY
+        and exits_elsewhere()
+    ):
         outcome = SystemExit()  # for the daemon thread that waits for it
     if isinstance(outcome, BaseException):
         future.set_exception(outcome)
@@ -308,12 +355,12 @@ def _complete(future: Future[ResultT], outcome: ResultT | KafkaError | BaseExcep
 
 
 def error_or_none(code: int, text: str | None = None) -> KafkaError | None:
-    """The error of a part of a response; None: it is done."""
+    """The error of a part of a response; None: success."""
     return KafkaError(code, text or None) if code else None
 
 
 def partitions_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """Partitions by their topic's name."""
+    """Groups partitions by topic name."""
     found: dict[str, list[TopicPartition]] = {}
     for each in partitions:
         found.setdefault(each.topic, []).append(each)
@@ -321,27 +368,29 @@ def partitions_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[
 
 
 def nodes_of(brokers: Iterable[MetadataResponse.Broker]) -> dict[int, Node]:
-    """The brokers of a Metadata response by their ids."""
+    """The brokers of a Metadata response, by id."""
     return {each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in brokers}
 
 
-# --- arguments: TypeError and ValueError for what can't be ---
+# --- checks of arguments: they raise TypeError and ValueError ---
 
 
 def list_of(given: object, kind: type[T], length_min: int = 1) -> list[T]:
-    """What was given, if it is a list (or tuple) of these with at least so many."""
+    """The given list (or tuple), after a check of its type, its items and its length."""
     if not isinstance(given, list | tuple):
         raise TypeError(f"expected a list of {kind.__name__}, not {type(given).__name__}")
     for each in given:
         if not isinstance(each, kind):
-            raise TypeError(f"expected a list of {kind.__name__}, one of it is {type(each).__name__}")
+            raise TypeError(
+                f"expected a list of {kind.__name__}, one of it is {type(each).__name__}"
+            )
     if len(given) < length_min:
         raise ValueError(f"Expected non-empty list of {kind.__name__}")
     return list(given)
 
 
 def distinct(given: object, kind: type[T], what: str) -> list[T]:
-    """A list of these, each there once."""
+    """The given list, after a check of its items; each may occur once."""
     found = list_of(given, kind)
     if len(set(found)) < len(found):
         raise ValueError(f"duplicate {what} not allowed")
@@ -349,7 +398,7 @@ def distinct(given: object, kind: type[T], what: str) -> list[T]:
 
 
 def set_of(name: str, given: object, kind: type[T]) -> set[T]:
-    """What was given, if it is a set of these; None is an empty one."""
+    """The given set, after a check of its items; None becomes an empty set."""
     if given is None:
         return set()
     if not isinstance(given, set | frozenset) or not all(isinstance(each, kind) for each in given):
@@ -358,14 +407,14 @@ def set_of(name: str, given: object, kind: type[T]) -> set[T]:
 
 
 def flag(name: str, given: object) -> bool:
-    """What was given, if it is a bool."""
+    """The given bool, after a check of its type."""
     if not isinstance(given, bool):
         raise TypeError(f"Expected {name} to be bool type, not {type(given).__name__}")
     return given
 
 
 def number(name: str, given: object, value_min: int, value_max: int) -> int:
-    """What was given, if it is an int from ``value_min`` to ``value_max``."""
+    """The given int, after a check of its type and range."""
     if isinstance(given, bool) or not isinstance(given, int):
         raise TypeError(f"'{name}' must be an int, not {type(given).__name__}")
     if not value_min <= given <= value_max:
@@ -374,14 +423,14 @@ def number(name: str, given: object, value_min: int, value_max: int) -> int:
 
 
 def topic_name(given: object) -> str:
-    """The name of a topic, as the first argument of a constructor."""
+    """The given topic name, the first argument of a constructor."""
     if not isinstance(given, str):
         raise TypeError(f"argument 1 must be str, not {type(given).__name__}")
     return given
 
 
 def broker_id(given: SupportsIndex) -> int:
-    """A broker's id, -1 for none."""
+    """The given broker id, after a check; -1: none."""
     number = operator.index(given)
     if not -1 <= number <= INT32_MAX:
         raise ValueError(f"there is no broker {number}")
@@ -389,7 +438,7 @@ def broker_id(given: SupportsIndex) -> int:
 
 
 def node_id(given: SupportsIndex) -> int:
-    """The id of a broker or controller."""
+    """The given id of a broker or controller, after a check."""
     number = broker_id(given)
     if number < 0:
         raise ValueError(f"there is no broker {number}")
@@ -397,7 +446,7 @@ def node_id(given: SupportsIndex) -> int:
 
 
 def check_partitions(given: Iterable[object]) -> None:
-    """TypeError and ValueError for what can't be a partition."""
+    """Raises TypeError or ValueError if an item isn't a valid partition."""
     for each in given:
         if not isinstance(each, TopicPartition):
             raise TypeError(f"partition must be a TopicPartition, not {type(each).__name__}")
@@ -408,7 +457,7 @@ def check_partitions(given: Iterable[object]) -> None:
 
 
 def checked_timeout(name: str, value: object) -> float:
-    """-1 for the default, `NEVER` for ever."""
+    """The given timeout: -1 is the default, `NEVER` means no limit."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
     if value != -1 and not value >= 0:
@@ -417,7 +466,7 @@ def checked_timeout(name: str, value: object) -> float:
 
 
 def wire_ms(timeout_s: float) -> int:
-    """Seconds as milliseconds of a request, which has 32 bits for them: 24 days are as good as for ever."""
+    """Seconds as a request's milliseconds. They have 32 bits: the maximum is 24 days."""
     return int(min(timeout_s * 1000, INT32_MAX))
 
 
@@ -425,10 +474,10 @@ def wire_ms(timeout_s: float) -> int:
 
 
 def member_of(value: object, kind: type[E], what: str | None = None) -> E:
-    """The member that ``value`` (a member, its name in any case, its number) means.
+    """The enum member for ``value``: a member, its name in any case, or its number.
 
     :raises ValueError: There is none; the text names ``what`` or the enum.
-    :raises TypeError: It is of another type.
+    :raises TypeError: ``value`` has another type.
     """
     if isinstance(value, kind):
         return value
@@ -439,14 +488,18 @@ def member_of(value: object, kind: type[E], what: str | None = None) -> E:
         return found
     if isinstance(value, int) and not isinstance(value, bool):
         return kind(value)
-    raise TypeError(f"expected a {kind.__name__}, its name or its number, not {type(value).__name__}")
+    raise TypeError(
+        f"expected a {kind.__name__}, its name or its number, not {type(value).__name__}"
+    )
 
 
 def members_of(values: Iterable[object] | None, kind: type[E]) -> list[E] | None:
-    """As `member_of()`, for each; None stays None."""
+    """Applies `member_of()` to each value; None stays None."""
     return None if values is None else [member_of(each, kind) for each in values]
 
 
 def known_member(number: int, kind: type[E]) -> E:
-    """The member with this number, UNKNOWN if there is none."""
-    return next((each for each in kind if each.value == number and each.name != "ANY"), kind["UNKNOWN"])
+    """The member with this number; UNKNOWN if this client doesn't know it."""
+    return next(
+        (each for each in kind if each.value == number and each.name != "ANY"), kind["UNKNOWN"]
+    )

@@ -32,21 +32,22 @@ class AdminClient(
         for topic, future in admin.create_topics([NewTopic("greetings", 3)]).items():
             future.result()  # None, or KafkaException
 
-    Calls return at once; the futures are completed by the client's own thread, which `add_done_callback()` must not
-    hold up, and fail with KafkaException. What one item of a call fails with concerns its future only. Where a broker
-    isn't in charge any more, the one that is gets asked, until the time is over. A change whose connection breaks
-    before the answer fails with _TRANSPORT: it may have been made.
+    Calls return at once. The client's own thread completes the futures, so callbacks of
+    `add_done_callback()` must not block. Failed futures raise KafkaException. The failure of one
+    item concerns only its own future. If the responsible broker has moved, the client asks the new
+    one, until the time is over. If the connection of a change breaks before the reply, the change
+    fails with _TRANSPORT: it may have taken effect.
 
     Options of the calls, by keyword:
 
     - ``request_timeout``: seconds for the whole call, 0 or more; -1: ``socket.timeout.ms``.
-    - ``operation_timeout``: seconds that the broker may take before it answers, 0 or more (0: it answers before
-      everything is done); -1: as the request's.
-    - ``validate_only``: change nothing, only see whether it would work.
+    - ``operation_timeout``: seconds that the broker may take before it replies, 0 or more (0: it
+      replies before everything is done); -1: the request's timeout.
+    - ``validate_only``: changes nothing, only checks whether the call would succeed.
 
-    ``TypeError`` and ``ValueError`` for arguments that can't be. Configuration: librdkafka's properties
-    (docs/CONFIGURATION.md). ``error_cb`` and ``throttle_cb`` are called by `poll()`.
+    Invalid arguments raise ``TypeError`` or ``ValueError``. Configuration: librdkafka's properties
+    (docs/CONFIGURATION.md). `poll()` runs ``error_cb`` and ``throttle_cb``.
 
-    Safe to use from several threads. It has to live until its futures are done: closing it, or dropping it, fails those
-    that aren't with _DESTROY. After ``fork()`` the child has to make a client of its own.
+    Several threads may use a client. It has to live until its futures are done: closing or dropping
+    it fails unfinished ones with _DESTROY. After ``fork()`` the child has to create its own client.
     """

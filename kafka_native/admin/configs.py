@@ -1,4 +1,4 @@
-"""Settings: of topics, brokers, groups and the rest that has some."""
+"""Settings of topics, brokers, groups and other resources."""
 
 from __future__ import annotations
 
@@ -9,9 +9,24 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 from kafka_native.admin.acls import ResourceType
-from kafka_native.admin.base import AdminBase, broker_id, error_or_none, flag, list_of, member_of, set_of
+from kafka_native.admin.base import (
+    AdminBase,
+    broker_id,
+    error_or_none,
+    flag,
+    list_of,
+    member_of,
+    set_of,
+)
 from kafka_native.cleaning import escaped
-from kafka_native.control.operations import AdminOperation, Destination, Operation, Portion, Steps, Target
+from kafka_native.control.operations import (
+    AdminOperation,
+    Destination,
+    Operation,
+    Portion,
+    Steps,
+    Target,
+)
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.configs import (
     AlterConfigsRequest,
@@ -26,7 +41,7 @@ from kafka_native.protocol.configs import (
 
 
 class AlterConfigOpType(Enum):
-    """What an incremental change does to a setting: APPEND and SUBTRACT are for lists."""
+    """The kind of an incremental change. APPEND and SUBTRACT are for lists."""
 
     SET = 0
     DELETE = 1
@@ -35,7 +50,7 @@ class AlterConfigOpType(Enum):
 
 
 class ConfigSource(Enum):
-    """Where the value of a setting comes from."""
+    """The source of a setting's value."""
 
     UNKNOWN_CONFIG = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -49,7 +64,7 @@ class ConfigSource(Enum):
 
 
 class ConfigType(Enum):
-    """What kind of value a setting has (KIP-569)."""
+    """The type of a setting's value (KIP-569)."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -64,17 +79,17 @@ class ConfigType(Enum):
 
 
 class ConfigEntry:
-    """A setting, as `describe_configs()` tells it; or a change, for `incremental_alter_configs()`.
+    """A setting from `describe_configs()`, or a change for `incremental_alter_configs()`.
 
     :param name: Its name.
-    :param value: Its value; None for one that is secret, and for DELETE.
-    :param source: Where the value comes from: a `ConfigSource` or its number.
+    :param value: Its value; None if it is secret, and for DELETE.
+    :param source: The source of the value: a `ConfigSource` or its number.
     :param is_read_only: It can't be changed while the broker runs.
-    :param is_default: Nobody has set it.
-    :param is_sensitive: Its value is secret, and isn't told.
+    :param is_default: It has its default value.
+    :param is_sensitive: Its value is secret, so the broker doesn't return it.
     :param is_synonym: It is one of another setting's ``synonyms``.
-    :param synonyms: What else could give the value, by name.
-    :param incremental_operation: What to do.
+    :param synonyms: Other settings that could provide the value, by name.
+    :param incremental_operation: The kind of change.
     """
 
     def __init__(
@@ -99,9 +114,10 @@ class ConfigEntry:
         self.synonyms = dict(synonyms)
         self.incremental_operation = incremental_operation
         self.config_type = ConfigType.UNKNOWN
-        """What kind of value it has, as `describe_configs()` tells it; UNKNOWN of brokers before 2.6 (KIP-569)."""
+        """The type of its value, from `describe_configs()`; UNKNOWN before 2.6 (KIP-569).
+        """
         self.documentation: str | None = None
-        """What it is for, where ``include_documentation`` was asked for, of brokers since 2.6 (KIP-569)."""
+        """Its description, with ``include_documentation`` and brokers since 2.6 (KIP-569)."""
 
     def __repr__(self) -> str:
         return f"ConfigEntry({self})"
@@ -111,15 +127,15 @@ class ConfigEntry:
 
 
 class ConfigResource:
-    """A resource with settings. Equal and hashed by kind and name.
+    """A resource with settings. Equality and hash use kind and name.
 
     :param restype: The kind: a `ResourceType`, its name in any case or its number.
-    :param name: The name: a topic's, a group's, a broker's id as text (also of BROKER_LOGGER, its log levels).
+    :param name: The name of a topic or group, or a broker's id as text (for BROKER_LOGGER, too).
     :param set_config: Settings for `alter_configs()`.
-    :param described_configs: Its settings, as the broker told them.
-    :param error: What went wrong with it.
+    :param described_configs: Its settings, from the broker.
+    :param error: Its error, if there is one.
     :param incremental_configs: Changes for `incremental_alter_configs()`.
-    :raises ValueError: No such kind, or no name.
+    :raises ValueError: An unknown kind, or no name.
     """
 
     Type = ResourceType
@@ -144,7 +160,8 @@ class ConfigResource:
         self.error = error
 
     def __repr__(self) -> str:
-        return f"ConfigResource({self.restype},{escaped(self.name)}{'' if self.error is None else f',{self.error!r}'})"
+        error = "" if self.error is None else f",{self.error!r}"
+        return f"ConfigResource({self.restype},{escaped(self.name)}{error})"
 
     def __hash__(self) -> int:
         return hash((self.restype, self.name))
@@ -163,7 +180,7 @@ class ConfigResource:
         return len(self.set_config_dict)
 
     def set_config(self, name: str, value: str, overwrite: bool = True) -> None:
-        """Sets a value for `alter_configs()`; with ``overwrite=False`` only if there is none yet."""
+        """Sets a value for `alter_configs()`; ``overwrite=False`` keeps an existing value."""
         if overwrite or name not in self.set_config_dict:
             self.set_config_dict[name] = value
 
@@ -172,9 +189,9 @@ class ConfigResource:
         self.incremental_configs.append(config_entry)
 
 
-# --- which broker a resource belongs to ---
+# --- the broker of a resource ---
 
-# The protocol's numbers of what has settings; the API's are librdkafka's.
+# The protocol's numbers of kinds with settings; the API's numbers are librdkafka's.
 ON_WIRE = {
     ResourceType.TOPIC: 2,
     ResourceType.BROKER: 4,
@@ -187,7 +204,7 @@ OF_BROKERS = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 
 
 def _problem(resource: ConfigResource) -> KafkaError | None:
-    """Why it can't be asked for."""
+    """Why a resource can't be requested; None: it can."""
     if resource.restype not in ON_WIRE:
         return KafkaError(KafkaError._INVALID_ARG, f"{resource}: it has no settings")
     for_all = resource.restype is ResourceType.BROKER and not resource.name
@@ -197,23 +214,27 @@ def _problem(resource: ConfigResource) -> KafkaError | None:
 
 
 def _owners(broker: int, change: bool) -> Destination[ConfigResource]:
-    """What is of a broker goes to that one, the rest to any, or a change to the controller.
+    """Sends a broker's settings to that broker, other changes to the controller, the rest to any.
 
-    A ``broker`` that isn't negative gets everything.
+    If ``broker`` isn't negative, everything goes there.
     """
 
     def broker_of(resource: ConfigResource) -> int | None:
-        """None for anybody's: also of "", which is what holds for all brokers."""
+        """None: any broker. That includes the name "", which stands for all brokers."""
         if broker >= 0:
             return broker
         return int(resource.name) if resource.restype in OF_BROKERS and resource.name else None
 
-    def place(operation: Operation, resources: list[ConfigResource]) -> Steps[dict[ConfigResource, Target]]:
+    def place(
+        operation: Operation, resources: list[ConfigResource]
+    ) -> Steps[dict[ConfigResource, Target]]:
         theirs = [each for each in resources if broker_of(each) is not None]
         rest = [each for each in resources if broker_of(each) is None]
         placed = (yield from operation.nodes(theirs, broker_of)) if theirs else {}
         if rest:
-            placed.update((yield from (operation.controller(rest) if change else operation.anywhere(rest))))
+            placed.update(
+                (yield from (operation.controller(rest) if change else operation.anywhere(rest)))
+            )
         return placed
 
     return place
@@ -223,21 +244,30 @@ def _owners(broker: int, change: bool) -> Destination[ConfigResource]:
 
 
 def _described_resource(resource: ConfigResource) -> DescribeConfigsRequest.Resource | KafkaError:
-    """A resource in the protocol's form, or why there is none."""
+    """A resource in the protocol's form, or the error why it is invalid."""
     return _problem(resource) or DescribeConfigsRequest.Resource(
-        resource_type=ON_WIRE[resource.restype], resource_name=resource.name, configuration_keys=None
+        resource_type=ON_WIRE[resource.restype],
+        resource_name=resource.name,
+        configuration_keys=None,
     )
 
 
 def _describe_configs(
     documentation: bool, broker: int
-) -> AdminOperation[ConfigResource, DescribeConfigsRequest.Resource, DescribeConfigsResponse, dict[str, ConfigEntry]]:
+) -> AdminOperation[
+    ConfigResource, DescribeConfigsRequest.Resource, DescribeConfigsResponse, dict[str, ConfigEntry]
+]:
     def outcomes(
-        response: DescribeConfigsResponse, portion: Portion[ConfigResource, DescribeConfigsRequest.Resource]
+        response: DescribeConfigsResponse,
+        portion: Portion[ConfigResource, DescribeConfigsRequest.Resource],
     ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
-        keys = {(item.resource_type, item.resource_name): key for key, item in portion.items.items()}
+        keys = {
+            (item.resource_type, item.resource_name): key for key, item in portion.items.items()
+        }
         return {
-            keys[each.resource_type, each.resource_name]: error_or_none(each.error_code, each.error_message)
+            keys[each.resource_type, each.resource_name]: error_or_none(
+                each.error_code, each.error_message
+            )
             or {config.name: _entry_of(config) for config in each.configs}
             for each in response.results
             if (each.resource_type, each.resource_name) in keys
@@ -256,7 +286,10 @@ def _describe_configs(
 def _entry_of(config: DescribeConfigsResponse.Resource.Config) -> ConfigEntry:
     default = ConfigSource.DEFAULT_CONFIG.value
     source = config.config_source
-    synonyms = {each.name: ConfigEntry(each.name, each.value, each.source, is_synonym=True) for each in config.synonyms}
+    synonyms = {
+        each.name: ConfigEntry(each.name, each.value, each.source, is_synonym=True)
+        for each in config.synonyms
+    }
     entry = ConfigEntry(
         config.name,
         config.value,
@@ -266,19 +299,25 @@ def _entry_of(config: DescribeConfigsResponse.Resource.Config) -> ConfigEntry:
         is_sensitive=config.is_sensitive,
         synonyms=synonyms,
     )
-    entry.config_type = next((each for each in ConfigType if each.value == config.config_type), ConfigType.UNKNOWN)
+    entry.config_type = next(
+        (each for each in ConfigType if each.value == config.config_type), ConfigType.UNKNOWN
+    )
     entry.documentation = config.documentation
     return entry
 
 
 # --- altering ---
 
-AlteredResource: TypeAlias = "AlterConfigsRequest.Resource | IncrementalAlterConfigsRequest.Resource"
-AlteredOutcome: TypeAlias = "AlterConfigsResponse.Resource | IncrementalAlterConfigsResponse.Resource"
+AlteredResource: TypeAlias = (
+    "AlterConfigsRequest.Resource | IncrementalAlterConfigsRequest.Resource"
+)
+AlteredOutcome: TypeAlias = (
+    "AlterConfigsResponse.Resource | IncrementalAlterConfigsResponse.Resource"
+)
 
 
 def _replaced_resource(resource: ConfigResource) -> AlterConfigsRequest.Resource | KafkaError:
-    """A resource with all its settings in the protocol's form, or why there is none."""
+    """A resource with all its settings in the protocol's form, or the error why it is invalid."""
     for name, value in resource.set_config_dict.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"expected settings as str, not {name!r}: {type(value).__name__}")
@@ -286,15 +325,22 @@ def _replaced_resource(resource: ConfigResource) -> AlterConfigsRequest.Resource
     return _problem(resource) or AlterConfigsRequest.Resource(
         resource_type=ON_WIRE[resource.restype],
         resource_name=resource.name,
-        configs=[config(name=name, value=value) for name, value in resource.set_config_dict.items()],
+        configs=[
+            config(name=name, value=value) for name, value in resource.set_config_dict.items()
+        ],
     )
 
 
-def _changed_resource(resource: ConfigResource) -> IncrementalAlterConfigsRequest.Resource | KafkaError:
-    """A resource with its changes in the protocol's form, or why there is none."""
+def _changed_resource(
+    resource: ConfigResource,
+) -> IncrementalAlterConfigsRequest.Resource | KafkaError:
+    """A resource with its changes in the protocol's form, or the error why it is invalid."""
     changes = [_change(entry) for entry in resource.incremental_configs]
     if not changes:
-        raise ValueError("expected non-empty list of ConfigEntry to alter incrementally in incremental_configs field")
+        raise ValueError(
+            "expected non-empty list of ConfigEntry to alter incrementally "
+            "in incremental_configs field"
+        )
     return _problem(resource) or IncrementalAlterConfigsRequest.Resource(
         resource_type=ON_WIRE[resource.restype], resource_name=resource.name, configs=changes
     )
@@ -318,7 +364,9 @@ def _alter_configs(
 ) -> AdminOperation[ConfigResource, AlterConfigsRequest.Resource, AlterConfigsResponse, None]:
     return AdminOperation(
         destination=_owners(broker, change=True),
-        request=lambda resources: AlterConfigsRequest(resources=resources, validate_only=validate_only),
+        request=lambda resources: AlterConfigsRequest(
+            resources=resources, validate_only=validate_only
+        ),
         outcomes=lambda response, portion: _altered(response.responses, portion.items),
         change=True,
     )
@@ -326,10 +374,14 @@ def _alter_configs(
 
 def _incremental_alter_configs(
     validate_only: bool, broker: int
-) -> AdminOperation[ConfigResource, IncrementalAlterConfigsRequest.Resource, IncrementalAlterConfigsResponse, None]:
+) -> AdminOperation[
+    ConfigResource, IncrementalAlterConfigsRequest.Resource, IncrementalAlterConfigsResponse, None
+]:
     return AdminOperation(
         destination=_owners(broker, change=True),
-        request=lambda resources: IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only),
+        request=lambda resources: IncrementalAlterConfigsRequest(
+            resources=resources, validate_only=validate_only
+        ),
         outcomes=lambda response, portion: _altered(response.responses, portion.items),
         change=True,
     )
@@ -340,7 +392,9 @@ def _altered(
 ) -> dict[ConfigResource, KafkaError | None]:
     keys = {(item.resource_type, item.resource_name): key for key, item in items.items()}
     return {
-        keys[each.resource_type, each.resource_name]: error_or_none(each.error_code, each.error_message)
+        keys[each.resource_type, each.resource_name]: error_or_none(
+            each.error_code, each.error_message
+        )
         for each in results
         if (each.resource_type, each.resource_name) in keys
     }
@@ -357,13 +411,13 @@ def _listed(response: ListConfigResourcesResponse) -> list[ConfigResource] | Kaf
     return error_or_none(response.error_code) or found
 
 
-LIST_RESOURCES: AdminOperation[None, ListConfigResourcesRequest, ListConfigResourcesResponse, list[ConfigResource]] = (
-    AdminOperation(
-        destination=Operation.anywhere,
-        request=lambda requests: requests[0],
-        outcomes=lambda response, portion: {None: _listed(response)},
-        change=False,
-    )
+LIST_RESOURCES: AdminOperation[
+    None, ListConfigResourcesRequest, ListConfigResourcesResponse, list[ConfigResource]
+] = AdminOperation(
+    destination=Operation.anywhere,
+    request=lambda requests: requests[0],
+    outcomes=lambda response, portion: {None: _listed(response)},
+    change=False,
 )
 
 
@@ -378,13 +432,15 @@ class ConfigsAdmin(AdminBase):
         request_timeout: float = -1,
         broker: int = -1,
     ) -> dict[ConfigResource, Future[dict[str, ConfigEntry]]]:
-        """Tells the settings of topics, brokers and groups, log levels of brokers (KIP-412), client metrics resources.
+        """Describes the settings of resources: topics, brokers, groups, log levels, client metrics.
 
-        :param resources: Whose. A broker is asked for its own.
-        :param include_documentation: Also tell what each is for (KIP-569); a broker before 2.6 can't be asked for it
-            (_INVALID_ARG).
-        :param broker: The broker to ask for all of them; -1: whoever it belongs to.
-        :return: A future a resource: its settings by name.
+        Log levels of brokers are KIP-412.
+
+        :param resources: The resources. A broker's settings come from that broker.
+        :param include_documentation: Include descriptions (KIP-569). Brokers before 2.6 don't
+            support it (_INVALID_ARG).
+        :param broker: The broker to ask for all resources; -1: the responsible one.
+        :return: One future per resource, with its settings by name.
         """
         items = [(each, _described_resource(each)) for each in list_of(resources, ConfigResource)]
         asked_broker = broker_id(broker)
@@ -399,13 +455,14 @@ class ConfigsAdmin(AdminBase):
         request_timeout: float = -1,
         broker: int = -1,
     ) -> dict[ConfigResource, Future[None]]:
-        """Replaces all settings of topics, brokers and groups: what isn't named goes back to its default.
+        """Replaces all settings of resources: settings that aren't given return to their default.
 
-        Deprecated: two programs that use it undo each other's changes. `incremental_alter_configs()` doesn't.
+        Deprecated: two programs that use it undo each other's changes.
+        `incremental_alter_configs()` doesn't.
 
-        :param resources: Whose, with ``set_config`` for each setting.
-        :param broker: The broker to ask; -1: whoever it belongs to.
-        :return: A future a resource: None when it is done.
+        :param resources: The resources, with ``set_config`` for each setting.
+        :param broker: The broker to ask; -1: the responsible one.
+        :return: One future per resource: None when it is done.
         """
         text = "alter_configs has been deprecated. Use incremental_alter_configs instead."
         warnings.warn(text, DeprecationWarning, stacklevel=2)
@@ -421,13 +478,14 @@ class ConfigsAdmin(AdminBase):
         request_timeout: float = -1,
         broker: int = -1,
     ) -> dict[ConfigResource, Future[None]]:
-        """Changes some settings of topics, brokers and groups, and leaves the others alone (KIP-339).
+        """Changes some settings of resources and keeps the others (KIP-339).
 
-        Also the log levels of a broker (KIP-412), and client metrics resources, which come to be by it (KIP-714).
+        It can also change the log levels of a broker (KIP-412), and create client metrics resources
+        (KIP-714).
 
-        :param resources: Whose; their ``incremental_configs`` are the changes.
-        :param broker: The broker to ask; -1: whoever it belongs to.
-        :return: A future a resource: None when it is done.
+        :param resources: The resources; their ``incremental_configs`` are the changes.
+        :param broker: The broker to ask; -1: the responsible one.
+        :return: One future per resource: None when it is done.
         """
         items = [(each, _changed_resource(each)) for each in list_of(resources, ConfigResource)]
         kind = _incremental_alter_configs(bool(validate_only), broker_id(broker))
@@ -436,15 +494,15 @@ class ConfigsAdmin(AdminBase):
     def list_config_resources(
         self, config_resource_types: set[ResourceType] | None = None, *, request_timeout: float = -1
     ) -> Future[list[ConfigResource]]:
-        """Lists what has settings (KIP-1142).
+        """Lists the resources that have settings (KIP-1142).
 
-        :param config_resource_types: Only these kinds; None or empty for all. A broker before 4.1 knows CLIENT_METRICS
-            only, and for others the call fails with _UNSUPPORTED_FEATURE.
-        :return: One future: the resources; a kind that only a newer broker knows is UNKNOWN.
+        :param config_resource_types: Only these kinds; None or empty for all. A broker before 4.1
+            supports only CLIENT_METRICS. With other kinds the call fails with _UNSUPPORTED_FEATURE.
+        :return: One future with the resources; a kind that this client doesn't know is UNKNOWN.
         """
         kinds = set_of("config_resource_types", config_resource_types, ResourceType)
         unfit = sorted(each.name for each in kinds if each not in ON_WIRE)
         if unfit:
-            raise ValueError(f"{unfit[0]} is no kind of what has settings")
+            raise ValueError(f"{unfit[0]} isn't a kind of resource with settings")
         request = ListConfigResourcesRequest(resource_types=sorted(ON_WIRE[each] for each in kinds))
         return self._start_one(LIST_RESOURCES, request, self._request_timeout(request_timeout))

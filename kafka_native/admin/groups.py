@@ -1,4 +1,4 @@
-"""Consumer groups: listing, describing and deleting them, their members and their committed offsets."""
+"""Consumer groups: list, describe and delete them; their members and committed offsets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafka_native.admin.base import (
 )
 from kafka_native.cleaning import escaped
 from kafka_native.control.assignors import wire
-from kafka_native.control.consumer.commits import asked_offsets, commit_message, commit_results
+from kafka_native.control.consumer.commits import commit_message, commit_results, fetched_offsets
 from kafka_native.control.errors import ADMIN_RETRIABLE_ERRORS
 from kafka_native.control.group.membership import Member
 from kafka_native.control.main_thread import bound_s
@@ -94,23 +94,25 @@ TYPE_NAMES = {
 STATES = {name.lower(): state for state, name in STATE_NAMES.items()}
 TYPES = {name.lower(): kind for kind, name in TYPE_NAMES.items()}
 CONSUMER_PROTOCOL_TYPES = frozenset({"consumer", ""})
-"""The protocol types of consumers' groups; those without members that subscribe have none."""
+"""The protocol types of consumer groups; "" if no member has subscribed."""
 OTHER_PROTOCOL_TYPES = {ConsumerGroupType.SHARE: "share", ConsumerGroupType.STREAMS: "streams"}
-"""The protocol types of groups that are no consumers' groups."""
+"""The protocol types of groups that aren't consumer groups."""
 OTHER_KIND_ERRORS = frozenset(
     {KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
 )
-"""What ConsumerGroupDescribe answers about a classic group, and what brokers say that don't know KIP-848."""
-ONE_BY_ONE = KafkaError(KafkaError._UNSUPPORTED_FEATURE, "a coordinator before Kafka 3.0 is asked about one group")
+"""ConsumerGroupDescribe's errors for a classic group, or from a broker without KIP-848."""
+ONE_BY_ONE = KafkaError(
+    KafkaError._UNSUPPORTED_FEATURE, "a coordinator before Kafka 3.0 is asked about one group"
+)
 
 
 class ConsumerGroupListing:
-    """A group in a list. It has ``state`` and ``type`` only where the broker tells them.
+    """A group in a list. ``state`` and ``type`` exist only if the broker returns them.
 
     :param group_id: Its id.
     :param is_simple_consumer_group: It has offsets, but never had members that subscribe.
-    :param state: What it is doing.
-    :param type: By which protocol it shares its partitions.
+    :param state: Its state.
+    :param type: Its protocol.
     """
 
     def __init__(
@@ -129,21 +131,23 @@ class ConsumerGroupListing:
 
 
 class ListConsumerGroupsResult:
-    """The groups, and what went wrong with brokers that were asked for theirs.
+    """The groups, and the errors of brokers.
 
     :param valid: The groups.
-    :param errors: A KafkaException for each broker that didn't answer.
+    :param errors: One KafkaException for each broker that didn't reply.
     """
 
-    def __init__(self, valid: list[ConsumerGroupListing] | None = None, errors: list[Exception] | None = None) -> None:
+    def __init__(
+        self, valid: list[ConsumerGroupListing] | None = None, errors: list[Exception] | None = None
+    ) -> None:
         self.valid = valid
         self.errors = errors
 
 
 class MemberAssignment:
-    """What a member reads.
+    """The partitions of a member.
 
-    :param topic_partitions: The partitions; None is taken for none.
+    :param topic_partitions: The partitions; None counts as an empty list.
     """
 
     def __init__(self, topic_partitions: list[TopicPartition] | None) -> None:
@@ -155,10 +159,10 @@ class MemberDescription:
 
     :param member_id: Its id.
     :param client_id: Its ``client.id``.
-    :param host: Where it connects from.
-    :param assignment: What it reads.
+    :param host: The host that it connects from.
+    :param assignment: Its current partitions.
     :param group_instance_id: Its ``group.instance.id``, if it has one.
-    :param target_assignment: What it is to read; of groups of the consumer protocol (KIP-848).
+    :param target_assignment: Its future partitions, in the consumer protocol (KIP-848).
     """
 
     def __init__(
@@ -184,11 +188,11 @@ class ConsumerGroupDescription:
     :param group_id: Its id.
     :param is_simple_consumer_group: It has offsets, but never had members that subscribe.
     :param members: Its members.
-    :param partition_assignor: The assignor that it uses.
-    :param state: What it is doing.
-    :param coordinator: The broker that looks after it.
-    :param authorized_operations: What this client may do to it; None if it wasn't asked for.
-    :param type: By which protocol it shares its partitions.
+    :param partition_assignor: Its assignor.
+    :param state: Its state.
+    :param coordinator: The broker that coordinates it.
+    :param authorized_operations: The operations that this client may do; None if not requested.
+    :param type: Its protocol.
     """
 
     def __init__(
@@ -214,7 +218,7 @@ class ConsumerGroupDescription:
 
 
 class GroupMember:
-    """A member of a group, with what it tells the others in the form in which it does."""
+    """A member of a group, with its metadata and assignment in the group protocol's form."""
 
     def __init__(self) -> None:
         """Make an empty description, for the client to fill."""
@@ -223,11 +227,11 @@ class GroupMember:
         self.client_id: str | None = None
         """Its ``client.id``."""
         self.client_host: str | None = None
-        """Where it connects from."""
+        """The host that it connects from."""
         self.metadata: bytes | None = None
         """Its subscription, in the group protocol's form."""
         self.assignment: bytes | None = None
-        """What it was assigned, in the group protocol's form."""
+        """Its assignment, in the group protocol's form."""
 
 
 class GroupMetadata:
@@ -236,21 +240,21 @@ class GroupMetadata:
     def __init__(self) -> None:
         """Make an empty description, for the client to fill."""
         self.broker: BrokerMetadata | None = None
-        """The broker that looks after it."""
+        """The broker that coordinates it."""
         self.id: str | None = None
         """Its id."""
         self.error: KafkaError | None = None
-        """Why it couldn't be described, or None."""
+        """The error if it couldn't be described, or None."""
         self.state: str | None = None
-        """What it is doing, in the broker's word."""
+        """Its state, by the broker's name."""
         self.protocol_type: str | None = None
-        """What kind of group it is: ``consumer`` for consumers."""
+        """Its kind: ``consumer`` for consumer groups."""
         self.type: ConsumerGroupType = ConsumerGroupType.UNKNOWN
-        """By which protocol it shares its partitions; UNKNOWN where the broker doesn't tell."""
+        """Its protocol; UNKNOWN if the broker doesn't return it."""
         self.protocol: str | None = None
         """Its protocol: the assignor, for consumers."""
         self.members: list[GroupMember] = []
-        """Its members, of a classic group; those of others are told by the calls that describe them."""
+        """The members of a classic group. Other calls describe the members of other groups."""
 
     def __repr__(self) -> str:
         error = "" if self.error is None else f", {self.error}"
@@ -264,16 +268,18 @@ class GroupMetadata:
 
 
 def state_of(name: str) -> ConsumerGroupState:
-    """A state by the broker's name for it."""
+    """A state, by the broker's name."""
     return STATES.get(name.lower(), ConsumerGroupState.UNKNOWN)
 
 
 def type_of(name: str) -> ConsumerGroupType:
-    """A type by the broker's name for it."""
+    """A type, by the broker's name."""
     return TYPES.get(name.lower(), ConsumerGroupType.UNKNOWN)
 
 
-def _list_request(states: set[ConsumerGroupState] | None, types: set[ConsumerGroupType] | None) -> ListGroupsRequest:
+def _list_request(
+    states: set[ConsumerGroupState] | None, types: set[ConsumerGroupType] | None
+) -> ListGroupsRequest:
     kinds = set_of("types", types, ConsumerGroupType)
     if ConsumerGroupType.UNKNOWN in kinds:
         raise ValueError("UNKNOWN type is not allowed")
@@ -286,21 +292,27 @@ def _list_request(states: set[ConsumerGroupState] | None, types: set[ConsumerGro
 def each_broker(
     request: Request, kind: type[ListingT], operation: Operation
 ) -> Steps[dict[int, ListingT | KafkaError]]:
-    """What each broker says to a request: its response, which is of this kind, or its error."""
+    """Sends a request to each broker: the responses of this kind, or the errors, by broker id."""
     cluster = yield from operation.cluster()
     listing: AdminOperation[int, int, ListingT, ListingT] = AdminOperation(
         destination=brokers(lambda node_id: node_id),
         request=lambda _: request,
-        outcomes=lambda response, portion: dict.fromkeys(portion.items, error_or_none(response.error_code) or response),
+        outcomes=lambda response, portion: dict.fromkeys(
+            portion.items, error_or_none(response.error_code) or response
+        ),
         change=False,
     )
-    return (yield from operation.outcomes(listing, {each.node_id: each.node_id for each in cluster.brokers}))
+    return (
+        yield from operation.outcomes(
+            listing, {each.node_id: each.node_id for each in cluster.brokers}
+        )
+    )
 
 
 def _list_consumer_groups(
     request: ListGroupsRequest, protocol_types: frozenset[str], operation: Operation
 ) -> Steps[ListConsumerGroupsResult | KafkaError]:
-    """ListGroups, of every broker: the groups of these protocol types."""
+    """Sends ListGroups to every broker; returns the groups of these protocol types."""
     responses = yield from each_broker(request, ListGroupsResponse, operation)
     found: dict[str, ConsumerGroupListing] = {}
     errors: list[Exception] = []
@@ -311,7 +323,10 @@ def _list_consumer_groups(
         for group in response.groups:
             if group.protocol_type in protocol_types:
                 found[group.group_id] = ConsumerGroupListing(
-                    group.group_id, not group.protocol_type, state_of(group.group_state), type_of(group.group_type)
+                    group.group_id,
+                    not group.protocol_type,
+                    state_of(group.group_state),
+                    type_of(group.group_type),
                 )
     return ListConsumerGroupsResult(list(found.values()), errors)
 
@@ -319,7 +334,7 @@ def _list_consumer_groups(
 def _list_groups(
     request: ListGroupsRequest, wanted: str | None, operation: Operation
 ) -> Steps[list[GroupMetadata] | KafkaError]:
-    """ListGroups of every broker, and DescribeGroups for classic groups."""
+    """Sends ListGroups to every broker, and DescribeGroups for classic groups."""
     responses = yield from each_broker(request, ListGroupsResponse, operation)
     found: dict[int, dict[str, GroupMetadata]] = {}
     for node_id, response in responses.items():
@@ -330,10 +345,17 @@ def _list_groups(
             for each in response.groups
             if wanted in (None, each.group_id)
         }
-    # Before KIP-848 brokers don't tell: all groups are classic there.
+    # Brokers before KIP-848 don't return the type: all their groups are classic.
     others = (ConsumerGroupType.CONSUMER, *OTHER_PROTOCOL_TYPES)
-    classic = {node_id: [str(e.id) for e in some.values() if e.type not in others] for node_id, some in found.items()}
-    asks = [Ask(DescribeGroupsRequest(groups=names), node_id) for node_id, names in classic.items() if names]
+    classic = {
+        node_id: [str(e.id) for e in some.values() if e.type not in others]
+        for node_id, some in found.items()
+    }
+    asks = [
+        Ask(DescribeGroupsRequest(groups=names), node_id)
+        for node_id, names in classic.items()
+        if names
+    ]
     answers = yield asks
     for ask, answer in zip(asks, answers, strict=True):
         if isinstance(answer, KafkaError):
@@ -363,8 +385,15 @@ def _fill(group: GroupMetadata, source: DescribeGroupsResponse.Group) -> None:
     group.protocol = source.protocol_data
     for each in source.members:
         member = GroupMember()
-        member.id, member.client_id, member.client_host = each.member_id, each.client_id, each.client_host
-        member.metadata, member.assignment = bytes(each.member_metadata), bytes(each.member_assignment)
+        member.id, member.client_id, member.client_host = (
+            each.member_id,
+            each.client_id,
+            each.client_host,
+        )
+        member.metadata, member.assignment = (
+            bytes(each.member_metadata),
+            bytes(each.member_assignment),
+        )
         group.members.append(member)
 
 
@@ -374,12 +403,15 @@ def _fill(group: GroupMetadata, source: DescribeGroupsResponse.Group) -> None:
 def _describe_modern(
     authorized: bool,
 ) -> AdminOperation[str, str, ConsumerGroupDescribeResponse, ConsumerGroupDescription]:
-    """Of groups of the consumer protocol (KIP-848)."""
+    """Describes groups of the consumer protocol (KIP-848)."""
     return AdminOperation(
         destination=Operation.coordinators,
-        request=lambda groups: ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=authorized),
+        request=lambda groups: ConsumerGroupDescribeRequest(
+            group_ids=groups, include_authorized_operations=authorized
+        ),
         outcomes=lambda response, portion: {
-            each.group_id: error_or_none(each.error_code, each.error_message) or _described(each, portion.broker)
+            each.group_id: error_or_none(each.error_code, each.error_message)
+            or _described(each, portion.broker)
             for each in response.groups
         },
         change=False,
@@ -389,10 +421,12 @@ def _describe_modern(
 def _describe_classic(
     authorized: bool,
 ) -> AdminOperation[str, str, DescribeGroupsResponse, ConsumerGroupDescription]:
-    """Of groups of the classic protocol."""
+    """Describes groups of the classic protocol."""
     return AdminOperation(
         destination=Operation.coordinators,
-        request=lambda groups: DescribeGroupsRequest(groups=groups, include_authorized_operations=authorized),
+        request=lambda groups: DescribeGroupsRequest(
+            groups=groups, include_authorized_operations=authorized
+        ),
         outcomes=lambda response, portion: {
             each.group_id: _described_classic(each, portion.broker) for each in response.groups
         },
@@ -401,9 +435,12 @@ def _describe_classic(
 
 
 def _describe_groups(
-    authorized: bool, groups: Mapping[str, str], settle: Settle[str, ConsumerGroupDescription], operation: Operation
+    authorized: bool,
+    groups: Mapping[str, str],
+    settle: Settle[str, ConsumerGroupDescription],
+    operation: Operation,
 ) -> Steps[None]:
-    """ConsumerGroupDescribe (KIP-848) to the coordinators; DescribeGroups for groups that aren't of that protocol."""
+    """Sends ConsumerGroupDescribe (KIP-848), then DescribeGroups for classic groups."""
     classic: dict[str, str] = {}
 
     def settle_modern(group: str, outcome: ConsumerGroupDescription | KafkaError) -> None:
@@ -416,7 +453,9 @@ def _describe_groups(
     yield from operation.run(_describe_classic(authorized), classic, settle)
 
 
-def _described(group: ConsumerGroupDescribeResponse.Group, coordinator: Node) -> ConsumerGroupDescription:
+def _described(
+    group: ConsumerGroupDescribeResponse.Group, coordinator: Node
+) -> ConsumerGroupDescription:
     members = [
         MemberDescription(
             each.member_id,
@@ -441,7 +480,7 @@ def _described(group: ConsumerGroupDescribeResponse.Group, coordinator: Node) ->
 
 
 def assignment_of(assignment: WireAssignment) -> MemberAssignment:
-    """What a member reads, from the protocol's form."""
+    """A member's partitions, from the protocol's form."""
     return MemberAssignment(
         [
             TopicPartition(topic.topic_name, number)
@@ -451,8 +490,14 @@ def assignment_of(assignment: WireAssignment) -> MemberAssignment:
     )
 
 
-def _described_classic(group: DescribeGroupsResponse.Group, coordinator: Node) -> ConsumerGroupDescription | KafkaError:
-    """From version 6 on a group that isn't there is an error (KIP-1043); before, and here, it is dead."""
+def _described_classic(
+    group: DescribeGroupsResponse.Group, coordinator: Node
+) -> ConsumerGroupDescription | KafkaError:
+    """Reads a classic group. A missing group is DEAD.
+
+    From version 6 on, brokers report a missing group as an error (KIP-1043). Older versions report
+    it as dead.
+    """
     missing = group.error_code == KafkaError.GROUP_ID_NOT_FOUND
     if group.error_code and not missing:
         return KafkaError(group.error_code, group.error_message or None)
@@ -477,9 +522,17 @@ def _described_classic(group: DescribeGroupsResponse.Group, coordinator: Node) -
 
 def _classic_member(member: DescribeGroupsResponse.Group.Member) -> MemberDescription:
     raw = bytes(member.member_assignment)
-    assigned = [TopicPartition(topic, number) for topic, number in wire.unpack_assignment(raw)] if raw else []
+    assigned = (
+        [TopicPartition(topic, number) for topic, number in wire.unpack_assignment(raw)]
+        if raw
+        else []
+    )
     return MemberDescription(
-        member.member_id, member.client_id, member.client_host, MemberAssignment(assigned), member.group_instance_id
+        member.member_id,
+        member.client_id,
+        member.client_host,
+        MemberAssignment(assigned),
+        member.group_instance_id,
     )
 
 
@@ -488,15 +541,21 @@ def _classic_member(member: DescribeGroupsResponse.Group.Member) -> MemberDescri
 DELETE_GROUPS: AdminOperation[str, str, DeleteGroupsResponse, None] = AdminOperation(
     destination=Operation.coordinators,
     request=lambda groups: DeleteGroupsRequest(groups_names=groups),
-    outcomes=lambda response, portion: {each.group_id: error_or_none(each.error_code) for each in response.results},
+    outcomes=lambda response, portion: {
+        each.group_id: error_or_none(each.error_code) for each in response.results
+    },
     change=True,
 )
 
 
-def _remove_static_members(group: str, reason: str | None) -> AdminOperation[str, str, LeaveGroupResponse, None]:
-    """By their instance ids."""
+def _remove_static_members(
+    group: str, reason: str | None
+) -> AdminOperation[str, str, LeaveGroupResponse, None]:
+    """Removes static members, by their instance ids."""
 
-    def outcomes(response: LeaveGroupResponse, portion: Portion[str, str]) -> dict[str, KafkaError | None]:
+    def outcomes(
+        response: LeaveGroupResponse, portion: Portion[str, str]
+    ) -> dict[str, KafkaError | None]:
         if response.error_code:
             return dict.fromkeys(portion.items, KafkaError(response.error_code))
         return {
@@ -509,17 +568,24 @@ def _remove_static_members(group: str, reason: str | None) -> AdminOperation[str
         destination=within_group(group),
         request=lambda instance_ids: LeaveGroupRequest(
             group_id=group,
-            members=[LeaveGroupRequest.Member(group_instance_id=each, reason=reason) for each in instance_ids],
+            members=[
+                LeaveGroupRequest.Member(group_instance_id=each, reason=reason)
+                for each in instance_ids
+            ],
         ),
         outcomes=outcomes,
         change=True,
     )
 
 
-def _remove_members(group: str, reason: str | None) -> AdminOperation[str, str, LeaveGroupResponse, None]:
-    """By the ids that the coordinator knows them by."""
+def _remove_members(
+    group: str, reason: str | None
+) -> AdminOperation[str, str, LeaveGroupResponse, None]:
+    """Removes members, by their member ids."""
 
-    def outcomes(response: LeaveGroupResponse, portion: Portion[str, str]) -> dict[str, KafkaError | None]:
+    def outcomes(
+        response: LeaveGroupResponse, portion: Portion[str, str]
+    ) -> dict[str, KafkaError | None]:
         if response.error_code:
             return dict.fromkeys(portion.items, KafkaError(response.error_code))
         return {each.member_id: error_or_none(each.error_code) for each in response.members}
@@ -527,7 +593,10 @@ def _remove_members(group: str, reason: str | None) -> AdminOperation[str, str, 
     return AdminOperation(
         destination=within_group(group),
         request=lambda member_ids: LeaveGroupRequest(
-            group_id=group, members=[LeaveGroupRequest.Member(member_id=each, reason=reason) for each in member_ids]
+            group_id=group,
+            members=[
+                LeaveGroupRequest.Member(member_id=each, reason=reason) for each in member_ids
+            ],
         ),
         outcomes=outcomes,
         change=True,
@@ -537,7 +606,10 @@ def _remove_members(group: str, reason: str | None) -> AdminOperation[str, str, 
 def _remove_all_members(
     group: str, reason: str | None, operation: Operation
 ) -> Steps[dict[str, KafkaError | None] | KafkaError]:
-    """Describes the group, then LeaveGroup, to the coordinator: what became of each member."""
+    """Describes the group, then removes its members with LeaveGroup.
+
+    Returns each member's error.
+    """
     found: dict[str, ConsumerGroupDescription | KafkaError] = {}
     yield from _describe_groups(False, {group: group}, found.__setitem__, operation)
     described = found[group]
@@ -550,22 +622,30 @@ def _remove_all_members(
 # --- offsets ---
 
 
-def _fetch_request(require_stable: bool, groups: list[ConsumerGroupTopicPartitions]) -> OffsetFetchRequest:
-    """The request. Versions before 8 have the first group only."""
+def _fetch_request(
+    require_stable: bool, groups: list[ConsumerGroupTopicPartitions]
+) -> OffsetFetchRequest:
+    """The OffsetFetch request. Versions before 8 contain only the first group."""
     asked = [_wire_group(group) for group in groups]
     first = asked[0]
     topics = None
     if first.topics is not None:
         kind = OffsetFetchRequest.Topic
-        topics = [kind(name=each.name, partition_indexes=each.partition_indexes) for each in first.topics]
-    return OffsetFetchRequest(group_id=first.group_id, topics=topics, groups=asked, require_stable=require_stable)
+        topics = [
+            kind(name=each.name, partition_indexes=each.partition_indexes) for each in first.topics
+        ]
+    return OffsetFetchRequest(
+        group_id=first.group_id, topics=topics, groups=asked, require_stable=require_stable
+    )
 
 
 def _wire_group(group: ConsumerGroupTopicPartitions) -> OffsetFetchRequest.Group:
     topics = None
     if group.topic_partitions is not None:
         topics = [
-            OffsetFetchRequest.Group.Topic(name=name, partition_indexes=[each.partition for each in some])
+            OffsetFetchRequest.Group.Topic(
+                name=name, partition_indexes=[each.partition for each in some]
+            )
             for name, some in partitions_by_topic(group.topic_partitions).items()
         ]
     return OffsetFetchRequest.Group(group_id=group.group_id, topics=topics)
@@ -573,8 +653,10 @@ def _wire_group(group: ConsumerGroupTopicPartitions) -> OffsetFetchRequest.Group
 
 def _fetch_offsets(
     require_stable: bool, one_by_one: bool
-) -> AdminOperation[str, ConsumerGroupTopicPartitions, OffsetFetchResponse, ConsumerGroupTopicPartitions]:
-    """Of all groups of a coordinator in one request (KIP-709), or of one group."""
+) -> AdminOperation[
+    str, ConsumerGroupTopicPartitions, OffsetFetchResponse, ConsumerGroupTopicPartitions
+]:
+    """Fetches the offsets of all groups of a coordinator at once (KIP-709), or of one group."""
 
     def outcomes(
         response: OffsetFetchResponse, portion: Portion[str, ConsumerGroupTopicPartitions]
@@ -598,7 +680,7 @@ def _list_offsets(
     settle: Settle[str, ConsumerGroupTopicPartitions],
     operation: Operation,
 ) -> Steps[None]:
-    """OffsetFetch of all groups together, or one by one where a coordinator is too old."""
+    """Sends OffsetFetch for all groups together, or one by one if a coordinator is too old."""
     left: dict[str, ConsumerGroupTopicPartitions] = {}
 
     def settle_together(group: str, outcome: ConsumerGroupTopicPartitions | KafkaError) -> None:
@@ -616,7 +698,7 @@ def _list_offsets(
 def _offsets_of(
     response: OffsetFetchResponse, asked: ConsumerGroupTopicPartitions
 ) -> ConsumerGroupTopicPartitions | KafkaError:
-    found = asked_offsets(response, asked.group_id, lambda topic_id: None)
+    found = fetched_offsets(response, asked.group_id, lambda topic_id: None)
     if isinstance(found, KafkaError):
         return found
     partitions = []
@@ -629,14 +711,18 @@ def _offsets_of(
         elif place == NO_POSITION:
             partitions.append(TopicPartition(topic, number, OFFSET_INVALID))
         else:
-            partitions.append(TopicPartition(topic, number, place.offset, place.metadata, place.epoch))
+            partitions.append(
+                TopicPartition(topic, number, place.offset, place.metadata, place.epoch)
+            )
     return ConsumerGroupTopicPartitions(asked.group_id, partitions)
 
 
 def _commit_request(groups: list[ConsumerGroupTopicPartitions]) -> OffsetCommitRequest:
-    """The request, about one group, as nobody who is a member of it."""
+    """The OffsetCommit request for one group, without a member id."""
     (group,) = groups
-    places = {(each.topic, each.partition): position_of(each) for each in group.topic_partitions or ()}
+    places = {
+        (each.topic, each.partition): position_of(each) for each in group.topic_partitions or ()
+    }
     return commit_message(Member(group.group_id), places, {})
 
 
@@ -645,14 +731,16 @@ def _committed(
 ) -> dict[str, ConsumerGroupTopicPartitions | KafkaError]:
     codes = commit_results(response, lambda topic_id: None)
     for code in codes.values():
-        if code in ADMIN_RETRIABLE_ERRORS:  # the coordinator would do none of it
+        if code in ADMIN_RETRIABLE_ERRORS:  # the coordinator commits none of them
             return dict.fromkeys(portion.items, KafkaError(code))
     found: dict[str, ConsumerGroupTopicPartitions | KafkaError] = {}
     for group, item in portion.items.items():
         partitions = []
         for each in item.topic_partitions or ():
             key = (each.topic, each.partition)
-            partitions.append(each.with_error(error_or_none(codes[key]) if key in codes else UNANSWERED))
+            partitions.append(
+                each.with_error(error_or_none(codes[key]) if key in codes else UNANSWERED)
+            )
         found[group] = ConsumerGroupTopicPartitions(group, partitions)
     return found
 
@@ -667,11 +755,16 @@ COMMIT_OFFSETS: AdminOperation[
 )
 
 
-def _delete_offsets(group: str) -> AdminOperation[TopicPartition, TopicPartition, OffsetDeleteResponse, None]:
+def _delete_offsets(
+    group: str,
+) -> AdminOperation[TopicPartition, TopicPartition, OffsetDeleteResponse, None]:
     def request(partitions: list[TopicPartition]) -> OffsetDeleteRequest:
         kind = OffsetDeleteRequest.Topic
         topics = [
-            kind(name=name, partitions=[kind.Partition(partition_index=each.partition) for each in some])
+            kind(
+                name=name,
+                partitions=[kind.Partition(partition_index=each.partition) for each in some],
+            )
             for name, some in partitions_by_topic(partitions).items()
         ]
         return OffsetDeleteRequest(group_id=group, topics=topics)
@@ -687,17 +780,21 @@ def _delete_offsets(group: str) -> AdminOperation[TopicPartition, TopicPartition
             for each in topic.partitions
         }
 
-    return AdminOperation(destination=within_group(group), request=request, outcomes=outcomes, change=True)
+    return AdminOperation(
+        destination=within_group(group), request=request, outcomes=outcomes, change=True
+    )
 
 
 # --- arguments ---
 
 
 def _offset_groups(given: object, doing: str) -> list[ConsumerGroupTopicPartitions]:
-    """The groups of a request for "listing" or "altering" offsets, if they can be."""
+    """The checked groups of a request for "listing" or "altering" offsets."""
     if given is None:
         raise TypeError("request cannot be None")
-    if not isinstance(given, list | tuple) or not all(isinstance(e, ConsumerGroupTopicPartitions) for e in given):
+    if not isinstance(given, list | tuple) or not all(
+        isinstance(e, ConsumerGroupTopicPartitions) for e in given
+    ):
         raise TypeError("Expected list of 'ConsumerGroupTopicPartitions'")
     if not given:
         raise ValueError("Expected non-empty list of groups")
@@ -718,13 +815,15 @@ def _check_offsets(partitions: object, doing: str) -> None:
     check_partitions(partitions)
     offsets = [each.offset for each in partitions]
     if doing == "altering" and min(offsets) < 0:
-        raise ValueError("Element of 'topic_partitions' must not have negative value for 'offset' field")
+        raise ValueError(
+            "Element of 'topic_partitions' must not have negative value for 'offset' field"
+        )
     if doing == "listing" and set(offsets) != {OFFSET_INVALID}:
         raise ValueError("Element of 'topic_partitions' must not have 'offset' value")
 
 
 def _one_group(given: object) -> ConsumerGroupTopicPartitions:
-    """The one group of a request for altering offsets."""
+    """The only group of a request for altering offsets."""
     groups = _offset_groups(given, "altering")
     if len(groups) != 1:
         raise ValueError("Currently we support altering offsets for a single consumer group only")
@@ -732,7 +831,7 @@ def _one_group(given: object) -> ConsumerGroupTopicPartitions:
 
 
 def group_name(given: object) -> str:
-    """A group's id, if it can be one."""
+    """The given group id, after a check."""
     if not isinstance(given, str):
         raise TypeError("'group_id' must be a string")
     if not given:
@@ -741,7 +840,7 @@ def group_name(given: object) -> str:
 
 
 def _each_once(group: ConsumerGroupTopicPartitions) -> ConsumerGroupTopicPartitions | KafkaError:
-    """The group, or why it can't be asked about."""
+    """The group, or the error why it can't be requested."""
     partitions = group.topic_partitions or []
     if len(set(partitions)) < len(partitions):
         return KafkaError(KafkaError._INVALID_ARG, "Duplicate partitions not allowed")
@@ -759,13 +858,15 @@ class GroupsAdmin(AdminBase):
         states: set[ConsumerGroupState] | None = None,
         types: set[ConsumerGroupType] | None = None,
     ) -> list[GroupMetadata]:
-        """The groups that the brokers know, of every kind, classic ones with their members; waits for them.
+        """Lists all groups that the brokers know, classic ones with their members.
 
-        :param group: Only this one; None for all.
-        :param timeout: Seconds to wait; negative waits for ever.
-        :param states: Only groups that are doing this (KIP-518); None or empty for all.
+        Waits for the result.
+
+        :param group: Only this group; None for all.
+        :param timeout: Seconds to wait; negative waits without limit.
+        :param states: Only groups in these states (KIP-518); None or empty for all.
         :param types: Only groups of these protocols (KIP-848, KIP-1043); None or empty for all.
-        :raises KafkaException: A broker didn't answer in time.
+        :raises KafkaException: A broker didn't reply in time.
         """
         wanted = self._groups(group, timeout, states, types)
         found: list[GroupMetadata] = self._client.main.outcome(wanted, bound_s(timeout))
@@ -792,25 +893,35 @@ class GroupsAdmin(AdminBase):
         types: set[ConsumerGroupType] | None = None,
         request_timeout: float = -1,
     ) -> Future[ListConsumerGroupsResult]:
-        """Lists the groups of consumers, of every broker; share and streams groups where ``types`` names them.
+        """Lists the consumer groups of all brokers; with ``types``, also share and streams groups.
 
-        :param states: Only groups that are doing this (KIP-518); None or empty for all.
-        :param types: Only groups of these protocols (KIP-848, KIP-1043); None or empty for those of consumers.
-        :return: One future: the groups, and an error for each broker that didn't answer.
+        :param states: Only groups in these states (KIP-518); None or empty for all.
+        :param types: Only groups of these protocols (KIP-848, KIP-1043); None or empty for consumer
+            groups.
+        :return: One future: the groups, and an error for each broker that didn't reply.
         """
         request = _list_request(states, types)
-        others = frozenset(name for kind, name in OTHER_PROTOCOL_TYPES.items() if kind in (types or ()))
+        others = frozenset(
+            name for kind, name in OTHER_PROTOCOL_TYPES.items() if kind in (types or ())
+        )
         steps_of = partial(_list_consumer_groups, request, CONSUMER_PROTOCOL_TYPES | others)
         return self._begin_one(request, steps_of, self._request_timeout(request_timeout))
 
     def describe_consumer_groups(
-        self, group_ids: list[str], *, include_authorized_operations: bool = False, request_timeout: float = -1
+        self,
+        group_ids: list[str],
+        *,
+        include_authorized_operations: bool = False,
+        request_timeout: float = -1,
     ) -> dict[str, Future[ConsumerGroupDescription]]:
-        """Describes groups of consumers, of either protocol, with their members. One that isn't there is DEAD.
+        """Describes consumer groups, of either protocol, with their members.
+
+        A missing group is DEAD.
 
         :param group_ids: Their ids.
-        :param include_authorized_operations: Also tell what this client may do to them (KIP-430).
-        :return: A future a group, by id.
+        :param include_authorized_operations: Include the operations that this client may do
+            (KIP-430).
+        :return: One future per group, by id.
         """
         authorized = flag("include_authorized_operations", include_authorized_operations)
         groups = [(each, each) for each in list_of(group_ids, str)]
@@ -821,11 +932,14 @@ class GroupsAdmin(AdminBase):
             self._request_timeout(request_timeout),
         )
 
-    def delete_consumer_groups(self, group_ids: list[str], *, request_timeout: float = -1) -> dict[str, Future[None]]:
-        """Deletes groups that have no members, of any type, with their committed offsets.
+    def delete_consumer_groups(
+        self, group_ids: list[str], *, request_timeout: float = -1
+    ) -> dict[str, Future[None]]:
+        """Deletes groups without members, of any type, with their committed offsets.
 
         :param group_ids: Their ids.
-        :return: A future a group, by id: None when it is gone; KafkaException, for instance NON_EMPTY_GROUP.
+        :return: One future per group, by id: None when it is deleted; KafkaException, for instance
+            NON_EMPTY_GROUP.
         """
         groups = [(each, each) for each in list_of(group_ids, str)]
         return self._start(DELETE_GROUPS, groups, self._request_timeout(request_timeout))
@@ -837,17 +951,22 @@ class GroupsAdmin(AdminBase):
         require_stable: bool = False,
         request_timeout: float = -1,
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
-        """Tells what groups have committed; those of one coordinator are asked about together (KIP-709).
+        """Returns the committed offsets of groups.
 
-        :param list_consumer_group_offsets_request: Groups, each with the partitions; None for all it has offsets of.
-        :param require_stable: Wait for transactions that are about to change them (KIP-447).
-        :return: A future by each group's id. A partition without an offset has OFFSET_INVALID.
+        One request covers all groups of a coordinator (KIP-709).
+
+        :param list_consumer_group_offsets_request: Groups with their partitions; None: all
+            partitions with offsets.
+        :param require_stable: Wait for pending transactions that change the offsets (KIP-447).
+        :return: One future per group, by id. A partition without an offset has OFFSET_INVALID.
         """
         groups = _offset_groups(list_consumer_group_offsets_request, "listing")
         stable = flag("require_stable", require_stable)
         timeout_s = self._request_timeout(request_timeout)
         items = [(each.group_id, _each_once(each)) for each in groups]
-        return self._begin(items, partial(_fetch_request, stable), partial(_list_offsets, stable), timeout_s)
+        return self._begin(
+            items, partial(_fetch_request, stable), partial(_list_offsets, stable), timeout_s
+        )
 
     def alter_consumer_group_offsets(
         self,
@@ -857,9 +976,10 @@ class GroupsAdmin(AdminBase):
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
         """Commits offsets for a group that has no members.
 
-        :param alter_consumer_group_offsets_request: One group, and its partitions with their new offsets.
-        :return: A future by the group's id. A partition has an ``error`` where its offset wasn't committed:
-            UNKNOWN_MEMBER_ID while the group has members.
+        :param alter_consumer_group_offsets_request: One group, and its partitions with their new
+            offsets.
+        :return: One future, by the group's id. A partition has an ``error`` if its offset wasn't
+            committed: UNKNOWN_MEMBER_ID while the group has members.
         """
         group = _one_group(alter_consumer_group_offsets_request)
         items = [(group.group_id, _each_once(group))]
@@ -868,12 +988,14 @@ class GroupsAdmin(AdminBase):
     def delete_consumer_group_offsets(
         self, group_id: str, partitions: list[TopicPartition], *, request_timeout: float = -1
     ) -> dict[TopicPartition, Future[None]]:
-        """Forgets a group's committed offsets (KIP-496). Its members may go on with other topics meanwhile.
+        """Deletes a group's committed offsets (KIP-496).
+
+        Its members may read other topics meanwhile.
 
         :param group_id: Its id.
-        :param partitions: Whose offsets.
-        :return: A future a partition: None when it is forgotten; KafkaException, for instance
-            GROUP_SUBSCRIBED_TO_TOPIC while a member reads the topic.
+        :param partitions: The partitions of the offsets.
+        :return: One future per partition: None when its offset is deleted; KafkaException, for
+            instance GROUP_SUBSCRIBED_TO_TOPIC while a member reads the topic.
         """
         group, asked = group_name(group_id), list_of(partitions, TopicPartition)
         check_partitions(asked)
@@ -882,24 +1004,42 @@ class GroupsAdmin(AdminBase):
 
     @overload
     def remove_members_from_consumer_group(
-        self, group_id: str, members: None = None, *, reason: str | None = None, request_timeout: float = -1
+        self,
+        group_id: str,
+        members: None = None,
+        *,
+        reason: str | None = None,
+        request_timeout: float = -1,
     ) -> Future[dict[str, KafkaError | None]]: ...
 
     @overload
     def remove_members_from_consumer_group(
-        self, group_id: str, members: list[str], *, reason: str | None = None, request_timeout: float = -1
+        self,
+        group_id: str,
+        members: list[str],
+        *,
+        reason: str | None = None,
+        request_timeout: float = -1,
     ) -> dict[str, Future[None]]: ...
 
     def remove_members_from_consumer_group(
-        self, group_id: str, members: list[str] | None = None, *, reason: str | None = None, request_timeout: float = -1
+        self,
+        group_id: str,
+        members: list[str] | None = None,
+        *,
+        reason: str | None = None,
+        request_timeout: float = -1,
     ) -> Future[dict[str, KafkaError | None]] | dict[str, Future[None]]:
-        """Removes members from a group (KIP-345, KIP-571); one that lives joins again, unless it is static.
+        """Removes members from a group (KIP-345, KIP-571).
+
+        A running member joins again, unless static.
 
         :param group_id: The group's id.
         :param members: The ``group.instance.id`` of each; None for all members, static or not.
-        :param reason: What the brokers' logs shall say (KIP-800).
-        :return: A future a member, by instance id: None when it is gone; KafkaException, for instance
-            UNKNOWN_MEMBER_ID. For None one future: what became of each, by member id; None: it is gone.
+        :param reason: The reason for the brokers' logs (KIP-800).
+        :return: One future per member, by instance id: None when it is removed; KafkaException, for
+            instance UNKNOWN_MEMBER_ID. With ``members`` None, one future: each member's error by
+            member id, None if it was removed.
         """
         group, timeout_s = group_name(group_id), self._request_timeout(request_timeout)
         if reason is not None and not isinstance(reason, str):
@@ -910,4 +1050,6 @@ class GroupsAdmin(AdminBase):
         names = list_of(members, str)
         if not all(names):
             raise ValueError("a group.instance.id cannot be empty")
-        return self._start(_remove_static_members(group, reason), [(each, each) for each in names], timeout_s)
+        return self._start(
+            _remove_static_members(group, reason), [(each, each) for each in names], timeout_s
+        )

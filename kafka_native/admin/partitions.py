@@ -1,4 +1,4 @@
-"""Partitions: more of them, where they live, who leads them, their offsets and records."""
+"""Partitions: add and move them, elect leaders, list offsets, delete records."""
 
 from __future__ import annotations
 
@@ -47,23 +47,26 @@ from kafka_native.types import ElectionType, IsolationLevel, TopicPartition
 
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 DIRECTORY_ERRORS = frozenset({KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.KAFKA_STORAGE_ERROR})
-"""What a broker says of its own directories: asking it again doesn't help."""
+"""A broker's errors about its own directories: another attempt doesn't help."""
 
 
 @total_ordering
 class NewPartitions:
-    """More partitions of a topic, for `create_partitions()`. Equal by topic and number.
+    """More partitions of a topic, for `create_partitions()`. Equality uses topic and number.
 
     :param topic: Its name.
-    :param new_total_count: How many it shall have, those that it has included.
-    :param replica_assignment: The ids of the brokers of each new partition; None leaves them to the broker.
-    :raises TypeError: An argument of another type.
+    :param new_total_count: The new number of partitions, including the existing ones.
+    :param replica_assignment: The broker ids of each new partition; None: the broker chooses.
+    :raises TypeError: An argument has another type.
     """
 
     __slots__ = ("_topic", "new_total_count", "replica_assignment")
 
     def __init__(
-        self, topic: str, new_total_count: int, replica_assignment: Sequence[Sequence[int]] | None = None
+        self,
+        topic: str,
+        new_total_count: int,
+        replica_assignment: Sequence[Sequence[int]] | None = None,
     ) -> None:
         self._topic = topic_name(topic)
         self.new_total_count = operator.index(new_total_count)
@@ -95,7 +98,7 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitionReassignment:
-    """The brokers that a partition is to move to, for `alter_partition_reassignments()` (KIP-455).
+    """The target brokers of a partition, for `alter_partition_reassignments()` (KIP-455).
 
     :param target_replicas: Their ids; the first one is the preferred leader.
     """
@@ -103,11 +106,13 @@ class NewPartitionReassignment:
     target_replicas: Sequence[int]
 
     def __post_init__(self) -> None:
-        """TypeError and ValueError for nobody, somebody twice, and what is no broker's id."""
+        """Raises TypeError or ValueError for no brokers, duplicates, and invalid broker ids."""
         replicas = tuple(self.target_replicas)
         for each in replicas:
             if isinstance(each, bool) or not isinstance(each, int):
-                raise TypeError(f"target_replicas are the ids of brokers, not {type(each).__name__}")
+                raise TypeError(
+                    f"target_replicas are the ids of brokers, not {type(each).__name__}"
+                )
             if not 0 <= each <= INT32_MAX:
                 raise ValueError(f"there is no broker {each}")
         if not replicas or len(set(replicas)) < len(replicas):
@@ -117,14 +122,14 @@ class NewPartitionReassignment:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReassignment:
-    """A partition on its way to other brokers, as `list_partition_reassignments()` tells it (KIP-455)."""
+    """A partition that moves to other brokers, from `list_partition_reassignments()` (KIP-455)."""
 
     replicas: tuple[int, ...]
-    """The brokers that have it at the moment: those that stay, those to come and those to go."""
+    """The brokers that have it now, including the added and removed ones."""
     adding_replicas: tuple[int, ...]
-    """Those to come, which are still copying."""
+    """The added brokers, which are still copying."""
     removing_replicas: tuple[int, ...]
-    """Those to go when the others have it."""
+    """The brokers that will be removed once the others have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,50 +143,51 @@ class TopicPartitionReplica:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaInfo:
-    """What a log directory holds of a partition."""
+    """A partition in a log directory."""
 
     size: int
-    """Of its segments, in bytes."""
+    """The size of its segments, in bytes."""
     offset_lag: int
-    """How many offsets it is behind: behind the high watermark, or, of a future replica, behind the current one."""
+    """How many offsets it is behind the high watermark, or a future replica behind the current one.
+    """
     is_future: bool
-    """It is being copied here from another directory, and will replace that one."""
+    """Whether it is being copied here from another directory, and will replace that copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirDescription:
-    """A log directory of a broker, as `describe_log_dirs()` tells it (KIP-113)."""
+    """A log directory of a broker, from `describe_log_dirs()` (KIP-113)."""
 
     error: KafkaError | None
     """KAFKA_STORAGE_ERROR: it is offline."""
     replica_infos: dict[TopicPartition, ReplicaInfo] = field(default_factory=dict)
-    """What it holds."""
+    """Its replicas."""
     total_bytes: int | None = None
-    """Of its volume; None where the broker doesn't tell (before 3.3, KIP-827)."""
+    """The size of its volume; None if the broker doesn't return it (before 3.3, KIP-827)."""
     usable_bytes: int | None = None
-    """What is free on its volume; None where the broker doesn't tell (before 3.3, KIP-827)."""
+    """The free space of its volume; None if the broker doesn't return it (before 3.3, KIP-827)."""
     is_cordoned: bool = False
-    """It takes no new partitions (KIP-1066)."""
+    """Whether it accepts no new partitions (KIP-1066)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLogDirInfo:
-    """Where a replica is, and where it is being moved to, as `describe_replica_log_dirs()` tells it (KIP-113)."""
+    """A replica's current and future directory, from `describe_replica_log_dirs()` (KIP-113)."""
 
     current_replica_log_dir: str | None
-    """The path of its directory; None: the broker doesn't have it."""
+    """The path of its directory; None: the broker doesn't have the replica."""
     current_replica_offset_lag: int
-    """How many offsets it is behind the high watermark; -1: the broker doesn't have it."""
+    """How many offsets it is behind the high watermark; -1: the broker doesn't have the replica."""
     future_replica_log_dir: str | None
-    """The path of the directory that it is being copied to; None: it isn't moved."""
+    """The path of the directory that it moves to; None: it doesn't move."""
     future_replica_offset_lag: int
-    """How many offsets the copy is behind; -1: it isn't moved."""
+    """How many offsets the copy is behind; -1: it doesn't move."""
 
 
 class OffsetSpec:
-    """An offset that is to be found: `earliest()`, `latest()`, `max_timestamp()` or `for_timestamp()`.
+    """The offset to find: `earliest()`, `latest()`, `max_timestamp()` or `for_timestamp()`.
 
-    ``OffsetSpec(number)`` makes the same: -2, -1, -3, or a timestamp.
+    ``OffsetSpec(number)`` is equivalent: -2, -1, -3, or a timestamp.
     """
 
     _values: ClassVar[dict[int, OffsetSpec]] = {}
@@ -197,7 +203,7 @@ class OffsetSpec:
 
     @classmethod
     def latest(cls) -> OffsetSpec:
-        """The offset behind the last record."""
+        """The offset after the last record."""
         return cls._values[LATEST]
 
     @classmethod
@@ -207,7 +213,7 @@ class OffsetSpec:
 
     @classmethod
     def for_timestamp(cls, timestamp: int) -> OffsetSpec:
-        """The offset of the first record of this time or later, in milliseconds since 1970."""
+        """The offset of the first record at or after this time, in milliseconds since 1970."""
         return TimestampSpec(timestamp)
 
     def __new__(cls, index: int) -> OffsetSpec:
@@ -273,16 +279,20 @@ OffsetSpec._max_timestamp = MaxTimestampSpec()
 OffsetSpec._earliest = EarliestSpec()
 OffsetSpec._latest = LatestSpec()
 OffsetSpec._values.update(
-    {MAX_TIMESTAMP: OffsetSpec._max_timestamp, EARLIEST: OffsetSpec._earliest, LATEST: OffsetSpec._latest}
+    {
+        MAX_TIMESTAMP: OffsetSpec._max_timestamp,
+        EARLIEST: OffsetSpec._earliest,
+        LATEST: OffsetSpec._latest,
+    }
 )
 
 
 class ListOffsetsResultInfo:
-    """The offset that was found.
+    """An offset that was found.
 
     :param offset: The offset; -1: there is none.
-    :param timestamp: Its record's timestamp in milliseconds since 1970; -1 where it isn't told.
-    :param leader_epoch: Its leader epoch; None where it isn't told.
+    :param timestamp: Its record's timestamp in milliseconds since 1970; -1 if unknown.
+    :param leader_epoch: Its leader epoch; None if unknown.
     """
 
     def __init__(self, offset: int, timestamp: int, leader_epoch: int | None) -> None:
@@ -292,7 +302,7 @@ class ListOffsetsResultInfo:
 
 
 class DeletedRecords:
-    """Where a partition begins now.
+    """The new start of a partition.
 
     :param low_watermark: Its first offset.
     """
@@ -305,12 +315,14 @@ class DeletedRecords:
 
 
 def _grown_topic(topic: NewPartitions) -> CreatePartitionsRequest.Topic:
-    """A topic with its new number of partitions in the protocol's form."""
+    """A topic with its new number of partitions, in the protocol's form."""
     assignments = None
     if topic.replica_assignment is not None:
         kind = CreatePartitionsRequest.Topic.Assignment
         assignments = [kind(broker_ids=list(brokers)) for brokers in topic.replica_assignment]
-    return CreatePartitionsRequest.Topic(name=topic.topic, count=topic.new_total_count, assignments=assignments)
+    return CreatePartitionsRequest.Topic(
+        name=topic.topic, count=topic.new_total_count, assignments=assignments
+    )
 
 
 def _create_partitions(
@@ -322,7 +334,8 @@ def _create_partitions(
             topics=topics, timeout_ms=timeout_ms, validate_only=validate_only
         ),
         outcomes=lambda response, portion: {
-            each.name: error_or_none(each.error_code, each.error_message) for each in response.results
+            each.name: error_or_none(each.error_code, each.error_message)
+            for each in response.results
         },
         change=True,
     )
@@ -335,16 +348,22 @@ def _elect_leaders(
     kind: ElectionType, partitions: list[TopicPartition] | None, timeout_ms: int
 ) -> AdminOperation[None, None, ElectLeadersResponse, dict[TopicPartition, KafkaError | None]]:
     named = [
-        ElectLeadersRequest.TopicPartitions(topic=name, partitions=[each.partition for each in some])
+        ElectLeadersRequest.TopicPartitions(
+            topic=name, partitions=[each.partition for each in some]
+        )
         for name, some in partitions_by_topic(partitions or ()).items()
     ]
     request = ElectLeadersRequest(
-        election_type=kind.value, topic_partitions=None if partitions is None else named, timeout_ms=timeout_ms
+        election_type=kind.value,
+        topic_partitions=None if partitions is None else named,
+        timeout_ms=timeout_ms,
     )
     return AdminOperation(
         destination=Operation.controller,
         request=lambda _: request,
-        outcomes=lambda response, portion: {None: error_or_none(response.error_code) or _elected(response)},
+        outcomes=lambda response, portion: {
+            None: error_or_none(response.error_code) or _elected(response)
+        },
         change=True,
     )
 
@@ -380,7 +399,9 @@ def _alter_reassignments(
             allow_replication_factor_change=allow_replication_factor_change,
         )
 
-    return AdminOperation(destination=Operation.controller, request=request, outcomes=_reassigned, change=True)
+    return AdminOperation(
+        destination=Operation.controller, request=request, outcomes=_reassigned, change=True
+    )
 
 
 def _reassigned(
@@ -389,7 +410,9 @@ def _reassigned(
     if response.error_code:
         return dict.fromkeys(portion.items, KafkaError(response.error_code, response.error_message))
     return {
-        TopicPartition(topic.name, each.partition_index): error_or_none(each.error_code, each.error_message)
+        TopicPartition(topic.name, each.partition_index): error_or_none(
+            each.error_code, each.error_message
+        )
         for topic in response.responses
         for each in topic.partitions
     }
@@ -397,10 +420,17 @@ def _reassigned(
 
 def _list_reassignments(
     partitions: list[TopicPartition] | None, timeout_ms: int
-) -> AdminOperation[None, None, ListPartitionReassignmentsResponse, dict[TopicPartition, PartitionReassignment]]:
+) -> AdminOperation[
+    None, None, ListPartitionReassignmentsResponse, dict[TopicPartition, PartitionReassignment]
+]:
     kind = ListPartitionReassignmentsRequest.Topic
-    topics = [kind(name=name, partition_indexes=some) for name, some in _numbers_by_topic(partitions or ()).items()]
-    request = ListPartitionReassignmentsRequest(topics=None if partitions is None else topics, timeout_ms=timeout_ms)
+    topics = [
+        kind(name=name, partition_indexes=some)
+        for name, some in _numbers_by_topic(partitions or ()).items()
+    ]
+    request = ListPartitionReassignmentsRequest(
+        topics=None if partitions is None else topics, timeout_ms=timeout_ms
+    )
     return AdminOperation(
         destination=Operation.controller,
         request=lambda _: request,
@@ -427,8 +457,10 @@ def _reassignments_of(
 ReplicaMove: TypeAlias = tuple[TopicPartitionReplica, str]
 
 
-def _numbers_by_topic(partitions: Iterable[TopicPartition | TopicPartitionReplica]) -> dict[str, list[int]]:
-    """The numbers of partitions by their topics."""
+def _numbers_by_topic(
+    partitions: Iterable[TopicPartition | TopicPartitionReplica],
+) -> dict[str, list[int]]:
+    """Groups partition numbers by topic."""
     found: dict[str, list[int]] = {}
     for each in partitions:
         found.setdefault(each.topic, []).append(each.partition)
@@ -438,11 +470,11 @@ def _numbers_by_topic(partitions: Iterable[TopicPartition | TopicPartitionReplic
 def _described_directories(
     response: DescribeLogDirsResponse, portion: Portion[int, int]
 ) -> dict[int, dict[str, LogDirDescription] | KafkaError]:
-    return dict.fromkeys(portion.items, _directories(response))  # a request is about one broker
+    return dict.fromkeys(portion.items, _directories(response))  # a request has one broker
 
 
 def _directories(response: DescribeLogDirsResponse) -> dict[str, LogDirDescription] | KafkaError:
-    # Before version 3 a client that isn't allowed to know is told of no directory.
+    # Before version 3, a client without permission gets an empty list.
     denied = None if response.results else KafkaError.CLUSTER_AUTHORIZATION_FAILED
     error = error_or_none(response.error_code or denied or 0)
     return error or {each.log_dir: _description(each) for each in response.results}
@@ -456,11 +488,17 @@ def _description(directory: DescribeLogDirsResponse.LogDir) -> LogDirDescription
         for topic in directory.topics
         for each in topic.partitions
     }
-    total, usable = (None if size < 0 else size for size in (directory.total_bytes, directory.usable_bytes))
-    return LogDirDescription(error_or_none(directory.error_code), replicas, total, usable, directory.is_cordoned)
+    total, usable = (
+        None if size < 0 else size for size in (directory.total_bytes, directory.usable_bytes)
+    )
+    return LogDirDescription(
+        error_or_none(directory.error_code), replicas, total, usable, directory.is_cordoned
+    )
 
 
-DESCRIBE_LOG_DIRS: AdminOperation[int, int, DescribeLogDirsResponse, dict[str, LogDirDescription]] = AdminOperation(
+DESCRIBE_LOG_DIRS: AdminOperation[
+    int, int, DescribeLogDirsResponse, dict[str, LogDirDescription]
+] = AdminOperation(
     destination=brokers(lambda broker: broker),
     request=lambda _: DescribeLogDirsRequest(topics=None),
     outcomes=_described_directories,
@@ -469,22 +507,25 @@ DESCRIBE_LOG_DIRS: AdminOperation[int, int, DescribeLogDirsResponse, dict[str, L
 
 
 def _replicas_request(replicas: list[TopicPartitionReplica]) -> DescribeLogDirsRequest:
-    """The request, for the replicas of one broker."""
+    """The request for the replicas of one broker."""
     kind = DescribeLogDirsRequest.Topic
-    topics = [kind(topic=name, partitions=some) for name, some in _numbers_by_topic(replicas).items()]
+    topics = [
+        kind(topic=name, partitions=some) for name, some in _numbers_by_topic(replicas).items()
+    ]
     return DescribeLogDirsRequest(topics=topics)
 
 
 def _described_replicas(
-    response: DescribeLogDirsResponse, portion: Portion[TopicPartitionReplica, TopicPartitionReplica]
+    response: DescribeLogDirsResponse,
+    portion: Portion[TopicPartitionReplica, TopicPartitionReplica],
 ) -> dict[TopicPartitionReplica, ReplicaLogDirInfo | KafkaError]:
     found = _directories(response)
     if isinstance(found, KafkaError):
         return dict.fromkeys(portion.items, found)
-    return {each: _whereabouts(each, found) for each in portion.items}
+    return {each: _directories_of(each, found) for each in portion.items}
 
 
-def _whereabouts(
+def _directories_of(
     replica: TopicPartitionReplica, directories: dict[str, LogDirDescription]
 ) -> ReplicaLogDirInfo | KafkaError:
     key = TopicPartition(replica.topic, replica.partition)
@@ -495,7 +536,7 @@ def _whereabouts(
             places[info.is_future] = (path, info.offset_lag)
     offline = [each.error for each in directories.values() if each.error is not None]
     if places[False][0] is None and offline:
-        return offline[0]  # it may be there
+        return offline[0]  # it may be in the offline directory
     return ReplicaLogDirInfo(*places[False], *places[True])
 
 
@@ -511,7 +552,7 @@ DESCRIBE_REPLICA_LOG_DIRS: AdminOperation[
 
 
 def _move_request(moves: list[ReplicaMove]) -> AlterReplicaLogDirsRequest:
-    """The request, for the replicas of one broker."""
+    """The request for the replicas of one broker."""
     paths: dict[str, list[TopicPartitionReplica]] = {}
     for replica, path in moves:
         paths.setdefault(path, []).append(replica)
@@ -520,7 +561,10 @@ def _move_request(moves: list[ReplicaMove]) -> AlterReplicaLogDirsRequest:
         dirs=[
             kind(
                 path=path,
-                topics=[kind.Topic(name=name, partitions=each) for name, each in _numbers_by_topic(some).items()],
+                topics=[
+                    kind.Topic(name=name, partitions=each)
+                    for name, each in _numbers_by_topic(some).items()
+                ],
             )
             for path, some in paths.items()
         ]
@@ -531,21 +575,23 @@ def _moved(
     response: AlterReplicaLogDirsResponse, portion: Portion[TopicPartitionReplica, ReplicaMove]
 ) -> dict[TopicPartitionReplica, KafkaError | None]:
     return {
-        TopicPartitionReplica(topic.topic_name, each.partition_index, portion.target): error_or_none(each.error_code)
+        TopicPartitionReplica(
+            topic.topic_name, each.partition_index, portion.target
+        ): error_or_none(each.error_code)
         for topic in response.results
         for each in topic.partitions
         if portion.target is not None
     }
 
 
-ALTER_REPLICA_LOG_DIRS: AdminOperation[TopicPartitionReplica, ReplicaMove, AlterReplicaLogDirsResponse, None] = (
-    AdminOperation(
-        destination=brokers(lambda replica: replica.broker_id),
-        request=_move_request,
-        outcomes=_moved,
-        change=True,
-        final_errors=DIRECTORY_ERRORS,
-    )
+ALTER_REPLICA_LOG_DIRS: AdminOperation[
+    TopicPartitionReplica, ReplicaMove, AlterReplicaLogDirsResponse, None
+] = AdminOperation(
+    destination=brokers(lambda replica: replica.broker_id),
+    request=_move_request,
+    outcomes=_moved,
+    change=True,
+    final_errors=DIRECTORY_ERRORS,
 )
 
 
@@ -554,26 +600,33 @@ ALTER_REPLICA_LOG_DIRS: AdminOperation[TopicPartitionReplica, ReplicaMove, Alter
 
 def _list_offsets(
     isolation_level: int, timeout_ms: int
-) -> AdminOperation[TopicPartition, tuple[TopicPartition, int], ListOffsetsResponse, ListOffsetsResultInfo]:
+) -> AdminOperation[
+    TopicPartition, tuple[TopicPartition, int], ListOffsetsResponse, ListOffsetsResultInfo
+]:
     def request(items: list[tuple[TopicPartition, int]]) -> ListOffsetsRequest:
         specs = dict(items)
         topics = [
             ListOffsetsRequest.Topic(
                 name=name,
                 partitions=[
-                    ListOffsetsRequest.Topic.Partition(partition_index=each.partition, timestamp=specs[each])
+                    ListOffsetsRequest.Topic.Partition(
+                        partition_index=each.partition, timestamp=specs[each]
+                    )
                     for each in partitions
                 ],
             )
             for name, partitions in partitions_by_topic(specs).items()
         ]
-        return ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics, timeout_ms=timeout_ms)
+        return ListOffsetsRequest(
+            replica_id=-1, isolation_level=isolation_level, topics=topics, timeout_ms=timeout_ms
+        )
 
     return AdminOperation(
         destination=Operation.leaders,
         request=request,
         outcomes=lambda response, portion: {
-            TopicPartition(topic.name, each.partition_index): error_or_none(each.error_code) or _offset_of(each)
+            TopicPartition(topic.name, each.partition_index): error_or_none(each.error_code)
+            or _offset_of(each)
             for topic in response.topics
             for each in topic.partitions
         },
@@ -595,7 +648,9 @@ def _delete_records(
             DeleteRecordsRequest.Topic(
                 name=name,
                 partitions=[
-                    DeleteRecordsRequest.Topic.Partition(partition_index=each.partition, offset=each.offset)
+                    DeleteRecordsRequest.Topic.Partition(
+                        partition_index=each.partition, offset=each.offset
+                    )
                     for each in some
                 ],
             )
@@ -627,12 +682,15 @@ class PartitionsAdmin(AdminBase):
         request_timeout: float = -1,
         operation_timeout: float = -1,
     ) -> dict[str, Future[None]]:
-        """Gives topics more partitions.
+        """Adds partitions to topics.
 
-        :param new_partitions: The topics, and how many each shall have.
-        :return: A future a topic, by name: None when it has them; KafkaException, for instance INVALID_PARTITIONS.
+        :param new_partitions: The topics and their new number of partitions.
+        :return: One future per topic, by name: None when it has them; KafkaException, for instance
+            INVALID_PARTITIONS.
         """
-        topics = [(each.topic, _grown_topic(each)) for each in list_of(new_partitions, NewPartitions)]
+        topics = [
+            (each.topic, _grown_topic(each)) for each in list_of(new_partitions, NewPartitions)
+        ]
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
         return self._start(_create_partitions(bool(validate_only), timeout_ms), topics, timeout_s)
 
@@ -644,11 +702,13 @@ class PartitionsAdmin(AdminBase):
         request_timeout: float = -1,
         operation_timeout: float = -1,
     ) -> Future[dict[TopicPartition, KafkaError | None]]:
-        """Has partitions' leaders elected anew (KIP-460).
+        """Elects new leaders of partitions (KIP-460).
 
-        :param election_type: PREFERRED: the first replica, if it is in sync; UNCLEAN: any, even if messages are lost.
+        :param election_type: PREFERRED: the first replica, if it is in sync; UNCLEAN: any, even if
+            messages are lost.
         :param partitions: The partitions; None for all that need it.
-        :return: One future: what became of each, None: it was elected; ELECTION_NOT_NEEDED: it leads already.
+        :return: One future: the error of each; None: it was elected; ELECTION_NOT_NEEDED: it leads
+            already.
         """
         if not isinstance(election_type, ElectionType):
             raise TypeError("Expected 'election_type' to be of type 'ElectionType'")
@@ -664,14 +724,17 @@ class PartitionsAdmin(AdminBase):
         isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
         request_timeout: float = -1,
     ) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
-        """Finds offsets: the first, the last, by time.
+        """Finds offsets: the first, the last, or by time.
 
-        :param topic_partition_offsets: Which offset of each partition.
-        :param isolation_level: With READ_COMMITTED the last one is where the first open transaction begins.
-        :return: A future a partition.
+        :param topic_partition_offsets: The offset to find for each partition.
+        :param isolation_level: With READ_COMMITTED, the last offset is the start of the first open
+            transaction.
+        :return: One future per partition.
         """
         if not isinstance(topic_partition_offsets, Mapping):
-            raise TypeError("Expected topic_partition_offsets to be dict of [TopicPartitions,OffsetSpec]")
+            raise TypeError(
+                "Expected topic_partition_offsets to be dict of [TopicPartitions,OffsetSpec]"
+            )
         if not isinstance(isolation_level, IsolationLevel):
             raise TypeError("isolation_level argument should be an IsolationLevel")
         for spec in topic_partition_offsets.values():
@@ -680,7 +743,9 @@ class PartitionsAdmin(AdminBase):
         check_partitions(topic_partition_offsets)
         timeout_s = self._request_timeout(request_timeout)
         items = [(each, (each, spec._value)) for each, spec in topic_partition_offsets.items()]
-        return self._start(_list_offsets(isolation_level.value, wire_ms(timeout_s)), items, timeout_s)
+        return self._start(
+            _list_offsets(isolation_level.value, wire_ms(timeout_s)), items, timeout_s
+        )
 
     def delete_records(
         self,
@@ -691,13 +756,15 @@ class PartitionsAdmin(AdminBase):
     ) -> dict[TopicPartition, Future[DeletedRecords]]:
         """Deletes the records before an offset.
 
-        :param topic_partition_offsets: Partitions, and the offset that each is to begin at; OFFSET_END: the end.
-        :return: A future a partition: where it begins now.
+        :param topic_partition_offsets: Partitions with their new first offset; OFFSET_END: the end.
+        :return: One future per partition, with its new first offset.
         """
         partitions = list_of(topic_partition_offsets, TopicPartition, length_min=0)
         check_partitions(partitions)
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
-        return self._start(_delete_records(timeout_ms), [(each, each) for each in partitions], timeout_s)
+        return self._start(
+            _delete_records(timeout_ms), [(each, each) for each in partitions], timeout_s
+        )
 
     def alter_partition_reassignments(
         self,
@@ -707,13 +774,15 @@ class PartitionsAdmin(AdminBase):
         request_timeout: float = -1,
         operation_timeout: float = -1,
     ) -> dict[TopicPartition, Future[None]]:
-        """Moves partitions to other brokers, or cancels such moves (KIP-455). They go on after the answer.
+        """Moves partitions to other brokers, or cancels moves (KIP-455).
 
-        :param reassignments: Where each partition is to be; None takes its move back.
-        :param allow_replication_factor_change: Whether a partition may have more or fewer replicas than before; before
-            4.1 a broker can't be told that it may not (KIP-860), and the call fails with _INVALID_ARG.
-        :return: A future a partition: None when its move has begun; KafkaException, for instance
-            NO_REASSIGNMENT_IN_PROGRESS, INVALID_REPLICA_ASSIGNMENT.
+        Moves continue after the reply.
+
+        :param reassignments: The target of each partition; None cancels its move.
+        :param allow_replication_factor_change: Whether the number of replicas may change. Brokers
+            before 4.1 don't support False (KIP-860), and the call fails with _INVALID_ARG.
+        :return: One future per partition: None when its move has begun; KafkaException, for
+            instance NO_REASSIGNMENT_IN_PROGRESS, INVALID_REPLICA_ASSIGNMENT.
         """
         if not isinstance(reassignments, Mapping):
             raise TypeError(f"expected a dict of partitions, not {type(reassignments).__name__}")
@@ -722,7 +791,9 @@ class PartitionsAdmin(AdminBase):
         check_partitions(reassignments)
         for each in reassignments.values():
             if each is not None and not isinstance(each, NewPartitionReassignment):
-                raise TypeError(f"expected a NewPartitionReassignment or None, not {type(each).__name__}")
+                raise TypeError(
+                    f"expected a NewPartitionReassignment or None, not {type(each).__name__}"
+                )
         allowed = flag("allow_replication_factor_change", allow_replication_factor_change)
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
         items = [(partition, (partition, new)) for partition, new in reassignments.items()]
@@ -735,10 +806,10 @@ class PartitionsAdmin(AdminBase):
         request_timeout: float = -1,
         operation_timeout: float = -1,
     ) -> Future[dict[TopicPartition, PartitionReassignment]]:
-        """Tells which partitions are on their way to other brokers (KIP-455).
+        """Lists the partitions that are moving to other brokers (KIP-455).
 
         :param partitions: Only these; None for all.
-        :return: One future: those that move.
+        :return: One future with the moving partitions.
         """
         wanted = None if partitions is None else list_of(partitions, TopicPartition, length_min=0)
         check_partitions(wanted or ())
@@ -748,10 +819,10 @@ class PartitionsAdmin(AdminBase):
     def describe_log_dirs(
         self, brokers: list[int], *, request_timeout: float = -1
     ) -> dict[int, Future[dict[str, LogDirDescription]]]:
-        """Tells brokers' log directories: what they hold, and how large that is (KIP-113).
+        """Describes brokers' log directories: their replicas and sizes (KIP-113).
 
         :param brokers: The ids of the brokers.
-        :return: A future a broker, by id: its directories by path.
+        :return: One future per broker, by id, with its directories by path.
         """
         items = [(number, number) for number in map(node_id, list_of(brokers, int))]
         return self._start(DESCRIBE_LOG_DIRS, items, self._request_timeout(request_timeout))
@@ -759,10 +830,11 @@ class PartitionsAdmin(AdminBase):
     def describe_replica_log_dirs(
         self, replicas: list[TopicPartitionReplica], *, request_timeout: float = -1
     ) -> dict[TopicPartitionReplica, Future[ReplicaLogDirInfo]]:
-        """Tells in which log directories replicas are, and where they are being moved to (KIP-113).
+        """Describes the current and future log directories of replicas (KIP-113).
 
-        :param replicas: Each a broker's copy of a partition.
-        :return: A future a replica: its directories, None for the path where the broker doesn't have it.
+        :param replicas: Each is a broker's copy of a partition.
+        :return: One future per replica, with its directories. The path is None if the broker
+            doesn't have the replica.
         """
         asked = list_of(replicas, TopicPartitionReplica)
         for each in asked:
@@ -771,13 +843,20 @@ class PartitionsAdmin(AdminBase):
         return self._start(DESCRIBE_REPLICA_LOG_DIRS, items, self._request_timeout(request_timeout))
 
     def alter_replica_log_dirs(
-        self, replica_assignment: Mapping[TopicPartitionReplica, str], *, request_timeout: float = -1
+        self,
+        replica_assignment: Mapping[TopicPartitionReplica, str],
+        *,
+        request_timeout: float = -1,
     ) -> dict[TopicPartitionReplica, Future[None]]:
-        """Moves replicas to other log directories of their brokers (KIP-113). They are copied after the answer.
+        """Moves replicas to other log directories of their brokers (KIP-113).
 
-        :param replica_assignment: The path of the directory that each is to be in, as the broker's ``log.dirs`` has it.
-        :return: A future a replica: None when it has begun; KafkaException, for instance LOG_DIR_NOT_FOUND, or
-            REPLICA_NOT_AVAILABLE where the broker doesn't have it: when it gets it, it will be in that directory.
+        They are copied after the reply.
+
+        :param replica_assignment: The new directory of each replica: a path from the broker's
+            ``log.dirs``.
+        :return: One future per replica: None when the move has begun; KafkaException, for instance
+            LOG_DIR_NOT_FOUND. REPLICA_NOT_AVAILABLE: the broker doesn't have the replica yet, and
+            will put it into that directory.
         """
         if not isinstance(replica_assignment, Mapping):
             raise TypeError(f"expected a dict of replicas, not {type(replica_assignment).__name__}")
@@ -796,6 +875,6 @@ class PartitionsAdmin(AdminBase):
 
 
 def _check_replica(replica: TopicPartitionReplica) -> None:
-    """TypeError and ValueError for what can't be one."""
+    """Raises TypeError or ValueError if a replica is invalid."""
     check_partitions([TopicPartition(replica.topic, replica.partition)])
     node_id(replica.broker_id)

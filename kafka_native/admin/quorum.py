@@ -23,7 +23,11 @@ from kafka_native.admin.base import (
 from kafka_native.control.brokers.versions import SOFTWARE_NAME, software_version
 from kafka_native.control.operations import AdminOperation, Operation, Portion, Steps, brokers
 from kafka_native.errors import KafkaError
-from kafka_native.protocol.metadata import DescribeClusterRequest, DescribeClusterResponse, MetadataResponse
+from kafka_native.protocol.metadata import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    MetadataResponse,
+)
 from kafka_native.protocol.quorum import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
@@ -46,10 +50,10 @@ METADATA_TOPIC = "__cluster_metadata"
 class DescribeClusterResult:
     """The cluster.
 
-    :param controller: The broker that requests for the controller go to; None if there is none at the moment.
+    :param controller: The broker that gets requests for the controller; None if there is none now.
     :param nodes: The brokers.
     :param cluster_id: The cluster's id.
-    :param authorized_operations: What this client may do to the cluster; None if it wasn't asked for.
+    :param authorized_operations: The operations that this client may do; None if not requested.
     """
 
     def __init__(
@@ -66,43 +70,47 @@ class DescribeClusterResult:
 
 
 class UpgradeType(Enum):
-    """What an update of a feature may do (KIP-778)."""
+    """The allowed direction of a feature's update (KIP-778)."""
 
     UPGRADE = 1
     """Only up."""
     SAFE_DOWNGRADE = 2
-    """Down, where no metadata are lost."""
+    """Down, if no metadata are lost."""
     UNSAFE_DOWNGRADE = 3
-    """Down, whatever is lost."""
+    """Down, even if metadata are lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureUpdate:
     """A feature's new level, for `update_features()` (KIP-584).
 
-    :param max_version_level: The level; 0 ends the feature, which is a downgrade.
-    :param upgrade_type: What it may do.
+    :param max_version_level: The level; 0 disables the feature, which is a downgrade.
+    :param upgrade_type: The allowed direction.
     """
 
     max_version_level: int
     upgrade_type: UpgradeType = UpgradeType.UPGRADE
 
     def __post_init__(self) -> None:
-        """TypeError and ValueError for what can't be an update."""
+        """Raises TypeError or ValueError if the update is invalid."""
         level = self.max_version_level
         if isinstance(level, bool) or not isinstance(level, int):
             raise TypeError(f"max_version_level must be an int, not {type(level).__name__}")
         if not isinstance(self.upgrade_type, UpgradeType):
-            raise TypeError(f"upgrade_type must be an UpgradeType, not {type(self.upgrade_type).__name__}")
+            raise TypeError(
+                f"upgrade_type must be an UpgradeType, not {type(self.upgrade_type).__name__}"
+            )
         if not 0 <= level < 1 << 15:
             raise ValueError(f"max_version_level must be 0 to 32767, not {level}")
         if not level and self.upgrade_type is UpgradeType.UPGRADE:
-            raise ValueError("max_version_level 0 ends the feature, which upgrade_type has to allow: SAFE_DOWNGRADE")
+            raise ValueError(
+                "max_version_level 0 ends the feature: upgrade_type must allow a downgrade"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class FinalizedVersionRange:
-    """The levels of a feature that the whole cluster runs."""
+    """The levels of a feature that the whole cluster uses."""
 
     min_version_level: int
     max_version_level: int
@@ -110,7 +118,7 @@ class FinalizedVersionRange:
 
 @dataclass(frozen=True, slots=True)
 class SupportedVersionRange:
-    """The levels of a feature that a broker could run."""
+    """The levels of a feature that a broker supports."""
 
     min_version: int
     max_version: int
@@ -118,19 +126,19 @@ class SupportedVersionRange:
 
 @dataclass(frozen=True, slots=True)
 class FeatureMetadata:
-    """The features of the cluster, as `describe_features()` tells them (KIP-584)."""
+    """The features of the cluster, from `describe_features()` (KIP-584)."""
 
     finalized_features: dict[str, FinalizedVersionRange] = field(default_factory=dict)
-    """What the whole cluster runs, by name; a feature at level 0 isn't there."""
+    """The levels that the whole cluster uses, by name; features at level 0 are left out."""
     finalized_features_epoch: int | None = None
-    """Goes up with each update; None where the broker doesn't tell."""
+    """It rises with each update; None if the broker doesn't return it."""
     supported_features: dict[str, SupportedVersionRange] = field(default_factory=dict)
-    """What the broker that answered could run, by name."""
+    """The levels that the replying broker supports, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaftVoterEndpoint:
-    """Where a controller listens.
+    """An address where a controller listens.
 
     :param listener: The listener's name.
     :param host: Its host.
@@ -142,7 +150,7 @@ class RaftVoterEndpoint:
     port: int
 
     def __post_init__(self) -> None:
-        """TypeError and ValueError for what can't be an endpoint."""
+        """Raises TypeError or ValueError if the endpoint is invalid."""
         if not isinstance(self.listener, str) or not isinstance(self.host, str):
             raise TypeError("listener and host must be str")
         if isinstance(self.port, bool) or not isinstance(self.port, int):
@@ -153,23 +161,26 @@ class RaftVoterEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """A controller or broker that follows the cluster's metadata, and how far it is (KIP-836)."""
+    """A controller or broker that follows the cluster's metadata, and its progress (KIP-836)."""
 
     replica_id: int
     """Its ``node.id``."""
     replica_directory_id: Uuid | None
-    """Of its log directory (KIP-853); None where it isn't known."""
+    """The id of its log directory (KIP-853); None if unknown."""
     log_end_offset: int | None
-    """Where its log ends; None where the leader doesn't know."""
+    """The end of its log; None if the leader doesn't know it."""
     last_fetch_timestamp: int | None
-    """When it last asked the leader, in milliseconds since 1970; None where it isn't known. Of the leader it is now."""
+    """Its last fetch from the leader, in milliseconds since 1970; None if unknown.
+
+    For the leader itself, it is the current time.
+    """
     last_caught_up_timestamp: int | None
-    """When it last had everything, in milliseconds since 1970; None where it isn't known."""
+    """When it last had the whole log, in milliseconds since 1970; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumNode:
-    """A controller and where it listens."""
+    """A controller and its listeners."""
 
     node_id: int
     endpoints: tuple[RaftVoterEndpoint, ...]
@@ -177,18 +188,18 @@ class QuorumNode:
 
 @dataclass(frozen=True, slots=True)
 class QuorumInfo:
-    """Who votes on the cluster's metadata, as `describe_metadata_quorum()` tells it (KIP-595)."""
+    """The voters on the cluster's metadata, from `describe_metadata_quorum()` (KIP-595)."""
 
     leader_id: int | None
-    """The active controller; None for nobody."""
+    """The active controller; None: there is none."""
     leader_epoch: int
     high_watermark: int | None
-    """Up to where most voters have the log; None where it isn't known."""
+    """The offset up to which most voters have the log; None if unknown."""
     voters: tuple[ReplicaState, ...]
     observers: tuple[ReplicaState, ...]
     """Brokers, and controllers that don't vote."""
     nodes: dict[int, QuorumNode] = field(default_factory=dict)
-    """The controllers by their ids; none of brokers before 3.9."""
+    """The controllers, by id; empty with brokers before 3.9."""
 
 
 # --- the cluster ---
@@ -197,18 +208,22 @@ class QuorumInfo:
 def _describe_cluster(
     request: DescribeClusterRequest, operation: Operation
 ) -> Steps[DescribeClusterResult | KafkaError]:
-    """DescribeCluster (KIP-700) from any broker; from one before 2.8 Metadata."""
-    kind: AdminOperation[None, None, DescribeClusterResponse, DescribeClusterResult] = AdminOperation(
-        destination=Operation.anywhere,
-        request=lambda _: request,
-        outcomes=lambda response, portion: {None: _described_cluster(response)},
-        change=False,
+    """Sends DescribeCluster (KIP-700) to any broker, or Metadata to one before 2.8."""
+    kind: AdminOperation[None, None, DescribeClusterResponse, DescribeClusterResult] = (
+        AdminOperation(
+            destination=Operation.anywhere,
+            request=lambda _: request,
+            outcomes=lambda response, portion: {None: _described_cluster(response)},
+            change=False,
+        )
     )
     outcome = (yield from operation.outcomes(kind, {None: None}))[None]
     unknown = isinstance(outcome, KafkaError) and outcome.code() == KafkaError._UNSUPPORTED_FEATURE
     if unknown and not request.include_fenced_brokers:
         authorized = request.include_cluster_authorized_operations
-        response = yield from operation.cluster([], include_cluster_authorized_operations=authorized)
+        response = yield from operation.cluster(
+            [], include_cluster_authorized_operations=authorized
+        )
         return _cluster_of(response, nodes_of(response.brokers))
     return outcome
 
@@ -216,30 +231,41 @@ def _describe_cluster(
 def _described_cluster(response: DescribeClusterResponse) -> DescribeClusterResult | KafkaError:
     if response.error_code:
         return KafkaError(response.error_code, response.error_message)
-    nodes = {each.broker_id: Node(each.broker_id, each.host, each.port, each.rack) for each in response.brokers}
+    nodes = {
+        each.broker_id: Node(each.broker_id, each.host, each.port, each.rack)
+        for each in response.brokers
+    }
     for each in response.brokers:
         if each.is_fenced:
             nodes[each.broker_id].is_fenced = True
     return _cluster_of(response, nodes)
 
 
-def _cluster_of(response: DescribeClusterResponse | MetadataResponse, nodes: dict[int, Node]) -> DescribeClusterResult:
+def _cluster_of(
+    response: DescribeClusterResponse | MetadataResponse, nodes: dict[int, Node]
+) -> DescribeClusterResult:
     allowed = authorized_operations(response.cluster_authorized_operations)
-    return DescribeClusterResult(nodes.get(response.controller_id), list(nodes.values()), response.cluster_id, allowed)
+    return DescribeClusterResult(
+        nodes.get(response.controller_id), list(nodes.values()), response.cluster_id, allowed
+    )
 
 
 # --- features ---
 
 
-def _describe_features(broker: int) -> AdminOperation[None, None, ApiVersionsResponse, FeatureMetadata]:
-    """ApiVersions, to this broker; to any if it is negative."""
+def _describe_features(
+    broker: int,
+) -> AdminOperation[None, None, ApiVersionsResponse, FeatureMetadata]:
+    """Sends ApiVersions to this broker; negative: to any broker."""
     request = ApiVersionsRequest(
         client_software_name=SOFTWARE_NAME, client_software_version=software_version(version())
     )
     return AdminOperation(
         destination=brokers(lambda _: None if broker < 0 else broker),
         request=lambda _: request,
-        outcomes=lambda response, portion: {None: error_or_none(response.error_code) or _features_of(response)},
+        outcomes=lambda response, portion: {
+            None: error_or_none(response.error_code) or _features_of(response)
+        },
         change=False,
     )
 
@@ -251,7 +277,10 @@ def _features_of(response: ApiVersionsResponse) -> FeatureMetadata:
             for each in response.finalized_features
         },
         response.finalized_features_epoch if response.finalized_features_epoch >= 0 else None,
-        {each.name: SupportedVersionRange(each.min_version, each.max_version) for each in response.supported_features},
+        {
+            each.name: SupportedVersionRange(each.min_version, each.max_version)
+            for each in response.supported_features
+        },
     )
 
 
@@ -272,24 +301,29 @@ def _update_features(
             timeout_ms=timeout_ms,
         )
 
-    return AdminOperation(destination=Operation.controller, request=request, outcomes=_updated, change=True)
+    return AdminOperation(
+        destination=Operation.controller, request=request, outcomes=_updated, change=True
+    )
 
 
 def _updated(
     response: UpdateFeaturesResponse, portion: Portion[str, tuple[str, FeatureUpdate]]
 ) -> dict[str, KafkaError | None]:
-    """A newer controller makes all changes or none, and has no results of each."""
+    """Reads the results. A newer controller applies all changes or none, without single results."""
     whole = error_or_none(response.error_code, response.error_message)
     if whole is not None or not response.results:
         return dict.fromkeys(portion.items, whole)
-    return {each.feature: error_or_none(each.error_code, each.error_message) for each in response.results}
+    return {
+        each.feature: error_or_none(each.error_code, each.error_message)
+        for each in response.results
+    }
 
 
 # --- the quorum ---
 
 
 def _quorum_request() -> DescribeQuorumRequest:
-    """The request, about the one partition of the cluster's metadata."""
+    """The request for the only partition of the cluster's metadata."""
     kind = DescribeQuorumRequest.Topic
     return DescribeQuorumRequest(
         topics=[kind(topic_name=METADATA_TOPIC, partitions=[kind.Partition(partition_index=0)])]
@@ -297,7 +331,7 @@ def _quorum_request() -> DescribeQuorumRequest:
 
 
 DESCRIBE_QUORUM: AdminOperation[None, None, DescribeQuorumResponse, QuorumInfo] = AdminOperation(
-    destination=Operation.anywhere,  # it asks the controllers
+    destination=Operation.anywhere,  # the broker asks the controllers
     request=lambda _: _quorum_request(),
     outcomes=lambda response, portion: {
         None: error_or_none(response.error_code, response.error_message) or _quorum_of(response)
@@ -327,7 +361,10 @@ def _quorum_of(response: DescribeQuorumResponse) -> QuorumInfo | KafkaError:
         tuple(_replica_of(each) for each in found.observers),
         {
             node.node_id: QuorumNode(
-                node.node_id, tuple(RaftVoterEndpoint(each.name, each.host, each.port) for each in node.listeners)
+                node.node_id,
+                tuple(
+                    RaftVoterEndpoint(each.name, each.host, each.port) for each in node.listeners
+                ),
             )
             for node in response.nodes
         },
@@ -349,16 +386,24 @@ def _known(number: int) -> int | None:
     return number if number >= 0 else None
 
 
-# --- voters and registrations: any broker is asked, and asks the active controller ---
+# --- voters and registrations: any broker forwards the request to the active controller ---
 
-ControllerRequest: TypeAlias = "AddRaftVoterRequest | RemoveRaftVoterRequest | UnregisterBrokerRequest"
-ControllerResponse: TypeAlias = "AddRaftVoterResponse | RemoveRaftVoterResponse | UnregisterBrokerResponse"
+ControllerRequest: TypeAlias = (
+    "AddRaftVoterRequest | RemoveRaftVoterRequest | UnregisterBrokerRequest"
+)
+ControllerResponse: TypeAlias = (
+    "AddRaftVoterResponse | RemoveRaftVoterResponse | UnregisterBrokerResponse"
+)
 
-CHANGE_CONTROLLERS: AdminOperation[None, ControllerRequest, ControllerResponse, None] = AdminOperation(
-    destination=Operation.anywhere,
-    request=lambda requests: requests[0],
-    outcomes=lambda response, portion: {None: error_or_none(response.error_code, response.error_message)},
-    change=True,
+CHANGE_CONTROLLERS: AdminOperation[None, ControllerRequest, ControllerResponse, None] = (
+    AdminOperation(
+        destination=Operation.anywhere,
+        request=lambda requests: requests[0],
+        outcomes=lambda response, portion: {
+            None: error_or_none(response.error_code, response.error_message)
+        },
+        change=True,
+    )
 )
 
 
@@ -366,26 +411,31 @@ class QuorumAdmin(AdminBase):
     """Calls about the cluster, its features, its controllers and its brokers."""
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
-        """The cluster's brokers, topics and partitions; waits for them.
+        """Asks a broker for the cluster's brokers, topics and partitions. Waits for the result.
 
         :param topic: Only this topic; None for all.
-        :param timeout: Seconds to wait; negative waits for ever.
-        :raises KafkaException: No broker answered in time.
+        :param timeout: Seconds to wait; negative waits without limit.
+        :raises KafkaException: No broker replied in time.
         """
         self._check_open()
         return self._client.list_topics(topic, timeout)
 
     def cluster_id(self, timeout: float = -1) -> str | None:
-        """The cluster's id (KIP-78), None of one before 0.10.1; waits for it.
+        """Asks a broker for the cluster's id (KIP-78); None: it is older than 0.10.1.
 
-        :param timeout: Seconds to wait; negative waits for ever.
-        :raises KafkaException: No broker answered in time.
+        Waits for the result.
+
+        :param timeout: Seconds to wait; negative waits without limit.
+        :raises KafkaException: No broker replied in time.
         """
         self._check_open()
         return self._client.cluster_id(timeout)
 
     def client_instance_id(self, timeout: float = -1) -> Uuid:
-        """The id under which metrics would be pushed, which this client does not; see `Producer.client_instance_id`."""
+        """Returns the id for client metrics, although this client pushes none.
+
+        See `Producer.client_instance_id`.
+        """
         self._check_open()
         return self._client.client_instance_id(timeout)
 
@@ -396,26 +446,36 @@ class QuorumAdmin(AdminBase):
         include_fenced_brokers: bool = False,
         request_timeout: float = -1,
     ) -> Future[DescribeClusterResult]:
-        """Describes the cluster: its id, its brokers, which of them is asked for changes.
+        """Describes the cluster: its id, its brokers, and the broker that gets changes.
 
-        :param include_authorized_operations: Also tell what this client may do to it (KIP-430).
-        :param include_fenced_brokers: Also tell brokers that are registered and not at work (KIP-1073): their
-            ``Node.is_fenced``. A cluster before 4.0 can't be asked for them (_UNSUPPORTED_FEATURE or _INVALID_ARG).
+        :param include_authorized_operations: Include the operations that this client may do
+            (KIP-430).
+        :param include_fenced_brokers: Include brokers that are registered, but not active
+            (KIP-1073), with ``Node.is_fenced``. Clusters before 4.0 don't support it
+            (_UNSUPPORTED_FEATURE or _INVALID_ARG).
         :return: One future.
         """
         request = DescribeClusterRequest(
-            include_cluster_authorized_operations=flag("include_authorized_operations", include_authorized_operations),
+            include_cluster_authorized_operations=flag(
+                "include_authorized_operations", include_authorized_operations
+            ),
             include_fenced_brokers=flag("include_fenced_brokers", include_fenced_brokers),
         )
-        return self._begin_one(request, partial(_describe_cluster, request), self._request_timeout(request_timeout))
+        return self._begin_one(
+            request, partial(_describe_cluster, request), self._request_timeout(request_timeout)
+        )
 
-    def describe_features(self, *, broker: int = -1, request_timeout: float = -1) -> Future[FeatureMetadata]:
-        """Tells the features that the cluster runs, and those that a broker could run (KIP-584).
+    def describe_features(
+        self, *, broker: int = -1, request_timeout: float = -1
+    ) -> Future[FeatureMetadata]:
+        """Describes the features that the cluster uses, and those that a broker supports (KIP-584).
 
         :param broker: The broker to ask; -1: any.
         :return: One future.
         """
-        return self._start_one(_describe_features(broker_id(broker)), None, self._request_timeout(request_timeout))
+        return self._start_one(
+            _describe_features(broker_id(broker)), None, self._request_timeout(request_timeout)
+        )
 
     def update_features(
         self,
@@ -425,26 +485,34 @@ class QuorumAdmin(AdminBase):
         request_timeout: float = -1,
         operation_timeout: float = -1,
     ) -> dict[str, Future[None]]:
-        """Lets the whole cluster run features at other levels (KIP-584).
+        """Changes the levels of features in the whole cluster (KIP-584).
 
-        :param feature_updates: The updates by the features' names. Apache Kafka 4.0 and newer make all of them or none.
-        :return: A future a feature, by name: None when it is done; KafkaException, for instance INVALID_UPDATE_VERSION.
+        :param feature_updates: The updates by feature name. Apache Kafka 4.0 and newer applies all
+            of them or none.
+        :return: One future per feature, by name: None when it is done; KafkaException, for instance
+            INVALID_UPDATE_VERSION.
         """
         if not isinstance(feature_updates, Mapping):
-            raise TypeError(f"expected a dict of FeatureUpdate by name, not {type(feature_updates).__name__}")
+            raise TypeError(
+                f"expected a dict of FeatureUpdate by name, not {type(feature_updates).__name__}"
+            )
         if not feature_updates:
             raise ValueError("Expected non-empty dict of FeatureUpdate")
         for name, each in feature_updates.items():
             if not isinstance(name, str) or not isinstance(each, FeatureUpdate):
-                raise TypeError(f"expected a dict of FeatureUpdate by name, not {name!r}: {type(each).__name__}")
+                raise TypeError(
+                    f"expected a dict of FeatureUpdate by name, not {name!r}: {type(each).__name__}"
+                )
             if not name.strip():
                 raise ValueError("a feature's name cannot be empty")
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
         kind = _update_features(flag("validate_only", validate_only), timeout_ms)
-        return self._start(kind, [(name, (name, each)) for name, each in feature_updates.items()], timeout_s)
+        return self._start(
+            kind, [(name, (name, each)) for name, each in feature_updates.items()], timeout_s
+        )
 
     def describe_metadata_quorum(self, *, request_timeout: float = -1) -> Future[QuorumInfo]:
-        """Tells who votes on the cluster's metadata, who follows, and how far each is (KIP-595).
+        """Describes the voters and observers of the cluster's metadata (KIP-595).
 
         :return: One future.
         """
@@ -460,13 +528,14 @@ class QuorumAdmin(AdminBase):
         request_timeout: float = -1,
         operation_timeout: float = -1,
     ) -> Future[None]:
-        """Lets a controller that follows vote (KIP-853).
+        """Makes a controller that follows the metadata a voter (KIP-853).
 
         :param voter_id: Its ``node.id``.
         :param voter_directory_id: The id of its directory, from its ``meta.properties`` or
             `describe_metadata_quorum()`.
-        :param endpoints: Where it listens.
-        :param cluster_id: The cluster that is meant; another one refuses it (INCONSISTENT_CLUSTER_ID). None: any.
+        :param endpoints: Its listeners.
+        :param cluster_id: The intended cluster; another one rejects the request
+            (INCONSISTENT_CLUSTER_ID). None: any.
         :return: One future: None when it votes; KafkaException, for instance DUPLICATE_VOTER.
         """
         number, directory = node_id(voter_id), _checked_directory(voter_directory_id)
@@ -478,20 +547,28 @@ class QuorumAdmin(AdminBase):
             voter_id=number,
             voter_directory_id=directory,
             listeners=[
-                AddRaftVoterRequest.Listener(name=each.listener, host=each.host, port=each.port) for each in listeners
+                AddRaftVoterRequest.Listener(name=each.listener, host=each.host, port=each.port)
+                for each in listeners
             ],
         )
         return self._start_one(CHANGE_CONTROLLERS, request, timeout_s)
 
     def remove_raft_voter(
-        self, voter_id: int, voter_directory_id: Uuid, *, cluster_id: str | None = None, request_timeout: float = -1
+        self,
+        voter_id: int,
+        voter_directory_id: Uuid,
+        *,
+        cluster_id: str | None = None,
+        request_timeout: float = -1,
     ) -> Future[None]:
-        """Lets a controller vote no more (KIP-853).
+        """Removes a controller from the voters (KIP-853).
 
         :param voter_id: Its ``node.id``.
         :param voter_directory_id: The id of its directory.
-        :param cluster_id: The cluster that is meant; another one refuses it (INCONSISTENT_CLUSTER_ID). None: any.
-        :return: One future: None when it doesn't vote; KafkaException, for instance VOTER_NOT_FOUND.
+        :param cluster_id: The intended cluster; another one rejects the request
+            (INCONSISTENT_CLUSTER_ID). None: any.
+        :return: One future: None when it doesn't vote any more; KafkaException, for instance
+            VOTER_NOT_FOUND.
         """
         request = RemoveRaftVoterRequest(
             cluster_id=_checked_cluster(cluster_id),
@@ -501,10 +578,12 @@ class QuorumAdmin(AdminBase):
         return self._start_one(CHANGE_CONTROLLERS, request, self._request_timeout(request_timeout))
 
     def unregister_broker(self, broker: int, *, request_timeout: float = -1) -> Future[None]:
-        """Lets the cluster forget a broker that doesn't come back (KIP-500).
+        """Removes a broker that won't return from the cluster (KIP-500).
 
-        :param broker: Its id. It has to be down; one that runs registers again only when it is started anew.
-        :return: One future: None when it is forgotten; KafkaException, for instance BROKER_ID_NOT_REGISTERED.
+        :param broker: Its id. It has to be down. A running broker registers again only after a
+            restart.
+        :return: One future: None when it is removed; KafkaException, for instance
+            BROKER_ID_NOT_REGISTERED.
         """
         request = UnregisterBrokerRequest(broker_id=node_id(broker))
         return self._start_one(CHANGE_CONTROLLERS, request, self._request_timeout(request_timeout))

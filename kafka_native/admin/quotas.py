@@ -1,4 +1,4 @@
-"""Client quotas (KIP-546): of whom, how much, and which ones are meant."""
+"""Client quotas (KIP-546): entities, values and filters."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from kafka_native.protocol.quotas import (
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaEntity:
-    """Whom quotas are for: a user, a client id, both, or an address. Equal and hashed by its entries.
+    """The target of quotas: a user, a client id, both, or an address.
+
+    Equality and hash use its entries.
 
         ClientQuotaEntity({"user": "alice", "client-id": None})
 
-    :param entries: Names by kind (`USER`, `CLIENT_ID`, `IP`); None for the default, which holds for whoever has no
-        quota of his own.
+    :param entries: Names by kind (`USER`, `CLIENT_ID`, `IP`). None is the default, which applies to
+        names without their own quota.
     """
 
     USER: ClassVar[str] = "user"
@@ -36,12 +38,16 @@ class ClientQuotaEntity:
     entries: Mapping[str, str | None]
 
     def __post_init__(self) -> None:
-        """TypeError and ValueError for what can't be an entity."""
+        """Raises TypeError or ValueError if the entity is invalid."""
         if not isinstance(self.entries, Mapping):
-            raise TypeError(f"entries must be a dict of names by kind, not {type(self.entries).__name__}")
+            raise TypeError(
+                f"entries must be a dict of names by kind, not {type(self.entries).__name__}"
+            )
         for kind, name in self.entries.items():
             if not isinstance(kind, str) or not (name is None or isinstance(name, str)):
-                raise TypeError(f"entries must be a dict of str and str or None, not {kind!r}: {name!r}")
+                raise TypeError(
+                    f"entries must be a dict of str and str or None, not {kind!r}: {name!r}"
+                )
         if not self.entries or "" in self.entries:
             raise ValueError("an entity has at least one kind, and no kind's name is empty")
         object.__setattr__(self, "entries", dict(self.entries))
@@ -56,17 +62,18 @@ class ClientQuotaAlteration:
 
         ClientQuotaAlteration(entity, {"producer_byte_rate": 1e6, "consumer_byte_rate": None})
 
-    :param entity: Whose.
-    :param ops: The quotas by their keys; None removes one. ``producer_byte_rate`` and ``consumer_byte_rate`` are bytes
-        a second, ``request_percentage`` is of the time of a broker's threads, ``controller_mutation_rate`` partitions a
-        second, ``connection_creation_rate`` (of an IP) connections a second.
+    :param entity: The entity.
+    :param ops: The quotas by their keys; None removes one. ``producer_byte_rate`` and
+        ``consumer_byte_rate`` are bytes per second. ``request_percentage`` is a share of the time
+        of a broker's threads. ``controller_mutation_rate`` is partitions per second,
+        ``connection_creation_rate`` (of an IP) connections per second.
     """
 
     entity: ClientQuotaEntity
     ops: Mapping[str, float | None]
 
     def __post_init__(self) -> None:
-        """TypeError and ValueError for what can't be a change."""
+        """Raises TypeError or ValueError if the change is invalid."""
         if not isinstance(self.entity, ClientQuotaEntity):
             raise TypeError(f"entity must be a ClientQuotaEntity, not {type(self.entity).__name__}")
         if not isinstance(self.ops, Mapping):
@@ -74,7 +81,9 @@ class ClientQuotaAlteration:
         for key, value in self.ops.items():
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if not isinstance(key, str) or not (value is None or is_number):
-                raise TypeError(f"ops must be a dict of str and float or None, not {key!r}: {value!r}")
+                raise TypeError(
+                    f"ops must be a dict of str and float or None, not {key!r}: {value!r}"
+                )
             if value is not None and not math.isfinite(value):
                 raise ValueError(f"{key} must be a finite number, not {value}")
         if not self.ops or "" in self.ops:
@@ -87,7 +96,7 @@ class ClientQuotaAlteration:
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaFilterComponent:
-    """What an entity must have of one kind: `of_entity()`, `of_default_entity()` or `of_entity_type()`."""
+    """A condition on one kind: `of_entity()`, `of_default_entity()` or `of_entity_type()`."""
 
     EXACT: ClassVar[int] = 0
     DEFAULT: ClassVar[int] = 1
@@ -99,40 +108,40 @@ class ClientQuotaFilterComponent:
 
     @classmethod
     def of_entity(cls, entity_type: str, entity_name: str) -> ClientQuotaFilterComponent:
-        """Entities that have this kind with this name."""
+        """Matches entities that have this kind with this name."""
         return cls(_text("entity_type", entity_type), cls.EXACT, _text("entity_name", entity_name))
 
     @classmethod
     def of_default_entity(cls, entity_type: str) -> ClientQuotaFilterComponent:
-        """Entities that have the default of this kind."""
+        """Matches entities that have the default of this kind."""
         return cls(_text("entity_type", entity_type), cls.DEFAULT)
 
     @classmethod
     def of_entity_type(cls, entity_type: str) -> ClientQuotaFilterComponent:
-        """Entities that have this kind, by whatever name, or its default."""
+        """Matches entities that have this kind, with any name or as the default."""
         return cls(_text("entity_type", entity_type), cls.SPECIFIED)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaFilter:
-    """Which entities are meant: `contains()`, `contains_only()` or `all()`."""
+    """A filter for entities: `contains()`, `contains_only()` or `all()`."""
 
     components: tuple[ClientQuotaFilterComponent, ...] = ()
     strict: bool = False
 
     @classmethod
     def contains(cls, components: Sequence[ClientQuotaFilterComponent]) -> ClientQuotaFilter:
-        """Entities that fit all of these, whatever else they have."""
+        """Matches entities that fit all components, whatever other kinds they have."""
         return cls(_components(components))
 
     @classmethod
     def contains_only(cls, components: Sequence[ClientQuotaFilterComponent]) -> ClientQuotaFilter:
-        """Entities that fit all of these and have no other kinds."""
+        """Matches entities that fit all components and have no other kinds."""
         return cls(_components(components), True)
 
     @classmethod
     def all(cls) -> ClientQuotaFilter:
-        """Every entity that has a quota."""
+        """Matches every entity that has a quota."""
         return cls()
 
 
@@ -142,7 +151,9 @@ def _text(what: str, given: str) -> str:
     return given
 
 
-def _components(given: Sequence[ClientQuotaFilterComponent]) -> tuple[ClientQuotaFilterComponent, ...]:
+def _components(
+    given: Sequence[ClientQuotaFilterComponent],
+) -> tuple[ClientQuotaFilterComponent, ...]:
     found = tuple(given)
     for each in found:
         if not isinstance(each, ClientQuotaFilterComponent):
@@ -164,16 +175,25 @@ def _describe_request(filters: list[ClientQuotaFilter]) -> DescribeClientQuotasR
     return DescribeClientQuotasRequest(components=components, strict=wanted.strict)
 
 
-def _quotas_of(response: DescribeClientQuotasResponse) -> dict[ClientQuotaEntity, dict[str, float]] | KafkaError:
-    found = {_entity(entry): {each.key: each.value for each in entry.values} for entry in response.entries or ()}
+def _quotas_of(
+    response: DescribeClientQuotasResponse,
+) -> dict[ClientQuotaEntity, dict[str, float]] | KafkaError:
+    found = {
+        _entity(entry): {each.key: each.value for each in entry.values}
+        for entry in response.entries or ()
+    }
     return error_or_none(response.error_code, response.error_message) or found
 
 
-def _entity(entry: DescribeClientQuotasResponse.Entry | AlterClientQuotasResponse.Entry) -> ClientQuotaEntity:
+def _entity(
+    entry: DescribeClientQuotasResponse.Entry | AlterClientQuotasResponse.Entry,
+) -> ClientQuotaEntity:
     try:
         return ClientQuotaEntity({each.entity_type: each.entity_name for each in entry.entity})
     except ValueError as error:
-        raise KafkaException(KafkaError(KafkaError._BAD_MSG, f"the broker's answer: {error}")) from None
+        raise KafkaException(
+            KafkaError(KafkaError._BAD_MSG, f"the broker's answer: {error}")
+        ) from None
 
 
 DESCRIBE_QUOTAS: AdminOperation[
@@ -195,9 +215,16 @@ def _alter_quotas(
         return AlterClientQuotasRequest(
             entries=[
                 entry(
-                    entity=[entry.Entity(entity_type=of, entity_name=name) for of, name in each.entity.entries.items()],
+                    entity=[
+                        entry.Entity(entity_type=of, entity_name=name)
+                        for of, name in each.entity.entries.items()
+                    ],
                     ops=[
-                        entry.Op(key=key, value=0.0 if value is None else float(value), remove=value is None)
+                        entry.Op(
+                            key=key,
+                            value=0.0 if value is None else float(value),
+                            remove=value is None,
+                        )
                         for key, value in each.ops.items()
                     ],
                 )
@@ -210,7 +237,8 @@ def _alter_quotas(
         destination=Operation.controller,
         request=request,
         outcomes=lambda response, portion: {
-            _entity(each): error_or_none(each.error_code, each.error_message) for each in response.entries
+            _entity(each): error_or_none(each.error_code, each.error_message)
+            for each in response.entries
         },
         change=True,
     )
@@ -222,22 +250,29 @@ class QuotasAdmin(AdminBase):
     def describe_client_quotas(
         self, quota_filter: ClientQuotaFilter, *, request_timeout: float = -1
     ) -> Future[dict[ClientQuotaEntity, dict[str, float]]]:
-        """Tells the quotas of users, clients and addresses (KIP-546).
+        """Describes the quotas of users, clients and addresses (KIP-546).
 
-        :param quota_filter: Whose.
-        :return: One future: quotas by key, for each entity that has some.
+        :param quota_filter: The entities.
+        :return: One future: the quotas by key, for each entity that has some.
         """
         if not isinstance(quota_filter, ClientQuotaFilter):
             raise TypeError(f"expected a ClientQuotaFilter, not {type(quota_filter).__name__}")
-        return self._start_one(DESCRIBE_QUOTAS, quota_filter, self._request_timeout(request_timeout))
+        return self._start_one(
+            DESCRIBE_QUOTAS, quota_filter, self._request_timeout(request_timeout)
+        )
 
     def alter_client_quotas(
-        self, alterations: list[ClientQuotaAlteration], *, validate_only: bool = False, request_timeout: float = -1
+        self,
+        alterations: list[ClientQuotaAlteration],
+        *,
+        validate_only: bool = False,
+        request_timeout: float = -1,
     ) -> dict[ClientQuotaEntity, Future[None]]:
         """Sets and removes quotas of users, clients and addresses (KIP-546).
 
         :param alterations: The changes of each entity.
-        :return: A future an entity: None when it is done; KafkaException, for instance INVALID_REQUEST.
+        :return: One future per entity: None when it is done; KafkaException, for instance
+            INVALID_REQUEST.
         """
         items = [(each.entity, each) for each in list_of(alterations, ClientQuotaAlteration)]
         kind = _alter_quotas(flag("validate_only", validate_only))

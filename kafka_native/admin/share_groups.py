@@ -8,8 +8,20 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kafka_native.admin.acls import AclOperation, allowed_operations
-from kafka_native.admin.base import check_partitions, error_or_none, flag, list_of, partitions_by_topic
-from kafka_native.admin.groups import GroupsAdmin, MemberAssignment, assignment_of, group_name, state_of
+from kafka_native.admin.base import (
+    check_partitions,
+    error_or_none,
+    flag,
+    list_of,
+    partitions_by_topic,
+)
+from kafka_native.admin.groups import (
+    GroupsAdmin,
+    MemberAssignment,
+    assignment_of,
+    group_name,
+    state_of,
+)
 from kafka_native.control.operations import AdminOperation, Operation, Portion, within_group
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.group_admin import ShareGroupDescribeRequest, ShareGroupDescribeResponse
@@ -40,9 +52,9 @@ class ShareMemberDescription:
     rack_id: str | None
     client_id: str
     host: str
-    """Where it connects from."""
+    """The host that it connects from."""
     assignment: MemberAssignment
-    """What it reads, maybe beside others."""
+    """Its partitions. Other members may read them, too."""
     member_epoch: int
 
 
@@ -55,28 +67,28 @@ class ShareGroupDescription:
     group_state: ConsumerGroupState
     coordinator: Node
     group_epoch: int
-    """It grows with each change of members, subscriptions or topics."""
+    """It rises with each change of members, subscriptions or topics."""
     target_assignment_epoch: int
-    """The group epoch that the assignment was made for."""
+    """The group epoch of the assignment."""
     authorized_operations: list[AclOperation] | None = None
-    """What this client may do to it; None if it wasn't asked for."""
+    """The operations that this client may do; None if not requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharePartitionOffsetInfo:
-    """How far a share group is with a partition."""
+    """The progress of a share group in a partition."""
 
     start_offset: int
-    """All records below it are done with."""
+    """The group has finished all records below it."""
     leader_epoch: int | None
-    """Of the leader that it is from; None where none is known."""
+    """The leader epoch of the offset; None if unknown."""
     lag: int | None
-    """How many records are not done with (KIP-1226); None where the broker doesn't tell."""
+    """How many records aren't finished (KIP-1226); None if the broker doesn't return it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamsTaskOffset:
-    """How far a task has got."""
+    """The progress of a task."""
 
     subtopology_id: str
     partition: int
@@ -85,13 +97,13 @@ class StreamsTaskOffset:
 
 @dataclass(frozen=True, slots=True)
 class StreamsGroupMemberAssignment:
-    """Tasks of a member: the numbers of partitions by subtopology."""
+    """The tasks of a member: partition numbers by subtopology."""
 
     active_tasks: dict[str, list[int]]
     standby_tasks: dict[str, list[int]]
-    """Copies that are kept up to date."""
+    """Copies that are up to date."""
     warmup_tasks: dict[str, list[int]]
-    """Copies that are on their way to be so."""
+    """Copies that aren't up to date yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +117,11 @@ class StreamsGroupMemberDescription:
     rack_id: str | None
     client_id: str
     client_host: str
-    """Where it connects from."""
+    """The host that it connects from."""
     topology_epoch: int
-    """Of the topology that it runs."""
+    """The epoch of the topology that it runs."""
     process_id: str
-    """The process that it is in, maybe with others."""
+    """Its process. Other members may belong to it, too."""
     user_endpoint: tuple[str, int] | None
     """Host and port for interactive queries."""
     client_tags: dict[str, str]
@@ -118,12 +130,12 @@ class StreamsGroupMemberDescription:
     assignment: StreamsGroupMemberAssignment
     target_assignment: StreamsGroupMemberAssignment
     is_classic: bool
-    """It speaks the classic protocol, on the way to the new one."""
+    """Whether it uses the classic protocol during the migration to the new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamsTopicInfo:
-    """A topic that an application has for itself."""
+    """An internal topic of an application."""
 
     partitions: int
     """0: as many as its subtopology needs."""
@@ -134,7 +146,7 @@ class StreamsTopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class StreamsGroupSubtopologyDescription:
-    """A part of an application's topology whose tasks stand for themselves."""
+    """A part of an application's topology whose tasks are independent."""
 
     subtopology_id: str
     source_topics: list[str]
@@ -149,17 +161,17 @@ class StreamsGroupDescription:
 
     group_id: str
     group_epoch: int
-    """It grows with each change of members, topology or topics."""
+    """It rises with each change of members, topology or topics."""
     target_assignment_epoch: int
-    """The group epoch that the assignment was made for."""
+    """The group epoch of the assignment."""
     topology_epoch: int | None
-    """None where the group has no topology yet."""
+    """None if the group has no topology yet."""
     subtopologies: list[StreamsGroupSubtopologyDescription]
     members: list[StreamsGroupMemberDescription]
     group_state: ConsumerGroupState
     coordinator: Node
     authorized_operations: list[AclOperation] | None = None
-    """What this client may do to it; None if it wasn't asked for."""
+    """The operations that this client may do; None if not requested."""
 
 
 # --- describing ---
@@ -170,16 +182,21 @@ def _describe_share_groups(
 ) -> AdminOperation[str, str, ShareGroupDescribeResponse, ShareGroupDescription]:
     return AdminOperation(
         destination=Operation.coordinators,
-        request=lambda groups: ShareGroupDescribeRequest(group_ids=groups, include_authorized_operations=authorized),
+        request=lambda groups: ShareGroupDescribeRequest(
+            group_ids=groups, include_authorized_operations=authorized
+        ),
         outcomes=lambda response, portion: {
-            each.group_id: error_or_none(each.error_code, each.error_message) or _share_group(each, portion.broker)
+            each.group_id: error_or_none(each.error_code, each.error_message)
+            or _share_group(each, portion.broker)
             for each in response.groups
         },
         change=False,
     )
 
 
-def _share_group(group: ShareGroupDescribeResponse.Group, coordinator: Node) -> ShareGroupDescription:
+def _share_group(
+    group: ShareGroupDescribeResponse.Group, coordinator: Node
+) -> ShareGroupDescription:
     return ShareGroupDescription(
         group.group_id,
         [
@@ -211,16 +228,21 @@ def _describe_streams_groups(
 ) -> AdminOperation[str, str, StreamsGroupDescribeResponse, StreamsGroupDescription]:
     return AdminOperation(
         destination=Operation.coordinators,
-        request=lambda groups: StreamsGroupDescribeRequest(group_ids=groups, include_authorized_operations=authorized),
+        request=lambda groups: StreamsGroupDescribeRequest(
+            group_ids=groups, include_authorized_operations=authorized
+        ),
         outcomes=lambda response, portion: {
-            each.group_id: error_or_none(each.error_code, each.error_message) or _streams_group(each, portion.broker)
+            each.group_id: error_or_none(each.error_code, each.error_message)
+            or _streams_group(each, portion.broker)
             for each in response.groups
         },
         change=False,
     )
 
 
-def _streams_group(group: StreamsGroupDescribeResponse.Group, coordinator: Node) -> StreamsGroupDescription:
+def _streams_group(
+    group: StreamsGroupDescribeResponse.Group, coordinator: Node
+) -> StreamsGroupDescription:
     topology = group.topology
     parts = [] if topology is None else topology.subtopologies or []
     return StreamsGroupDescription(
@@ -245,7 +267,9 @@ def _streams_group(group: StreamsGroupDescribeResponse.Group, coordinator: Node)
     )
 
 
-def _streams_member(member: StreamsGroupDescribeResponse.Group.Member) -> StreamsGroupMemberDescription:
+def _streams_member(
+    member: StreamsGroupDescribeResponse.Group.Member,
+) -> StreamsGroupMemberDescription:
     endpoint = member.user_endpoint
     return StreamsGroupMemberDescription(
         member.member_id,
@@ -266,9 +290,13 @@ def _streams_member(member: StreamsGroupDescribeResponse.Group.Member) -> Stream
     )
 
 
-def _tasks_of(assignment: StreamsGroupDescribeResponse.Group.Member.Assignment) -> StreamsGroupMemberAssignment:
+def _tasks_of(
+    assignment: StreamsGroupDescribeResponse.Group.Member.Assignment,
+) -> StreamsGroupMemberAssignment:
     return StreamsGroupMemberAssignment(
-        _tasks(assignment.active_tasks), _tasks(assignment.standby_tasks), _tasks(assignment.warmup_tasks)
+        _tasks(assignment.active_tasks),
+        _tasks(assignment.standby_tasks),
+        _tasks(assignment.warmup_tasks),
     )
 
 
@@ -283,7 +311,9 @@ def _task_offsets(offsets: Iterable[TaskOffset]) -> list[StreamsTaskOffset]:
 def _topics(topics: Iterable[TopicInfo]) -> dict[str, StreamsTopicInfo]:
     return {
         each.name: StreamsTopicInfo(
-            each.partitions, each.replication_factor, {config.key: config.value for config in each.topic_configs}
+            each.partitions,
+            each.replication_factor,
+            {config.key: config.value for config in each.topic_configs},
         )
         for each in topics
     }
@@ -296,7 +326,7 @@ ShareOffsets: TypeAlias = "dict[TopicPartition, SharePartitionOffsetInfo | Kafka
 
 
 def _offsets_request(groups: list[GroupPartitions]) -> DescribeShareGroupOffsetsRequest:
-    """The request about some groups of one coordinator."""
+    """The request for some groups of one coordinator."""
     kind = DescribeShareGroupOffsetsRequest.Group
     asked = []
     for group_id, partitions in groups:
@@ -310,16 +340,16 @@ def _offsets_request(groups: list[GroupPartitions]) -> DescribeShareGroupOffsets
     return DescribeShareGroupOffsetsRequest(groups=asked)
 
 
-LIST_SHARE_OFFSETS: AdminOperation[str, GroupPartitions, DescribeShareGroupOffsetsResponse, ShareOffsets] = (
-    AdminOperation(
-        destination=Operation.coordinators,
-        request=_offsets_request,
-        outcomes=lambda response, portion: {
-            each.group_id: error_or_none(each.error_code, each.error_message) or _share_offsets(each)
-            for each in response.groups
-        },
-        change=False,
-    )
+LIST_SHARE_OFFSETS: AdminOperation[
+    str, GroupPartitions, DescribeShareGroupOffsetsResponse, ShareOffsets
+] = AdminOperation(
+    destination=Operation.coordinators,
+    request=_offsets_request,
+    outcomes=lambda response, portion: {
+        each.group_id: error_or_none(each.error_code, each.error_message) or _share_offsets(each)
+        for each in response.groups
+    },
+    change=False,
 )
 
 
@@ -327,7 +357,9 @@ def _share_offsets(
     group: DescribeShareGroupOffsetsResponse.Group,
 ) -> ShareOffsets:
     return {
-        TopicPartition(topic.topic_name, each.partition_index): error_or_none(each.error_code, each.error_message)
+        TopicPartition(topic.topic_name, each.partition_index): error_or_none(
+            each.error_code, each.error_message
+        )
         or _share_offset(each)
         for topic in group.topics
         for each in topic.partitions
@@ -340,55 +372,80 @@ def _share_offset(
     if partition.start_offset < 0:
         return None
     epoch, lag = partition.leader_epoch, partition.lag
-    return SharePartitionOffsetInfo(partition.start_offset, None if epoch < 0 else epoch, None if lag < 0 else lag)
+    return SharePartitionOffsetInfo(
+        partition.start_offset, None if epoch < 0 else epoch, None if lag < 0 else lag
+    )
 
 
 def _alter_share_offsets(
     group: str,
-) -> AdminOperation[TopicPartition, tuple[TopicPartition, int], AlterShareGroupOffsetsResponse, None]:
+) -> AdminOperation[
+    TopicPartition, tuple[TopicPartition, int], AlterShareGroupOffsetsResponse, None
+]:
     def request(offsets: list[tuple[TopicPartition, int]]) -> AlterShareGroupOffsetsRequest:
         wanted = dict(offsets)
         kind = AlterShareGroupOffsetsRequest.Topic
         topics = [
             kind(
                 topic_name=name,
-                partitions=[kind.Partition(partition_index=each.partition, start_offset=wanted[each]) for each in some],
+                partitions=[
+                    kind.Partition(partition_index=each.partition, start_offset=wanted[each])
+                    for each in some
+                ],
             )
             for name, some in partitions_by_topic(wanted).items()
         ]
         return AlterShareGroupOffsetsRequest(group_id=group, topics=topics)
 
     def outcomes(
-        response: AlterShareGroupOffsetsResponse, portion: Portion[TopicPartition, tuple[TopicPartition, int]]
+        response: AlterShareGroupOffsetsResponse,
+        portion: Portion[TopicPartition, tuple[TopicPartition, int]],
     ) -> dict[TopicPartition, KafkaError | None]:
         error = error_or_none(response.error_code, response.error_message)
         if error is not None:
             return dict.fromkeys(portion.items, error)
         return {
-            TopicPartition(topic.topic_name, each.partition_index): error_or_none(each.error_code, each.error_message)
+            TopicPartition(topic.topic_name, each.partition_index): error_or_none(
+                each.error_code, each.error_message
+            )
             for topic in response.responses
             for each in topic.partitions
         }
 
-    return AdminOperation(destination=within_group(group), request=request, outcomes=outcomes, change=True)
+    return AdminOperation(
+        destination=within_group(group), request=request, outcomes=outcomes, change=True
+    )
 
 
-def _delete_share_offsets(group: str) -> AdminOperation[str, str, DeleteShareGroupOffsetsResponse, None]:
+def _delete_share_offsets(
+    group: str,
+) -> AdminOperation[str, str, DeleteShareGroupOffsetsResponse, None]:
     def request(topics: list[str]) -> DeleteShareGroupOffsetsRequest:
         kind = DeleteShareGroupOffsetsRequest.Topic
-        return DeleteShareGroupOffsetsRequest(group_id=group, topics=[kind(topic_name=each) for each in topics])
+        return DeleteShareGroupOffsetsRequest(
+            group_id=group, topics=[kind(topic_name=each) for each in topics]
+        )
 
-    def outcomes(response: DeleteShareGroupOffsetsResponse, portion: Portion[str, str]) -> dict[str, KafkaError | None]:
+    def outcomes(
+        response: DeleteShareGroupOffsetsResponse, portion: Portion[str, str]
+    ) -> dict[str, KafkaError | None]:
         error = error_or_none(response.error_code, response.error_message)
         if error is not None:
             return dict.fromkeys(portion.items, error)
-        return {each.topic_name: error_or_none(each.error_code, each.error_message) for each in response.responses}
+        return {
+            each.topic_name: error_or_none(each.error_code, each.error_message)
+            for each in response.responses
+        }
 
-    return AdminOperation(destination=within_group(group), request=request, outcomes=outcomes, change=True)
+    return AdminOperation(
+        destination=within_group(group), request=request, outcomes=outcomes, change=True
+    )
 
 
-def _start_offset(partition: TopicPartition, offset: object) -> tuple[TopicPartition, int] | KafkaError:
-    """The item, or why it can't be sent."""
+def _start_offset(
+    partition: TopicPartition, offset: object
+) -> tuple[TopicPartition, int] | KafkaError:
+    """The item, or the error why it can't be sent."""
     if isinstance(offset, bool) or not isinstance(offset, int):
         raise TypeError(f"an offset must be an int, not {type(offset).__name__}")
     if offset < 0:
@@ -397,32 +454,41 @@ def _start_offset(partition: TopicPartition, offset: object) -> tuple[TopicParti
 
 
 class ShareGroupsAdmin(GroupsAdmin):
-    """Calls about groups whose members aren't consumers."""
+    """Calls about groups that aren't consumer groups."""
 
     def describe_share_groups(
-        self, group_ids: list[str], *, include_authorized_operations: bool = False, request_timeout: float = -1
+        self,
+        group_ids: list[str],
+        *,
+        include_authorized_operations: bool = False,
+        request_timeout: float = -1,
     ) -> dict[str, Future[ShareGroupDescription]]:
         """Describes share groups (KIP-932) with their members.
 
         :param group_ids: Their ids.
-        :param include_authorized_operations: Also tell what this client may do to them (KIP-430).
-        :return: A future a group, by id; KafkaException, for instance GROUP_ID_NOT_FOUND.
+        :param include_authorized_operations: Include the operations that this client may do
+            (KIP-430).
+        :return: One future per group, by id; KafkaException, for instance GROUP_ID_NOT_FOUND.
         """
-        kind = _describe_share_groups(flag("include_authorized_operations", include_authorized_operations))
+        kind = _describe_share_groups(
+            flag("include_authorized_operations", include_authorized_operations)
+        )
         groups = [(each, each) for each in list_of(group_ids, str)]
         return self._start(kind, groups, self._request_timeout(request_timeout))
 
     def list_share_group_offsets(
         self, groups: Mapping[str, list[TopicPartition] | None], *, request_timeout: float = -1
     ) -> dict[str, Future[dict[TopicPartition, SharePartitionOffsetInfo | KafkaError | None]]]:
-        """Tells how far share groups are (KIP-932), and how much is left to do (KIP-1226).
+        """Returns the progress of share groups (KIP-932), and their lag (KIP-1226).
 
-        :param groups: The partitions by group id; None for all that a group has offsets of.
-        :return: A future a group, by id. A partition is None where the group has no offset of it yet, and a KafkaError
-            where it can't be told.
+        :param groups: The partitions by group id; None: all partitions with offsets.
+        :return: One future per group, by id. A partition is None if the group has no offset for it
+            yet, and a KafkaError if its offset couldn't be read.
         """
         if not isinstance(groups, Mapping):
-            raise TypeError(f"expected a mapping of group ids to partitions, not {type(groups).__name__}")
+            raise TypeError(
+                f"expected a mapping of group ids to partitions, not {type(groups).__name__}"
+            )
         if not groups:
             raise ValueError("Expected non-empty mapping of group ids to partitions")
         items: list[tuple[str, GroupPartitions]] = []
@@ -435,48 +501,66 @@ class ShareGroupsAdmin(GroupsAdmin):
     def alter_share_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int], *, request_timeout: float = -1
     ) -> dict[TopicPartition, Future[None]]:
-        """Lets a share group without members go on elsewhere (KIP-932).
+        """Changes the start offsets of a share group without members (KIP-932).
 
         :param group_id: Its id.
-        :param offsets: Where, by partition.
-        :return: A future a partition: None when it is done; KafkaException, for instance NON_EMPTY_GROUP.
+        :param offsets: The new offset of each partition.
+        :return: One future per partition: None when it is done; KafkaException, for instance
+            NON_EMPTY_GROUP.
         """
         group = group_name(group_id)
         if not isinstance(offsets, Mapping):
-            raise TypeError(f"expected a mapping of partitions to offsets, not {type(offsets).__name__}")
+            raise TypeError(
+                f"expected a mapping of partitions to offsets, not {type(offsets).__name__}"
+            )
         check_partitions(list_of(list(offsets), TopicPartition))
         items = [(each, _start_offset(each, offset)) for each, offset in offsets.items()]
-        return self._start(_alter_share_offsets(group), items, self._request_timeout(request_timeout))
+        return self._start(
+            _alter_share_offsets(group), items, self._request_timeout(request_timeout)
+        )
 
     def delete_share_group_offsets(
         self, group_id: str, topics: list[str], *, request_timeout: float = -1
     ) -> dict[str, Future[None]]:
-        """Lets a share group without members forget topics (KIP-932); it begins anew when it subscribes again.
+        """Deletes the offsets of topics in a share group without members (KIP-932).
+
+        If it subscribes to them again, it starts without offsets.
 
         :param group_id: Its id.
         :param topics: Their names.
-        :return: A future a topic: None when it is forgotten; KafkaException, for instance NON_EMPTY_GROUP.
+        :return: One future per topic: None when they are deleted; KafkaException, for instance
+            NON_EMPTY_GROUP.
         """
         group = group_name(group_id)
         items = [(each, each) for each in list_of(topics, str)]
-        return self._start(_delete_share_offsets(group), items, self._request_timeout(request_timeout))
+        return self._start(
+            _delete_share_offsets(group), items, self._request_timeout(request_timeout)
+        )
 
     delete_share_groups = GroupsAdmin.delete_consumer_groups
 
     def describe_streams_groups(
-        self, group_ids: list[str], *, include_authorized_operations: bool = False, request_timeout: float = -1
+        self,
+        group_ids: list[str],
+        *,
+        include_authorized_operations: bool = False,
+        request_timeout: float = -1,
     ) -> dict[str, Future[StreamsGroupDescription]]:
         """Describes groups of Kafka Streams (KIP-1071) with their members and their topology.
 
         :param group_ids: Their ids.
-        :param include_authorized_operations: Also tell what this client may do to them (KIP-430).
-        :return: A future a group, by id; KafkaException, for instance GROUP_ID_NOT_FOUND.
+        :param include_authorized_operations: Include the operations that this client may do
+            (KIP-430).
+        :return: One future per group, by id; KafkaException, for instance GROUP_ID_NOT_FOUND.
         """
-        kind = _describe_streams_groups(flag("include_authorized_operations", include_authorized_operations))
+        kind = _describe_streams_groups(
+            flag("include_authorized_operations", include_authorized_operations)
+        )
         groups = [(each, each) for each in list_of(group_ids, str)]
         return self._start(kind, groups, self._request_timeout(request_timeout))
 
-    # A streams group's offsets are kept as those of consumers: the requests are the same ones, as in Java's Admin.
+    # A streams group's offsets are stored like a consumer group's. The requests are the same, as in
+    # Java's Admin.
     list_streams_group_offsets = GroupsAdmin.list_consumer_group_offsets
     alter_streams_group_offsets = GroupsAdmin.alter_consumer_group_offsets
     delete_streams_group_offsets = GroupsAdmin.delete_consumer_group_offsets

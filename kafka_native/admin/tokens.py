@@ -1,4 +1,4 @@
-"""Delegation tokens (KIP-48). Any broker is asked: it passes changes on."""
+"""Delegation tokens (KIP-48). Any broker accepts the requests and forwards changes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from kafka_native.protocol.delegation_tokens import (
 
 @dataclass(frozen=True)
 class KafkaPrincipal:
-    """Somebody whom brokers know."""
+    """A user or other principal that the brokers know."""
 
     principal_type: str
-    """``User``, unless the brokers have a ``principal.builder.class`` that makes others."""
+    """``User``, unless the brokers' ``principal.builder.class`` makes other types."""
     name: str
 
     def __str__(self) -> str:
@@ -34,28 +34,28 @@ class KafkaPrincipal:
 
 @dataclass(frozen=True)
 class TokenInformation:
-    """What may be told of a delegation token. Times are milliseconds since 1970."""
+    """The public data of a delegation token. Times are milliseconds since 1970."""
 
     token_id: str
     owner: KafkaPrincipal
-    """Whom it stands for."""
+    """The principal that the token authenticates."""
     token_requester: KafkaPrincipal
-    """Who asked for it (KIP-373); the owner, where a broker is too old to tell."""
+    """The principal that requested it (KIP-373); the owner if the broker doesn't return it."""
     renewers: list[KafkaPrincipal]
-    """Who may renew it besides."""
+    """Other principals that may renew it."""
     issue_timestamp: int
     expiry_timestamp: int
-    """When it ends unless it is renewed."""
+    """When it ends, unless it is renewed."""
     max_timestamp: int
-    """When it ends in any case."""
+    """When it ends at the latest."""
 
 
 @dataclass(frozen=True)
 class DelegationToken:
-    """A delegation token. Who has the HMAC is let in as its owner: no repr shows it.
+    """A delegation token. The HMAC authenticates as its owner, so no repr shows it.
 
-    ``sasl.username`` is ``token_info.token_id``, ``sasl.password`` is `hmac_as_base64`, and ``sasl.scram.tokenauth``
-    is true.
+    To use it, set ``sasl.username`` to ``token_info.token_id``, ``sasl.password`` to
+    `hmac_as_base64`, and ``sasl.scram.tokenauth`` to true.
     """
 
     token_info: TokenInformation
@@ -63,7 +63,7 @@ class DelegationToken:
 
     @property
     def hmac_as_base64(self) -> str:
-        """The HMAC as clients log in with it."""
+        """The HMAC in the form of a client's password."""
         return base64.b64encode(self.hmac).decode()
 
 
@@ -77,20 +77,29 @@ def _create_token(
     request = CreateDelegationTokenRequest(
         owner_principal_type=None if owner is None else owner.principal_type,
         owner_principal_name=None if owner is None else owner.name,
-        renewers=[renewer(principal_type=each.principal_type, principal_name=each.name) for each in renewers],
+        renewers=[
+            renewer(principal_type=each.principal_type, principal_name=each.name)
+            for each in renewers
+        ],
         max_lifetime_ms=max_lifetime_ms,
     )
     return AdminOperation(
         destination=Operation.anywhere,
         request=lambda _: request,
-        outcomes=lambda response, portion: {None: error_or_none(response.error_code) or _created(response, renewers)},
+        outcomes=lambda response, portion: {
+            None: error_or_none(response.error_code) or _created(response, renewers)
+        },
         change=True,
     )
 
 
-def _created(response: CreateDelegationTokenResponse, renewers: list[KafkaPrincipal]) -> DelegationToken:
+def _created(
+    response: CreateDelegationTokenResponse, renewers: list[KafkaPrincipal]
+) -> DelegationToken:
     owner = KafkaPrincipal(response.principal_type, response.principal_name)
-    requester = KafkaPrincipal(response.token_requester_principal_type, response.token_requester_principal_name)
+    requester = KafkaPrincipal(
+        response.token_requester_principal_type, response.token_requester_principal_name
+    )
     information = TokenInformation(
         response.token_id,
         owner,
@@ -103,23 +112,35 @@ def _created(response: CreateDelegationTokenResponse, renewers: list[KafkaPrinci
     return DelegationToken(information, bytes(response.hmac))
 
 
-RENEW_TOKEN: AdminOperation[None, RenewDelegationTokenRequest, RenewDelegationTokenResponse, int] = AdminOperation(
+RENEW_TOKEN: AdminOperation[
+    None, RenewDelegationTokenRequest, RenewDelegationTokenResponse, int
+] = AdminOperation(
     destination=Operation.anywhere,
     request=lambda requests: requests[0],
-    outcomes=lambda response, portion: {None: error_or_none(response.error_code) or response.expiry_timestamp_ms},
+    outcomes=lambda response, portion: {
+        None: error_or_none(response.error_code) or response.expiry_timestamp_ms
+    },
     change=True,
 )
-EXPIRE_TOKEN: AdminOperation[None, ExpireDelegationTokenRequest, ExpireDelegationTokenResponse, int] = AdminOperation(
+EXPIRE_TOKEN: AdminOperation[
+    None, ExpireDelegationTokenRequest, ExpireDelegationTokenResponse, int
+] = AdminOperation(
     destination=Operation.anywhere,
     request=lambda requests: requests[0],
-    outcomes=lambda response, portion: {None: error_or_none(response.error_code) or response.expiry_timestamp_ms},
+    outcomes=lambda response, portion: {
+        None: error_or_none(response.error_code) or response.expiry_timestamp_ms
+    },
     change=True,
 )
 
 
 def _describe_request(owners: list[KafkaPrincipal] | None) -> DescribeDelegationTokenRequest:
     kind = DescribeDelegationTokenRequest.Owner
-    found = None if owners is None else [kind(principal_type=e.principal_type, principal_name=e.name) for e in owners]
+    found = (
+        None
+        if owners is None
+        else [kind(principal_type=e.principal_type, principal_name=e.name) for e in owners]
+    )
     return DescribeDelegationTokenRequest(owners=found)
 
 
@@ -137,7 +158,9 @@ DESCRIBE_TOKENS: AdminOperation[
 
 def _described(token: DescribeDelegationTokenResponse.Token) -> DelegationToken:
     owner = KafkaPrincipal(token.principal_type, token.principal_name)
-    requester = KafkaPrincipal(token.token_requester_principal_type, token.token_requester_principal_name)
+    requester = KafkaPrincipal(
+        token.token_requester_principal_type, token.token_requester_principal_name
+    )
     information = TokenInformation(
         token.token_id,
         owner,
@@ -161,28 +184,33 @@ class TokensAdmin(AdminBase):
         max_lifetime_ms: int = -1,
         request_timeout: float = -1,
     ) -> Future[DelegationToken]:
-        """Makes a delegation token (KIP-48).
+        """Creates a delegation token (KIP-48).
 
-        :param owner: Whom it stands for (KIP-373: brokers from 3.3 on); None: who this client has logged in as.
-        :param renewers: Who may renew it, besides its owner.
-        :param max_lifetime_ms: How long it can be renewed for, in milliseconds; -1: as long as the broker allows.
-        :return: One future; KafkaException, for instance DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for a client that isn't
-            logged in, or is by a token.
+        :param owner: The principal that it authenticates (KIP-373: brokers since 3.3); None: this
+            client's own principal.
+        :param renewers: The principals that may renew it, besides its owner.
+        :param max_lifetime_ms: How long it can be renewed, in milliseconds; -1: as long as the
+            broker allows.
+        :return: One future; KafkaException, for instance DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for a
+            client that isn't authenticated, or that is authenticated by a token.
         """
         if owner is not None:
             _check_principals([owner])
         allowed = _check_principals(renewers or [])
-        kind = _create_token(owner, allowed, number("max_lifetime_ms", max_lifetime_ms, -1, INT64_MAX))
+        kind = _create_token(
+            owner, allowed, number("max_lifetime_ms", max_lifetime_ms, -1, INT64_MAX)
+        )
         return self._start_one(kind, None, self._request_timeout(request_timeout))
 
     def renew_delegation_token(
         self, hmac: bytes, *, renew_time_period_ms: int = -1, request_timeout: float = -1
     ) -> Future[int]:
-        """Lets a token live on (KIP-48).
+        """Extends the life of a token (KIP-48).
 
         :param hmac: Its HMAC.
-        :param renew_time_period_ms: For how long from now on, in milliseconds; -1: the broker decides.
-        :return: One future: when it ends now, in milliseconds since 1970.
+        :param renew_time_period_ms: The new life from now on, in milliseconds; -1: the broker
+            decides.
+        :return: One future: its new end, in milliseconds since 1970.
         """
         period_ms = number("renew_time_period_ms", renew_time_period_ms, -1, INT64_MAX)
         request = RenewDelegationTokenRequest(hmac=_checked_hmac(hmac), renew_period_ms=period_ms)
@@ -191,22 +219,24 @@ class TokensAdmin(AdminBase):
     def expire_delegation_token(
         self, hmac: bytes, *, expiry_time_period_ms: int = -1, request_timeout: float = -1
     ) -> Future[int]:
-        """Lets a token end (KIP-48).
+        """Ends a token (KIP-48).
 
         :param hmac: Its HMAC.
-        :param expiry_time_period_ms: When, in milliseconds from now; -1: at once.
-        :return: One future: when it ends, in milliseconds since 1970.
+        :param expiry_time_period_ms: The time until its end, in milliseconds; -1: at once.
+        :return: One future: its new end, in milliseconds since 1970.
         """
         period_ms = number("expiry_time_period_ms", expiry_time_period_ms, -1, INT64_MAX)
-        request = ExpireDelegationTokenRequest(hmac=_checked_hmac(hmac), expiry_time_period_ms=period_ms)
+        request = ExpireDelegationTokenRequest(
+            hmac=_checked_hmac(hmac), expiry_time_period_ms=period_ms
+        )
         return self._start_one(EXPIRE_TOKEN, request, self._request_timeout(request_timeout))
 
     def describe_delegation_token(
         self, owners: list[KafkaPrincipal] | None = None, *, request_timeout: float = -1
     ) -> Future[list[DelegationToken]]:
-        """Tells the tokens that this client may know of (KIP-48).
+        """Describes the tokens that this client may see (KIP-48).
 
-        :param owners: Only those that stand for these; None: all.
+        :param owners: Only tokens of these owners; None: all.
         :return: One future.
         """
         asked = None if owners is None else _check_principals(owners)

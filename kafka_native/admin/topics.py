@@ -1,4 +1,4 @@
-"""Topics: making, deleting and describing them, at once or page by page."""
+"""Topics: create, delete and describe them, at once or page by page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from functools import partial, total_ordering
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, overload
 
 from kafka_native.admin.acls import AclOperation, allowed_operations, authorized_operations
-from kafka_native.admin.base import INT32_MAX, AdminBase, error_or_none, flag, list_of, members_of, nodes_of, topic_name
+from kafka_native.admin.base import (
+    INT32_MAX,
+    AdminBase,
+    error_or_none,
+    flag,
+    list_of,
+    members_of,
+    nodes_of,
+    topic_name,
+)
 from kafka_native.admin.configs import ConfigEntry, ConfigSource
 from kafka_native.cleaning import clean, escaped
 from kafka_native.control.operations import AdminOperation, Operation, Settle, Steps
@@ -39,14 +48,14 @@ ResultT = TypeVar("ResultT")
 
 @total_ordering
 class NewTopic:
-    """A topic for `create_topics()`. Equal by topic and number of partitions.
+    """A topic for `create_topics()`. Equality uses topic and number of partitions.
 
     :param topic: Its name.
-    :param num_partitions: How many partitions; -1: as many as the broker's ``num.partitions`` (KIP-464).
-    :param replication_factor: How many replicas of each; -1: the broker's default.
-    :param replica_assignment: In place of it: the ids of the brokers of each partition.
+    :param num_partitions: The number of partitions; -1: the broker's ``num.partitions`` (KIP-464).
+    :param replication_factor: The number of replicas of each partition; -1: the broker's default.
+    :param replica_assignment: The broker ids of each partition, instead of ``replication_factor``.
     :param config: Its settings.
-    :raises TypeError: An argument of another type.
+    :raises TypeError: An argument has another type.
     """
 
     __slots__ = ("_topic", "config", "num_partitions", "replica_assignment", "replication_factor")
@@ -94,18 +103,21 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadataAndConfig:
-    """A topic that was made, as `create_topics()` tells it with ``include_metadata`` (KIP-525)."""
+    """A created topic, from `create_topics()` with ``include_metadata`` (KIP-525)."""
 
     error: KafkaError | None
-    """Why the rest isn't told: TOPIC_AUTHORIZATION_FAILED, or _UNSUPPORTED_FEATURE of a broker before 2.4."""
+    """Why the other fields are empty.
+
+    TOPIC_AUTHORIZATION_FAILED, or _UNSUPPORTED_FEATURE with a broker before 2.4.
+    """
     topic_id: Uuid | None = None
-    """Its id; None of a broker before 2.8, and where nothing was made."""
+    """Its id; None with a broker before 2.8, and if no topic was created."""
     num_partitions: int | None = None
-    """How many partitions it has."""
+    """Its number of partitions."""
     replication_factor: int | None = None
-    """How many replicas each has."""
+    """The number of replicas of each partition."""
     config: dict[str, ConfigEntry] = field(default_factory=dict)
-    """Its settings by name."""
+    """Its settings, by name."""
 
 
 class TopicDescription:
@@ -113,9 +125,9 @@ class TopicDescription:
 
     :param name: Its name.
     :param topic_id: Its id.
-    :param is_internal: It is Kafka's own.
+    :param is_internal: It is an internal topic of Kafka.
     :param partitions: Its partitions.
-    :param authorized_operations: What this client may do to it; None if it wasn't asked for.
+    :param authorized_operations: The operations that this client may do; None if not requested.
     """
 
     def __init__(
@@ -135,26 +147,30 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """A partition, as `describe_topic_partitions()` tells it: brokers are named by their ids."""
+    """A partition, from `describe_topic_partitions()`. Brokers are given by their ids."""
 
     id: int
     """Its number."""
     error: KafkaError | None
-    """LEADER_NOT_AVAILABLE, for instance."""
+    """For instance LEADER_NOT_AVAILABLE."""
     leader: int | None
-    """Who leads it; None for nobody."""
+    """Its leader; None: there is none."""
     leader_epoch: int | None
-    """Since when, as a number that goes up; None where the broker doesn't tell."""
+    """The leader's epoch; None if the broker doesn't return it."""
     replicas: tuple[int, ...]
-    """Who has it."""
+    """The brokers that have it."""
     isr: tuple[int, ...]
-    """Who has all of it."""
+    """The brokers that have all of it (in sync)."""
     eligible_leader_replicas: tuple[int, ...] | None
-    """Who may lead it beside these although they are out of sync (KIP-966); None where the broker doesn't tell."""
+    """Brokers that may also be elected, although they are out of sync (KIP-966).
+
+    None if the broker doesn't return them.
+    """
     last_known_elr: tuple[int, ...] | None
-    """Who was eligible when the last one went (KIP-966); None where the broker doesn't tell."""
+    """The last eligible brokers, if none is left (KIP-966); None: the broker doesn't return them.
+    """
     offline_replicas: tuple[int, ...]
-    """Whose copies can't be used at the moment."""
+    """The brokers whose copies aren't available now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,18 +179,18 @@ class TopicPartitionsDescription:
 
     name: str
     error: KafkaError | None
-    """UNKNOWN_TOPIC_OR_PART, for instance: then there are no partitions."""
+    """For instance UNKNOWN_TOPIC_OR_PART: then there are no partitions."""
     topic_id: Uuid
     is_internal: bool
-    """It is Kafka's own."""
+    """Whether it is an internal topic of Kafka."""
     partitions: tuple[PartitionDescription, ...]
     authorized_operations: tuple[AclOperation, ...] | None
-    """What this client may do to it; None where the broker doesn't tell."""
+    """The operations that this client may do; None if the broker doesn't return them."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartitionsCursor:
-    """Where a page begins; ordered as pages are."""
+    """The start of a page. Cursors are ordered as pages are."""
 
     topic: str
     partition: int
@@ -182,22 +198,24 @@ class TopicPartitionsCursor:
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitionsPage:
-    """A page of topics, in the order of their names."""
+    """A page of topics, ordered by name."""
 
     topics: tuple[TopicPartitionsDescription, ...]
     next_cursor: TopicPartitionsCursor | None
-    """Where the next page begins; None: this is the last one."""
+    """The start of the next page; None: this is the last one."""
 
 
 class TopicPartitionsPages:
-    """The pages of `describe_topic_partitions()`, to be iterated over with ``for`` or ``async for``.
+    """The pages of `describe_topic_partitions()`, for a loop with ``for`` or ``async for``.
 
-    A page is asked for when it is wanted, so there is one of them in memory. An error of a page (KafkaException) ends
-    the iteration; the next call of ``next()`` asks for that page once more.
+    Each page is requested when the loop needs it, so only one page is in memory. If a page fails
+    (KafkaException), the loop ends. The next call of ``next()`` requests that page again.
     """
 
-    def __init__(self, ask: Callable[[TopicPartitionsCursor | None], Future[TopicPartitionsPage]]) -> None:
-        """AdminClient makes them."""
+    def __init__(
+        self, ask: Callable[[TopicPartitionsCursor | None], Future[TopicPartitionsPage]]
+    ) -> None:
+        """AdminClient creates it."""
         self._ask = ask
         self._cursor: TopicPartitionsCursor | None = None
         self._over = False
@@ -224,7 +242,7 @@ class TopicPartitionsPages:
         return page
 
 
-# --- making and deleting ---
+# --- creating and deleting ---
 
 
 def _wire_topic(topic: NewTopic) -> CreateTopicsRequest.Topic:
@@ -233,10 +251,13 @@ def _wire_topic(topic: NewTopic) -> CreateTopicsRequest.Topic:
         name=topic.topic,
         num_partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
-        configs=[CreateTopicsRequest.Topic.Config(name=k, value=v) for k, v in (topic.config or {}).items()],
+        configs=[
+            CreateTopicsRequest.Topic.Config(name=k, value=v)
+            for k, v in (topic.config or {}).items()
+        ],
     )
     if topic.replica_assignment is not None:
-        # The broker counts them itself, and refuses other numbers beside them.
+        # With an assignment, the broker accepts no other numbers.
         new.num_partitions = new.replication_factor = -1
         new.assignments = [
             CreateTopicsRequest.Topic.Assignment(partition_index=number, broker_ids=list(brokers))
@@ -250,9 +271,12 @@ def _create_topics(
 ) -> AdminOperation[str, CreateTopicsRequest.Topic, CreateTopicsResponse, ResultT]:
     return AdminOperation(
         destination=Operation.controller,
-        request=lambda topics: CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms, validate_only=validate_only),
+        request=lambda topics: CreateTopicsRequest(
+            topics=topics, timeout_ms=timeout_ms, validate_only=validate_only
+        ),
         outcomes=lambda response, portion: {
-            each.name: error_or_none(each.error_code, each.error_message) or result_of(each) for each in response.topics
+            each.name: error_or_none(each.error_code, each.error_message) or result_of(each)
+            for each in response.topics
         },
         change=True,
     )
@@ -263,7 +287,7 @@ def _made(topic: CreateTopicsResponse.Topic) -> TopicMetadataAndConfig:
     if topic.topic_config_error_code:
         return TopicMetadataAndConfig(KafkaError(topic.topic_config_error_code), topic_id)
     if topic.num_partitions < 0:  # before version 5
-        text = "the broker doesn't tell what it has made"
+        text = "the broker doesn't return the created topic"
         return TopicMetadataAndConfig(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text), topic_id)
     config = {
         each.name: ConfigEntry(
@@ -276,14 +300,18 @@ def _made(topic: CreateTopicsResponse.Topic) -> TopicMetadataAndConfig:
         )
         for each in topic.configs or ()
     }
-    return TopicMetadataAndConfig(None, topic_id, topic.num_partitions, topic.replication_factor, config)
+    return TopicMetadataAndConfig(
+        None, topic_id, topic.num_partitions, topic.replication_factor, config
+    )
 
 
 def _delete_topics(timeout_ms: int) -> AdminOperation[str, str, DeleteTopicsResponse, None]:
     return AdminOperation(
         destination=Operation.controller,
         request=lambda names: DeleteTopicsRequest(
-            topics=[DeleteTopicsRequest.Topic(name=name) for name in names], topic_names=names, timeout_ms=timeout_ms
+            topics=[DeleteTopicsRequest.Topic(name=name) for name in names],
+            topic_names=names,
+            timeout_ms=timeout_ms,
         ),
         outcomes=lambda response, portion: {
             each.name: error_or_none(each.error_code, each.error_message)
@@ -298,9 +326,12 @@ def _delete_topics(timeout_ms: int) -> AdminOperation[str, str, DeleteTopicsResp
 
 
 def _describe_topics(
-    authorized: bool, names: dict[str, str], settle: Settle[str, TopicDescription], operation: Operation
+    authorized: bool,
+    names: dict[str, str],
+    settle: Settle[str, TopicDescription],
+    operation: Operation,
 ) -> Steps[None]:
-    """Metadata, from any broker."""
+    """Sends Metadata to any broker."""
     response = yield from operation.cluster(names, include_topic_authorized_operations=authorized)
     nodes = nodes_of(response.brokers)
     for topic in response.topics:
@@ -330,13 +361,21 @@ def _described(topic: MetadataResponse.Topic, nodes: dict[int, Node]) -> TopicDe
 # --- describing page by page (KIP-966) ---
 
 WireTopic: TypeAlias = "DescribeTopicPartitionsResponse.Topic | MetadataResponse.Topic"
-WirePartition: TypeAlias = "DescribeTopicPartitionsResponse.Topic.Partition | MetadataResponse.Topic.Partition"
+WirePartition: TypeAlias = (
+    "DescribeTopicPartitionsResponse.Topic.Partition | MetadataResponse.Topic.Partition"
+)
 
 
-def _page_request(limit: int, names: list[str], cursor: TopicPartitionsCursor | None) -> DescribeTopicPartitionsRequest:
-    """The request for one page; no names ask for all topics."""
+def _page_request(
+    limit: int, names: list[str], cursor: TopicPartitionsCursor | None
+) -> DescribeTopicPartitionsRequest:
+    """The request for one page; no names: all topics."""
     kind = DescribeTopicPartitionsRequest
-    begin = None if cursor is None else kind.Cursor(topic_name=cursor.topic, partition_index=cursor.partition)
+    begin = (
+        None
+        if cursor is None
+        else kind.Cursor(topic_name=cursor.topic, partition_index=cursor.partition)
+    )
     topics = [kind.Topic(name=name) for name in names]
     return kind(topics=topics, response_partition_limit=limit, cursor=begin)
 
@@ -347,12 +386,17 @@ def _describe_page(
     cursor: TopicPartitionsCursor | None,
     operation: Operation,
 ) -> Steps[TopicPartitionsPage | KafkaError]:
-    """A page from any broker; from one before 3.8 Metadata, which is all of it at once."""
-    kind: AdminOperation[None, None, DescribeTopicPartitionsResponse, TopicPartitionsPage] = AdminOperation(
-        destination=Operation.anywhere,
-        request=lambda _: request,
-        outcomes=lambda response, portion: {None: _page_of(response, cursor)},
-        change=False,
+    """Requests a page from any broker.
+
+    Brokers before 3.8 return everything at once, with Metadata.
+    """
+    kind: AdminOperation[None, None, DescribeTopicPartitionsResponse, TopicPartitionsPage] = (
+        AdminOperation(
+            destination=Operation.anywhere,
+            request=lambda _: request,
+            outcomes=lambda response, portion: {None: _page_of(response, cursor)},
+            change=False,
+        )
     )
     outcome = (yield from operation.outcomes(kind, {None: None}))[None]
     if isinstance(outcome, KafkaError) and outcome.code() == KafkaError._UNSUPPORTED_FEATURE:
@@ -363,7 +407,9 @@ def _describe_page(
 def _all_at_once(
     names: list[str], cursor: TopicPartitionsCursor | None, operation: Operation
 ) -> Steps[TopicPartitionsPage]:
-    response = yield from operation.cluster(names or None, include_topic_authorized_operations=False)
+    response = yield from operation.cluster(
+        names or None, include_topic_authorized_operations=False
+    )
     topics = sorted((_page_topic(each) for each in response.topics), key=lambda each: each.name)
     if cursor is not None:
         topics = [each for each in topics if each.name >= cursor.topic]
@@ -374,9 +420,17 @@ def _page_of(
     response: DescribeTopicPartitionsResponse, cursor: TopicPartitionsCursor | None
 ) -> TopicPartitionsPage | KafkaError:
     following = response.next_cursor
-    beyond = None if following is None else TopicPartitionsCursor(following.topic_name, following.partition_index)
-    if beyond is not None and cursor is not None and beyond <= cursor:  # the pages would never end
-        return KafkaError(KafkaError._BAD_MSG, clean(f"behind the page at {cursor} the broker names {beyond}", 600))
+    beyond = (
+        None
+        if following is None
+        else TopicPartitionsCursor(following.topic_name, following.partition_index)
+    )
+    # otherwise the pages would never end
+    if beyond is not None and cursor is not None and beyond <= cursor:
+        return KafkaError(
+            KafkaError._BAD_MSG,
+            clean(f"after the page at {cursor} the broker returned the cursor {beyond}", 600),
+        )
     return TopicPartitionsPage(tuple(_page_topic(each) for each in response.topics), beyond)
 
 
@@ -387,7 +441,10 @@ def _page_topic(topic: WireTopic) -> TopicPartitionsDescription:
         error_or_none(topic.error_code),
         Uuid.from_bytes(topic.topic_id),
         topic.is_internal,
-        tuple(_page_partition(each) for each in sorted(partitions, key=lambda each: each.partition_index)),
+        tuple(
+            _page_partition(each)
+            for each in sorted(partitions, key=lambda each: each.partition_index)
+        ),
         allowed_operations(topic.topic_authorized_operations),
     )
 
@@ -444,40 +501,49 @@ class TopicsAdmin(AdminBase):
         request_timeout: float = -1,
         operation_timeout: float = -1,
     ) -> dict[str, Future[None]] | dict[str, Future[TopicMetadataAndConfig]]:
-        """Makes topics.
+        """Creates topics.
 
         :param new_topics: The topics.
-        :param include_metadata: Also tell what was made, or with ``validate_only`` what would be (KIP-525).
-        :return: A future a topic, by name: None when it is there, or its `TopicMetadataAndConfig`; KafkaException, for
-            instance TOPIC_ALREADY_EXISTS.
+        :param include_metadata: Return the created topics, or with ``validate_only`` the topics
+            that would be created (KIP-525).
+        :return: One future per topic, by name: None when it is created, or its
+            `TopicMetadataAndConfig`; KafkaException, for instance TOPIC_ALREADY_EXISTS.
         """
         topics = [(each.topic, _wire_topic(each)) for each in list_of(new_topics, NewTopic)]
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
         validate = bool(validate_only)
         if flag("include_metadata", include_metadata):
             return self._start(_create_topics(validate, timeout_ms, _made), topics, timeout_s)
-        return self._start(_create_topics(validate, timeout_ms, lambda topic: None), topics, timeout_s)
+        return self._start(
+            _create_topics(validate, timeout_ms, lambda topic: None), topics, timeout_s
+        )
 
     def delete_topics(
         self, topics: list[str], *, request_timeout: float = -1, operation_timeout: float = -1
     ) -> dict[str, Future[None]]:
-        """Deletes topics with all that is in them.
+        """Deletes topics with all their records.
 
         :param topics: Their names.
-        :return: A future a topic, by name: None when it is deleted; KafkaException, for instance UNKNOWN_TOPIC_OR_PART.
+        :return: One future per topic, by name: None when it is deleted; KafkaException, for
+            instance UNKNOWN_TOPIC_OR_PART.
         """
         names = [(each, each) for each in list_of(topics, str)]
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
         return self._start(_delete_topics(timeout_ms), names, timeout_s)
 
     def describe_topics(
-        self, topics: TopicCollection, *, include_authorized_operations: bool = False, request_timeout: float = -1
+        self,
+        topics: TopicCollection,
+        *,
+        include_authorized_operations: bool = False,
+        request_timeout: float = -1,
     ) -> dict[str, Future[TopicDescription]]:
         """Describes topics.
 
         :param topics: Their names.
-        :param include_authorized_operations: Also tell what this client may do to them (KIP-430).
-        :return: A future a topic, by name.
+        :param include_authorized_operations: Include the operations that this client may do
+            (KIP-430).
+        :return: One future per topic, by name.
         """
         if not isinstance(topics, TopicCollection):
             raise TypeError("Expected input to be instance of TopicCollection")
@@ -485,27 +551,33 @@ class TopicsAdmin(AdminBase):
         authorized = flag("include_authorized_operations", include_authorized_operations)
         return self._begin(
             names,
-            lambda some: MetadataRequest(topics=[MetadataRequest.Topic(name=name) for name in some]),
+            lambda some: MetadataRequest(
+                topics=[MetadataRequest.Topic(name=name) for name in some]
+            ),
             partial(_describe_topics, authorized),
             self._request_timeout(request_timeout),
         )
 
     def describe_topic_partitions(
-        self, topics: TopicCollection | None = None, *, partition_limit: int = 2000, request_timeout: float = -1
+        self,
+        topics: TopicCollection | None = None,
+        *,
+        partition_limit: int = 2000,
+        request_timeout: float = -1,
     ) -> TopicPartitionsPages:
-        """Describes topics page by page, with the replicas that may be elected although they are out of sync (KIP-966).
+        """Describes topics page by page, with their eligible leader replicas (KIP-966).
 
             for page in admin.describe_topic_partitions():
                 for topic in page.topics:
                     print(topic.name, [each.leader for each in topic.partitions])
 
-        A topic with many partitions is on several pages. A broker before 3.8 tells everything on one page, whatever
-        ``partition_limit`` is, and no eligible replicas.
+        A topic with many partitions is on several pages. A broker before 3.8 returns everything on
+        one page, whatever ``partition_limit`` is, and no eligible replicas.
 
         :param topics: Their names; None for all.
-        :param partition_limit: The most partitions of a page, 1 or more; the broker's own limit is
-            ``max.request.partition.size.limit``.
-        :param request_timeout: Of each page.
+        :param partition_limit: The maximum number of partitions on a page, 1 or more. The broker's
+            own limit is ``max.request.partition.size.limit``.
+        :param request_timeout: The timeout of each page.
         :return: The pages, an iterator that waits for each.
         """
         if topics is not None and not isinstance(topics, TopicCollection):
@@ -518,6 +590,8 @@ class TopicsAdmin(AdminBase):
 
         def ask(cursor: TopicPartitionsCursor | None) -> Future[TopicPartitionsPage]:
             request = _page_request(limit, names, cursor)
-            return self._begin_one(request, partial(_describe_page, request, names, cursor), timeout_s)
+            return self._begin_one(
+                request, partial(_describe_page, request, names, cursor), timeout_s
+            )
 
         return TopicPartitionsPages(ask)

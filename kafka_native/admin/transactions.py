@@ -41,18 +41,21 @@ from kafka_native.protocol.transactions import (
 from kafka_native.types import TopicPartition
 
 TRANSACTION_TIMEOUT_MAX_MS = 900_000
-"""transaction.max.timeout.ms of brokers, unless it is set."""
+"""The brokers' default of transaction.max.timeout.ms."""
 PARTITIONS_MAX = 200
-"""Of one DescribeProducers: a partition may have thousands of producers."""
+"""The maximum in one DescribeProducers: a partition may have thousands of producers."""
 FENCED_TIMEOUT_MAX_MS = 60_000
-"""For the next transaction of a fenced id, until its producer says its own: what every broker allows."""
+"""The transaction timeout of a fenced id, until its producer sets its own.
+
+Every broker allows it.
+"""
 
 
 class TransactionState(Enum):
-    """What a transactional id is doing, by the broker's name for it."""
+    """The state of a transactional id, by the broker's name."""
 
     UNKNOWN = "Unknown"
-    """What a newer broker says and this client doesn't know."""
+    """A newer broker's state that this client doesn't know."""
     EMPTY = "Empty"
     ONGOING = "Ongoing"
     PREPARE_COMMIT = "PrepareCommit"
@@ -78,11 +81,11 @@ class TransactionListing:
 
 @dataclass(frozen=True)
 class ListTransactionsResult:
-    """The transactional ids, and what went wrong with brokers that were asked for theirs."""
+    """The transactional ids, and the errors of brokers."""
 
     valid: list[TransactionListing]
     errors: list[KafkaException]
-    """One for each broker that didn't answer, or that doesn't know a state that was asked for."""
+    """One for each broker that didn't reply, or that doesn't know a requested state."""
 
 
 @dataclass(frozen=True)
@@ -98,23 +101,26 @@ class TransactionDescription:
     transaction_start_time_ms: int | None
     """When the open transaction began, in milliseconds since 1970; None: none is open."""
     topic_partitions: list[TopicPartition]
-    """What the open transaction writes to; once its end is decided, where its marker isn't written yet."""
+    """The partitions of the open transaction.
+
+    Once its end is decided: those without a marker yet.
+    """
 
 
 @dataclass(frozen=True)
 class ProducerState:
-    """What a partition knows of a producer with an id."""
+    """A partition's data about a producer with an id."""
 
     producer_id: int
     producer_epoch: int
     last_sequence: int
-    """The sequence number of its last record; -1: none is known."""
+    """The sequence number of its last record; -1: unknown."""
     last_timestamp: int
-    """Of its last batch, in milliseconds since 1970; -1: none is known."""
+    """The timestamp of its last batch, in milliseconds since 1970; -1: unknown."""
     coordinator_epoch: int | None
-    """Of the coordinator that wrote the last marker; None: there was none yet."""
+    """The epoch of the coordinator that wrote the last marker; None: no marker yet."""
     current_transaction_start_offset: int | None
-    """Where its open transaction begins; None: none is open here."""
+    """The first offset of its open transaction; None: none is open here."""
 
 
 @dataclass(frozen=True)
@@ -125,28 +131,31 @@ class AbortTransactionSpec:
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int = 0
-    """Not lower than what `ProducerState` has; 0 where that has none."""
+    """At least the value of `ProducerState`; 0 if that has none."""
 
 
 @dataclass(frozen=True)
 class HangingTransaction:
-    """A transaction that is open in a partition, and that no coordinator will end."""
+    """An open transaction in a partition that no coordinator will end."""
 
     topic_partition: TopicPartition
     producer: ProducerState
 
     @property
     def abort_spec(self) -> AbortTransactionSpec:
-        """What `AdminClient.abort_transaction()` is given to abort it."""
+        """The argument of `AdminClient.abort_transaction()` that aborts it."""
         state = self.producer
         return AbortTransactionSpec(
-            self.topic_partition, state.producer_id, state.producer_epoch, state.coordinator_epoch or 0
+            self.topic_partition,
+            state.producer_id,
+            state.producer_epoch,
+            state.coordinator_epoch or 0,
         )
 
 
 @dataclass(frozen=True)
 class FindHangingTransactionsResult:
-    """The transactions that hang, and what went wrong with partitions that were looked into."""
+    """The hanging transactions, and the errors of partitions."""
 
     valid: list[HangingTransaction]
     errors: dict[TopicPartition, KafkaException]
@@ -154,7 +163,7 @@ class FindHangingTransactionsResult:
 
 @dataclass(frozen=True)
 class ProducerIdAndEpoch:
-    """What a transactional id goes on with; who has an older epoch is fenced."""
+    """The new id and epoch of a transactional id. Producers with an older epoch are fenced."""
 
     producer_id: int
     producer_epoch: int
@@ -166,7 +175,7 @@ class ProducerIdAndEpoch:
 def _list_transactions(
     request: ListTransactionsRequest, operation: Operation
 ) -> Steps[ListTransactionsResult | KafkaError]:
-    """ListTransactions, of every broker."""
+    """Sends ListTransactions to every broker."""
     responses = yield from each_broker(request, ListTransactionsResponse, operation)
     listings: list[TransactionListing] = []
     errors: list[KafkaException] = []
@@ -175,16 +184,21 @@ def _list_transactions(
             errors.append(KafkaException(response))
             continue
         if response.unknown_state_filters:
-            text = f"broker {node_id} knows no such state: {clean(', '.join(response.unknown_state_filters))}"
+            states = clean(", ".join(response.unknown_state_filters))
+            text = f"broker {node_id} knows no such state: {states}"
             errors.append(KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text)))
         listings += [
-            TransactionListing(each.transactional_id, each.producer_id, TransactionState(each.transaction_state))
+            TransactionListing(
+                each.transactional_id, each.producer_id, TransactionState(each.transaction_state)
+            )
             for each in response.transaction_states
         ]
     return ListTransactionsResult(listings, errors)
 
 
-DESCRIBE_TRANSACTIONS: AdminOperation[str, str, DescribeTransactionsResponse, TransactionDescription] = AdminOperation(
+DESCRIBE_TRANSACTIONS: AdminOperation[
+    str, str, DescribeTransactionsResponse, TransactionDescription
+] = AdminOperation(
     destination=Operation.transaction_coordinators,
     request=lambda names: DescribeTransactionsRequest(transactional_ids=names),
     outcomes=lambda response, portion: {
@@ -195,7 +209,9 @@ DESCRIBE_TRANSACTIONS: AdminOperation[str, str, DescribeTransactionsResponse, Tr
 )
 
 
-def _described(state: DescribeTransactionsResponse.TransactionState, coordinator_id: int) -> TransactionDescription:
+def _described(
+    state: DescribeTransactionsResponse.TransactionState, coordinator_id: int
+) -> TransactionDescription:
     start_ms = state.transaction_start_time_ms
     return TransactionDescription(
         coordinator_id,
@@ -204,7 +220,11 @@ def _described(state: DescribeTransactionsResponse.TransactionState, coordinator
         state.producer_epoch,
         state.transaction_timeout_ms,
         None if start_ms < 0 else start_ms,
-        [TopicPartition(topic.topic, number) for topic in state.topics for number in topic.partitions],
+        [
+            TopicPartition(topic.topic, number)
+            for topic in state.topics
+            for number in topic.partitions
+        ],
     )
 
 
@@ -215,26 +235,36 @@ def _producers_request(partitions: list[TopicPartition]) -> DescribeProducersReq
     kind = DescribeProducersRequest.Topic
     topics = partitions_by_topic(partitions).items()
     return DescribeProducersRequest(
-        topics=[kind(name=name, partition_indexes=[each.partition for each in some]) for name, some in topics]
+        topics=[
+            kind(name=name, partition_indexes=[each.partition for each in some])
+            for name, some in topics
+        ]
     )
 
 
 def _describe_producers(
     broker: int,
 ) -> AdminOperation[TopicPartition, TopicPartition, DescribeProducersResponse, list[ProducerState]]:
-    """Of the leaders, or of one broker that has replicas. That one won't get what it hasn't by waiting."""
+    """Sends DescribeProducers to the leaders, or to one broker with replicas.
+
+    A broker without the replica is an error at once: waiting doesn't help.
+    """
     to_leaders = broker < 0
     return AdminOperation(
         destination=Operation.leaders if to_leaders else brokers(lambda partition: broker),
         request=_producers_request,
         outcomes=lambda response, portion: {
-            TopicPartition(topic.name, each.partition_index): error_or_none(each.error_code, each.error_message)
+            TopicPartition(topic.name, each.partition_index): error_or_none(
+                each.error_code, each.error_message
+            )
             or [_producer(one) for one in each.active_producers]
             for topic in response.topics
             for each in topic.partitions
         },
         change=False,
-        final_errors=frozenset() if to_leaders else frozenset({KafkaError.NOT_LEADER_FOR_PARTITION}),
+        final_errors=frozenset()
+        if to_leaders
+        else frozenset({KafkaError.NOT_LEADER_FOR_PARTITION}),
         keys_max=PARTITIONS_MAX,
     )
 
@@ -254,7 +284,7 @@ def _producer(state: DescribeProducersResponse.Topic.Partition.Producer) -> Prod
 
 
 def _marker_request(specs: list[AbortTransactionSpec]) -> WriteTxnMarkersRequest:
-    """The request, about one transaction."""
+    """The request for one transaction."""
     (spec,) = specs
     kind = WriteTxnMarkersRequest.Marker
     place = spec.topic_partition
@@ -268,7 +298,9 @@ def _marker_request(specs: list[AbortTransactionSpec]) -> WriteTxnMarkersRequest
     return WriteTxnMarkersRequest(markers=[marker])
 
 
-ABORT_TRANSACTION: AdminOperation[TopicPartition, AbortTransactionSpec, WriteTxnMarkersResponse, None] = AdminOperation(
+ABORT_TRANSACTION: AdminOperation[
+    TopicPartition, AbortTransactionSpec, WriteTxnMarkersResponse, None
+] = AdminOperation(
     destination=Operation.leaders,
     request=_marker_request,
     outcomes=lambda response, portion: {
@@ -281,19 +313,25 @@ ABORT_TRANSACTION: AdminOperation[TopicPartition, AbortTransactionSpec, WriteTxn
 )
 
 
-def _fence_producers(timeout_s: float) -> AdminOperation[str, str, InitProducerIdResponse, ProducerIdAndEpoch]:
-    """InitProducerId, as somebody who has no producer id yet.
+def _fence_producers(
+    timeout_s: float,
+) -> AdminOperation[str, str, InitProducerIdResponse, ProducerIdAndEpoch]:
+    """Sends InitProducerId, as a producer without a producer id.
 
-    An open transaction is aborted first: until then it is asked again.
+    The coordinator first aborts an open transaction. The request is retried until then.
     """
     timeout_ms = max(1, min(wire_ms(timeout_s), FENCED_TIMEOUT_MAX_MS))
 
     def outcome(response: InitProducerIdResponse) -> ProducerIdAndEpoch | KafkaError:
-        return error_or_none(response.error_code) or ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+        return error_or_none(response.error_code) or ProducerIdAndEpoch(
+            response.producer_id, response.producer_epoch
+        )
 
     return AdminOperation(
         destination=Operation.transaction_coordinators,
-        request=lambda names: InitProducerIdRequest(transactional_id=names[0], transaction_timeout_ms=timeout_ms),
+        request=lambda names: InitProducerIdRequest(
+            transactional_id=names[0], transaction_timeout_ms=timeout_ms
+        ),
         outcomes=lambda response, portion: dict.fromkeys(portion.items, outcome(response)),
         change=False,
         passing_errors=frozenset({KafkaError.CONCURRENT_TRANSACTIONS}),
@@ -307,30 +345,44 @@ def _fence_producers(timeout_s: float) -> AdminOperation[str, str, InitProducerI
 def _find_hanging(
     partitions: list[TopicPartition] | None, broker: int, max_timeout_ms: int, operation: Operation
 ) -> Steps[FindHangingTransactionsResult | KafkaError]:
-    """What is open in partitions for longer than any transaction may take, and that no coordinator knows of.
+    """Finds old open transactions in partitions that no coordinator knows.
 
-    DescribeProducers, then ListTransactions for the producers found, then DescribeTransactions. A coordinator that
-    doesn't answer fails it all, because nobody can say what hangs without knowing what doesn't.
+    It sends DescribeProducers, then ListTransactions for the producers found, then
+    DescribeTransactions. If a coordinator doesn't reply, the whole call fails: without its
+    transactions, it isn't known which ones hang.
     """
     if partitions is None:
         partitions = yield from _partitions(broker, operation)
-    found = yield from operation.outcomes(_describe_producers(broker), {each: each for each in partitions})
+    found = yield from operation.outcomes(
+        _describe_producers(broker), {each: each for each in partitions}
+    )
     oldest_ms = int(time.time() * 1000) - max_timeout_ms
-    errors = {key: KafkaException(each) for key, each in found.items() if isinstance(each, KafkaError)}
+    errors = {
+        key: KafkaException(each) for key, each in found.items() if isinstance(each, KafkaError)
+    }
     candidates = [
         HangingTransaction(key, producer)
         for key, producers in found.items()
         if not isinstance(producers, KafkaError)
         for producer in producers
-        if producer.current_transaction_start_offset is not None and producer.last_timestamp < oldest_ms
+        if producer.current_transaction_start_offset is not None
+        and producer.last_timestamp < oldest_ms
     ]
-    known = (yield from _known({each.producer.producer_id for each in candidates}, operation)) if candidates else {}
-    hanging = [each for each in candidates if each.topic_partition not in known.get(each.producer.producer_id, ())]
+    known = (
+        (yield from _known({each.producer.producer_id for each in candidates}, operation))
+        if candidates
+        else {}
+    )
+    hanging = [
+        each
+        for each in candidates
+        if each.topic_partition not in known.get(each.producer.producer_id, ())
+    ]
     return FindHangingTransactionsResult(hanging, errors)
 
 
 def _partitions(broker: int, operation: Operation) -> Steps[list[TopicPartition]]:
-    """All of the cluster's, or those that a broker has replicas of."""
+    """All partitions of the cluster, or those with a replica on this broker."""
     cluster = yield from operation.cluster(None)
     return [
         TopicPartition(topic.name, each.partition_index)
@@ -349,7 +401,9 @@ def _known(producer_ids: set[int], operation: Operation) -> Steps[dict[int, list
     for response in responses.values():
         if isinstance(response, KafkaError):
             raise KafkaException(response)
-        names.update({each.transactional_id: each.producer_id for each in response.transaction_states})
+        names.update(
+            {each.transactional_id: each.producer_id for each in response.transaction_states}
+        )
     described = yield from operation.outcomes(DESCRIBE_TRANSACTIONS, {name: name for name in names})
     open_in: dict[int, list[TopicPartition]] = {}
     for name, each in described.items():
@@ -372,25 +426,29 @@ class TransactionsAdmin(AdminBase):
         transactional_id_pattern: str | None = None,
         request_timeout: float = -1,
     ) -> Future[ListTransactionsResult]:
-        """Lists the transactional ids, of every broker (KIP-664).
+        """Lists the transactional ids of all brokers (KIP-664).
 
-        :param states: Only those that are doing this; None or empty for all.
-        :param producer_ids: Only those with these producer ids; None or empty for all.
-        :param duration_ms: Only those whose transaction has been open for longer, in milliseconds; -1: all. Brokers
-            from 3.8 on (KIP-994).
-        :param transactional_id_pattern: Only those that this regular expression (RE2) fits as a whole; None: all.
-            Brokers from 4.1 on (KIP-1152).
-        :return: One future: the transactional ids, and an error for each broker that didn't answer, or is too old for
-            what was asked.
+        :param states: Only ids in these states; None or empty for all.
+        :param producer_ids: Only ids with these producer ids; None or empty for all.
+        :param duration_ms: Only ids whose transaction has been open for longer, in milliseconds;
+            -1: all. Needs brokers since 3.8 (KIP-994).
+        :param transactional_id_pattern: Only ids that this regular expression (RE2) matches as a
+            whole; None: all. Needs brokers since 4.1 (KIP-1152).
+        :return: One future: the transactional ids, and an error for each broker that didn't reply
+            or is too old for the filters.
         """
         kinds = set_of("states", states, TransactionState)
         if TransactionState.UNKNOWN in kinds:
             raise ValueError("UNKNOWN state is not allowed")
         if transactional_id_pattern is not None and not isinstance(transactional_id_pattern, str):
             raise TypeError(
-                f"transactional_id_pattern must be a str or None, not {type(transactional_id_pattern).__name__}"
+                "transactional_id_pattern must be a str or None, "
+                f"not {type(transactional_id_pattern).__name__}"
             )
-        ids = sorted(number("producer_ids", each, 0, INT64_MAX) for each in set_of("producer_ids", producer_ids, int))
+        ids = sorted(
+            number("producer_ids", each, 0, INT64_MAX)
+            for each in set_of("producer_ids", producer_ids, int)
+        )
         request = ListTransactionsRequest(
             state_filters=sorted(each.value for each in kinds),
             producer_id_filters=ids,
@@ -406,7 +464,7 @@ class TransactionsAdmin(AdminBase):
         """Describes transactional ids and their transactions (KIP-664).
 
         :param transactional_ids: The ids.
-        :return: A future an id; KafkaException, for instance TRANSACTIONAL_ID_NOT_FOUND.
+        :return: One future per id; KafkaException, for instance TRANSACTIONAL_ID_NOT_FOUND.
         """
         items = [(each, each) for each in list_of(transactional_ids, str)]
         return self._start(DESCRIBE_TRANSACTIONS, items, self._request_timeout(request_timeout))
@@ -414,25 +472,32 @@ class TransactionsAdmin(AdminBase):
     def describe_producers(
         self, partitions: list[TopicPartition], *, broker: int = -1, request_timeout: float = -1
     ) -> dict[TopicPartition, Future[list[ProducerState]]]:
-        """Tells who has written to partitions with a producer id, and which transactions are open there (KIP-664).
+        """Describes the producers with an id of partitions, and their open transactions (KIP-664).
 
         :param partitions: The partitions.
         :param broker: A broker that has replicas of them; -1: the leaders.
-        :return: A future a partition.
+        :return: One future per partition.
         """
         asked = list_of(partitions, TopicPartition)
         check_partitions(asked)
         kind = _describe_producers(broker_id(broker))
-        return self._start(kind, [(each, each) for each in asked], self._request_timeout(request_timeout))
+        return self._start(
+            kind, [(each, each) for each in asked], self._request_timeout(request_timeout)
+        )
 
-    def abort_transaction(self, spec: AbortTransactionSpec, *, request_timeout: float = -1) -> Future[None]:
-        """Aborts a transaction in one partition, behind the back of its coordinator (KIP-664).
+    def abort_transaction(
+        self, spec: AbortTransactionSpec, *, request_timeout: float = -1
+    ) -> Future[None]:
+        """Aborts a transaction in one partition, without its coordinator (KIP-664).
 
-        For transactions that hang: what a coordinator still knows it ends by itself, and `fence_producers()` makes it.
+        Use it for hanging transactions only. A coordinator ends its other transactions by itself,
+        and `fence_producers()` makes it do so.
 
-        :param spec: The transaction, as `HangingTransaction.abort_spec` or `describe_producers()` have it.
-        :return: One future: None when the marker is written; KafkaException, for instance INVALID_PRODUCER_EPOCH, or
-            TRANSACTION_COORDINATOR_FENCED for a coordinator epoch that is too low.
+        :param spec: The transaction, from `HangingTransaction.abort_spec` or
+            `describe_producers()`.
+        :return: One future: None when the marker is written; KafkaException, for instance
+            INVALID_PRODUCER_EPOCH, or TRANSACTION_COORDINATOR_FENCED for a coordinator epoch that
+            is too low.
         """
         if not isinstance(spec, AbortTransactionSpec):
             raise TypeError(f"expected an AbortTransactionSpec, not {type(spec).__name__}")
@@ -452,29 +517,34 @@ class TransactionsAdmin(AdminBase):
         max_transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MAX_MS,
         request_timeout: float = -1,
     ) -> Future[FindHangingTransactionsResult]:
-        """Finds transactions that hang: open in a partition, and no coordinator will end them.
+        """Finds hanging transactions: open in a partition, but no coordinator will end them.
 
-        What kafka-transactions.sh find-hanging does. A consumer of committed messages doesn't get past one.
+        It does what kafka-transactions.sh find-hanging does. A consumer of committed messages can't
+        read past a hanging transaction.
 
-        :param partitions: Where to look; None: everywhere.
-        :param broker: Look into the replicas of this broker; -1: into the leaders'.
-        :param max_transaction_timeout_ms: The longest that a transaction may take
-            (``transaction.max.timeout.ms`` of the brokers): one that has written something since isn't looked at.
-        :return: One future: the transactions, and an error for each partition that couldn't be looked into.
+        :param partitions: The partitions to check; None: all.
+        :param broker: Check the replicas of this broker; -1: those of the leaders.
+        :param max_transaction_timeout_ms: The longest duration of a transaction
+            (``transaction.max.timeout.ms`` of the brokers). Transactions with a more recent write
+            are skipped.
+        :return: One future: the transactions, and an error for each partition that couldn't be
+            checked.
         """
         asked = None if partitions is None else list_of(partitions, TopicPartition)
         check_partitions(asked or ())
         max_ms = number("max_transaction_timeout_ms", max_transaction_timeout_ms, 0, INT64_MAX)
         steps_of = partial(_find_hanging, asked, broker_id(broker), max_ms)
-        return self._begin_one(_producers_request(asked or []), steps_of, self._request_timeout(request_timeout))
+        return self._begin_one(
+            _producers_request(asked or []), steps_of, self._request_timeout(request_timeout)
+        )
 
     def fence_producers(
         self, transactional_ids: list[str], *, request_timeout: float = -1
     ) -> dict[str, Future[ProducerIdAndEpoch]]:
-        """Fences the producers of transactional ids; their open transactions are aborted (KIP-360).
+        """Fences the producers of transactional ids; aborts their open transactions (KIP-360).
 
         :param transactional_ids: The ids.
-        :return: A future an id: the producer id and epoch that it goes on with.
+        :return: One future per id, with its new producer id and epoch.
         """
         items = [(each, each) for each in list_of(transactional_ids, str)]
         timeout_s = self._request_timeout(request_timeout)

@@ -21,7 +21,7 @@ from kafka_native.types import OrderedEnum
 
 SALT_BYTES = 32
 ITERATIONS_MAX = 1_000_000
-"""Of a SCRAM credential; more would keep the caller for minutes."""
+"""The maximum for a SCRAM credential: more would block the caller for minutes."""
 
 
 class ScramMechanism(OrderedEnum):
@@ -33,7 +33,7 @@ class ScramMechanism(OrderedEnum):
 
 
 class ScramCredentialInfo:
-    """What is told of a credential.
+    """The public data of a credential.
 
     :param mechanism: Its mechanism.
     :param iterations: How often the password is hashed.
@@ -48,7 +48,7 @@ class UserScramCredentialsDescription:
     """A user's credentials.
 
     :param user: The user's name.
-    :param scram_credential_infos: What is told of each.
+    :param scram_credential_infos: The public data of each.
     """
 
     def __init__(self, user: str, scram_credential_infos: list[ScramCredentialInfo]) -> None:
@@ -67,16 +67,20 @@ class UserScramCredentialAlteration:
 
 
 class UserScramCredentialUpsertion(UserScramCredentialAlteration):
-    """A credential that is to be made, or to be another.
+    """A credential to create or to replace.
 
     :param user: The user's name.
     :param scram_credential_info: Its mechanism and iterations.
     :param password: The password; never shown.
-    :param salt: The salt; None for one by chance.
+    :param salt: The salt; None: a random one.
     """
 
     def __init__(
-        self, user: str, scram_credential_info: ScramCredentialInfo, password: bytes, salt: bytes | None = None
+        self,
+        user: str,
+        scram_credential_info: ScramCredentialInfo,
+        password: bytes,
+        salt: bytes | None = None,
     ) -> None:
         super().__init__(user)
         self.scram_credential_info = scram_credential_info
@@ -85,7 +89,7 @@ class UserScramCredentialUpsertion(UserScramCredentialAlteration):
 
 
 class UserScramCredentialDeletion(UserScramCredentialAlteration):
-    """A credential that is to be deleted.
+    """A credential to delete.
 
     :param user: The user's name.
     :param mechanism: Its mechanism.
@@ -96,7 +100,9 @@ class UserScramCredentialDeletion(UserScramCredentialAlteration):
         self.mechanism = mechanism
 
 
-Change: TypeAlias = "AlterUserScramCredentialsRequest.Deletion | AlterUserScramCredentialsRequest.Upsertion"
+Change: TypeAlias = (
+    "AlterUserScramCredentialsRequest.Deletion | AlterUserScramCredentialsRequest.Upsertion"
+)
 
 HASHES = {ScramMechanism.SCRAM_SHA_256: "sha256", ScramMechanism.SCRAM_SHA_512: "sha512"}
 
@@ -105,7 +111,7 @@ HASHES = {ScramMechanism.SCRAM_SHA_256: "sha256", ScramMechanism.SCRAM_SHA_512: 
 
 
 def _checked_alterations(given: object) -> list[UserScramCredentialAlteration]:
-    """Changes of SCRAM credentials. No error says a password."""
+    """The given changes of SCRAM credentials, after a check. No error text contains a password."""
     found = list_of(given, UserScramCredentialAlteration)
     for each in found:
         if not isinstance(each.user, str):
@@ -115,7 +121,9 @@ def _checked_alterations(given: object) -> list[UserScramCredentialAlteration]:
         if isinstance(each, UserScramCredentialUpsertion):
             _check_upsertion(each)
         elif not isinstance(each, UserScramCredentialDeletion):
-            raise TypeError("expected a UserScramCredentialUpsertion or a UserScramCredentialDeletion")
+            raise TypeError(
+                "expected a UserScramCredentialUpsertion or a UserScramCredentialDeletion"
+            )
         elif not isinstance(each.mechanism, ScramMechanism):
             raise TypeError("Expected the mechanism to be ScramMechanism Type")
     return found
@@ -143,7 +151,7 @@ def _check_upsertion(upsertion: UserScramCredentialUpsertion) -> None:
 def _changes_by_user(
     alterations: Iterable[UserScramCredentialAlteration],
 ) -> list[tuple[str, list[Change] | KafkaError]]:
-    """Each user with the changes in the protocol's form, or why they can't be made. Hashes the passwords."""
+    """Each user with the changes in the protocol's form, or with an error. Hashes the passwords."""
     by_user: dict[str, list[Change] | KafkaError] = {}
     for each in alterations:
         changes = by_user.setdefault(each.user, [])
@@ -162,34 +170,44 @@ def _change(alteration: UserScramCredentialAlteration) -> Change | KafkaError:
     assert isinstance(alteration, UserScramCredentialUpsertion)
     info = alteration.scram_credential_info
     if info.mechanism not in HASHES:
-        return KafkaError(KafkaError.UNSUPPORTED_SASL_MECHANISM, f"{info.mechanism.name} is no SCRAM mechanism")
+        return KafkaError(
+            KafkaError.UNSUPPORTED_SASL_MECHANISM, f"{info.mechanism.name} is no SCRAM mechanism"
+        )
     salt = alteration.salt or secrets.token_bytes(SALT_BYTES)
     return AlterUserScramCredentialsRequest.Upsertion(
         name=alteration.user,
         mechanism=info.mechanism.value,
         iterations=info.iterations,
         salt=salt,
-        salted_password=hashlib.pbkdf2_hmac(HASHES[info.mechanism], alteration.password, salt, info.iterations),
+        salted_password=hashlib.pbkdf2_hmac(
+            HASHES[info.mechanism], alteration.password, salt, info.iterations
+        ),
     )
 
 
 def _alter_request(changes: list[list[Change]]) -> AlterUserScramCredentialsRequest:
-    """The request, with the changes of some users."""
+    """The request with the changes of some users."""
     everything = [each for of_user in changes for each in of_user]
-    deletion, upsertion = AlterUserScramCredentialsRequest.Deletion, AlterUserScramCredentialsRequest.Upsertion
+    deletion, upsertion = (
+        AlterUserScramCredentialsRequest.Deletion,
+        AlterUserScramCredentialsRequest.Upsertion,
+    )
     return AlterUserScramCredentialsRequest(
         deletions=[each for each in everything if isinstance(each, deletion)],
         upsertions=[each for each in everything if isinstance(each, upsertion)],
     )
 
 
-ALTER_USERS: AdminOperation[str, list[Change], AlterUserScramCredentialsResponse, None] = AdminOperation(
-    destination=Operation.controller,
-    request=_alter_request,
-    outcomes=lambda response, portion: {
-        each.user: error_or_none(each.error_code, each.error_message) for each in response.results
-    },
-    change=True,
+ALTER_USERS: AdminOperation[str, list[Change], AlterUserScramCredentialsResponse, None] = (
+    AdminOperation(
+        destination=Operation.controller,
+        request=_alter_request,
+        outcomes=lambda response, portion: {
+            each.user: error_or_none(each.error_code, each.error_message)
+            for each in response.results
+        },
+        change=True,
+    )
 )
 
 
@@ -197,7 +215,7 @@ ALTER_USERS: AdminOperation[str, list[Change], AlterUserScramCredentialsResponse
 
 
 def _describe_request(users: list[str]) -> DescribeUserScramCredentialsRequest:
-    """The request; no users stand for all."""
+    """The request; no users: all."""
     user = DescribeUserScramCredentialsRequest.User
     return DescribeUserScramCredentialsRequest(users=[user(name=name) for name in users] or None)
 
@@ -214,7 +232,9 @@ def _described(response: DescribeUserScramCredentialsResponse) -> Credentials | 
     }
 
 
-def _credentials_of(result: DescribeUserScramCredentialsResponse.Result) -> UserScramCredentialsDescription:
+def _credentials_of(
+    result: DescribeUserScramCredentialsResponse.Result,
+) -> UserScramCredentialsDescription:
     infos = [
         ScramCredentialInfo(known_member(each.mechanism, ScramMechanism), each.iterations)
         for each in result.credential_infos
@@ -222,18 +242,20 @@ def _credentials_of(result: DescribeUserScramCredentialsResponse.Result) -> User
     return UserScramCredentialsDescription(result.user, infos)
 
 
-def _described_some(response: DescribeUserScramCredentialsResponse, portion: Portion[str, str]) -> Credentials:
+def _described_some(
+    response: DescribeUserScramCredentialsResponse, portion: Portion[str, str]
+) -> Credentials:
     found = _described(response)
     return dict.fromkeys(portion.items, found) if isinstance(found, KafkaError) else found
 
 
-DESCRIBE_USERS: AdminOperation[str, str, DescribeUserScramCredentialsResponse, UserScramCredentialsDescription] = (
-    AdminOperation(
-        destination=Operation.anywhere,
-        request=_describe_request,
-        outcomes=_described_some,
-        change=False,
-    )
+DESCRIBE_USERS: AdminOperation[
+    str, str, DescribeUserScramCredentialsResponse, UserScramCredentialsDescription
+] = AdminOperation(
+    destination=Operation.anywhere,
+    request=_describe_request,
+    outcomes=_described_some,
+    change=False,
 )
 DESCRIBE_ALL_USERS: AdminOperation[
     None, None, DescribeUserScramCredentialsResponse, dict[str, UserScramCredentialsDescription]
@@ -251,7 +273,7 @@ class UsersAdmin(AdminBase):
     """The admin calls about users."""
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Takes another user name and password for PLAIN and SCRAM; see `Producer.set_sasl_credentials`."""
+        """Sets another user name and password; see `Producer.set_sasl_credentials`."""
         self._check_open()
         self._client.set_sasl_credentials(username, password)
 
@@ -267,11 +289,15 @@ class UsersAdmin(AdminBase):
 
     def describe_user_scram_credentials(
         self, users: list[str] | None = None, *, request_timeout: float = -1
-    ) -> Future[dict[str, UserScramCredentialsDescription]] | dict[str, Future[UserScramCredentialsDescription]]:
-        """Tells users' SCRAM credentials, but for what is secret (KIP-554).
+    ) -> (
+        Future[dict[str, UserScramCredentialsDescription]]
+        | dict[str, Future[UserScramCredentialsDescription]]
+    ):
+        """Describes users' SCRAM credentials, without secrets (KIP-554).
 
         :param users: Their names; None for all users.
-        :return: A future a user, by name: KafkaException, for instance RESOURCE_NOT_FOUND; for None one future of all.
+        :return: One future per user, by name: KafkaException, for instance RESOURCE_NOT_FOUND. With
+            ``users`` None, one future for all.
         """
         timeout_s = self._request_timeout(request_timeout)
         if users is None:
@@ -284,10 +310,13 @@ class UsersAdmin(AdminBase):
     def alter_user_scram_credentials(
         self, alterations: list[UserScramCredentialAlteration], *, request_timeout: float = -1
     ) -> dict[str, Future[None]]:
-        """Makes, changes and deletes users' SCRAM credentials (KIP-554). Passwords are hashed here, not sent.
+        """Creates, changes and deletes users' SCRAM credentials (KIP-554).
 
-        :param alterations: The changes. Apache Kafka takes one of each user at a time (DUPLICATE_RESOURCE).
-        :return: A future a user, by name: None when it is done.
+        Passwords are hashed here, not sent.
+
+        :param alterations: The changes. Apache Kafka accepts one per user at a time
+            (DUPLICATE_RESOURCE).
+        :return: One future per user, by name: None when it is done.
         """
         items = _changes_by_user(_checked_alterations(alterations))
         return self._start(ALTER_USERS, items, self._request_timeout(request_timeout))

@@ -1,8 +1,9 @@
-"""Producer, consumer and admin client for asyncio; the first two with confluent_kafka.aio's names and signatures.
+"""Producer, consumer and admin client for asyncio, mostly compatible with confluent_kafka.aio.
 
     from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
 
-All are native: the event loop watches a descriptor of the engine. There is no thread pool, and no thread a call.
+Producer and consumer have confluent_kafka.aio's names and signatures. The event loop watches a
+descriptor of the engine. There is no thread pool, and no call needs its own thread.
 docs/guide/asyncio.md shows how to use them.
 """
 

@@ -1,8 +1,8 @@
 """AIOAdminClient: see the package.
 
-Its calls are made from AdminClient's, with the same names, parameters and docstrings: `in_loop()`
-turns the futures of threads into futures of the running loop, and `awaited()` turns calls that
-wait into coroutines.
+Its calls are made from AdminClient's, with the same names, parameters and docstrings. `in_loop()`
+turns the futures of threads into futures of the running loop. `awaited()` turns calls that wait
+into coroutines.
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ def futures_in_loop(found: dict[K, ThreadFuture[V]]) -> dict[K, Future[V]]: ...
 def futures_in_loop(found: ThreadFuture[V]) -> Future[V]: ...
 
 
-def futures_in_loop(found: dict[K, ThreadFuture[V]] | ThreadFuture[V]) -> dict[K, Future[V]] | Future[V]:
-    """Futures of the running loop for those of threads."""
+def futures_in_loop(
+    found: dict[K, ThreadFuture[V]] | ThreadFuture[V],
+) -> dict[K, Future[V]] | Future[V]:
+    """Turns the futures of threads into futures of the running loop."""
     if isinstance(found, dict):
         return {key: future_in_loop(future) for key, future in found.items()}
     return future_in_loop(found)
@@ -68,10 +70,15 @@ def in_loop(
 def in_loop(
     call: Callable[Concatenate[AdminClient, P], dict[K, ThreadFuture[V]] | ThreadFuture[V]],
 ) -> Callable[Concatenate[AIOAdminClient, P], dict[K, Future[V]] | Future[V]]:
-    """The twin of a call that returns futures: they are those of the running loop."""
+    """Makes an asyncio method from a method that returns futures.
+
+    The new method returns futures of the running loop.
+    """
 
     @functools.wraps(call)
-    def twin(self: AIOAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> dict[K, Future[V]] | Future[V]:
+    def twin(
+        self: AIOAdminClient, /, *args: P.args, **kwargs: P.kwargs
+    ) -> dict[K, Future[V]] | Future[V]:
         self._attach()
         return futures_in_loop(call(self._core, *args, **kwargs))
 
@@ -80,9 +87,13 @@ def in_loop(
 
 
 def awaited(
-    call: Callable[Concatenate[AdminClient, P], V], begin: Callable[Concatenate[Client, P], PendingCall[V]]
+    call: Callable[Concatenate[AdminClient, P], V],
+    begin: Callable[Concatenate[Client, P], PendingCall[V]],
 ) -> Callable[Concatenate[AIOAdminClient, P], Coroutine[Any, Any, V]]:
-    """The twin of a call that waits: a coroutine, which awaits the pending call that ``begin`` makes."""
+    """Makes a coroutine from a method that waits.
+
+    It awaits the pending call that ``begin`` returns.
+    """
 
     @functools.wraps(call)
     async def twin(self: AIOAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> V:
@@ -94,23 +105,27 @@ def awaited(
 
 
 class AIOAdminClient(Callbacks):
-    """Manages a cluster from an event loop: `kafka_native.admin.AdminClient` with asyncio's futures.
+    """Manages a cluster from an event loop: an `AdminClient` with asyncio's futures.
 
         async with AIOAdminClient({"bootstrap.servers": "localhost:9092"}) as admin:
             for topic, future in admin.create_topics([NewTopic("greetings", 3)]).items():
                 await future
 
-    Calls return at once, as AdminClient's do, with a future of the running loop an item; those that wait there are
-    coroutines. A wait that is cancelled, or over by `asyncio.timeout`, doesn't take back what was asked. Callbacks,
-    functions or coroutine functions, are called by the loop that the client was used in last.
+    Calls return at once, as AdminClient's do, with one future of the running loop per item.
+    AdminClient's calls that wait are coroutines here. If you cancel a wait, or `asyncio.timeout`
+    ends it, the request continues. Callbacks may be functions or coroutine functions. They run in
+    the loop that used the client last.
 
-    Tasks of one loop may use it at once. After ``fork()`` the child has to make a client of its own.
+    Several tasks of one loop may use it at the same time. After ``fork()`` the child has to create
+    its own client.
     """
 
     _core: AdminClient
 
     def __init__(self, admin_conf: Mapping[str, Any]) -> None:
-        """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be.
+        """Creates a client.
+
+        KafkaException: _INVALID_ARG names an unknown property or invalid value.
 
         :param admin_conf: librdkafka's properties (docs/CONFIGURATION.md).
         """
@@ -123,17 +138,22 @@ class AIOAdminClient(Callbacks):
         self._core = _Core(conf)
         self._owner: object | None = None
         self._served = 0
-        self._core._client.ring = functools.partial(_ring, weakref.ref(self))
+        self._core._client.notify = functools.partial(_wake_loop, weakref.ref(self))
 
     @classmethod
     def of(cls, client: AIOProducer | AIOConsumer | AIOAdminClient) -> AIOAdminClient:
-        """The calls on another asyncio client's handle; see `AdminClient.of`. Callbacks stay with that client.
+        """Creates an admin client on another asyncio client's connections; see `AdminClient.of`.
 
-        :raises TypeError: It is none.
-        :raises RuntimeError: It is closed.
+        Callbacks stay with the other client.
+
+        :raises TypeError: ``client`` isn't an asyncio client.
+        :raises RuntimeError: ``client`` is closed.
         """
         if not isinstance(client, AIOProducer | AIOConsumer | AIOAdminClient):
-            raise TypeError(f"an asyncio client is expected, not {type(client).__name__}; others: AdminClient.of")
+            raise TypeError(
+                f"an asyncio client is expected, not {type(client).__name__}; "
+                "others: AdminClient.of"
+            )
         admin = cls.__new__(cls)
         admin._tasks = set()
         admin._loop = None
@@ -143,10 +163,10 @@ class AIOAdminClient(Callbacks):
         return admin
 
     async def poll(self, timeout: float = 0) -> int:
-        """Lets callbacks run that are due; the loop does that by itself.
+        """Runs the callbacks that are due. The loop also does that by itself.
 
-        :param timeout: Taken for the sake of the signature: nothing is waited for.
-        :return: How many were made since the last call.
+        :param timeout: Ignored, for compatibility: the call doesn't wait.
+        :return: How many callbacks ran since the last call.
         """
         self._core._check_open()
         self._attach()
@@ -156,7 +176,7 @@ class AIOAdminClient(Callbacks):
         return served
 
     async def close(self) -> None:
-        """Ends the client; futures that aren't done fail with _DESTROY. Again: nothing happens."""
+        """Closes the client. Unfinished futures fail with _DESTROY. A second call does nothing."""
         core = self._core
         if self._owner is None and not core._client.closed:
             await end_threads(core._client)
@@ -165,26 +185,29 @@ class AIOAdminClient(Callbacks):
             await asyncio.wait(self._tasks)
 
     async def __aenter__(self) -> AIOAdminClient:
-        """Itself."""
+        """The client itself."""
         self._core._check_open()
         self._attach()
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        """Closes."""
+        """Closes the client."""
         await self.close()
 
     def __repr__(self) -> str:
-        """Name and state."""
+        """The client's name and state."""
         return f"<AIO{repr(self._core)[1:]}"
 
     def _attach(self) -> None:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop = loop
-            self._serve()  # what came before there was a loop
+            self._serve()  # callbacks that were queued before there was a loop
 
     # --- topics, their partitions and the records in them ---
 
@@ -196,7 +219,7 @@ class AIOAdminClient(Callbacks):
     delete_records = in_loop(AdminClient.delete_records)
     elect_leaders = in_loop(AdminClient.elect_leaders)
 
-    # --- where partitions live: on which brokers, in which directories ---
+    # --- partitions' replicas: their brokers and log directories ---
 
     alter_partition_reassignments = in_loop(AdminClient.alter_partition_reassignments)
     list_partition_reassignments = in_loop(AdminClient.list_partition_reassignments)
@@ -215,7 +238,7 @@ class AIOAdminClient(Callbacks):
     incremental_alter_configs = in_loop(AdminClient.incremental_alter_configs)
     list_config_resources = in_loop(AdminClient.list_config_resources)
 
-    # --- what controllers decide: features, voters, brokers that are registered ---
+    # --- the controllers' data: features, voters, registered brokers ---
 
     describe_features = in_loop(AdminClient.describe_features)
     update_features = in_loop(AdminClient.update_features)
@@ -271,12 +294,12 @@ class AIOAdminClient(Callbacks):
     describe_client_quotas = in_loop(AdminClient.describe_client_quotas)
     alter_client_quotas = in_loop(AdminClient.alter_client_quotas)
 
-    # --- calls of other kinds ---
+    # --- other calls ---
 
     metrics = awaited(AdminClient.metrics, lambda client: client.begin_metrics(CLOSED_TEXT))
 
     async def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Takes another user name and password for PLAIN and SCRAM; see `AdminClient.set_sasl_credentials`."""
+        """Sets another user name and password; see `AdminClient.set_sasl_credentials`."""
         self._core.set_sasl_credentials(username, password)
 
     async def list_groups(
@@ -287,20 +310,25 @@ class AIOAdminClient(Callbacks):
         states: set[ConsumerGroupState] | None = None,
         types: set[ConsumerGroupType] | None = None,
     ) -> list[GroupMetadata]:
-        """As `AdminClient.list_groups`."""
+        """Lists groups; see `AdminClient.list_groups`."""
         self._attach()
         return await future_in_loop(self._core._groups(group, timeout, states, types))
 
     def describe_topic_partitions(
-        self, topics: TopicCollection | None = None, *, partition_limit: int = 2000, request_timeout: float = -1
+        self,
+        topics: TopicCollection | None = None,
+        *,
+        partition_limit: int = 2000,
+        request_timeout: float = -1,
     ) -> TopicPartitionsPages:
-        """As `AdminClient.describe_topic_partitions`."""
+        """Describes partitions page by page; see `AdminClient.describe_topic_partitions`."""
         self._attach()
         return self._core.describe_topic_partitions(
             topics, partition_limit=partition_limit, request_timeout=request_timeout
         )
 
-    # These return one future or a dict of them, by their arguments: mypy can't tell that from AdminClient's overloads.
+    # These return one future or a dict of futures, by their arguments. mypy can't derive that from
+    # AdminClient's overloads.
 
     @overload
     def describe_user_scram_credentials(
@@ -314,26 +342,44 @@ class AIOAdminClient(Callbacks):
 
     def describe_user_scram_credentials(
         self, users: list[str] | None = None, *, request_timeout: float = -1
-    ) -> Future[dict[str, UserScramCredentialsDescription]] | dict[str, Future[UserScramCredentialsDescription]]:
-        """As `AdminClient.describe_user_scram_credentials`."""
+    ) -> (
+        Future[dict[str, UserScramCredentialsDescription]]
+        | dict[str, Future[UserScramCredentialsDescription]]
+    ):
+        """Describes SCRAM users; see `AdminClient.describe_user_scram_credentials`."""
         self._attach()
         found = self._core.describe_user_scram_credentials(users, request_timeout=request_timeout)
         return futures_in_loop(found)
 
     @overload
     def remove_members_from_consumer_group(
-        self, group_id: str, members: None = None, *, reason: str | None = None, request_timeout: float = -1
+        self,
+        group_id: str,
+        members: None = None,
+        *,
+        reason: str | None = None,
+        request_timeout: float = -1,
     ) -> Future[dict[str, KafkaError | None]]: ...
 
     @overload
     def remove_members_from_consumer_group(
-        self, group_id: str, members: list[str], *, reason: str | None = None, request_timeout: float = -1
+        self,
+        group_id: str,
+        members: list[str],
+        *,
+        reason: str | None = None,
+        request_timeout: float = -1,
     ) -> dict[str, Future[None]]: ...
 
     def remove_members_from_consumer_group(
-        self, group_id: str, members: list[str] | None = None, *, reason: str | None = None, request_timeout: float = -1
+        self,
+        group_id: str,
+        members: list[str] | None = None,
+        *,
+        reason: str | None = None,
+        request_timeout: float = -1,
     ) -> Future[dict[str, KafkaError | None]] | dict[str, Future[None]]:
-        """As `AdminClient.remove_members_from_consumer_group`."""
+        """Removes members; see `AdminClient.remove_members_from_consumer_group`."""
         self._attach()
         found = self._core.remove_members_from_consumer_group(
             group_id, members, reason=reason, request_timeout=request_timeout
@@ -342,25 +388,25 @@ class AIOAdminClient(Callbacks):
 
 
 class _Handle(Handle):
-    """Tells whoever it may concern that a callback is due."""
+    """An admin handle that notifies the event loop when a callback is due."""
 
-    ring: Callable[[], None] | None = None
+    notify: Callable[[], None] | None = None
 
     def call_back(self, callback: Callable[[], Any]) -> None:
         super().call_back(callback)
-        if self.ring is not None:
-            self.ring()
+        if self.notify is not None:
+            self.notify()
 
 
 class _Core(AdminClient):
-    """The sync client below an AIOAdminClient."""
+    """The synchronous client of an AIOAdminClient."""
 
     _handle = _Handle
     _client: _Handle
 
 
-def _ring(here: weakref.ref[AIOAdminClient]) -> None:
-    """Control thread: has the loop serve."""
+def _wake_loop(here: weakref.ref[AIOAdminClient]) -> None:
+    """Has the loop run the due callbacks. Control thread only."""
     it = here()
     if it is not None and it._loop is not None:
         call_in_loop(it._loop, serve, here)

@@ -1,4 +1,7 @@
-"""Callbacks of producers and admin clients in an event loop: functions, or coroutine functions, in tasks then."""
+"""Callbacks of producers and admin clients in an event loop: functions or coroutine functions.
+
+Coroutines run in their own tasks.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,21 @@ from collections.abc import Callable
 from typing import Any
 
 CALLBACKS = ("error_cb", "throttle_cb", "stats_cb")
-"""Properties that may be coroutine functions."""
+"""The properties whose callbacks may be coroutine functions."""
 
 
 class Callbacks:
-    """A client whose callbacks the loop makes. What they raise is told to the loop's exception handler."""
+    """A client whose callbacks run in the loop.
+
+    The loop's exception handler gets their exceptions.
+    """
 
     _core: Any
     _tasks: set[asyncio.Future[Any]]
     _served: int
 
     def _serve(self) -> None:
-        """Makes every report and callback that is due."""
+        """Runs all delivery reports and callbacks that are due."""
         if not self._core._client.closed:
             self._served += self._core.poll(0)
 
@@ -29,7 +35,7 @@ class Callbacks:
         asyncio.get_running_loop().call_exception_handler({"message": text, "exception": error})
 
     def _spawn(self, outcome: Any) -> None:
-        """What a callback has returned: what is to be awaited is, in a task of its own."""
+        """Awaits the result of a callback, if it is awaitable, in a separate task."""
         if not inspect.isawaitable(outcome):
             return
         task = asyncio.ensure_future(outcome)
@@ -45,14 +51,14 @@ class Callbacks:
 
 
 def serve(here: weakref.ref[Any]) -> None:
-    """Makes what is due, of a client that is still there."""
+    """Runs the due callbacks of a client that still exists."""
     it: Callbacks | None = here()
     if it is not None:
         it._serve()
 
 
 def called(here: weakref.ref[Any], callback: Callable[..., Any], *args: Any) -> None:
-    """A callback of the user's. What it raises is told, and nothing else is held up by it."""
+    """Runs a user's callback. Reports its exception, so that other callbacks still run."""
     it: Callbacks | None = here()
     try:
         outcome = callback(*args)

@@ -38,14 +38,17 @@ from kafka_native.types import (
 OnRebalance = Callable[["AIOConsumer", list[TopicPartition]], Awaitable[object] | object]
 
 _serving: ContextVar[object] = ContextVar("kafka_native_aio_serving", default=None)
-"""Which run of callbacks the task is part of; tasks that a callback has started outlive the run."""
+"""The run of callbacks that the current task belongs to.
+
+A callback may start tasks that continue after the run.
+"""
 
 
 class _Core(Consumer):
-    """The sync consumer below an AIOConsumer."""
+    """The synchronous consumer of an AIOConsumer."""
 
     run: object = None
-    """The callbacks that are being made now."""
+    """The current run of callbacks."""
 
     def _in_callback(self) -> bool:
         return self.run is not None and _serving.get() is self.run
@@ -54,33 +57,40 @@ class _Core(Consumer):
 class AIOConsumer:
     """Reads messages in an event loop: `kafka_native.Consumer`, whose calls are awaited.
 
-        async with AIOConsumer({"bootstrap.servers": "localhost:9092", "group.id": "readers"}) as consumer:
+        conf = {"bootstrap.servers": "localhost:9092", "group.id": "readers"}
+        async with AIOConsumer(conf) as consumer:
             await consumer.subscribe(["greetings"])
             async for message in consumer:
                 print(message.value())
 
-    A message that is there is handed out without a detour through the loop; waiting is a descriptor that the loop
-    watches. Callbacks, functions or coroutine functions, run in the loop, made by `poll()`, `consume()`, iteration,
-    `unsubscribe()` and `close()`; what they raise comes out of the call that has made them. They may call anything of
-    the consumer. A call that is cancelled loses no message: what it had in hand comes again.
+    A queued message is returned at once, without a turn of the loop. To wait, the loop watches a
+    descriptor. Callbacks may be functions or coroutine functions. They run in the loop, inside
+    `poll()`, `consume()`, iteration, `unsubscribe()` and `close()`. Their exceptions are raised by
+    the call that runs them. They may call all methods of the consumer. A cancelled call loses no
+    message: the next call returns those that it had taken.
 
-    Tasks of one loop may use it at once: each message goes to one of them. After ``fork()`` the child has to make a
-    consumer of its own.
+    Several tasks of one loop may use it at the same time: each message goes to one of them. After
+    ``fork()`` the child has to create its own consumer.
     """
 
     _core: _Core
 
     def __init__(
-        self, consumer_conf: Mapping[str, Any], max_workers: int = 100, executor: Executor | None = None
+        self,
+        consumer_conf: Mapping[str, Any],
+        max_workers: int = 100,
+        executor: Executor | None = None,
     ) -> None:
-        """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be.
+        """Creates a consumer.
+
+        KafkaException: _INVALID_ARG names an unknown property or invalid value.
 
         Parameters
         ----------
         consumer_conf : Mapping[str, Any]
             librdkafka's properties (docs/CONFIGURATION.md). Callbacks may be coroutine functions.
         max_workers, executor : int
-            confluent_kafka's; there are no workers here.
+            For compatibility with confluent_kafka; there are no workers here.
         """
         if executor is None and max_workers < 1:
             raise ValueError("max_workers must be at least 1")
@@ -93,10 +103,10 @@ class AIOConsumer:
         self._kicks = Waiter(self._engine, deliveries=True)
         self._chain = getattr(core, "_chain", None)
         if self._chain is not None:
-            self._quick = lambda: None  # interceptors are called on the slow way
+            self._quick = lambda: None  # only _poll() calls the interceptors
         self._busy: asyncio.Task[None] | None = None
         self._raised: deque[BaseException] = deque()
-        self._noted: Callable[[], object] | None = None
+        self._deferred_callback: Callable[[], object] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._closes_later: float | None = None
         core._control.rebalance.in_application = partial(_step, weakref.ref(self))
@@ -127,15 +137,15 @@ class AIOConsumer:
         return await self._poll(timeout, iterating=False) if message is None else message
 
     async def _poll(self, timeout: float | None, *, iterating: bool) -> Message | None:
-        """The slow way to a message: callbacks, waiting, letting others run."""
+        """Gets a message by the slow path: runs callbacks, waits, lets other tasks run."""
         source = self._source
         deadline = deadline_of(timeout)
         source.check()
-        patient = await self._arrive(timeout)
+        waits = await self._begin_call(timeout)
         source.begin()
         try:
             while True:
-                await self._attend()
+                await self._serve_callbacks()
                 if source.closed:
                     return None
                 message = source.one()
@@ -146,13 +156,15 @@ class AIOConsumer:
                 exception = source.fatal() if iterating else None
                 if exception is not None:
                     raise exception
-                if not patient:
+                if not waits:
                     return None
-                patient = await self._wait(self._fetched, deadline)
+                waits = await self._wait(self._fetched, deadline)
         finally:
             source.end()
 
-    async def consume(self, num_messages: int | None = 1, timeout: float | None = -1) -> list[Message]:
+    async def consume(
+        self, num_messages: int | None = 1, timeout: float | None = -1
+    ) -> list[Message]:
         """Returns several messages at once.
 
         Parameters
@@ -178,26 +190,30 @@ class AIOConsumer:
             The consumer is closed.
         """
         source = self._source
-        most = source.default_max if num_messages is None else operator.index(num_messages)
-        if not 0 <= most <= 1000000:
+        messages_max = source.default_max if num_messages is None else operator.index(num_messages)
+        if not 0 <= messages_max <= 1000000:
             raise ValueError("num_messages must be between 0 and 1000000 (1M)")
         deadline = deadline_of(timeout)
         source.check()
-        patient = await self._arrive(timeout)
+        waits = await self._begin_call(timeout)
         messages: list[Message] = []
         source.begin()
         try:
             while True:
                 if not messages:
-                    await self._attend()
-                elif self._has_to_attend():
-                    break  # for the next call: it may be about what is in hand
+                    await self._serve_callbacks()
+                elif self._must_serve():
+                    break  # for the next call: the callback may concern the taken messages
                 if source.closed:
                     break
-                source.fill(messages, most)
-                if len(messages) == most or not patient or (messages and num_messages is None):
+                source.fill(messages, messages_max)
+                if (
+                    len(messages) == messages_max
+                    or not waits
+                    or (messages and num_messages is None)
+                ):
                     break
-                patient = await self._wait(self._fetched, deadline, in_hand=bool(messages))
+                waits = await self._wait(self._fetched, deadline, in_hand=bool(messages))
         except BaseException:
             if messages:
                 self._take_back(messages)
@@ -209,13 +225,14 @@ class AIOConsumer:
         return messages
 
     def __aiter__(self) -> AIOConsumer:
-        """Itself."""
+        """The consumer itself."""
         return self
 
     async def __anext__(self) -> Message:
-        """Waits for the next message that is no error. An error is raised as KafkaException; a fatal one each time.
+        """Waits for the next message that isn't an error.
 
-        Ends when the consumer is closed.
+        An error is raised as KafkaException; a fatal error is raised each time. The iteration ends
+        when the consumer is closed.
         """
         while True:
             message = self._quick()
@@ -232,51 +249,61 @@ class AIOConsumer:
             if exception is not None:
                 raise exception
 
-    async def _arrive(self, timeout: float | None) -> bool:
-        """Lets others run if it is their turn, or if the call won't wait; whether it will."""
+    async def _begin_call(self, timeout: float | None) -> bool:
+        """Lets other tasks run if it is their turn, or if the call doesn't wait.
+
+        Returns whether it waits.
+        """
         turns = self._source.turns
-        patient = timeout is None or timeout != 0
-        if not patient or turns.is_over():
+        waits = timeout is None or timeout != 0
+        if not waits or turns.is_over():
             await asyncio.sleep(0)
             turns.begin()
-        return patient
+        return waits
 
-    async def _wait(self, watch: Waiter, deadline: float | None, *, in_hand: bool = False) -> bool:
-        """Until it makes sense to look again; False: for the last time."""
+    async def _wait(self, waiter: Waiter, deadline: float | None, *, in_hand: bool = False) -> bool:
+        """Waits until the caller should check again. False: the time is up, check a last time."""
         source = self._source
         source.hold(in_hand)
         try:
-            return await watch.wait(deadline)
+            return await waiter.wait(deadline)
         finally:
             source.hold(-in_hand)
             source.turns.begin()
 
     # --- callbacks, and giving back ---
 
-    def _has_to_attend(self) -> bool:
-        """Whether something has to be seen to before messages are taken. A callback's own calls make no others."""
-        return bool(self._engine.callbacks or self._busy or self._raised) and not self._core._in_callback()
+    def _must_serve(self) -> bool:
+        """Whether callbacks or exceptions come before messages.
 
-    async def _attend(self) -> None:
-        """Has callbacks made, and raises what one of them has raised.
-
-        They run in a task of their own, so that a call that is cancelled doesn't end them halfway.
+        Not for calls from inside a callback.
         """
-        while self._has_to_attend():
+        return (
+            bool(self._engine.callbacks or self._busy or self._raised)
+            and not self._core._in_callback()
+        )
+
+    async def _serve_callbacks(self) -> None:
+        """Runs due callbacks and raises their exceptions.
+
+        The callbacks run in a separate task, so that a cancelled call doesn't interrupt them.
+        """
+        while self._must_serve():
             if self._raised:
                 error = self._raised.popleft()
                 self._source.held = bool(self._busy or self._raised)
                 raise error
             busy = self._busy or self._acquire(self._call_back())
-            self._source.end()  # as while the sync consumer makes callbacks, for max.poll.interval.ms
+            # for max.poll.interval.ms, as the sync consumer does while callbacks run
+            self._source.end()
             try:
                 await asyncio.wait([busy])
             finally:
                 self._source.begin()
-            self._release(busy)  # if its own loop has ended before that could be done
+            self._release(busy)  # in case its loop ended before the done callback ran
 
     def _acquire(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Nobody else takes messages until this is done."""
+        """Runs ``work`` in a task. No call takes messages until it is done."""
         self._source.held = True
         self._busy = task = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(self._release)
@@ -296,7 +323,10 @@ class AIOConsumer:
             self._closing = asyncio.get_running_loop().create_task(self._close(later))
 
     async def _call_back(self) -> None:
-        """Makes the callbacks that are due. One that raises ends it: those behind it wait for the next call."""
+        """Runs the due callbacks.
+
+        An exception ends the run: the remaining callbacks wait for the next call.
+        """
         self._core.run = object()
         _serving.set(self._core.run)
         callbacks = self._engine.callbacks
@@ -309,8 +339,8 @@ class AIOConsumer:
         finally:
             self._core.run = None
 
-    async def _make_step(self, step: Step, listener: Listener) -> None:
-        """A step of a rebalance: the user's callback, which `_noting` has noted down, then its end."""
+    async def _run_step(self, step: Step, listener: Listener) -> None:
+        """Runs a rebalance step: the user's callback from `_deferred`, then the end of the step."""
         rebalance = self._core._control.rebalance
         core = self._core
         handled = False
@@ -318,18 +348,18 @@ class AIOConsumer:
             if not step.dropped:
                 step.begun = True
                 listener(step.kind, step.keys)
-                callback, self._noted = self._noted, None
+                callback, self._deferred_callback = self._deferred_callback, None
                 if callback is not None:
                     handled = await self._rebalanced(step.kind, callback)
-        finally:  # also when the callback raises: the group goes on
+        finally:  # also after an exception in the callback: the group goes on
             work = partial(rebalance.finish, step, handled)
             if step.kind is Kind.ASSIGN:
                 core._client.main.post(work)
-            else:  # nothing may be handed out of what is given up
+            else:  # no message may come from revoked partitions
                 await wait_for(PendingCall.run(core._client.main, work))
 
     async def _rebalanced(self, kind: Kind, callback: Callable[[], object]) -> bool:
-        """Makes the user's callback; whether it has changed the assignment."""
+        """Runs the user's callback. Returns whether it has changed the assignment."""
         core = self._core
         core._rebalancing, core._handled = kind, False
         try:
@@ -341,11 +371,12 @@ class AIOConsumer:
         return core._handled
 
     def _take_back(self, messages: list[Message]) -> None:
-        """A call was cancelled with messages in hand: they come again, and don't count as handed out."""
+        """Returns messages of a cancelled call to the queue. They don't count as delivered."""
         if self._source.closed:
             return
         if self._busy is not None:
-            self._source.give_back(messages)  # in a callback, whose task others wait for already
+            # inside a callback: other calls already wait for its task
+            self._source.give_back(messages)
         else:
             self._acquire(self._give_back(messages))
 
@@ -379,14 +410,14 @@ class AIOConsumer:
         initial_offsets : iterable of TopicPartition
             As of `Consumer.subscribe`.
         """
-        assign, revoke, lose = (self._noting(each) for each in (on_assign, on_revoke, on_lost))
+        assign, revoke, lose = (self._deferred(each) for each in (on_assign, on_revoke, on_lost))
         await wait_for(self._core._begin_subscribe(topics, assign, revoke, lose, initial_offsets))
 
-    def _noting(self, callback: OnRebalance | None) -> Any:
-        """What the sync consumer calls instead of a callback: it is noted, and awaited in its place."""
+    def _deferred(self, callback: OnRebalance | None) -> Any:
+        """Makes a callback that only stores the user's callback; `_run_step` awaits it."""
         if callback is None or not callable(callback):
             return callback
-        return partial(_note, weakref.ref(self), callback)
+        return partial(_defer, weakref.ref(self), callback)
 
     async def unsubscribe(self) -> None:
         """Leaves the group.
@@ -395,12 +426,21 @@ class AIOConsumer:
         that, except in a callback. Without a subscription it does nothing.
         """
         self._core._check_open()
-        await self._finish(self._core._control.unsubscribe, CLOSE_S, wait=not self._core._in_callback())
+        await self._finish(
+            self._core._control.unsubscribe, CLOSE_S, wait=not self._core._in_callback()
+        )
 
     async def _finish(
-        self, begin: Callable[[Callable[[], None], float], None], timeout: float, *, wait: bool = True
+        self,
+        begin: Callable[[Callable[[], None], float], None],
+        timeout: float,
+        *,
+        wait: bool = True,
     ) -> None:
-        """Has the control thread end something, and makes the callbacks that this takes; then raises what they did."""
+        """Ends something on the control thread.
+
+        Runs its callbacks, then raises their first exception.
+        """
         core = self._core
         over = False
 
@@ -419,7 +459,7 @@ class AIOConsumer:
         try:
             while True:
                 try:
-                    await self._attend()
+                    await self._serve_callbacks()
                 except Exception as error:
                     raised = raised or error
                     continue
@@ -549,15 +589,21 @@ class AIOConsumer:
         """
         return await wait_for(self._core._begin_commit(message, offsets, asynchronous))
 
-    async def store_offsets(self, message: Message | None = None, offsets: list[TopicPartition] | None = None) -> None:
+    async def store_offsets(
+        self, message: Message | None = None, offsets: list[TopicPartition] | None = None
+    ) -> None:
         """Stores offsets for the next commit; see `Consumer.store_offsets`."""
         await wait_for(self._core._begin_store_offsets(message, offsets))
 
-    async def committed(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+    async def committed(
+        self, partitions: list[TopicPartition], timeout: float = -1
+    ) -> list[TopicPartition]:
         """Returns the group's committed offsets; see `Consumer.committed`."""
         return await wait_for(self._core._begin_committed(partitions, timeout))
 
-    async def offsets_for_times(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+    async def offsets_for_times(
+        self, partitions: list[TopicPartition], timeout: float = -1
+    ) -> list[TopicPartition]:
         """Returns offsets by time; see `Consumer.offsets_for_times`."""
         return await wait_for(self._core._begin_offsets_for_times(partitions, timeout))
 
@@ -573,7 +619,7 @@ class AIOConsumer:
 
     @property
     def on_commit(self) -> OnCommit | None:
-        """Called with (error, partitions) when a commit is through; may be a coroutine function."""
+        """Called with (error, partitions) after a commit; may be a coroutine function."""
         return self._core.on_commit
 
     @on_commit.setter
@@ -608,7 +654,7 @@ class AIOConsumer:
     async def _close(self, timeout: float) -> None:
         core = self._core
         core._mark_closed()
-        deadline: float | None = 0.0  # until it is known: there is no time
+        deadline: float | None = 0.0  # if it can't be computed: don't wait
         try:
             deadline = deadline_of(timeout)
             if not core._client.forked:
@@ -623,28 +669,39 @@ class AIOConsumer:
                 self._kicks.end()
 
     async def __aenter__(self) -> AIOConsumer:
-        """Itself."""
+        """The consumer itself."""
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        """Closes."""
+        """Closes the consumer."""
         await self.close()
 
     def __repr__(self) -> str:
-        """Name and state."""
+        """The consumer's name and state."""
         return f"<AIO{repr(self._core)[1:]}"
 
 
 async def _step(here: weakref.ref[AIOConsumer], step: Step, listener: Listener) -> None:
-    """What a rebalance has called by the application. Nothing that the threads hold keeps the consumer alive."""
+    """Runs a rebalance step for the application.
+
+    The weak reference ensures that the threads don't keep the consumer alive.
+    """
     it = here()
     if it is not None:
-        await it._make_step(step, listener)
+        await it._run_step(step, listener)
 
 
-def _note(here: weakref.ref[AIOConsumer], callback: OnRebalance, _: Consumer, partitions: list[TopicPartition]) -> None:
+def _defer(
+    here: weakref.ref[AIOConsumer],
+    callback: OnRebalance,
+    _: Consumer,
+    partitions: list[TopicPartition],
+) -> None:
     it = here()
     if it is not None:
-        it._noted = partial(callback, it, partitions)
+        it._deferred_callback = partial(callback, it, partitions)

@@ -1,6 +1,6 @@
-"""How coroutines wait: for the engine, by a descriptor in their event loop, and for the control thread.
+"""How coroutines wait: by a descriptor for the engine, and for the control thread.
 
-Thread: the event loop's, but for what is said to run on the control thread.
+Thread: the event loop's, except where the control thread is named.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ T = TypeVar("T")
 
 
 def wake(waiter: asyncio.Future[None]) -> None:
-    """Ends a wait, unless that has happened already."""
+    """Ends a wait, unless it has ended already."""
     if not waiter.done():
         waiter.set_result(None)
 
 
-def call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: Any) -> None:
-    """Any thread: has the loop call it. In a loop that is closed nobody waits for that any more."""
+def call_in_loop(
+    loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: Any
+) -> None:
+    """Has the loop call ``function``. Any thread may call this. A closed loop calls nothing."""
     try:
         loop.call_soon_threadsafe(function, *args)
     except RuntimeError:
@@ -38,8 +40,13 @@ def call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object
             raise
 
 
-async def wait_for_thread(subscribe: Callable[[Callable[[], None]], None], timeout_s: float | None) -> bool:
-    """Waits until another thread has called what ``subscribe`` is given; False: it hasn't in time (None: no limit)."""
+async def wait_for_thread(
+    subscribe: Callable[[Callable[[], None]], None], timeout_s: float | None
+) -> bool:
+    """Waits until another thread has called the function that ``subscribe`` gets.
+
+    False: it hasn't within ``timeout_s`` (None: no limit).
+    """
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[None] = loop.create_future()
     subscribe(lambda: call_in_loop(loop, wake, waiter))
@@ -50,50 +57,60 @@ async def wait_for_thread(subscribe: Callable[[Callable[[], None]], None], timeo
 class Waiter:
     """A queue of the engine in the running loop, and the coroutines that wait for it.
 
-    The descriptor stays registered from the first wait on: a consumer that is busy pays one callback for each time that
-    the engine has slept, and nothing a message. Each time it is readable it is cleared and everybody who waits looks
-    again, so a wait that is cancelled has nothing that others would miss.
+    The descriptor stays registered from the first wait on. So a busy consumer pays for one callback
+    each time that the engine has slept, and nothing per message. When the descriptor is readable,
+    it is cleared and all waiting coroutines check again. So a cancelled wait takes nothing that
+    others would miss.
     """
 
-    def __init__(self, engine: Engine, *, deliveries: bool, on_ring: Callable[[], object] | None = None) -> None:
-        """``on_ring`` is called before those who wait are woken; it must not keep the client alive."""
+    def __init__(
+        self, engine: Engine, *, deliveries: bool, on_readable: Callable[[], object] | None = None
+    ) -> None:
+        """``on_readable`` is called before waiting coroutines wake up.
+
+        It must not keep the client alive.
+        """
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wakeup = WakeupFd(engine, deliveries)
-        self._on_ring = on_ring
+        self._on_readable = on_readable
         self._waiters: set[asyncio.Future[None]] = set()
 
     def attach(self) -> asyncio.AbstractEventLoop:
-        """Has the running loop watch; it is returned. A client may change loops when the one before has ended."""
+        """Registers the descriptor in the running loop and returns the loop.
+
+        A client may change loops after the first loop has ended.
+        """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             if self._loop is not None and self._loop.is_running():
                 raise RuntimeError("this client is used in another event loop, which still runs")
             self.detach()
             self._waiters.clear()
-            loop.add_reader(self._wakeup.fileno(), _ring, weakref.ref(self))
+            loop.add_reader(self._wakeup.fileno(), _on_readable, weakref.ref(self))
             self._loop = loop
         return loop
 
     def detach(self) -> bool:
-        """The loop watches no more; False: it will do so in a moment."""
+        """Removes the descriptor from the loop. False: the loop will do it soon."""
         loop, self._loop = self._loop, None
         if loop is None or loop.is_closed() or self._wakeup.gone:
             return True
         if loop.is_running() and loop is not _running_loop():
-            loop.call_soon_threadsafe(_forget, loop, self._wakeup)  # whose descriptor is there until then
+            # the descriptor stays open until then
+            loop.call_soon_threadsafe(_forget, loop, self._wakeup)
             return False
         loop.remove_reader(self._wakeup.fileno())
         return True
 
-    def ring(self) -> None:
-        """The descriptor is readable."""
+    def handle_readable(self) -> None:
+        """Handles the readable descriptor."""
         self._wakeup.clear()
-        if self._on_ring is not None:
-            self._on_ring()
+        if self._on_readable is not None:
+            self._on_readable()
         self._wake_all()
 
     def end(self) -> None:
-        """The client is closed: nobody waits any more."""
+        """Ends all waits: the client is closed."""
         if self.detach():
             self._wakeup.close()
         self._wake_all()
@@ -103,7 +120,10 @@ class Waiter:
             wake(waiter)
 
     async def wait(self, deadline: float | None) -> bool:
-        """Waits until it makes sense to look again; False: the time is up. The caller has looked just before."""
+        """Waits until the caller should check again.
+
+        False: the time is up. The caller has just checked.
+        """
         loop = self.attach()
         waiter: asyncio.Future[None] = loop.create_future()
         timer = None
@@ -125,10 +145,10 @@ class Waiter:
         self.detach()
 
 
-def _ring(here: weakref.ref[Waiter]) -> None:
-    watch = here()
-    if watch is not None:
-        watch.ring()
+def _on_readable(here: weakref.ref[Waiter]) -> None:
+    waiter = here()
+    if waiter is not None:
+        waiter.handle_readable()
 
 
 def _forget(loop: asyncio.AbstractEventLoop, wakeup: WakeupFd) -> None:
@@ -143,21 +163,25 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 async def wait_for(call: PendingCall[T]) -> T:
-    """The outcome of a call, without blocking the loop. A wait that is cancelled doesn't take the call back."""
+    """Waits for a call's result without blocking the loop.
+
+    A cancelled wait doesn't cancel the call.
+    """
     if call.is_ready:
         return call.result()
     return call.result_now(in_time=await wait_for_thread(call.subscribe, call.bound_s))
 
 
 async def end_threads(client: Client, push_last: PendingCall[Any] | None = None) -> None:
-    """Ends the control thread and the engine's, without waiting for them in the loop; then closing takes no time.
+    """Ends the control thread and the engine's threads without blocking the loop.
 
-    ``push_last``: of clients that push metrics, see `Client.begin_push_last()`. It is the last work of
-    the control thread that somebody waits for.
+    After that, closing takes no time. ``push_last``: the last push of clients with metrics, see
+    `Client.begin_push_last()`. It is the control thread's last work with a waiting caller.
     """
     main = client.main
     if push_last is not None:
-        with contextlib.suppress(KafkaException, RuntimeError):  # it took too long; the client is being closed
+        # it took too long; the client is closing
+        with contextlib.suppress(KafkaException, RuntimeError):
             await wait_for(push_last)
 
     def subscribe(ended: Callable[[], None]) -> None:
@@ -172,9 +196,9 @@ async def end_threads(client: Client, push_last: PendingCall[Any] | None = None)
 
 
 def in_loop(future: Future[T]) -> asyncio.Future[T]:
-    """A future of the running loop that has the outcome of one that another thread completes.
+    """A future of the running loop for a future that another thread completes.
 
-    Cancelling it ends the wait only. Where the loop is closed meanwhile nobody hears of the outcome.
+    Cancelling it ends only the wait. If the loop is closed meanwhile, the result is dropped.
     """
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[T] = loop.create_future()

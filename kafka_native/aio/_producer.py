@@ -20,9 +20,21 @@ from kafka_native.aio._loop import Waiter, call_in_loop, end_threads, wait_for
 from kafka_native.control.producer.transactions import Kind
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
-from kafka_native.producer import CLOSED_TEXT, PARTITIONS_WAIT_S, Producer, begin_partitions_of, wait_s
+from kafka_native.producer import (
+    CLOSED_TEXT,
+    PARTITIONS_WAIT_S,
+    Producer,
+    begin_partitions_of,
+    wait_s,
+)
 from kafka_native.statistics import ClientMetrics
-from kafka_native.types import ClusterMetadata, ConsumerGroupMetadata, PreparedTxnState, TopicPartition, Uuid
+from kafka_native.types import (
+    ClusterMetadata,
+    ConsumerGroupMetadata,
+    PreparedTxnState,
+    TopicPartition,
+    Uuid,
+)
 
 OnDelivery = Callable[[KafkaError | None, Message], object]
 
@@ -35,12 +47,14 @@ class AIOProducer(Callbacks, AIOProducerCore):
             message = await delivery
             print(message.offset())
 
-    `produce()` queues a message; what it returns is the delivery report, to be awaited now, later, by several, or not
-    at all. Reports that come together are made in one go. Callbacks, functions or coroutine functions, are called by
-    the loop as soon as they are due; `poll()` isn't needed for it. What they raise is told to the loop's exception
-    handler. Leaving the ``async with`` block flushes.
+    `produce()` queues a message and returns its delivery report as a future. You may await it now,
+    later, several times, or not at all. Reports that arrive together are served together. Callbacks
+    may be functions or coroutine functions. The loop runs them as soon as they are due, without
+    `poll()`. The loop's exception handler gets their exceptions. Leaving the ``async with`` block
+    flushes.
 
-    Tasks of one loop may use it at once. After ``fork()`` the child has to make a producer of its own.
+    Several tasks of one loop may use it at the same time. After ``fork()`` the child has to create
+    its own producer.
     """
 
     _core: _Core
@@ -53,17 +67,19 @@ class AIOProducer(Callbacks, AIOProducerCore):
         batch_size: int = 1000,
         buffer_timeout: float = 1.0,
     ) -> None:
-        """KafkaException (_INVALID_ARG) names an unknown property or a value that can't be.
+        """Creates a producer.
+
+        KafkaException: _INVALID_ARG names an unknown property or invalid value.
 
         Parameters
         ----------
         producer_conf : Mapping[str, Any]
-            librdkafka's properties (docs/CONFIGURATION.md). ``delivery.report.only.error`` means
-            nothing here: every message has its report. With ``max.block.ms``, a full queue is
-            waited for no longer than that; without, until there is room.
+            librdkafka's properties (docs/CONFIGURATION.md). ``delivery.report.only.error`` is
+            ignored: every message has its report. If the queue is full, calls wait for up to
+            ``max.block.ms``; without it, until there is room.
         max_workers, executor, batch_size, buffer_timeout : int
-            confluent_kafka's; there are no workers here, and batches are the engine's
-            (``batch.size``, ``linger.ms``).
+            For compatibility with confluent_kafka. There are no workers here, and the engine makes
+            the batches (``batch.size``, ``linger.ms``).
         """
         conf = dict(producer_conf)
         conf["delivery.report.only.error"] = False
@@ -78,7 +94,9 @@ class AIOProducer(Callbacks, AIOProducerCore):
         self._exception_of = KafkaException
         self._slow = core.has_partitioner or self._on_delivery is not None
         self._served = 0
-        self._watch = Waiter(core._client.engine, deliveries=True, on_ring=partial(serve, weakref.ref(self)))
+        self._watch = Waiter(
+            core._client.engine, deliveries=True, on_readable=partial(serve, weakref.ref(self))
+        )
         self._closing: asyncio.Task[None] | None = None
 
     # --- producing ---
@@ -128,7 +146,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         timestamp: int,
         headers: Any,
     ) -> Delivery:
-        """`produce()`, where it can't be done at once."""
+        """Runs `produce()` if it can't complete at once."""
         self._loop = self._watch.attach()
         delivery = Delivery(self._loop, KafkaException)
         report: OnDelivery = delivery
@@ -142,13 +160,17 @@ class AIOProducer(Callbacks, AIOProducerCore):
             await self._queue_knowing_partitions(*message)
         except BufferError:
             await self._queue_later(*message)
-        if self._turns.is_over():  # afterwards, so that tasks queue in the order in which they call
+        # afterwards, so that messages are queued in the order of the calls
+        if self._turns.is_over():
             await asyncio.sleep(0)
             self._turns.begin()
         return delivery
 
     async def _queue_knowing_partitions(self, *message: Any) -> None:
-        """Queues a message. Where partitioner_cb has to know a topic's partitions, they are waited for first."""
+        """Queues a message.
+
+        If partitioner_cb needs the topic's partition count, waits for it first.
+        """
         counts = self._core.partition_counts
         while True:
             try:
@@ -157,11 +179,11 @@ class AIOProducer(Callbacks, AIOProducerCore):
             except PartitionsUnknownError as error:
                 topic = error.topic
             finally:
-                counts.clear()  # what was asked for is true of this moment
+                counts.clear()  # the count is valid only now
             counts[topic] = await self._core.count_partitions(topic)
 
     async def _queue_later(self, *message: Any) -> None:
-        """Queues a message when there is room, which every report makes."""
+        """Queues a message when there is room. Every report makes room."""
         core = self._core
         deadline = deadline_of(core.block_s or None)
         in_time = True
@@ -202,7 +224,12 @@ class AIOProducer(Callbacks, AIOProducerCore):
         self._loop = self._watch.attach()
         await asyncio.sleep(0)
         self._serve()
-        while not self._served and timeout != 0 and not self._core._client.closed and await self._watch.wait(deadline):
+        while (
+            not self._served
+            and timeout != 0
+            and not self._core._client.closed
+            and await self._watch.wait(deadline)
+        ):
             pass
         self._turns.begin()
         served, self._served = self._served, 0
@@ -239,7 +266,9 @@ class AIOProducer(Callbacks, AIOProducerCore):
             flush_end(core)
         return left
 
-    async def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
+    async def purge(
+        self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True
+    ) -> None:
         """Drops messages that are not delivered yet; their reports fail. See `Producer.purge`."""
         await wait_for(self._core._begin_purge(in_queue, in_flight, blocking))
 
@@ -265,7 +294,9 @@ class AIOProducer(Callbacks, AIOProducerCore):
 
     # --- transactions ---
 
-    async def init_transactions(self, timeout: float = -1, *, keep_prepared_txn: bool = False) -> None:
+    async def init_transactions(
+        self, timeout: float = -1, *, keep_prepared_txn: bool = False
+    ) -> None:
         """Registers the transactional id; call it first. See `Producer.init_transactions`."""
         await wait_for(self._core._begin_init(timeout, keep_prepared_txn))
 
@@ -274,7 +305,10 @@ class AIOProducer(Callbacks, AIOProducerCore):
         await wait_for(self._core._begin_new_transaction())
 
     async def send_offsets_to_transaction(
-        self, positions: list[TopicPartition], group_metadata: ConsumerGroupMetadata, timeout: float = -1
+        self,
+        positions: list[TopicPartition],
+        group_metadata: ConsumerGroupMetadata,
+        timeout: float = -1,
     ) -> None:
         """Adds a consumer's offsets to it; see `Producer.send_offsets_to_transaction`."""
         await wait_for(self._core._begin_send_offsets(positions, group_metadata, timeout))
@@ -291,10 +325,12 @@ class AIOProducer(Callbacks, AIOProducerCore):
         """Delivers its messages; another party decides. See `Producer.prepare_transaction`."""
         core, deadline = self._core, deadline_of(timeout)
         while (found := await wait_for(core._begin_prepare_at_once(left_s(deadline)))) is None:
-            core._awaits(await self.flush(wait_s(deadline)), deadline, abort=False)
+            core._waits_on(await self.flush(wait_s(deadline)), deadline, abort=False)
         return found
 
-    async def complete_transaction(self, prepared_state: PreparedTxnState, timeout: float = -1) -> None:
+    async def complete_transaction(
+        self, prepared_state: PreparedTxnState, timeout: float = -1
+    ) -> None:
         """Commits or aborts the prepared transaction; see `Producer.complete_transaction`."""
         deadline = deadline_of(timeout)
         kind = await wait_for(self._core._begin_complete_at_once(prepared_state, timeout))
@@ -305,17 +341,21 @@ class AIOProducer(Callbacks, AIOProducerCore):
         core = self._core
         deadline = deadline_of(timeout)
         if abort:
-            await wait_for(core._begin_stop_taking())
+            await wait_for(core._begin_refusing())
             await self.purge(in_queue=True, in_flight=False)
         elif await wait_for(core._begin_commit_at_once(timeout)):
             return
-        while (left := await self.flush(wait_s(deadline))) and core._awaits(left, deadline, abort=abort):
+        while (left := await self.flush(wait_s(deadline))) and core._waits_on(
+            left, deadline, abort=abort
+        ):
             if abort:
                 await self.purge(in_queue=True, in_flight=False)
         await wait_for(core._begin_end(left_s(deadline), abort=abort))
 
     @asynccontextmanager
-    async def transaction(self, consumer: AIOConsumer | None = None, timeout: float = -1) -> AsyncIterator[None]:
+    async def transaction(
+        self, consumer: AIOConsumer | None = None, timeout: float = -1
+    ) -> AsyncIterator[None]:
         """A transaction as an ``async with`` block.
 
         It is committed at the end of the block, and aborted if the block raises or is cancelled.
@@ -349,7 +389,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         return len(self._core)
 
     def __bool__(self) -> bool:
-        """True, also when nothing is queued."""
+        """True, even if no message is queued."""
         return True
 
     # --- the end ---
@@ -376,10 +416,10 @@ class AIOProducer(Callbacks, AIOProducerCore):
 
     async def _close(self, timeout: float) -> None:
         core = self._core
-        deadline: float | None = 0.0  # until it is known: there is no time
+        deadline: float | None = 0.0  # if it can't be computed: don't wait
         try:
             deadline = deadline_of(timeout)
-            core._give_up_lost()
+            core._fail_lost()
             if timeout != 0:
                 await self.flush(timeout)
         finally:
@@ -388,48 +428,68 @@ class AIOProducer(Callbacks, AIOProducerCore):
                 if not core._client.closed:
                     await end_threads(core._client, core._client.begin_push_last(left_s(deadline)))
             finally:
-                core._report_the_rest()
-                core._shut()  # makes the last reports
+                core._warn_of_dropped()
+                core._shut()  # serves the last reports
                 self._watch.end()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
     async def __aenter__(self) -> AIOProducer:
-        """Itself."""
+        """The producer itself."""
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        """Flushes and closes; after CancelledError and the like without waiting for what can't be sent."""
+        """Flushes and closes.
+
+        After CancelledError and the like, it closes without a flush.
+        """
         await self.close(-1 if kind is None or issubclass(kind, Exception) else 0)
 
     def __del__(self) -> None:
-        """A producer that was dropped without close(): what was queued is lost, and those who wait for it are told."""
+        """Stops a producer that was dropped without close(). Queued messages are lost.
+
+        Their reports fail, so that waiting tasks continue.
+        """
         core = getattr(self, "_core", None)
-        if core is not None and not core._client.closed and self._loop is not None and self._loop.is_running():
+        if (
+            core is not None
+            and not core._client.closed
+            and self._loop is not None
+            and self._loop.is_running()
+        ):
             core._mark_closed()
             core._warn_of_loss("the producer was dropped")
             core._client.drop(partial(call_in_loop, self._loop, core.report_last))
 
     def __repr__(self) -> str:
-        """Name, state and what is queued."""
+        """The producer's name, state and number of messages."""
         return f"<AIO{repr(self._core)[1:]}"
 
 
 class _Core(Producer):
-    """The sync producer below an AIOProducer: it never waits for room itself."""
+    """The synchronous producer of an AIOProducer. It never waits for room itself."""
 
     def _end_with_interpreter(self) -> None:
-        """At exit: the event loop, in which reports are made, is gone."""
+        """Warns of lost messages at exit. The event loop for their reports is gone."""
         self._warn_of_loss("the interpreter exits")
 
     block_s: float
-    """``max.block.ms``; 0: as long as it takes."""
+    """``max.block.ms``; 0: no limit."""
     has_partitioner: bool
 
     def _open(
-        self, engine: Any, on_delivery: Any, exception_of: Any, block_s: float, partitioner: Any, partitions_of: Any
+        self,
+        engine: Any,
+        on_delivery: Any,
+        exception_of: Any,
+        block_s: float,
+        partitioner: Any,
+        partitions_of: Any,
     ) -> None:
         self.block_s = block_s
         self.has_partitioner = partitioner is not None
@@ -438,18 +498,20 @@ class _Core(Producer):
         super()._open(engine, on_delivery, exception_of, 0.0, partitioner, known)
 
     async def count_partitions(self, topic: str) -> int:
-        """How many partitions a topic has; waits until the control thread knows."""
-        return await wait_for(begin_partitions_of(self._client, self.block_s or PARTITIONS_WAIT_S, topic))
+        """Waits for the number of a topic's partitions and returns it."""
+        return await wait_for(
+            begin_partitions_of(self._client, self.block_s or PARTITIONS_WAIT_S, topic)
+        )
 
     def report_last(self) -> None:
-        """Event loop: the client was dropped, and has stopped; those who await reports hear of it."""
+        """Fails the reports of a dropped client after its end. Event loop only."""
         self._serve_last()
         self._drain()
         self._client.release()
 
 
 class PartitionsUnknownError(Exception):
-    """`produce()` has to know the topic's partitions, and a coroutine has to wait for them."""
+    """`produce()` needs the topic's partition count, and a coroutine has to wait for it."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(topic)
@@ -457,7 +519,7 @@ class PartitionsUnknownError(Exception):
 
 
 def _known_partitions(counts: dict[str, int], topic: str) -> int:
-    """How many partitions a topic has that was asked for just now."""
+    """The partition count that was just requested."""
     count = counts.get(topic)
     if count is None:
         raise PartitionsUnknownError(topic)
@@ -475,6 +537,6 @@ def _report(
     error: KafkaError | None,
     message: Message,
 ) -> None:
-    """The report of a message that has a callback as well."""
+    """Serves the report of a message that also has a callback."""
     delivery(error, message)
     called(here, callback, error, message)

@@ -1,4 +1,4 @@
-"""What the managers of one client stand on: its engine, brokers and metadata, and the queue of the control thread."""
+"""What all managers of one client share: its engine, brokers, metadata and work queue."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
 
 class WorkQueue:
-    """Functions that other threads hand to the control thread."""
+    """Functions that other threads queue for the control thread."""
 
     def __init__(self, engine: Engine) -> None:
-        """Empty. Each new function wakes the control thread that waits for ``engine``."""
+        """Creates an empty queue. Each new function wakes the control thread of ``engine``."""
         self._engine = engine
         self._work: deque[Callable[[], None]] = deque()
 
     def __len__(self) -> int:
-        """How many functions wait."""
+        """The number of queued functions."""
         return len(self._work)
 
     def post(self, work: Callable[[], None]) -> None:
-        """Any thread: has the control thread call ``work``, some time soon."""
+        """Queues ``work`` for the control thread and wakes it. Any thread may call this."""
         self._work.append(work)
         self._engine.kick_control()
 
     def run_one(self) -> None:
-        """Control thread: calls the function that waits longest."""
+        """Calls the oldest queued function. Control thread only."""
         self._work.popleft()()
 
 
 @dataclass(frozen=True, slots=True)
 class ManagerContext:
-    """Handed to each manager that needs it, before there is a control thread."""
+    """What a manager needs from its client. It exists before the control thread starts."""
 
     engine: Engine
     pool: BrokerPool

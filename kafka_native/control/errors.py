@@ -1,9 +1,10 @@
-"""What error codes mean to the control plane: one table, as sets of codes.
+"""How the control plane treats error codes: one table, as sets of codes.
 
-The sets at the top say what an error means, whatever request it answers. Those below say what a family of requests
-makes of it: a ``RETRIABLE`` error ends no call, a ``FATAL`` one can't be helped by another try. They differ because the
-same code is news of another kind elsewhere: NOT_COORDINATOR says nothing of a topic, and a lost connection may have
-changed something where a request changes something.
+The sets at the top group the codes by their meaning, for any request. The sets below say how one
+family of requests reacts to a code. A ``RETRIABLE`` error doesn't end a call; after a ``FATAL``
+error another attempt fails, too. The families differ because the meaning of a code depends on the
+request. NOT_COORDINATOR, for example, concerns no topic. And after a lost connection, a request
+that changes something may have taken effect.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ Codes: TypeAlias = frozenset[int]
 
 # --- connections ---
 
-CONNECTION_ERRORS: Final[Codes] = frozenset({KafkaError._TRANSPORT, KafkaError._UNKNOWN_BROKER, KafkaError._RESOLVE})
-"""No connection, or it has ended. A request that was sent may have taken effect."""
+CONNECTION_ERRORS: Final[Codes] = frozenset(
+    {KafkaError._TRANSPORT, KafkaError._UNKNOWN_BROKER, KafkaError._RESOLVE}
+)
+"""There is no connection, or it was closed. A request that was sent may have taken effect."""
 NO_REPLY_ERRORS: Final = CONNECTION_ERRORS | {KafkaError._TIMED_OUT}
-"""The broker has sent no reply: these errors come from this client."""
+"""The client reports these errors itself because the broker has sent no reply."""
 SECURITY_ERRORS: Final[Codes] = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 """Another attempt with the same configuration fails, too."""
 
@@ -28,27 +31,35 @@ SECURITY_ERRORS: Final[Codes] = frozenset({KafkaError._AUTHENTICATION, KafkaErro
 BROKER_FAILURE_ERRORS: Final[Codes] = frozenset(
     {KafkaError.REQUEST_TIMED_OUT, KafkaError.NETWORK_EXCEPTION, KafkaError.KAFKA_STORAGE_ERROR}
 )
-"""The broker has a problem of its own, or with its replicas."""
-UNSUPPORTED_ERRORS: Final[Codes] = frozenset({KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE})
+"""The broker has an internal problem, or a problem with its replicas."""
+UNSUPPORTED_ERRORS: Final[Codes] = frozenset(
+    {KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
+)
 """The broker is too old for the request."""
 NOT_OFFERED_ERRORS: Final = UNSUPPORTED_ERRORS | {KafkaError.CLUSTER_AUTHORIZATION_FAILED}
-"""The brokers of this cluster are too old for the request, or don't let this client make it."""
+"""The brokers of this cluster are too old for the request, or deny it to this client."""
 
 # --- topics, partitions and their leaders: the metadata are out of date, or will be ---
 
-UNKNOWN_TOPIC_ERRORS: Final[Codes] = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID})
-LEADER_EPOCH_ERRORS: Final[Codes] = frozenset({KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH})
-"""The broker leads the partition under another epoch than the client says."""
+UNKNOWN_TOPIC_ERRORS: Final[Codes] = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID}
+)
+LEADER_EPOCH_ERRORS: Final[Codes] = frozenset(
+    {KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH}
+)
+"""The client and the broker disagree about the partition's leader epoch."""
 LEADER_MOVED_ERRORS: Final = LEADER_EPOCH_ERRORS | {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.REPLICA_NOT_AVAILABLE,
 }
-"""The leader has moved, or doesn't know yet that it leads."""
+"""The leader has moved, or the broker doesn't know yet that it is the leader."""
 STALE_METADATA_ERRORS: Final = LEADER_MOVED_ERRORS | UNKNOWN_TOPIC_ERRORS
-"""Ask for new metadata."""
-METADATA_RETRIABLE_ERRORS: Final = (STALE_METADATA_ERRORS - LEADER_EPOCH_ERRORS) | {KafkaError.REQUEST_TIMED_OUT}
-"""Of Metadata, which doesn't name an epoch: the topic or its leader is about to be there."""
+"""The client's metadata are out of date: refresh them."""
+METADATA_RETRIABLE_ERRORS: Final = (STALE_METADATA_ERRORS - LEADER_EPOCH_ERRORS) | {
+    KafkaError.REQUEST_TIMED_OUT
+}
+"""For Metadata, which carries no leader epoch: the topic or its leader will exist soon."""
 LEADER_RETRIABLE_ERRORS: Final = (
     STALE_METADATA_ERRORS
     | NO_REPLY_ERRORS
@@ -59,17 +70,20 @@ LEADER_RETRIABLE_ERRORS: Final = (
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
-"""Of Fetch, ListOffsets and OffsetForLeaderEpoch: ask for new metadata, then ask the leader again."""
+"""For Fetch, ListOffsets and OffsetForLeaderEpoch: refresh the metadata, then retry at the leader.
+"""
 
 # --- coordinators ---
 
-COORDINATOR_MOVED_ERRORS: Final[Codes] = frozenset({KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE})
+COORDINATOR_MOVED_ERRORS: Final[Codes] = frozenset(
+    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE}
+)
 COORDINATOR_LOST_ERRORS: Final = COORDINATOR_MOVED_ERRORS | NO_REPLY_ERRORS
-"""The coordinator has to be looked up again: see `Coordinator.note()`."""
+"""The client must look up the coordinator again: see `Coordinator.note()`."""
 COORDINATOR_BUSY_ERRORS: Final[Codes] = frozenset(
     {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.CONCURRENT_TRANSACTIONS}
 )
-"""The coordinator is the right one, and not ready yet."""
+"""The coordinator is the right one, but it isn't ready yet."""
 COORDINATOR_REFUSED_ERRORS: Final[Codes] = frozenset(
     {
         KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -78,12 +92,17 @@ COORDINATOR_REFUSED_ERRORS: Final[Codes] = frozenset(
         KafkaError._UNSUPPORTED_FEATURE,
     }
 )
-"""Of FindCoordinator: another answer is unlikely. It is sent again all the same, at the slowest pace."""
+"""For FindCoordinator: another attempt will probably fail, too.
+
+The client retries at the longest interval.
+"""
 
 # --- groups ---
 
-REBALANCING_ERRORS: Final[Codes] = frozenset({KafkaError.REBALANCE_IN_PROGRESS, KafkaError.STALE_MEMBER_EPOCH})
-"""The group is changing, and the member will hear of it."""
+REBALANCING_ERRORS: Final[Codes] = frozenset(
+    {KafkaError.REBALANCE_IN_PROGRESS, KafkaError.STALE_MEMBER_EPOCH}
+)
+"""The group is rebalancing. The member learns about it from its next heartbeat."""
 COMMIT_FENCED_ERRORS: Final[Codes] = frozenset(
     {
         KafkaError.UNKNOWN_MEMBER_ID,
@@ -92,7 +111,7 @@ COMMIT_FENCED_ERRORS: Final[Codes] = frozenset(
         KafkaError.FENCED_MEMBER_EPOCH,
     }
 )
-"""Of OffsetCommit and OffsetFetch, in both protocols: the group goes on without this member."""
+"""For OffsetCommit and OffsetFetch, in both protocols: the group has removed this member."""
 COMMIT_RETRIABLE_ERRORS: Final = (
     COORDINATOR_MOVED_ERRORS
     | BROKER_FAILURE_ERRORS
@@ -103,13 +122,18 @@ COMMIT_RETRIABLE_ERRORS: Final = (
         KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""Of OffsetCommit and OffsetFetch: sent again until the deadline."""
+"""For OffsetCommit and OffsetFetch: the client retries until the deadline."""
 GENERATION_OVER_ERRORS: Final[Codes] = frozenset(
     {KafkaError.REBALANCE_IN_PROGRESS, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION}
 )
-"""Of the classic protocol: the group has gone on to another generation, and the member joins that one."""
-MEMBER_FENCED_ERRORS: Final[Codes] = frozenset({KafkaError.FENCED_MEMBER_EPOCH, KafkaError.UNKNOWN_MEMBER_ID})
-"""Of KIP-848's heartbeats: another member may own the partitions. They are lost; the member joins again, same id."""
+"""For the classic protocol: the group has a newer generation, and the member joins that one."""
+MEMBER_FENCED_ERRORS: Final[Codes] = frozenset(
+    {KafkaError.FENCED_MEMBER_EPOCH, KafkaError.UNKNOWN_MEMBER_ID}
+)
+"""For KIP-848's heartbeats: the member has lost its partitions to other members.
+
+It joins again with the same id.
+"""
 HEARTBEAT_FATAL_ERRORS: Final = NOT_OFFERED_ERRORS | {
     KafkaError.INVALID_REQUEST,
     KafkaError.INVALID_GROUP_ID,
@@ -120,10 +144,14 @@ HEARTBEAT_FATAL_ERRORS: Final = NOT_OFFERED_ERRORS | {
     KafkaError.FENCED_INSTANCE_ID,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
 }
-"""Of KIP-848's heartbeats, as in librdkafka. Another try can't help, or (UNRELEASED_INSTANCE_ID) would take what
-another instance is using."""
-HEARTBEAT_RETRIABLE_ERRORS: Final = BROKER_FAILURE_ERRORS | REBALANCING_ERRORS | {KafkaError.THROTTLING_QUOTA_EXCEEDED}
-"""Of KIP-848's heartbeats: tried again, and not reported."""
+"""For KIP-848's heartbeats, as in librdkafka: another attempt fails, too.
+
+After UNRELEASED_INSTANCE_ID it would take over the instance id of an active member.
+"""
+HEARTBEAT_RETRIABLE_ERRORS: Final = (
+    BROKER_FAILURE_ERRORS | REBALANCING_ERRORS | {KafkaError.THROTTLING_QUOTA_EXCEEDED}
+)
+"""For KIP-848's heartbeats: the client retries and doesn't report them."""
 SHARE_SESSION_ERRORS: Final = NO_REPLY_ERRORS | {
     KafkaError.SHARE_SESSION_NOT_FOUND,
     KafkaError.INVALID_SHARE_SESSION_EPOCH,
@@ -133,35 +161,41 @@ SHARE_SESSION_ERRORS: Final = NO_REPLY_ERRORS | {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError._DESTROY,
 }
-"""Of ShareFetch and ShareAcknowledge: another session begins. The broker pool reports failures of connections."""
+"""For ShareFetch and ShareAcknowledge: the client opens a new session.
+
+The broker pool reports connection failures.
+"""
 
 # --- producers and transactions ---
 
 SEQUENCE_LOST_ERRORS: Final[Codes] = frozenset(
     {KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.UNKNOWN_PRODUCER_ID}
 )
-"""Of Produce: with these the engine stops by itself, whatever enable.gapless.guarantee says."""
+"""For Produce: the engine stops at these errors, whatever enable.gapless.guarantee is."""
 PRODUCER_FENCED_ERRORS: Final[Codes] = frozenset(
     {KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FENCED}
 )
-"""From a coordinator: another producer has the transactional id now, nothing may be done under it any more.
+"""From a coordinator: a newer producer has the transactional id.
 
-A partition's leader sends INVALID_PRODUCER_EPOCH also where the transaction alone is over (KIP-588): the coordinator,
-asked for the abort, knows.
+This producer can't use it any more. A partition leader also sends INVALID_PRODUCER_EPOCH when only
+the transaction has ended (KIP-588). The coordinator's reply to the abort distinguishes the two cases.
 """
 PRODUCER_FORGOTTEN_ERRORS: Final[Codes] = frozenset(
     {KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID}
 )
-"""The coordinator has forgotten the producer: another epoch has to be asked for before the next transaction."""
-TRANSACTION_NOT_OPEN_ERRORS: Final = PRODUCER_FENCED_ERRORS | PRODUCER_FORGOTTEN_ERRORS | {KafkaError.INVALID_TXN_STATE}
-"""Of EndTxn: the transaction of this id and epoch isn't open, and wasn't ended like this."""
+"""The coordinator has forgotten the producer. It needs a new epoch before its next transaction."""
+TRANSACTION_NOT_OPEN_ERRORS: Final = (
+    PRODUCER_FENCED_ERRORS | PRODUCER_FORGOTTEN_ERRORS | {KafkaError.INVALID_TXN_STATE}
+)
+"""For EndTxn: no transaction with this id and epoch is open, and none ended in the requested way.
+"""
 TRANSACTION_FATAL_ERRORS: Final = NOT_OFFERED_ERRORS | {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     KafkaError.INVALID_TRANSACTION_TIMEOUT,
     KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     KafkaError.INVALID_REQUEST,
 }
-"""Another try has the same answer, and no other transaction would work either."""
+"""Another attempt fails, too, and so would every later transaction."""
 TRANSACTION_RETRIABLE_ERRORS: Final = (
     COORDINATOR_LOST_ERRORS
     | COORDINATOR_BUSY_ERRORS
@@ -170,7 +204,7 @@ TRANSACTION_RETRIABLE_ERRORS: Final = (
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError._BAD_MSG,  # a broker that lies may be another one next time
+        KafkaError._BAD_MSG,  # a corrupt reply; the next one may come from another broker
     }
 )
 MESSAGE_FATAL_ERRORS: Final[Codes] = frozenset(
@@ -181,9 +215,9 @@ MESSAGE_FATAL_ERRORS: Final[Codes] = frozenset(
         KafkaError.UNSUPPORTED_VERSION,
     }
 )
-"""Of Produce: a message that failed with one of these would fail in any transaction."""
+"""For Produce: a message with one of these errors would fail in every transaction."""
 WRONG_STATE_ERRORS: Final[Codes] = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
-"""The application's call doesn't fit the producer's state; the text says it all."""
+"""The application's call doesn't fit the producer's state. The error text says why."""
 
 # --- admin operations ---
 
@@ -198,15 +232,22 @@ ADMIN_RETRIABLE_ERRORS: Final = (
         KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""Nothing was done, and another try, maybe at another broker, may work. Topics may be missing for good."""
+"""The broker has changed nothing. Another attempt, perhaps at another broker, may succeed.
+
+Errors about unknown topics are missing here: a topic may be missing for good.
+"""
 
 # --- client metrics ---
 
 SUBSCRIPTION_OUTDATED_ERRORS: Final[Codes] = frozenset(
     {KafkaError.UNKNOWN_SUBSCRIPTION_ID, KafkaError.UNSUPPORTED_COMPRESSION_TYPE}
 )
-"""Of PushTelemetry: the subscription is asked for at once."""
-PUSH_SKIPPED_ERRORS: Final[Codes] = frozenset({KafkaError.TELEMETRY_TOO_LARGE, KafkaError.THROTTLING_QUOTA_EXCEEDED})
-"""Of PushTelemetry: the next push is due when the interval is over."""
-TELEMETRY_FATAL_ERRORS: Final[Codes] = frozenset({KafkaError.INVALID_REQUEST, KafkaError.UNSUPPORTED_VERSION})
-"""Of PushTelemetry and GetTelemetrySubscriptions: the broker is left alone."""
+"""For PushTelemetry: the client requests the subscription again at once."""
+PUSH_SKIPPED_ERRORS: Final[Codes] = frozenset(
+    {KafkaError.TELEMETRY_TOO_LARGE, KafkaError.THROTTLING_QUOTA_EXCEEDED}
+)
+"""For PushTelemetry: the client pushes again at the end of the interval."""
+TELEMETRY_FATAL_ERRORS: Final[Codes] = frozenset(
+    {KafkaError.INVALID_REQUEST, KafkaError.UNSUPPORTED_VERSION}
+)
+"""For PushTelemetry and GetTelemetrySubscriptions: the client sends no more telemetry requests."""

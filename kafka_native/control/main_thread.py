@@ -1,8 +1,8 @@
-"""The control thread of one client, and the door to it for application threads.
+"""The control thread of one client, and the functions by which application threads use it.
 
-Runs the managers: their calls go to the broker pool, the engine's events come back to them. Application threads hand
-work over with `run()`
-and wait for the outcome; nothing of the control plane is touched by another thread.
+The control thread runs the managers. It passes their calls to the broker pool, and the engine's
+events to them. Application threads pass work with `run()` and wait for the result. Only the control
+thread touches the managers' state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from kafka_native._native.engine import exits_elsewhere
 from kafka_native._native.enums import (
@@ -43,7 +43,6 @@ from kafka_native.deadlines import seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import CONTEXTS, DEBUG
 from kafka_native.protocol import ApiKey
-from kafka_native.protocol.schema import Request
 from kafka_native.threads import Thread, new_future
 
 if TYPE_CHECKING:
@@ -52,33 +51,35 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Make: TypeAlias = Callable[[float, Callable[[T | KafkaError], None]], list[Call]]
-"""Makes calls that have to be answered by a deadline, and gives their outcome to a function."""
+"""Makes calls for a deadline, and passes their result to a function."""
 
 Handler: TypeAlias = "Callable[[Event, float], None]"
-"""Takes an event of the engine, and the time (monotonic seconds)."""
+"""Handles an engine event at a time (monotonic seconds)."""
 
 JOIN_TIMEOUT_S = 10.0
 DEFECT_PAUSE_S = 1.0
-"""After a manager has raised, until it is asked again."""
+"""After an exception in a manager, the time until its next poll."""
 ORPHANED_S = 1.0
-"""How long a thread whose client is being collected waits for its owner's destructor, before it ends by itself."""
+"""How long the thread of an orphaned client waits for its owner before it closes the client.
+"""
 
 
 def bound_s(timeout: float) -> float | None:
-    """How long to wait for calls that have to be answered within a timeout; None: for ever."""
+    """How many seconds to wait for calls with this timeout; None: for ever."""
     timeout_s = seconds(timeout)
     return None if timeout_s < 0 else timeout_s + 1.0
 
 
 def end_of(timeout_s: float) -> float:
-    """When a timeout that `seconds()` has read is over; `NEVER` if it is negative."""
+    """The deadline of a timeout that `seconds()` has returned; `NEVER` if it is negative."""
     return NEVER if timeout_s < 0 else time.monotonic() + timeout_s
 
 
 class _Link:
-    """What the thread holds while it sleeps: nothing that leads to a callback of the user's.
+    """The thread's only reference while it sleeps. It leads to none of the user's callbacks.
 
-    So an object that owns a client and is called back by it is a cycle that the collector sees as a whole.
+    An object may own a client whose callbacks refer back to it. Because of this link, the garbage
+    collector can free that cycle.
     """
 
     def __init__(self, main: MainThread) -> None:
@@ -86,59 +87,69 @@ class _Link:
         self.main: Callable[[], MainThread | None] = weakref.ref(main)
 
     def run(self) -> None:
-        """The thread: one turn after the other."""
+        """The thread's function: runs one iteration after the other."""
         wait_s = 0.0
         while True:
             if wait_s and not self.handle.wait_for_events(wait_s):
-                return  # a forked child
+                return  # this is a forked child
             main = self.main()
             if main is None:
-                wait_s = -1.0  # it is being collected: `MainThread.__del__` hands it over to its end
+                # garbage collection: `MainThread.__del__` calls `hold()`, so that `end()` runs
+                wait_s = -1.0
                 continue
-            if main.engine.forked:  # by what was called in the last turn: there is no client here
+            # a callback of the last iteration has forked: this process has no client
+            if main.engine.forked:
                 return
             if main.stopping:
                 break
             wait_s = main.turn()
-            main = None  # before it sleeps
+            main = None  # no reference while the thread sleeps
         self.main = _gone
         main.end()
 
 
 def _gone() -> None:
-    """In place of a MainThread that has ended."""
+    """Stands for a MainThread that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Managers:
-    """The managers of one kind of client, besides metadata and the broker pool."""
+    """The managers that depend on the kind of client (metadata and the broker pool don't)."""
 
     router: ProduceRouter | None = None
     identity: Identity | None = None
     transactions: Transactions | None = None
     consumer: ConsumerControl | None = None
     others: Sequence[Manager] = ()
-    """Polled before those above."""
+    """Polled before the managers above."""
     on_close: Sequence[Callable[[KafkaError], None]] = ()
-    """Called when the control thread ends, with the error for what is still waited for."""
+    """Called when the control thread ends, with the error for unfinished calls."""
     leave_group: Callable[[Callable[[], None]], None] | None = None
-    """Control thread: has a member leave its group without its application, then calls its argument."""
+    """Leaves the group without the application's help, then calls its argument.
+
+    Control thread only.
+    """
 
     @classmethod
     def of_consumer(cls, control: ConsumerControl) -> Managers:
-        """Those of a consumer."""
-        return cls(consumer=control, others=control.managers, on_close=[control.on_close], leave_group=control.quit)
+        """The managers of a consumer."""
+        return cls(
+            consumer=control,
+            others=control.managers,
+            on_close=[control.on_close],
+            leave_group=control.quit,
+        )
 
     @property
     def fetches(self) -> FetchManager | None:
-        """A consumer's; None for other clients."""
+        """A consumer's fetch manager; None for other clients."""
         return None if self.consumer is None else self.consumer.fetches
 
 
 class MainThread:
     """Owns the control plane of one client.
 
-    Its thread keeps it alive only during a turn, and from `begin_stop()` to the end.
+    Its thread holds a reference to it only during an iteration, and from `begin_stop()` to the end.
     """
 
     def __init__(
@@ -151,11 +162,11 @@ class MainThread:
         on_fatal: Callable[[KafkaError], None],
         on_orphaned: Callable[[], None],
     ) -> None:
-        """Not running before `start()`.
+        """Creates the control plane; `start()` starts its thread.
 
-        ``common`` are the managers that every kind of client has; they are polled first. ``on_close`` is called before
-        that of ``managers``. ``on_fatal`` gets the error after which a producer can't go on. ``on_orphaned`` ends a
-        client that is collected without the help of its owner.
+        ``common`` are the managers of every kind of client; they are polled first. ``on_close`` is
+        called before the ``on_close`` of ``managers``. ``on_fatal`` gets a producer's fatal error.
+        ``on_orphaned`` closes a client whose owner was garbage collected without closing it.
         """
         self.engine = context.engine
         self.pool = context.pool
@@ -164,13 +175,18 @@ class MainThread:
         self.identity = managers.identity
         self.transactions = managers.transactions
         self.fetches = managers.fetches
-        self._managers: list[Manager] = [*common, *managers.others]  # besides those above, and polled before them
+        # the managers without an attribute of their own, polled first
+        self._managers: list[Manager] = [*common, *managers.others]
         self.on_close = [*on_close, *managers.on_close]
-        """Called when the thread ends, with the error for what is still waited for."""
+        """Called when the thread ends, with the error for unfinished calls."""
         self._on_fatal = on_fatal
         self._on_orphaned = on_orphaned
         self._on_end: Callable[[], None] | None = None
-        self._handlers = {**self._connection_handlers(), **self._producer_handlers(), **self._consumer_handlers()}
+        self._handlers = {
+            **self._connection_handlers(),
+            **self._producer_handlers(),
+            **self._consumer_handlers(),
+        }
         self._orphaned_at = NEVER
         self._logs = self.pool.logs
         self._logger = self._logs["generic"]
@@ -180,37 +196,44 @@ class MainThread:
         self._thread = Thread(self._link.run, f"kafka-native {self._logs.name}")
 
     def start(self) -> None:
-        """Starts the thread. It keeps the C engine in use, also if `stop()` has given up waiting for it."""
+        """Starts the thread. It keeps the C engine in use, even after `stop()` has timed out."""
         self.engine.enter()
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread; calls that are still open end with _DESTROY. Not from the control thread itself."""
+        """Stops the thread.
+
+        Unfinished calls fail with _DESTROY. Don't call this on the control thread.
+        """
         self.begin_stop()
         if not self.started:
-            return  # its client's constructor has failed
+            return  # the client's constructor has failed
         self._thread.join(JOIN_TIMEOUT_S)
         if self._thread.is_alive():
             self._logger.error("the control thread has not ended within %.0f s", JOIN_TIMEOUT_S)
 
     def begin_stop(self) -> None:
-        """Has the thread end soon; `on_close` hears of it."""
+        """Asks the thread to stop. The thread then calls the `on_close` functions."""
         if not self.stopping:
             self.stopping = True
             self.hold()
         self.engine.kick_control()
 
     def hold(self, on_end: Callable[[], None] | None = None) -> None:
-        """The thread keeps this alive until its end, also if nobody else does: destructors hand it over so.
+        """Keeps this object alive until its thread ends. Destructors call this.
 
-        ``on_end`` is called last of all, where nobody waits for the end.
+        The thread calls ``on_end`` last of all, because no destructor waits for the end.
         """
         self._on_end = on_end or self._on_end
         if self.started:
             self._link.main = lambda: self
 
     def __del__(self) -> None:
-        """The client is being collected. Whoever owned it drops it now; where that doesn't come, `on_orphaned` does."""
+        """The garbage collector frees the client.
+
+        Normally the owner's destructor closes it now. Without that, the thread calls `on_orphaned`
+        after `ORPHANED_S`.
+        """
         if self.started and not self.stopping and not self.engine.closed:
             self._orphaned_at = time.monotonic() + ORPHANED_S
             self.hold()
@@ -218,25 +241,25 @@ class MainThread:
 
     @property
     def started(self) -> bool:
-        """Whether there is, or was, a thread."""
+        """Whether the thread was ever started."""
         return self._thread.started
 
     def is_current(self) -> bool:
-        """Whether the caller is on this thread."""
+        """Whether the caller runs on this thread."""
         return self._thread.is_current()
 
     # --- for application threads ---
 
     def post(self, work: Callable[[], None]) -> None:
-        """Runs ``work`` on the control thread, some time soon."""
+        """Queues ``work`` for the control thread."""
         self._work.post(work)
 
     def run(self, work: Callable[[], T]) -> T:
-        """Runs ``work`` on the control thread and returns what it returns, or raises what it raises."""
+        """Runs ``work`` on the control thread; returns its result or raises its exception."""
         return self.outcome(self.begin_run(work), None)
 
     def begin_run(self, work: Callable[[], T]) -> Future[T]:
-        """Runs ``work`` on the control thread; `outcome()` waits for it."""
+        """Starts ``work`` on the control thread; `outcome()` waits for its result."""
         future: Future[T] = new_future()
 
         def step() -> None:
@@ -248,20 +271,11 @@ class MainThread:
         self.post(step)
         return future
 
-    def call(self, message: Request, target: int | None, timeout_s: float) -> Any:
-        """Sends a request and waits for its response; KafkaException when there is none."""
-        return self.gather(lambda deadline, done: [Call(message, target, deadline, done)], timeout_s)
-
-    def gather(self, make: Make[T], timeout_s: float) -> T:
-        """Makes calls on the control thread; what ``done`` is given first is the outcome, a KafkaError is raised."""
-        return self.outcome(self.begin_gather(make, timeout_s), bound_s(timeout_s))
-
-    def settle(self, make: Make[T], timeout_s: float) -> T:
-        """The same, where only the control thread may say that the time is over, for it knows whether it has begun."""
-        return self.outcome(self.begin_gather(make, timeout_s), None)
-
     def begin_gather(self, make: Make[T], timeout_s: float) -> Future[T]:
-        """The same; `outcome()` waits for it."""
+        """Makes calls on the control thread.
+
+        The first value that ``done`` gets is the outcome. The future raises a KafkaError.
+        """
         future: Future[T] = new_future()
         wait_s = seconds(timeout_s)
 
@@ -289,8 +303,12 @@ class MainThread:
         return future
 
     def outcome(self, future: Future[T], timeout_s: float | None) -> T:
-        """What came of it, waited for so long (None: until it is there)."""
+        """Waits for the result for ``timeout_s`` seconds (None: without a limit) and returns it."""
         self.check_running()
+        return self.outcome_now(future, timeout_s)
+
+    def outcome_now(self, future: Future[T], timeout_s: float | None = 0) -> T:
+        """The same for a caller that has waited already; the client may be closed meanwhile."""
         try:
             return future.result(timeout_s)
         except FutureTimeoutError:
@@ -301,28 +319,44 @@ class MainThread:
             raise
 
     def check_running(self) -> None:
-        """RuntimeError once the thread is ending: what is posted now may never be done."""
+        """Raises RuntimeError once the thread is stopping: it may never run newly posted work."""
         if self.stopping or self.engine.forked:
             raise self.engine.closed_error("the client is closed")
 
     # --- the thread ---
 
     def add(self, manager: Manager, on_close: Callable[[KafkaError], None] | None = None) -> None:
-        """Control thread: polls this one, too, from now on. For managers that few clients ever need."""
+        """Also polls ``manager`` from now on, for managers that few clients need.
+
+        Control thread only.
+        """
         self._managers.append(manager)
         if on_close is not None:
             self.on_close.append(on_close)
 
     def _polled(self) -> list[Manager]:
-        produces = self.router is not None and self.router.produces  # before that, nobody needs an identity
-        optional: list[Manager | None] = [self.fetches, self.router, self.identity if produces else None]
-        return [*self._managers, *(each for each in optional if each is not None), self.metadata, self.pool]
+        # without a produced message, no identity is needed
+        produces = self.router is not None and self.router.produces
+        optional: list[Manager | None] = [
+            self.fetches,
+            self.router,
+            self.identity if produces else None,
+        ]
+        return [
+            *self._managers,
+            *(each for each in optional if each is not None),
+            self.metadata,
+            self.pool,
+        ]
 
     def turn(self) -> float:
-        """Handles events, then what is due. Returns how many seconds to sleep, negative: until there is an event."""
+        """Handles events, then runs what is due.
+
+        Returns the seconds to sleep, negative: until an event.
+        """
         self.hear()
         work = len(self._work)
-        if work:  # what is done for the application knows all that the engine had told by when it was posted
+        if work:  # handle all events that were sent before this work was posted
             self.hear()
         self._report_dropped()
         if time.monotonic() >= self._orphaned_at:
@@ -335,10 +369,16 @@ class MainThread:
         except Exception:
             self._on_defect()
             wake_up = time.monotonic() + DEFECT_PAUSE_S
-        return 0.0 if self._work else -1.0 if wake_up == NEVER else max(0.0, wake_up - time.monotonic())
+        return (
+            0.0
+            if self._work
+            else -1.0
+            if wake_up == NEVER
+            else max(0.0, wake_up - time.monotonic())
+        )
 
     def end(self) -> None:
-        """Says what is left to say, and fails what is left to do."""
+        """Writes the remaining log lines and fails the unfinished calls."""
         try:
             self._end()
         finally:
@@ -352,7 +392,7 @@ class MainThread:
                 self._guarded(event)
         self._report_dropped()
         closed = KafkaError(KafkaError._DESTROY, "the client is closed")
-        self._do_all()  # so that what it begins is ended with the rest
+        self._do_all()  # queued work may begin calls; they fail with the others
         self.pool.fail_all(closed)
         if self.router is not None:
             self.router.close(closed)
@@ -365,10 +405,12 @@ class MainThread:
             try:
                 self._work.run_one()
             except Exception:
-                self._logger.exception("the control thread has met an unexpected error and ends all the same")
+                self._logger.exception(
+                    "the control thread has met an unexpected error and continues to stop"
+                )
 
     def _report_dropped(self) -> None:
-        """Broker threads don't wait to say something: what found no room is counted."""
+        """Broker threads drop log lines when the queue is full; the log gets their number."""
         count = self.engine.take_dropped_lines() if self._logs.contexts else 0
         if count:
             self._logs.say_dropped(count)
@@ -390,7 +432,11 @@ class MainThread:
         return 0.0 if self._work else wake_up
 
     def _send_all(self, calls: Iterable[Call], on_error: Callable[[BaseException], None]) -> None:
-        """Sends each. One that can't be sent is told to ``on_error``, and answered: the others go out all the same."""
+        """Sends each call.
+
+        If one can't be sent, ``on_error`` gets the exception and the others are still sent. The
+        call that can't be sent gets an error as its reply.
+        """
         for call in calls:
             try:
                 self.pool.send(call)
@@ -406,11 +452,11 @@ class MainThread:
             self._on_defect()
 
     def _on_defect(self, _: BaseException | None = None) -> None:
-        """While an exception is handled: it must not end the client in silence, which goes on with what still works."""
+        """Logs the exception that is being handled. The client goes on with its other work."""
         self._logger.exception("the control thread has met an unexpected error and goes on")
 
     def hear(self) -> None:
-        """Handles what the engine has told by now."""
+        """Handles all events that the engine has queued."""
         for event in self.engine.next_events():
             self._guarded(event)
 
@@ -422,7 +468,7 @@ class MainThread:
 
     def _on_event(self, event: Event) -> None:
         handler = self._handlers.get(event.kind)
-        if handler is not None:  # otherwise nobody here has asked for it
+        if handler is not None:  # other events have no handler in this kind of client
             handler(event, time.monotonic())
 
     def _connection_handlers(self) -> Mapping[int, Handler]:
@@ -476,7 +522,7 @@ class MainThread:
             self.pool.throttled(broker, event.throttle_ms)
 
     def _on_log(self, event: Event, now: float) -> None:
-        """A line of a broker's thread."""
+        """Logs a line that a broker thread has sent."""
         broker = self.pool.by_handle(event.broker)
         who = f"broker handle {event.broker}" if broker is None else broker.name
         what = "" if event.api_key < 0 else f"{ApiKey(event.api_key).name} "

@@ -1,11 +1,13 @@
-"""The metadata cache: which topics there are, their ids, and who leads their partitions.
+"""The metadata cache: known topics, their ids, and the leaders of their partitions.
 
-Refreshes on a schedule (topic.metadata.refresh.interval.ms), quickly while something wanted is missing or a leader
-has moved (topic.metadata.refresh.fast.interval.ms, doubling), and never more than one request at a time. A leader that
-is older than one already known (by leader epoch, KIP-320) is ignored: some broker was behind.
+It refreshes on a schedule (topic.metadata.refresh.interval.ms). It refreshes quickly while a wanted
+topic is missing or a leader has moved (topic.metadata.refresh.fast.interval.ms, doubling). At most
+one request is in flight. It ignores a leader with a lower epoch than the known one (KIP-320): the
+broker that sent it was behind.
 
-While no broker can be reached, none answers for too long, or one says so, the pool starts again from the bootstrap
-servers (KIP-899, KIP-1102), and nothing is sent to leaders that were known before.
+The pool returns to the bootstrap servers in three cases (KIP-899, KIP-1102): no broker can be
+reached, no broker replies for too long, or a broker asks for it. After that, nothing is sent to the
+leaders that were known before.
 
 Thread: the control thread only.
 """
@@ -26,32 +28,40 @@ from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 NO_ID = b"\0" * 16
 NO_LEADER = -1
 TOPIC_NAME_MAX = 249
-"""Characters of a topic's name, as brokers allow them."""
+"""The maximum length of a topic name, in characters, as brokers allow it."""
 
 
 MISSING_CONFIRM_S = 0.25
-"""How long a topic has to be missing before that is reported: a new topic may not have got to each broker."""
+"""How long a topic must be missing before the client reports it.
+
+Some brokers learn of a new topic later.
+"""
 CREATED_CONFIRM_S = 0.75
-"""The same for a topic that brokers may make when they are asked for it (``allow.auto.create.topics``)."""
+"""The same for a topic that a broker may create on request (``allow.auto.create.topics``)."""
 AHEAD_MAX_S = 30.0
-"""A leader's epoch that all metadata contradict for so long was wrong: no broker is behind the others for that long."""
+"""After this time, a leader epoch that all metadata contradict counts as wrong.
+
+No broker is behind the others for so long.
+"""
 VANISHED_CONFIRM_S = 5.0
-"""The same for a topic that was there: a broker that has just started may not know it yet."""
+"""The same for a topic that existed before: a broker that has just started may not know it yet."""
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether a name that a broker tells may be a topic's. Others aren't read: errors and logs would show them.
+    """Whether a name from a broker is acceptable as a topic name.
 
-    Brokers allow letters, digits, dots, dashes and underscores. This allows whatever can be shown.
+    The client ignores other names, because they would appear in errors and logs. Brokers allow
+    letters, digits, dots, dashes and underscores. This function allows all printable characters.
     """
     return 0 < len(name) <= TOPIC_NAME_MAX and name.isprintable()
 
 
 @dataclass(slots=True)
 class Partition:
-    """Who leads a partition; ``leader`` is -1 when nobody does. ``replicas``: the nodes that have it.
+    """A partition's leader and replicas. ``leader`` is -1 while there is none.
 
-    ``ahead_since``: since when all metadata have had a lower epoch; infinity: they don't.
+    ``replicas`` are the node ids of the replicas. ``ahead_since`` is the time since when all
+    metadata have had a lower epoch; infinity: they haven't.
     """
 
     leader: int = NO_LEADER
@@ -62,7 +72,7 @@ class Partition:
 
 @dataclass(slots=True)
 class Topic:
-    """A topic that somebody wants. ``known`` once a reply named its partitions."""
+    """A topic that a manager wants. It is ``known`` once a reply has named its partitions."""
 
     name: str
     create: bool
@@ -75,12 +85,15 @@ class Topic:
     missing_logged: bool = False
     failed: KafkaError | None = None
     wanted_partitions: int = 0
-    """So many are looked for until ``looked_for_until``, because somebody wants one that isn't there."""
+    """The number of partitions that a manager wants.
+
+    The client checks for them until ``looked_for_until``.
+    """
     looked_for_until: float = 0.0
 
 
 class Metadata:
-    """Keeps the topics that routing and fetching have asked for up to date."""
+    """Keeps the topics up to date that the managers want."""
 
     def __init__(
         self,
@@ -94,38 +107,42 @@ class Metadata:
         trigger_s: float = NEVER,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Times in seconds, from the properties named above; ``refresh_s`` <= 0 never refreshes by itself.
+        """Times are in seconds and come from the properties named above.
 
-        ``trigger_s``: how long asking may be in vain before the bootstrap servers are asked
-        (metadata.recovery.rebootstrap.trigger.ms, KIP-1102).
+        With ``refresh_s`` <= 0 there is no periodic refresh. ``trigger_s``: how long requests may
+        fail before the client asks the bootstrap servers (metadata.recovery.rebootstrap.trigger.ms,
+        KIP-1102).
         """
         self._pool = pool
         self._log = pool.logs["metadata"]
         self._topic_log = pool.logs["topic"]
         self._refresh_s = refresh_s if refresh_s > 0 else NEVER
         self.propagation_s = propagation_s
-        """How long a topic or a partition that metadata don't have may still come to be known by every broker."""
+        """How long a missing topic or partition may still reach every broker."""
         self._timeout_s = timeout_s
         self._backoff = Backoff(fast_s, fast_max_s)
         self._trigger_s = max(trigger_s, fast_s)
         self._trying_since: float | None = None
         self._in_flight = False
         self._again = False
-        self._unasked = False  # a topic is wanted that no request has asked for
+        self._unasked = False  # a topic is wanted that no request has contained yet
         self._next_at = NEVER
-        self._confirm_at = NEVER  # a topic is missing: when to ask again whether it is
+        self._confirm_at = NEVER  # a topic is missing: the time of the next check
         self._clock = clock
         self.cluster_id: str | None = None
-        """As the last reply told it (KIP-78). After a rebootstrap it may be another one."""
+        """From the last reply (KIP-78). It may change after a rebootstrap."""
         self.topics: dict[str, Topic] = {}
         self.on_topic: list[Callable[[Topic], None]] = []
         """Called with a topic whose partitions or leaders have changed."""
         self.on_failure: list[Callable[[Topic, KafkaError], None]] = []
-        """Called with a topic that can't be had, and why."""
+        """Called with a topic that the client gives up, and the error."""
         self.on_missing: list[Callable[[Topic, KafkaError], None]] = []
-        """Called with a topic that doesn't exist, with each reply that says so; it is waited for."""
+        """Called with a missing topic, for each reply that reports it missing.
+
+        The client keeps waiting for it.
+        """
         self.on_names: list[Callable[[], None]] = []
-        """Called when a topic's id got its name."""
+        """Called when the name of a topic id becomes known."""
         self._names: dict[bytes, str] = {}
         self._unnamed: set[bytes] = set()
         self._names_at = NEVER
@@ -133,7 +150,7 @@ class Metadata:
         pool.on_rebootstrap = self._forget_leaders
 
     def want(self, name: str, now: float, *, create: bool = False) -> Topic:
-        """From now on this topic is kept up to date. ``create``: the broker may create it."""
+        """Keeps this topic up to date from now on. ``create``: the broker may create it."""
         topic = self.topics.get(name)
         if topic is None:
             topic = self.topics[name] = Topic(name, create, now)
@@ -147,9 +164,10 @@ class Metadata:
         return topic
 
     def want_partition(self, name: str, number: int, now: float) -> None:
-        """Somebody wants a partition of a known topic that isn't there: it may be younger than the metadata.
+        """Requests a partition that isn't in the metadata: it may be newer than they are.
 
-        It is asked for again, with back-off, for ``propagation_s``. `is_absent()` says when it can't be hoped for.
+        The client asks again, with back-off, for ``propagation_s``. `is_absent()` says when the
+        partition doesn't exist.
         """
         topic = self.topics.get(name)
         if topic is None or number < len(topic.partitions):
@@ -159,62 +177,78 @@ class Metadata:
         self.refresh(now)
 
     def is_absent(self, name: str, number: int, since: float) -> bool:
-        """Whether a partition that was wanted at ``since`` doesn't exist, by metadata that are new enough to know."""
+        """Whether new enough metadata lack a partition that was wanted at ``since``."""
         topic = self.topics.get(name)
-        if topic is None or not topic.known or topic.updated_at is None or number < len(topic.partitions):
+        if (
+            topic is None
+            or not topic.known
+            or topic.updated_at is None
+            or number < len(topic.partitions)
+        ):
             return False
         return topic.updated_at >= since + self.propagation_s
 
     def forget(self, name: str) -> None:
-        """Nobody wants this topic any more."""
+        """Drops a topic that no manager wants any more."""
         self.topics.pop(name, None)
 
     def resolve(self, topic_ids: Iterable[bytes], now: float) -> None:
-        """Finds the names of these topics (`name_of()`); ``on_names`` tells when there is news of any."""
+        """Looks up the names of these topics (for `name_of()`).
+
+        Calls ``on_names`` when names become known.
+        """
         unknown = set(topic_ids) - self._names.keys()
         if unknown - self._unnamed:
             self._names_at = min(self._names_at, now)
         self._unnamed |= unknown
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """The name of a topic that a reply has told or `resolve()` has found."""
+        """The name of a topic id, from a reply or from `resolve()`; None: unknown."""
         return self._names.get(topic_id)
 
     def refresh(self, now: float) -> None:
-        """Ask soon: something looks out of date. The first time at once, then with back-off."""
+        """Requests metadata soon because something seems out of date; repeats have a back-off."""
         if self._in_flight:
             self._again = True
         else:
-            self._next_at = min(self._next_at, now if self._backoff.failures == 0 else now + self._backoff.next_s())
+            self._next_at = min(
+                self._next_at, now if self._backoff.failures == 0 else now + self._backoff.next_s()
+            )
 
     def _ask_first_time(self, now: float) -> None:
-        """Ask for a new topic as soon as a request can go: the back-off for others that are missing isn't its own."""
+        """Requests a new topic at once, without the back-off of other missing topics."""
         self._unasked = True
-        if self._in_flight or self._trying_since is not None:  # the last request came to nothing
+        if self._in_flight or self._trying_since is not None:  # the last request failed
             self.refresh(now)
         else:
             self._next_at = min(self._next_at, now)
 
     def on_broker_down(self, now: float) -> None:
-        """A broker can't be reached: ask who leads its partitions, again until it is somebody else."""
+        """A broker can't be reached: refreshes until its partitions have other leaders."""
         self.refresh(now)
 
     def _waits_for_leaders(self) -> bool:
-        """Whether partitions are still led by brokers that can't be reached."""
+        """Whether partitions still have leaders that can't be reached."""
         down = {node_id for node_id, broker in self._pool.nodes.items() if broker.failing}
         return bool(down) and any(
-            partition.leader in down for topic in self.topics.values() for partition in topic.partitions
+            partition.leader in down
+            for topic in self.topics.values()
+            for partition in topic.partitions
         )
 
     def leader(self, name: str, partition: int) -> Partition | None:
-        """The partition's leader, None when the topic or the partition isn't known."""
+        """The partition and its leader; None: the topic or the partition isn't known."""
         topic = self.topics.get(name)
         if topic is None or partition >= len(topic.partitions):
             return None
         return topic.partitions[partition]
 
     def on_hint(self, name: str, partition: int, leader: int, epoch: int, now: float) -> None:
-        """A broker has named a new leader (KIP-951), or none: use it if it is news about a known node, else ask."""
+        """Handles a new leader from a broker's reply (KIP-951).
+
+        If it is newer and its node is known, it becomes the leader. Otherwise the client refreshes
+        the metadata.
+        """
         known = self.leader(name, partition)
         if known is not None and leader >= 0 and epoch > known.epoch and leader in self._pool.nodes:
             self._lead(self.topics[name], partition, leader, epoch)
@@ -231,8 +265,8 @@ class Metadata:
     def _ask_names(self, now: float) -> list[Call]:
         if not self._unnamed or now < self._names_at:
             return []
-        self._names_at = now + self._timeout_s  # should no reply come
-        # By themselves: a broker looks at ids only when there are any.
+        self._names_at = now + self._timeout_s  # in case no reply comes
+        # A separate request: a broker reads topic ids only in a request without names.
         topics = [MetadataRequest.Topic(topic_id=each, name=None) for each in self._unnamed]
         message = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         return [Call(message, ANY_BROKER, now + self._timeout_s, self._on_names)]
@@ -255,7 +289,7 @@ class Metadata:
                 listener()
 
     def unresolve(self, topic_ids: Iterable[bytes]) -> None:
-        """These names are waited for no longer: their topics are gone, or somebody else's by now."""
+        """Stops looking up these names: their topics are deleted or not wanted any more."""
         self._unnamed.difference_update(topic_ids)
 
     def _ask_topics(self, now: float) -> tuple[list[Call], float]:
@@ -286,8 +320,13 @@ class Metadata:
             self._next_at = now + self._backoff.next_s()
             if self._log.on:
                 error = reply if isinstance(reply, KafkaError) else KafkaError(reply.error_code)
-                self._log.debug("no metadata: %s; asked for again in %.3f s", error.str(), self._next_at - now)
-            if not isinstance(reply, KafkaError) and reply.error_code == KafkaError.REBOOTSTRAP_REQUIRED:
+                self._log.debug(
+                    "no metadata: %s; next request in %.3f s", error.str(), self._next_at - now
+                )
+            if (
+                not isinstance(reply, KafkaError)
+                and reply.error_code == KafkaError.REBOOTSTRAP_REQUIRED
+            ):
                 self._pool.rebootstrap()
             return
         self._trying_since = None
@@ -304,7 +343,7 @@ class Metadata:
         self._next_at = min(self._next_at, self._confirm_at)
 
     def _forget_leaders(self) -> None:
-        """Rebootstrap: nobody leads anything until metadata say so, whatever the epoch they say it in."""
+        """After a rebootstrap, forgets all leaders until new metadata name them, with any epoch."""
         for topic in self.topics.values():
             for partition in topic.partitions:
                 partition.leader, partition.epoch = NO_LEADER, -1
@@ -314,10 +353,15 @@ class Metadata:
             self._next_at = min(self._next_at, self._clock() + self._backoff.next_s())
 
     def take(self, reply: MetadataResponse) -> None:
-        """Brokers and topics of a reply, ours or one that a caller has asked for."""
+        """Stores the brokers and topics of a reply to this cache or to another caller."""
         if self._log.on:
             ids = ", ".join(str(broker.node_id) for broker in reply.brokers)
-            self._log.debug("brokers %s, controller %d, %d topic(s)", ids, reply.controller_id, len(reply.topics))
+            self._log.debug(
+                "brokers %s, controller %d, %d topic(s)",
+                ids,
+                reply.controller_id,
+                len(reply.topics),
+            )
         self.cluster_id = reply.cluster_id or self.cluster_id
         for broker in reply.brokers:
             self._pool.update(broker.node_id, broker.host, broker.port, broker.rack)
@@ -331,7 +375,10 @@ class Metadata:
     def _take_topic(self, topic: Topic, source: MetadataResponse.Topic) -> None:
         if source.error_code and source.error_code not in METADATA_RETRIABLE_ERRORS:
             self._fail(
-                topic, KafkaError(source.error_code, f"topic {topic.name}: {KafkaError(source.error_code).str()}")
+                topic,
+                KafkaError(
+                    source.error_code, f"topic {topic.name}: {KafkaError(source.error_code).str()}"
+                ),
             )
             return
         if source.error_code:
@@ -353,11 +400,16 @@ class Metadata:
         for partition in source.partitions:
             changed |= self._take_partition(topic, partition)
         if changed:
-            self._topic_log.debug("%s: %d partition(s), id %s", topic.name, len(topic.partitions), topic.id.hex())
+            self._topic_log.debug(
+                "%s: %d partition(s), id %s", topic.name, len(topic.partitions), topic.id.hex()
+            )
             self._report(topic)
 
     def _is_another(self, topic: Topic, source: MetadataResponse.Topic) -> bool:
-        """True when the topic was deleted and made again: what was known of the old one is forgotten."""
+        """True if the topic has a new id.
+
+        If it was deleted and recreated, forgets the old partitions.
+        """
         if source.topic_id == topic.id:
             return False
         if source.topic_id != NO_ID:
@@ -379,7 +431,12 @@ class Metadata:
                 return False
             text = "%s [%d]: epoch %d was wrong: for %.0f s, brokers have named %d"
             self._topic_log.warning(
-                text, topic.name, source.partition_index, known.epoch, AHEAD_MAX_S, source.leader_epoch
+                text,
+                topic.name,
+                source.partition_index,
+                known.epoch,
+                AHEAD_MAX_S,
+                source.leader_epoch,
             )
         known.ahead_since = NEVER
         if source.leader_id not in self._pool.nodes:
@@ -388,11 +445,12 @@ class Metadata:
         else:
             leader = source.leader_id
         changed = self._lead(topic, source.partition_index, leader, source.leader_epoch)
-        known.replicas = array("i", source.replica_nodes)  # what was decoded may hold the whole response
+        # a copy: the decoded list may keep the whole response in memory
+        known.replicas = array("i", source.replica_nodes)
         return changed
 
     def _lead(self, topic: Topic, number: int, leader: int, epoch: int) -> bool:
-        """Who leads a partition from now on; whether that is news."""
+        """Stores a partition's leader and epoch. Returns whether they have changed."""
         known = topic.partitions[number]
         if (known.leader, known.epoch) == (leader, epoch):
             return False
@@ -412,14 +470,20 @@ class Metadata:
             listener(topic, error)
 
     def _on_missing(self, topic: Topic, since: float) -> None:
-        """A reply says that a topic doesn't exist: once that is confirmed, it is reported."""
+        """Handles a reply without the topic.
+
+        Reports the topic as missing once that is confirmed.
+        """
         patience_s = CREATED_CONFIRM_S if topic.create else MISSING_CONFIRM_S
         confirmed_at = since + (VANISHED_CONFIRM_S if topic.known else patience_s)
         if self._clock() < confirmed_at:
-            if self.on_missing:  # a producer has only the log, for which no further request is made
+            # a producer has no such listener, only the log, so it needs no extra request
+            if self.on_missing:
                 self._confirm_at = min(self._confirm_at, confirmed_at)
             return
-        error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"topic {topic.name} doesn't exist on this cluster")
+        error = KafkaError(
+            KafkaError.UNKNOWN_TOPIC_OR_PART, f"topic {topic.name} doesn't exist on this cluster"
+        )
         if not topic.missing_logged:
             topic.missing_logged = True
             self._topic_log.warning("%s; it is asked for again", error.str())
@@ -427,16 +491,18 @@ class Metadata:
             listener(topic, error)
 
     def _fail_missing(self, now: float) -> bool:
-        """Gives up topics that stay away for topic.metadata.propagation.max.ms.
+        """Gives up topics that are missing for topic.metadata.propagation.max.ms.
 
-        True while some topics or partitions are waited for.
+        True while the client waits for some topics or partitions.
         """
         waiting = False
         for topic in list(self.topics.values()):
             if topic.failed is not None:
                 continue
             if topic.known and topic.missing_since is None:
-                waiting |= len(topic.partitions) < topic.wanted_partitions and now < topic.looked_for_until
+                waiting |= (
+                    len(topic.partitions) < topic.wanted_partitions and now < topic.looked_for_until
+                )
                 continue
             since = topic.missing_since if topic.missing_since is not None else topic.wanted_since
             if now - since < self.propagation_s:
@@ -445,6 +511,10 @@ class Metadata:
                 topic.known = False
                 topic.partitions = []
                 self._fail(
-                    topic, KafkaError(KafkaError._UNKNOWN_TOPIC, f"topic {topic.name} doesn't exist on this cluster")
+                    topic,
+                    KafkaError(
+                        KafkaError._UNKNOWN_TOPIC,
+                        f"topic {topic.name} doesn't exist on this cluster",
+                    ),
                 )
         return waiting

@@ -1,7 +1,7 @@
-"""Values of client metrics, and their OpenTelemetry protobuf form, which KIP-714 pushes.
+"""Values of client metrics, and their encoding as OpenTelemetry protobuf for KIP-714.
 
-The form (opentelemetry.proto.metrics.v1.MetricsData) has only what client metrics need: gauges and
-monotonic sums of numbers, attributes of text and integers.
+The encoder (opentelemetry.proto.metrics.v1.MetricsData) supports only what client metrics need.
+These are gauges and monotonic sums of numbers, with text and integer attributes.
 
 Thread: the control thread only.
 """
@@ -14,48 +14,53 @@ from dataclasses import dataclass, field
 
 
 class Mean:
-    """How many values there were, their sum and the greatest."""
+    """The count, the sum and the maximum of values."""
 
     __slots__ = ("_new", "_taken")
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts without values."""
         self._new = self._taken = (0, 0.0, 0.0)
 
     def record(self, value: float) -> None:
-        """One value, 0 or more."""
+        """Adds one value, 0 or more."""
         self.add(1, value, value)
 
-    def add(self, count: int, total: float, most: float) -> None:
-        """Several at once."""
-        self._new = _sum_of(self._new, (count, total, most))
+    def add(self, count: int, total: float, maximum: float) -> None:
+        """Adds the count, sum and maximum of several values."""
+        self._new = _sum_of(self._new, (count, total, maximum))
 
     def take(self) -> tuple[int, float, float]:
-        """Count, sum and greatest of all that isn't settled."""
+        """Returns count, sum and maximum of all values since the last `settle()`."""
         self._taken = _sum_of(self._taken, self._new)
         self._new = (0, 0.0, 0.0)
         return self._taken
 
     def settle(self) -> None:
-        """What was taken has arrived; what came since is for the next time."""
+        """Drops the values that `take()` returned: the broker has them. Keeps newer ones."""
         self._taken = (0, 0.0, 0.0)
 
 
-def _sum_of(left: tuple[int, float, float], right: tuple[int, float, float]) -> tuple[int, float, float]:
+def _sum_of(
+    left: tuple[int, float, float], right: tuple[int, float, float]
+) -> tuple[int, float, float]:
     return left[0] + right[0], left[1] + right[1], max(left[2], right[2])
 
 
 VARINT, FIXED64, BYTES = 0, 1, 2
-"""Wire types."""
+"""Protobuf wire types."""
 DELTA, CUMULATIVE = 1, 2
-"""AggregationTemporality."""
+"""OpenTelemetry's AggregationTemporality."""
 
 Attributes = Mapping[str, str | int]
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One value of a metric; an int or a float, as it is to be sent."""
+    """One value of a metric, with its labels.
+
+    It is sent as an integer or a float, like ``value``.
+    """
 
     value: int | float
     attributes: Attributes = field(default_factory=dict)
@@ -67,31 +72,36 @@ class Metric:
 
     name: str
     text: str
-    """What it is, for humans."""
+    """Its description, for people."""
     unit: str
-    """As OpenTelemetry writes it (UCUM)."""
+    """In OpenTelemetry's form (UCUM)."""
     is_sum: bool
-    """A sum that only rises; otherwise a gauge."""
+    """True: a sum that only rises; False: a gauge."""
     points: tuple[Point, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When the values of a push are from, in nanoseconds since 1970."""
+    """The times of a push, in nanoseconds since 1970."""
 
     started: int
-    """Since when cumulative sums count."""
+    """The start of cumulative sums."""
     since: int
-    """What is new since then is in gauges and in the deltas of sums."""
+    """The start of gauges and of delta sums."""
     now: int
 
 
 def encode(
-    metrics: Iterable[Metric], resource: Attributes, scope: tuple[str, str], times: Times, *, delta: bool
+    metrics: Iterable[Metric],
+    resource: Attributes,
+    scope: tuple[str, str],
+    times: Times,
+    *,
+    delta: bool,
 ) -> bytes:
-    """MetricsData of one resource and one scope (name, version); without metrics it is empty.
+    """Encodes MetricsData of one resource and one scope (name, version); empty without metrics.
 
-    ``delta``: sums tell what came since ``times.since``; otherwise all since ``times.started``.
+    ``delta``: sums cover the time since ``times.since``; otherwise, since ``times.started``.
     """
     encoded = [_field(2, _metric(metric, times, delta)) for metric in metrics]
     if not encoded:
@@ -112,19 +122,27 @@ def _metric(metric: Metric, times: Times, delta: bool) -> bytes:
 
 def _point(point: Point, start: int, now: int) -> bytes:
     out = _fixed(2, "<Q", start) + _fixed(3, "<Q", now)
-    out += _fixed(6, "<q", point.value) if isinstance(point.value, int) else _fixed(4, "<d", point.value)
+    out += (
+        _fixed(6, "<q", point.value)
+        if isinstance(point.value, int)
+        else _fixed(4, "<d", point.value)
+    )
     return out + _attributes(7, point.attributes)
 
 
 def _attributes(number: int, attributes: Attributes) -> bytes:
     return b"".join(
-        _field(number, _text(1, key) + _field(2, _text(1, each) if isinstance(each, str) else _number(3, each)))
+        _field(
+            number,
+            _text(1, key)
+            + _field(2, _text(1, each) if isinstance(each, str) else _number(3, each)),
+        )
         for key, each in attributes.items()
     )
 
 
 def _varint(value: int) -> bytes:
-    value &= (1 << 64) - 1  # a negative one is sent as ten bytes
+    value &= (1 << 64) - 1  # a negative number takes ten bytes
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

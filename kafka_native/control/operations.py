@@ -1,9 +1,10 @@
-"""Runs admin operations: several requests, to the controller, coordinators or leaders, sent again where one has moved.
+"""Runs admin operations: sends requests to the right brokers and retries when those have moved.
 
-An `AdminOperation` describes one kind of request: where it goes, and what its responses say of each
-item. An `Operation` is one call of the admin client on its way. Its steps are a generator. It
-yields requests, which are sent beside each other, and receives their replies. Or it yields
-seconds, for which it sleeps. It completes the outcome of each item by itself.
+An operation may send several requests, to the controller, to coordinators or to leaders. An
+`AdminOperation` describes one kind of request: its destination, and how to read its responses. An
+`Operation` is one running call of the admin client. Its steps are a generator that yields two kinds
+of values. For a list of requests it receives their replies; they are sent in parallel. For a number
+it sleeps for so many seconds. The generator completes the outcome of each item.
 
 Thread: the control thread only.
 """
@@ -36,19 +37,22 @@ ResponseT = TypeVar("ResponseT")
 ResultT = TypeVar("ResultT")
 
 GRACE_S = 1.0
-"""How long after its deadline an operation is ended in any case; its requests end at the deadline."""
+"""The driver ends an operation this long after its deadline. Its requests end at the deadline."""
 
 GROUP_KEYS, TRANSACTION_KEYS = 0, 1
-"""What the keys of FindCoordinator are."""
+"""The key types of FindCoordinator."""
 KEYS_MAX = 1 << 31
-"""As many as there are."""
+"""Unlimited."""
 REQUEST_MAX_BYTES = 100 << 20
-"""Of one request: `socket.request.max.bytes` as brokers have it by default. Who sends more loses the connection."""
+"""The maximum size of one request: the brokers' default for `socket.request.max.bytes`.
+
+A broker closes the connection after a larger request.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request, and where it goes."""
+    """A request and its target."""
 
     message: Request
     target: int | None
@@ -56,14 +60,14 @@ class Ask:
 
 Steps: TypeAlias = Generator["list[Ask] | float", list[Reply], T]
 Target: TypeAlias = "int | KafkaError | None"
-"""Where a key belongs: a broker of the pool, `ANY_BROKER`, or why it belongs nowhere."""
+"""Where a key's request goes: a broker of the pool, `ANY_BROKER`, or an error."""
 Destination: TypeAlias = Callable[["Operation", list[KeyT]], "Steps[dict[KeyT, Target]]"]
 Settle: TypeAlias = Callable[[KeyT, "ResultT | KafkaError"], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Portion(Generic[KeyT, ItemT]):
-    """The items of one request, and which broker of the pool got it."""
+    """The items of one request, and the broker of the pool that got it."""
 
     items: dict[KeyT, ItemT]
     target: int | None
@@ -71,39 +75,48 @@ class Portion(Generic[KeyT, ItemT]):
 
     @property
     def broker(self) -> Node:
-        """The broker that the request went to, where it didn't go to any."""
+        """The broker that the request was sent to; only if the target was a certain broker."""
         assert self.target is not None
         return Node(*self.pool.where(self.target))
 
 
 @dataclass(frozen=True, slots=True)
 class AdminOperation(Generic[KeyT, ItemT, ResponseT, ResultT]):
-    """One kind of request of an admin client. It has an outcome for each key of its items."""
+    """One kind of admin request. Each key of its items has an outcome."""
 
     destination: Destination[KeyT]
-    """Finds out where keys belong: `Operation.controller`, `Operation.leaders`, `brokers()`, ..."""
+    """Finds the broker of each key: `Operation.controller`, `Operation.leaders`, `brokers()`, ...
+    """
     request: Callable[[list[ItemT]], Request]
-    """Makes the request for some items that belong to one broker."""
+    """Makes the request for some items of one broker."""
     outcomes: Callable[[ResponseT, Portion[KeyT, ItemT]], Mapping[KeyT, ResultT | KafkaError]]
-    """Reads a response: the result of each key, or its error."""
+    """Reads a response: the result or the error of each key."""
     change: bool
-    """The request changes something. It isn't sent again when its connection ends before the
-    response, so its connection is made by a question, which may be sent again."""
+    """Whether the request changes something.
+
+    Such a request isn't sent again after its connection was closed without a response. Therefore
+    the client first opens the connection with a read-only request, which it may send again.
+    """
     final_errors: frozenset[int] = frozenset()
-    """Errors that a broker means for good here, although others are asked again for them."""
+    """Errors that are final for this kind of request, although other kinds retry them."""
     passing_errors: frozenset[int] = frozenset()
-    """The reverse: errors that go away by themselves here."""
+    """Errors that are temporary for this kind of request, although other kinds don't retry them."""
     keys_max: int = KEYS_MAX
-    """How many keys one request may have."""
+    """The maximum number of keys in one request."""
 
     @property
     def retriable_errors(self) -> frozenset[int]:
-        """Errors after which a key is sent again."""
-        errors = ADMIN_RETRIABLE_ERRORS if self.change else ADMIN_RETRIABLE_ERRORS | CONNECTION_ERRORS
+        """The errors after which the client sends a key again."""
+        errors = (
+            ADMIN_RETRIABLE_ERRORS if self.change else ADMIN_RETRIABLE_ERRORS | CONNECTION_ERRORS
+        )
         return errors - self.final_errors | self.passing_errors
 
     def portions(self, items: dict[KeyT, ItemT], keys_max: int) -> Iterator[dict[KeyT, ItemT]]:
-        """The items, as many together as one request may have; one alone isn't looked at."""
+        """Splits the items so that each part fits into one request.
+
+        A single item isn't measured.
+        """
         keys = list(items)
         for at in range(0, len(keys), keys_max):
             some = {key: items[key] for key in keys[at : at + keys_max]}
@@ -115,7 +128,7 @@ class AdminOperation(Generic[KeyT, ItemT, ResponseT, ResultT]):
 
 @dataclass(eq=False)
 class Operation:
-    """One call on its way, and what its generator is helped with."""
+    """One running call, and the steps that its generator can use."""
 
     pool: BrokerPool
     metadata: Metadata
@@ -131,13 +144,16 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """What it is about, as logs name it."""
+        """The name for the log."""
         return getattr(self.steps, "__qualname__", "operation")
 
     # --- for generators: `yield from` ---
 
     def any(self, message: Request) -> Steps[Reply]:
-        """The reply of any broker, asked until one answers; KafkaException when the time is over."""
+        """Returns the reply of any broker, and retries until the deadline.
+
+        Raises KafkaException then.
+        """
         while True:
             (reply,) = yield [Ask(message, ANY_BROKER)]
             if not isinstance(reply, KafkaError):
@@ -145,7 +161,10 @@ class Operation:
             yield from self._pause(reply)
 
     def _pause(self, error: KafkaError) -> Steps[None]:
-        """Waits before it is tried again; KafkaException where that is no use, or too late."""
+        """Sleeps before the next attempt.
+
+        KafkaException: the error is final, or the time is over.
+        """
         delay_s = self.backoff.next_s()
         if error.code() not in CONNECTION_ERRORS | ADMIN_RETRIABLE_ERRORS:
             raise KafkaException(error)
@@ -154,7 +173,7 @@ class Operation:
         yield delay_s
 
     def cluster(self, topics: Iterable[str] | None = (), **how: bool) -> Steps[MetadataResponse]:
-        """The metadata of the cluster and of these topics; its brokers can be sent something from then on."""
+        """Requests metadata of the cluster and these topics; the pool then knows the brokers."""
         asked = None if topics is None else [MetadataRequest.Topic(name=name) for name in topics]
         message = MetadataRequest(topics=asked, allow_auto_topic_creation=False, **how)
         while True:
@@ -164,7 +183,9 @@ class Operation:
                 return reply
             if reply.error_code == KafkaError.REBOOTSTRAP_REQUIRED:
                 self.pool.rebootstrap()
-            yield from self._pause(KafkaError(KafkaError._TRANSPORT, KafkaError(reply.error_code).str()))
+            yield from self._pause(
+                KafkaError(KafkaError._TRANSPORT, KafkaError(reply.error_code).str())
+            )
 
     def run(
         self,
@@ -172,7 +193,7 @@ class Operation:
         items: Mapping[KeyT, ItemT],
         settle: Settle[KeyT, ResultT],
     ) -> Steps[None]:
-        """Sends all items, each where it belongs, and again those whose broker has moved or isn't ready.
+        """Sends all items to their brokers. Retries items whose broker has moved or isn't ready.
 
         :param settle: Called once for each key with its outcome.
         """
@@ -194,10 +215,14 @@ class Operation:
                 for target, those in by_target.items()
                 for some in kind.portions(those, kind.keys_max)
             ]
-            replies = yield [Ask(kind.request(list(each.items.values())), each.target) for each in portions]
+            replies = yield [
+                Ask(kind.request(list(each.items.values())), each.target) for each in portions
+            ]
             for portion, reply in zip(portions, replies, strict=True):
                 failed = isinstance(reply, KafkaError)
-                outcomes = dict.fromkeys(portion.items, reply) if failed else kind.outcomes(reply, portion)
+                outcomes = (
+                    dict.fromkeys(portion.items, reply) if failed else kind.outcomes(reply, portion)
+                )
                 for key in portion.items:
                     outcome = outcomes.get(key, UNANSWERED)
                     if isinstance(outcome, KafkaError) and outcome.code() in retriable:
@@ -216,15 +241,22 @@ class Operation:
     def outcomes(
         self, kind: AdminOperation[KeyT, ItemT, ResponseT, ResultT], items: Mapping[KeyT, ItemT]
     ) -> Steps[dict[KeyT, ResultT | KafkaError]]:
-        """The outcomes of a `run()` by key."""
+        """The outcomes of a `run()`, by key."""
         found: dict[KeyT, ResultT | KafkaError] = {}
         yield from self.run(kind, items, found.__setitem__)
         return found
 
-    def _connect(self, by_target: dict[int | None, dict[KeyT, ItemT]], again: dict[KeyT, KafkaError]) -> Steps[None]:
-        """Takes those out that can't be reached."""
-        down = [target for target in by_target if target is not None and not self.pool.is_up(target)]
-        replies = yield [Ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), target) for target in down]
+    def _connect(
+        self, by_target: dict[int | None, dict[KeyT, ItemT]], again: dict[KeyT, KafkaError]
+    ) -> Steps[None]:
+        """Connects to the targets. Moves the items of unreachable targets to ``again``."""
+        down = [
+            target for target in by_target if target is not None and not self.pool.is_up(target)
+        ]
+        replies = yield [
+            Ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), target)
+            for target in down
+        ]
         for target, reply in zip(down, replies, strict=True):
             if isinstance(reply, KafkaError):
                 again.update(dict.fromkeys(by_target.pop(target), reply))
@@ -232,26 +264,34 @@ class Operation:
     # --- destinations ---
 
     def anywhere(self, keys: list[KeyT]) -> Steps[dict[KeyT, Target]]:
-        """Whichever broker is up."""
-        yield []  # nothing has to be found out
+        """Any broker that is connected."""
+        yield []  # no request is needed
         return dict.fromkeys(keys, ANY_BROKER)
 
     def controller(self, keys: list[KeyT]) -> Steps[dict[KeyT, Target]]:
         """The controller."""
         found = yield from self.cluster()
         if found.controller_id not in self.pool.nodes:
-            error = KafkaError(KafkaError.NOT_CONTROLLER, "the cluster has no controller at the moment")
+            error = KafkaError(
+                KafkaError.NOT_CONTROLLER, "the cluster has no controller at the moment"
+            )
             return dict.fromkeys(keys, error)
         return dict.fromkeys(keys, found.controller_id)
 
-    def nodes(self, keys: list[KeyT], node_of: Callable[[KeyT], int | None]) -> Steps[dict[KeyT, Target]]:
-        """Brokers by their ids, None for any."""
+    def nodes(
+        self, keys: list[KeyT], node_of: Callable[[KeyT], int | None]
+    ) -> Steps[dict[KeyT, Target]]:
+        """Brokers by their ids; None: any broker."""
         yield from self.cluster()
         placed: dict[KeyT, Target] = {}
         for key in keys:
             node = node_of(key)
             known = node is None or node in self.pool.nodes
-            placed[key] = node if known else KafkaError(KafkaError._UNKNOWN_BROKER, f"broker {node} isn't known")
+            placed[key] = (
+                node
+                if known
+                else KafkaError(KafkaError._UNKNOWN_BROKER, f"broker {node} isn't known")
+            )
         return placed
 
     def leaders(self, keys: list[TopicPartition]) -> Steps[dict[TopicPartition, Target]]:
@@ -272,7 +312,7 @@ class Operation:
         return KafkaError(KafkaError._UNKNOWN_PARTITION)
 
     def coordinators(self, keys: list[str], key_type: int = GROUP_KEYS) -> Steps[dict[str, Target]]:
-        """The coordinators of groups, by their ids; all are looked up in one request (KIP-699)."""
+        """The coordinators of groups, by group id. One request looks up all (KIP-699)."""
         placed: dict[str, Target] = {}
         while len(placed) < len(keys):
             left = [key for key in keys if key not in placed]
@@ -280,10 +320,17 @@ class Operation:
                 FindCoordinatorRequest(key=left[0], key_type=key_type, coordinator_keys=left)
             )
             answers: dict[str, FindCoordinatorResponse | FindCoordinatorResponse.Coordinator] = (
-                {each.key: each for each in reply.coordinators} if reply.coordinators else {left[0]: reply}
+                {each.key: each for each in reply.coordinators}
+                if reply.coordinators
+                else {left[0]: reply}
             )
             if not answers.keys() & set(left):
-                raise KafkaException(KafkaError(KafkaError._BAD_MSG, "FindCoordinator answers what it wasn't asked"))
+                raise KafkaException(
+                    KafkaError(
+                        KafkaError._BAD_MSG,
+                        "the FindCoordinator response has none of the requested keys",
+                    )
+                )
             for key in answers.keys() & set(left):
                 placed[key] = self._coordinator(answers[key])
         return placed
@@ -292,7 +339,9 @@ class Operation:
         """The coordinators of transactional ids."""
         return self.coordinators(keys, TRANSACTION_KEYS)
 
-    def _coordinator(self, answer: FindCoordinatorResponse | FindCoordinatorResponse.Coordinator) -> int | KafkaError:
+    def _coordinator(
+        self, answer: FindCoordinatorResponse | FindCoordinatorResponse.Coordinator
+    ) -> int | KafkaError:
         if answer.error_code:
             return KafkaError(answer.error_code, answer.error_message)
         if answer.node_id < 0 or not answer.host or not 0 < answer.port < 1 << 16:
@@ -300,16 +349,18 @@ class Operation:
         try:
             return self.pool.coordinator(answer.node_id, answer.host, answer.port)
         except MemoryError:
-            return KafkaError(KafkaError._TRANSPORT, "no memory for a connection to the coordinator")
+            return KafkaError(
+                KafkaError._TRANSPORT, "no memory for a connection to the coordinator"
+            )
 
 
 def brokers(node_of: Callable[[KeyT], int | None]) -> Destination[KeyT]:
-    """The destination of keys that belong to a broker each, None for any."""
+    """A destination: each key goes to the broker that ``node_of`` returns; None: any broker."""
     return lambda operation, keys: operation.nodes(keys, node_of)
 
 
 def within_group(group: str) -> Destination[KeyT]:
-    """The destination of all keys that are of one group: its coordinator."""
+    """The destination of keys that belong to one group: its coordinator."""
 
     def place(operation: Operation, keys: list[KeyT]) -> Steps[dict[KeyT, Target]]:
         found = yield from operation.coordinators([group])
@@ -319,15 +370,15 @@ def within_group(group: str) -> Destination[KeyT]:
 
 
 def size_of(message: Request) -> int:
-    """How many bytes a request has, without its header. ProtocolError: it can't be sent at all."""
+    """The size of a request in bytes, without its header. ProtocolError: it can't be encoded."""
     return len(adapted(message, message.max_version).encode(message.max_version))
 
 
-UNANSWERED = KafkaError(KafkaError._BAD_MSG, "the broker's answer doesn't name it")
+UNANSWERED = KafkaError(KafkaError._BAD_MSG, "the broker's response has no result for it")
 
 
 def late(error: KafkaError) -> KafkaError:
-    """The time is over, and this is what it went by with."""
+    """The error of an operation whose time is over, with its last error in the text."""
     return KafkaError(KafkaError._TIMED_OUT, f"Not done in time: {error.str()}")
 
 
@@ -344,7 +395,7 @@ class OperationDriver:
         backoff_max_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Times in seconds: retry.backoff.ms and retry.backoff.max.ms."""
+        """Times in seconds, from retry.backoff.ms and retry.backoff.max.ms."""
         self._pool = pool
         self._metadata = metadata
         self._logger = logger
@@ -355,24 +406,29 @@ class OperationDriver:
         self._closed: KafkaError | None = None
 
     def begin(
-        self, make: Callable[[Operation], Steps[None]], deadline: float, fail: Callable[[BaseException], None]
+        self,
+        make: Callable[[Operation], Steps[None]],
+        deadline: float,
+        fail: Callable[[BaseException], None],
     ) -> None:
-        """Starts one; ``fail`` is told what it ended with before it was done, and is called in any case but success.
+        """Starts an operation. If it doesn't succeed, ``fail`` gets the exception.
 
-        :param make: The generator, made with the Operation that it goes on.
+        :param make: Makes the generator for an Operation.
         :param deadline: Monotonic seconds.
         """
         if self._closed is not None:
             fail(KafkaException(self._closed))
             return
-        operation = Operation(self._pool, self._metadata, Backoff(*self._backoff), deadline, self._clock, fail=fail)
+        operation = Operation(
+            self._pool, self._metadata, Backoff(*self._backoff), deadline, self._clock, fail=fail
+        )
         operation.steps = make(operation)
         self._logger.debug("%s begins, %d are under way", operation.name, len(self._all))
         self._all.add(operation)
         self._ready.append(operation)
 
     def close(self, error: KafkaError) -> None:
-        """Nobody will answer any more."""
+        """Fails all operations with ``error``: the client is closing."""
         self._closed = error
         for operation in list(self._all):
             self._end(operation, KafkaException(error))
@@ -380,10 +436,13 @@ class OperationDriver:
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `requests.Manager`."""
         for operation in list(self._all):
-            if now >= operation.deadline + GRACE_S:  # nothing waits for ever, whatever became of its replies
+            if now >= operation.deadline + GRACE_S:  # the driver ends it even if a reply was lost
                 self._logger.debug("%s had no reply in time", operation.name)
                 self._end(
-                    operation, KafkaException(KafkaError(KafkaError._TIMED_OUT, "Not done in time: no reply came"))
+                    operation,
+                    KafkaException(
+                        KafkaError(KafkaError._TIMED_OUT, "Not done in time: no reply came")
+                    ),
                 )
             elif operation.wake_at <= now:
                 operation.wake_at = NEVER
@@ -391,10 +450,12 @@ class OperationDriver:
         calls: list[Call] = []
         while self._ready:
             calls.extend(self._advance(self._ready.popleft(), now))
-        return calls, min((min(each.wake_at, each.deadline + GRACE_S) for each in self._all), default=NEVER)
+        return calls, min(
+            (min(each.wake_at, each.deadline + GRACE_S) for each in self._all), default=NEVER
+        )
 
     def _advance(self, operation: Operation, now: float) -> list[Call]:
-        """Lets it go on to where it waits for replies, or sleeps."""
+        """Runs the operation's generator until it waits for replies, sleeps or ends."""
         assert operation.steps is not None
         replies, operation.replies = operation.replies, []
         try:
@@ -435,7 +496,8 @@ class OperationDriver:
                 self._ready.append(operation)
 
         return [
-            Call(ask.message, ask.target, operation.deadline, partial(take, place)) for place, ask in enumerate(asks)
+            Call(ask.message, ask.target, operation.deadline, partial(take, place))
+            for place, ask in enumerate(asks)
         ]
 
     def _end(self, operation: Operation, error: BaseException) -> None:

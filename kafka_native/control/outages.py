@@ -1,7 +1,8 @@
-"""Which failures are reported: each cause at once, and then once a minute for as long as the outage lasts.
+"""Decides which failures to report: each cause at once, then once a minute during the outage.
 
-A subject is whatever fails for causes of its own: a broker's address, the cluster, a group. Nothing here reports; who
-has met a failure asks, and reports it to the application or else only to the debug log.
+A subject is anything that fails for its own causes: a broker's address, the cluster, a group. This
+module reports nothing itself. Its caller asks `is_due()` and then reports the failure to the
+application, or only to the debug log.
 
 Thread: the control thread only.
 """
@@ -13,16 +14,23 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 REMINDER_INTERVAL_S = 60.0
-"""How soon the same cause is reported again while the outage lasts."""
+"""How soon the same cause is reported again during an outage."""
 BURST_MAX = 3.0
-"""Reports of the same cause that are due at once when a subject fails again and again, and works in between."""
+"""The maximum number of immediate reports of one cause, if a subject often fails and recovers.
+"""
 SUBJECTS_MAX = 1000
-"""Outages that are kept; the oldest goes first. Addresses of brokers may change for as long as a client lives."""
+"""The maximum number of outages to remember; the oldest is dropped first.
+
+Without it, the memory of a client would grow, because addresses of brokers may change.
+"""
 
 
 @dataclass(slots=True)
 class _Cause:
-    """A report takes one of ``credit``, which grows by one each reminder interval up to `BURST_MAX`."""
+    """Each report costs one ``credit``.
+
+    It grows by one per reminder interval, up to `BURST_MAX`.
+    """
 
     credit: float
     reported_at: float
@@ -31,7 +39,7 @@ class _Cause:
 @dataclass(slots=True)
 class _Outage:
     since: float | None = None
-    """When the present outage was first reported; None: nothing is reported that isn't over."""
+    """When the current outage was first reported; None: no reported outage is open."""
     over_at: float = -1.0
     causes: dict[Hashable, _Cause] = field(default_factory=dict)
 
@@ -40,18 +48,18 @@ class Outages:
     """The failures of one client's brokers, or of one group."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """``clock``: in seconds."""
+        """``clock`` returns seconds."""
         self._clock = clock
         self._outages: dict[Hashable, _Outage] = {}
 
     def is_due(self, subject: Hashable, cause: Hashable, *, reminds: bool = True) -> bool:
-        """Whether this failure is to be reported now, which counts as done then.
+        """Whether to report this failure now. True counts as reported.
 
-        ``reminds``: also if the cause is no news, once a minute.
+        ``reminds``: also report a known cause again, once a minute.
         """
         now = self._clock()
         outage = self._outages.pop(subject, None) or _Outage()
-        self._outages[subject] = outage  # the last one now
+        self._outages[subject] = outage  # it is the newest now
         if len(self._outages) > SUBJECTS_MAX:
             del self._outages[next(iter(self._outages))]
         known = outage.causes.get(cause)
@@ -69,12 +77,15 @@ class Outages:
         return True
 
     def age_s(self, subject: Hashable) -> float:
-        """How long ago the present outage was first reported; 0: there is none."""
+        """The age of the current outage since its first report, in seconds; 0: no outage."""
         outage = self._outages.get(subject)
         return 0.0 if outage is None or outage.since is None else self._clock() - outage.since
 
     def end(self, subject: Hashable) -> float | None:
-        """The subject works: how long its outage was, in seconds, or None if none was reported."""
+        """Ends the subject's outage.
+
+        Returns its length in seconds, or None if none was reported.
+        """
         outage = self._outages.get(subject)
         if outage is None:
             return None

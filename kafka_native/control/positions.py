@@ -1,4 +1,4 @@
-"""Where in a partition: an offset, the leader epoch it belongs to, and what is kept with it."""
+"""Positions in a partition: an offset, its leader epoch and its metadata."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ Key: TypeAlias = tuple[str, int]
 NO_EPOCH = -1
 
 CLIENT_REPLICA = -1
-"""The replica id under which clients, which are none, ask a leader."""
+"""The replica id of a client that asks a leader: it is no replica."""
 
 EARLIEST = -2
 LATEST = -1
 OFFSET_TAIL_BASE = -2000
-"""OFFSET_TAIL_BASE - n: n messages before the end (librdkafka's RD_KAFKA_OFFSET_TAIL)."""
+"""OFFSET_TAIL_BASE - n means n messages before the end (librdkafka's RD_KAFKA_OFFSET_TAIL)."""
 
 
 class OffsetPosition(NamedTuple):
-    """An offset; the leader epoch of the record before it, -1 where that isn't known; a committed offset's metadata."""
+    """An offset, the leader epoch of the record before it, and a committed offset's metadata.
+
+    The epoch is -1 if it isn't known.
+    """
 
     offset: int
     epoch: int = NO_EPOCH
@@ -33,23 +36,25 @@ NO_POSITION = OffsetPosition(OFFSET_INVALID)
 
 
 def position_of(partition: TopicPartition) -> OffsetPosition:
-    """What the application says of a partition, as a position."""
+    """The position that the application's TopicPartition describes."""
     epoch = partition.leader_epoch
-    return OffsetPosition(partition.offset, NO_EPOCH if epoch is None else epoch, partition.metadata)
+    return OffsetPosition(
+        partition.offset, NO_EPOCH if epoch is None else epoch, partition.metadata
+    )
 
 
 class Ago(NamedTuple):
-    """auto.offset.reset=by_duration: start at the first message that is younger than this (KIP-1106)."""
+    """auto.offset.reset=by_duration: start at the first message younger than this (KIP-1106)."""
 
     ms: int
 
 
 Reset: TypeAlias = "int | Ago | None"
-"""auto.offset.reset: EARLIEST, LATEST, so long ago, or None: an error."""
+"""auto.offset.reset: EARLIEST, LATEST, a duration, or None: report an error."""
 
 
 def reset_of(text: str) -> Reset:
-    """From the value of auto.offset.reset."""
+    """Parses the value of auto.offset.reset."""
     kind, _, duration = text.partition(":")
     if kind == "by_duration":
         ms = duration_ms(duration)

@@ -1,4 +1,4 @@
-"""A request on its way to a broker: what managers hand to the broker pool, and when they try again."""
+"""A request from a manager to a broker, and the back-off of retries."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from kafka_native.control.brokers.pool import Broker
 
 ANY_BROKER = None
-"""As a target: whichever broker is up, or comes up first."""
+"""As a target: any broker that is connected, or the first that connects."""
 
 ANY_VERSION = 0x7FFF
 
 NEVER = float("inf")
-"""As a time: nothing to do until something happens."""
+"""As a time: no poll until an event arrives."""
 
 NO_MEMORY_S = 0.1
-"""What the engine had no memory for is tried again after so long."""
+"""The delay before a retry when the engine was out of memory."""
 
 Reply: TypeAlias = Any
-"""A decoded response, or the KafkaError that came in its place."""
+"""A decoded response, or the KafkaError in its place."""
 
 
 @dataclass(slots=True)
 class Call:
-    """One request, where it goes and who waits for the reply.
+    """One request, its target and the function that gets its reply.
 
-    ``deadline`` is on the monotonic clock, in seconds; ``on_reply`` runs on the control thread exactly once, with the
-    decoded response or a KafkaError.
+    ``deadline`` is on the monotonic clock, in seconds. ``on_reply`` runs exactly once, on the
+    control thread, with the decoded response or a KafkaError.
     """
 
     message: Request
@@ -40,36 +40,44 @@ class Call:
     deadline: float
     on_reply: Callable[[Reply], None]
     newest: int = ANY_VERSION
-    """The newest version that means what is meant."""
+    """The newest version whose meaning the caller knows."""
     answered_by: Broker | None = None
-    """Who sent the reply, from ``on_reply`` on."""
+    """The broker that sent the reply; set before ``on_reply`` runs."""
     answered: bool = False
 
     def answer(self, reply: Reply) -> None:
-        """Gives the reply to who waits for it; nothing if there was one before."""
+        """Passes the reply to ``on_reply``, unless the call already had a reply."""
         if not self.answered:
             self.answered = True
             self.on_reply(reply)
 
 
 class Manager(Protocol):
-    """What the main thread asks of each part of the control plane. No method sleeps, locks or touches a socket."""
+    """A part of the control plane, as the main thread sees it.
+
+    No method sleeps, locks or does I/O.
+    """
 
     def poll(self, now: float) -> tuple[list[Call], float]:
-        """The calls to make now, and the time (monotonic seconds) at which to poll again at the latest."""
+        """Returns the calls to send, and the latest time (monotonic seconds) of the next poll."""
 
 
 JITTER = 0.2
 
 
 class Backoff:
-    """Delays that double from ``first_s`` to ``max_s`` seconds, each drawn from +-20 % around its value.
+    """Delays that double from ``first_s`` to ``max_s`` seconds, each varied randomly by +-20 %.
 
-    A ``max_s`` below ``first_s`` counts as ``first_s``: the delay stays the same then.
+    If ``max_s`` is below ``first_s``, every delay is ``first_s``.
     """
 
-    def __init__(self, first_s: float, max_s: float, uniform: Callable[[float, float], float] = random.uniform) -> None:
-        """``uniform`` is replaced by tests."""
+    def __init__(
+        self,
+        first_s: float,
+        max_s: float,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        """Tests replace ``uniform``."""
         self.first_s = first_s
         self._max_s = max(first_s, max_s)
         self._uniform = uniform
@@ -82,5 +90,5 @@ class Backoff:
         return delay * self._uniform(1 - JITTER, 1 + JITTER)
 
     def reset(self) -> None:
-        """It worked: start over."""
+        """Starts again with the first delay, after a success."""
         self.failures = 0

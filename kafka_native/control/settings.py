@@ -1,4 +1,4 @@
-"""From configuration properties to the engine's settings: one entry a field of struct kn_engine_config."""
+"""Maps configuration properties to the engine's settings: the fields of struct kn_engine_config."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CODECS = {"none": CODEC_NONE, "gzip": CODEC_GZIP, "snappy": CODEC_SNAPPY, "lz4":
 ADDRESS_FAMILIES = {"any": 0, "v4": 4, "v6": 6}
 ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 KIB = 1024
-SHARED_FETCH_BYTES = 4 << 20  # twice as much is as quick, half as much isn't
+SHARED_FETCH_BYTES = 4 << 20  # 8 MiB is no faster, 2 MiB is slower
 BACKPRESSURE = "queue.buffering.backpressure.threshold"
 
 
 def connection_settings(config: Config) -> dict[str, object]:
-    """What every client has."""
+    """The settings that every kind of client has."""
     return {
         "client_id": config["client.id"],
         "rack": config.text("client.rack"),
@@ -46,14 +46,14 @@ def connection_settings(config: Config) -> dict[str, object]:
         "pinned_max_bytes": config.integer("message.pinned.max.kbytes") * KIB,
         "connections_max_idle_ms": config["connections.max.idle.ms"],
         "statistics": config["statistics.interval.ms"] != 0,
-        "proxy": None,  # the client's to know
-        "tls": None,  # likewise
+        "proxy": None,  # the client sets it
+        "tls": None,  # the client sets it
         "log_contexts": mask_of(contexts_of(config.text("debug"))),
     }
 
 
 def producer_settings(config: Config, partitioner: int, report_all: bool) -> dict[str, object]:
-    """What a producer has; ``partitioner`` is an id of `kafka_native.partitioners`."""
+    """The settings of a producer; ``partitioner`` is an id of `kafka_native.partitioners`."""
     return {
         "queue_messages_max": config["queue.buffering.max.messages"],
         "queue_bytes_max": config.integer("queue.buffering.max.kbytes") * KIB,
@@ -84,7 +84,11 @@ def producer_settings(config: Config, partitioner: int, report_all: bool) -> dic
 
 
 def _idempotence(config: Config) -> int:
-    """What somebody has set, brokers have to be able to; what is only the default is done without otherwise."""
+    """Whether idempotence is off, required, or used where the brokers support it.
+
+    It is required if the application has set it. If it is only the default, the producer works
+    without it on old brokers.
+    """
     if not config.flag("enable.idempotence"):
         return IDEMPOTENCE_OFF
     demanded = config.is_set("enable.idempotence") or config.flag("enable.gapless.guarantee")
@@ -93,17 +97,21 @@ def _idempotence(config: Config) -> int:
 
 
 def _backpressure(config: Config) -> int:
-    """How many unsent requests hold messages back; 0: unless it is set, bytes alone do."""
-    return config.integer("queue.buffering.backpressure.threshold") if config.is_set(BACKPRESSURE) else 0
+    """How many unsent requests delay new batches; 0: only the byte limits do (the default)."""
+    return (
+        config.integer("queue.buffering.backpressure.threshold")
+        if config.is_set(BACKPRESSURE)
+        else 0
+    )
 
 
 def _shared_fetch_bytes(config: Config) -> int:
-    """How much a broker's partitions may share in a request, if they are so few that each one's default is less."""
+    """The bytes that one broker's few partitions share in a Fetch request; 0: no sharing."""
     return 0 if config.is_set("fetch.message.max.bytes") else SHARED_FETCH_BYTES
 
 
 def consumer_settings(config: Config) -> dict[str, object]:
-    """What a consumer has."""
+    """The settings of a consumer."""
     return {
         "fetch_min_bytes": config["fetch.min.bytes"],
         "fetch_wait_max_ms": config["fetch.wait.max.ms"],

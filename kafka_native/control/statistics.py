@@ -1,9 +1,10 @@
 """Collects a client's statistics: for ``stats_cb`` every statistics.interval.ms, and for metrics().
 
-What was counted comes from the engine, what is decided from the managers. While a document waits for the application to
-poll, no other one is made: windows go on, so nothing of them is lost.
+The counters come from the engine; states and decisions come from the managers. While one document
+waits for the application's poll, no other document is made. The windows go on, so no values are
+lost.
 
-Thread: the control thread, but for `_give()`, which the application's thread runs.
+Thread: the control thread, except for `_give()`, which runs on the application's thread.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ STATES = {
     BROKER_STOPPED: "DOWN",
 }
 AUTH_STATES = {ApiKey.SASL_HANDSHAKE: "AUTH_HANDSHAKE", ApiKey.SASL_AUTHENTICATE: "AUTH_REQ"}
-"""By what is asked for while a connection is authenticated."""
+"""The state by the request that authenticates the connection."""
 
 COMMON = (
     ApiKey.LIST_OFFSETS,
@@ -94,7 +95,7 @@ CONSUMING = (
     ApiKey.LEAVE_GROUP,
     ApiKey.SYNC_GROUP,
 )
-"""Requests that are told of also when there were none."""
+"""Requests that the statistics always list, even with a count of 0."""
 
 COORDINATOR = "GroupCoordinator"
 
@@ -111,11 +112,11 @@ JOIN_STATES = {
     "LOSING": "wait-unassign-call",
     "LEAVING": "wait-unassign-call",
 }
-"""By the names of the memberships' states."""
+"""librdkafka's join states, by the names of the memberships' states."""
 
 
 def api_name(key: int) -> str:
-    """A request's name, as librdkafka has it."""
+    """A request's name in librdkafka's statistics."""
     try:
         api = ApiKey(key)
     except ValueError:
@@ -124,7 +125,7 @@ def api_name(key: int) -> str:
 
 
 def _state(state: str, broker: Broker) -> str:
-    """A broker's state; the engine knows only that there is a handshake."""
+    """A broker's state with the stage of authentication, which the engine doesn't know."""
     under_way = broker.authentication
     if under_way is None:
         return state
@@ -132,7 +133,7 @@ def _state(state: str, broker: Broker) -> str:
 
 
 class Statistics:
-    """A manager: its `poll()` makes the documents that are due."""
+    """The manager whose `poll()` makes the documents that are due."""
 
     def __init__(
         self,
@@ -148,7 +149,10 @@ class Statistics:
         fatal: Callable[[], KafkaError | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``call_back`` has a function called by the application's next poll(); ``interval_s`` 0: no documents."""
+        """``call_back`` queues a function for the application's next poll().
+
+        ``interval_s`` 0: no documents.
+        """
         self._context = context
         self._managers = managers
         self._control = managers.consumer
@@ -163,14 +167,14 @@ class Statistics:
         self._clock = clock
         self._made_at = clock()
         self._due = self._made_at + interval_s if interval_s > 0 and stats_cb is not None else NEVER
-        self._waits = False  # a document, for the application
+        self._waits = False  # a document waits for the application
         self._since: dict[str, tuple[str, float]] = {}
 
     # --- documents ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `requests.Manager`."""
-        self._watch(now)
+        self._record_states(now)
         if now >= self._due:
             next_due = self._due + self._interval_s
             self._due = next_due if next_due > now else now + self._interval_s
@@ -184,12 +188,19 @@ class Statistics:
         return None if self._stats_cb is None else self._stats_cb(text)
 
     def metrics(self) -> ClientMetrics:
-        """For the application. Windows begin anew with each call, unless they belong to documents."""
+        """The metrics for the application.
+
+        Each call starts new windows, unless documents use them.
+        """
         return self.collect(end=self._due == NEVER)
 
-    def _watch(self, now: float) -> None:
-        """Notes when states change that don't say so themselves."""
-        states = {"group": self._group_state, "identity": self._identity_state, "transaction": self._transaction_state}
+    def _record_states(self, now: float) -> None:
+        """Records when the states have changed."""
+        states = {
+            "group": self._group_state,
+            "identity": self._identity_state,
+            "transaction": self._transaction_state,
+        }
         for what, state in states.items():
             is_now = state()
             if what not in self._since or self._since[what][0] != is_now:
@@ -201,10 +212,11 @@ class Statistics:
     # --- the client ---
 
     def collect(self, *, end: bool) -> ClientMetrics:
-        """Everything as it is now; ``end``: windows end here."""
-        began_us = time.monotonic_ns() // 1000  # first: what was so then is in it
+        """Returns all current values. ``end``: ends the windows."""
+        # first, so that the document contains everything up to this time
+        began_us = time.monotonic_ns() // 1000
         now = self._clock()
-        self._watch(now)
+        self._record_states(now)
         engine = self._context.engine
         counted = snapshots.client_snapshot(engine)
         counted["replyq"] += len(engine.callbacks) + len(engine.notices)
@@ -239,17 +251,26 @@ class Statistics:
         for topic in topics.values():
             for each in topic.partitions.values():
                 of_broker = toppars.setdefault(each.broker, {})
-                of_broker[f"{topic.topic}-{each.partition}"] = BrokerPartition(topic.topic, each.partition)
+                of_broker[f"{topic.topic}-{each.partition}"] = BrokerPartition(
+                    topic.topic, each.partition
+                )
         made = (self._broker(each, toppars, end) for each in self._context.pool.brokers())
         return {each.name: each for each in made}
 
-    def _broker(self, broker: Broker, toppars: dict[int, dict[str, BrokerPartition]], end: bool) -> BrokerMetrics:
+    def _broker(
+        self, broker: Broker, toppars: dict[int, dict[str, BrokerPartition]], end: bool
+    ) -> BrokerMetrics:
         counted = snapshots.broker_snapshot(self._context.engine, broker.handle, end)
         requests: list[int] = counted.pop("requests")
-        counted |= {name: Window(**counted[name]) for name in ("int_latency", "outbuf_latency", "rtt", "throttle")}
+        counted |= {
+            name: Window(**counted[name])
+            for name in ("int_latency", "outbuf_latency", "rtt", "throttle")
+        }
         asked = {api_name(key): requests[key] for key in self._apis}
         asked |= {api_name(key): count for key, count in enumerate(requests) if count}
-        source = "logical" if broker.dedicated else "configured" if broker.node_id < 0 else "learned"
+        source = (
+            "logical" if broker.dedicated else "configured" if broker.node_id < 0 else "learned"
+        )
         return BrokerMetrics(
             name=self._broker_name(broker),
             nodeid=-1 if broker.dedicated else broker.node_id,
@@ -264,7 +285,7 @@ class Statistics:
         )
 
     def _broker_name(self, broker: Broker) -> str:
-        """The group's coordinator has a name of its own; another one, say after it has moved, is told by its id."""
+        """A coordinator connection's name. Only the current coordinator's has no node id."""
         if not broker.dedicated:
             return broker.name
         target = None if self._control is None else self._control.coordinator.target
@@ -275,14 +296,21 @@ class Statistics:
 
     def _topics(self, now: float, end: bool) -> dict[str, TopicMetrics]:
         if self._managers.fetches is None:
-            return {topic.name: self._produced(topic, now, end) for topic in list(self._context.engine.topics)}
+            return {
+                topic.name: self._produced(topic, now, end)
+                for topic in list(self._context.engine.topics)
+            }
         by_topic: dict[str, list[Assigned]] = {}
         for assigned in self._managers.fetches.assigned.values():
             by_topic.setdefault(assigned.topic, []).append(assigned)
         return {name: self._consumed(name, several, now) for name, several in by_topic.items()}
 
     def _metadata_age_ms(self, known: Known | None, now: float) -> int:
-        return -1 if known is None or known.updated_at is None else int((now - known.updated_at) * 1000)
+        return (
+            -1
+            if known is None or known.updated_at is None
+            else int((now - known.updated_at) * 1000)
+        )
 
     def _produced(self, topic: Topic, now: float, end: bool) -> TopicMetrics:
         counted = snapshots.topic_snapshot(topic, end)
@@ -297,19 +325,27 @@ class Statistics:
             partitions={each: self._produced_partition(topic, known, each) for each in partitions},
         )
 
-    def _place(self, known: Known | None, partition: int) -> dict[str, Any]:
-        """Where a partition is, from metadata."""
+    def _leader_fields(self, known: Known | None, partition: int) -> dict[str, Any]:
+        """A partition's broker, leader and leader epoch, from the metadata."""
         if known is None or not 0 <= partition < len(known.partitions):
             return {"unknown": partition != INTERNAL_PARTITION}
         leader = known.partitions[partition]
         return {"broker": leader.leader, "leader": leader.leader, "leader_epoch": leader.epoch}
 
-    def _produced_partition(self, topic: Topic, known: Known | None, partition: int) -> PartitionMetrics:
+    def _produced_partition(
+        self, topic: Topic, known: Known | None, partition: int
+    ) -> PartitionMetrics:
         counted: dict[str, Any] = dict(snapshots.partition_snapshot(topic, partition))
         next_seq = counted.pop("next_seq")
         if self._managers.identity is not None or self._managers.transactions is not None:
-            counted |= {"next_ack_seq": next_seq, "next_err_seq": next_seq, "acked_msgid": counted["txmsgs"]}
-        return PartitionMetrics(partition=partition, **self._place(known, partition), **counted)
+            counted |= {
+                "next_ack_seq": next_seq,
+                "next_err_seq": next_seq,
+                "acked_msgid": counted["txmsgs"],
+            }
+        return PartitionMetrics(
+            partition=partition, **self._leader_fields(known, partition), **counted
+        )
 
     def _consumed(self, name: str, several: list[Assigned], now: float) -> TopicMetrics:
         known = self._context.metadata.topics.get(name)
@@ -326,15 +362,19 @@ class Statistics:
 
     def _consumed_partition(self, assigned: Assigned, known: Known | None) -> PartitionMetrics:
         assert self._managers.fetches is not None
-        place = self._place(known, assigned.partition)
-        counted: dict[str, Any] = {} if assigned.cursor is None else dict(snapshots.cursor_snapshot(assigned.cursor))
+        place = self._leader_fields(known, assigned.partition)
+        counted: dict[str, Any] = (
+            {} if assigned.cursor is None else dict(snapshots.cursor_snapshot(assigned.cursor))
+        )
         if counted:
             counted["msgs"] = counted["rxmsgs"]
         if assigned.replica != NO_LEADER:
             place["broker"] = assigned.replica
         stored = None if self._control is None else self._control.commits.stored_position(assigned)
         committed = assigned.committed
-        end = counted.get("ls_offset" if self._managers.fetches.read_committed else "hi_offset", OFFSET_INVALID)
+        end = counted.get(
+            "ls_offset" if self._managers.fetches.read_committed else "hi_offset", OFFSET_INVALID
+        )
         offsets: dict[str, Any] = {
             "stored_offset": OFFSET_INVALID if stored is None else stored.offset,
             "stored_leader_epoch": NO_EPOCH if stored is None else stored.epoch,
@@ -371,7 +411,9 @@ class Statistics:
         rebalance = control.rebalance
         join_state = JOIN_STATES[control.membership.state.name]
         if join_state == "steady" and rebalance.kind is not None:
-            join_state = "wait-assign-call" if rebalance.kind is Kind.ASSIGN else "wait-unassign-call"
+            join_state = (
+                "wait-assign-call" if rebalance.kind is Kind.ASSIGN else "wait-unassign-call"
+            )
         return GroupMetrics(
             state=state,
             stateage=self._age_ms("group", now),
@@ -389,7 +431,13 @@ class Statistics:
         if self._fatal() is not None:
             return "FatalError"
         if transactions is not None:
-            return "Assigned" if transactions.granted else "WaitPID" if transactions.state is State.WAIT_PID else "Init"
+            return (
+                "Assigned"
+                if transactions.granted
+                else "WaitPID"
+                if transactions.state is State.WAIT_PID
+                else "Init"
+            )
         assert identity is not None
         if identity.known:
             return "Assigned"
@@ -427,5 +475,5 @@ def _fetch_state(assigned: Assigned) -> str:
 
 
 def _lag(end: int, offset: int) -> int:
-    """-1: one of the two isn't known."""
+    """The difference; -1: one of the two isn't known."""
     return end - offset if 0 <= offset <= end else -1

@@ -1,13 +1,13 @@
-"""Client metrics for the cluster's operators, where they have subscribed to any (KIP-714).
+"""Client metrics for the cluster's operators, if they have subscribed to any (KIP-714).
 
-The values: names, kinds and labels are those that KIP-714 requires of every client, and librdkafka's
-two of Produce requests. No label has a topic or a credential. Averages and maxima cover what came
-since the last push that has arrived. A metric without a value is left out, as the KIP recommends.
+The values: KIP-714 prescribes the names, kinds and labels. Two metrics of Produce requests are
+librdkafka's. No label contains a topic or a credential. Averages and maxima cover the time since
+the last successful push. A metric without a value is left out, as the KIP recommends.
 
-The pushes (enable.metrics.push): a client gets the subscription from a broker that it is connected to.
-It pushes the wanted metrics at the end of each interval, and a last time when it is closed. It opens no
-connection for that. Where no broker offers this, or nobody has subscribed, nothing is measured. All
-pushes go to the same broker for as long as it is up.
+The pushes (enable.metrics.push): a client gets the subscription from a broker that it is connected
+to. It pushes the wanted metrics at the end of each interval, and a last time when it is closed. It
+opens no connection for that. If no broker offers this, or there is no subscription, nothing is
+measured. All pushes go to the same broker while its connection is up.
 
 Thread: the control thread only.
 """
@@ -25,7 +25,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka_native._native import snapshots
 from kafka_native._native.enums import MEAN_FETCH, MEAN_PRODUCE, MEAN_QUEUED
 from kafka_native._native.records import CODEC_NAMES, compress
-from kafka_native.control.errors import PUSH_SKIPPED_ERRORS, SUBSCRIPTION_OUTDATED_ERRORS, TELEMETRY_FATAL_ERRORS
+from kafka_native.control.errors import (
+    PUSH_SKIPPED_ERRORS,
+    SUBSCRIPTION_OUTDATED_ERRORS,
+    TELEMETRY_FATAL_ERRORS,
+)
 from kafka_native.control.metrics import Mean, Metric, Point, Times, encode
 from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.control.statistics import JOIN_STATES
@@ -45,15 +49,15 @@ if TYPE_CHECKING:
 
 PREFIX = "org.apache.kafka."
 ALL = "*"
-"""As the only requested metric: all of them."""
+"""As the only requested metric: all metrics."""
 MILLISECONDS, NUMBER = "ms", "1"
 MICRO, NANO = 1_000_000, 1_000_000_000
 NODE = "node_id"
-"""The label of what is told of single brokers."""
+"""The label of metrics that concern one broker."""
 
 
 class Spec(NamedTuple):
-    """A metric: what comes behind ``org.apache.kafka.producer.`` or ``.consumer.``, and its unit."""
+    """A metric's unit, text and name, without ``org.apache.kafka.producer.`` or ``.consumer.``."""
 
     name: str
     unit: str
@@ -71,7 +75,11 @@ def _latencies(name: str, what: str) -> tuple[Spec, Spec]:
 CONNECTIONS, RATE = "connection.creation.total", "connection.creation.rate"
 NODES, REQUESTS, QUEUE = "node.request.latency", "request.latency", "record.queue.time"
 THROTTLE, FETCHES = "produce.throttle.time", "fetch.manager.fetch.latency"
-IDLE, ASSIGNED, COMMITS = "poll.idle.ratio.avg", "coordinator.assigned.partitions", "coordinator.commit.latency"
+IDLE, ASSIGNED, COMMITS = (
+    "poll.idle.ratio.avg",
+    "coordinator.assigned.partitions",
+    "coordinator.commit.latency",
+)
 REBALANCES, REBALANCING = "coordinator.rebalance.latency", "coordinator.rebalance.latency.total"
 
 _BOTH = (
@@ -89,43 +97,53 @@ _CONSUMER = (
     *_latencies(COMMITS, "time that a commit took"),
     Spec(ASSIGNED, NUMBER, "Partitions assigned to this consumer."),
     *_latencies(REBALANCES, "time that a rebalance took"),
-    Spec(REBALANCING, MILLISECONDS, "The time that all rebalances took, in milliseconds.", is_sum=True),
+    Spec(
+        REBALANCING,
+        MILLISECONDS,
+        "The time that all rebalances took, in milliseconds.",
+        is_sum=True,
+    ),
     *_latencies(FETCHES, "time that a Fetch request took"),
 )
-SPECS: dict[str, tuple[Spec, ...]] = {"producer": (*_BOTH, *_PRODUCER), "consumer": (*_BOTH, *_CONSUMER), "admin": ()}
-"""What each kind of client has."""
+SPECS: dict[str, tuple[Spec, ...]] = {
+    "producer": (*_BOTH, *_PRODUCER),
+    "consumer": (*_BOTH, *_CONSUMER),
+    "admin": (),
+}
+"""The metrics of each kind of client."""
 
 
 def full_name(kind: str, spec: Spec) -> str:
-    """``org.apache.kafka.producer.connection.creation.rate``, say."""
+    """The full name, for example ``org.apache.kafka.producer.connection.creation.rate``."""
     return f"{PREFIX}{kind}.{spec.name}"
 
 
 def chosen(kind: str, requested: Iterable[str]) -> tuple[Spec, ...]:
-    """Those of a kind of client whose full names begin with one of the requested prefixes, in order."""
+    """The metrics of a kind of client whose full names begin with a requested prefix, in order."""
     prefixes = tuple(requested)
     if prefixes == (ALL,):
         return SPECS[kind]
     return tuple(spec for spec in SPECS[kind] if full_name(kind, spec).startswith(prefixes))
 
 
-class RebalanceWatch:
-    """How long rebalances take: from leaving a settled state until every step of the new assignment has ended."""
+class RebalanceTimer:
+    """Measures rebalances: from leaving a stable state to the last step of the assignment."""
 
     def __init__(self, control: ConsumerControl) -> None:
-        """To be asked in each turn of the control thread."""
+        """`poll()` has to be called in each iteration of the control thread."""
         self._control = control
         self._steps = 0
         self._since: float | None = None
         self.latency = Mean()
-        """Milliseconds."""
+        """In milliseconds."""
         self.total_ms = 0.0
 
     def poll(self, now: float) -> None:
-        """Notes when one begins, and how long it took when it has ended."""
+        """Records the start of a rebalance, and its duration at its end."""
         rebalance = self._control.rebalance
         state = JOIN_STATES[self._control.membership.state.name]
-        if state == "init" and not rebalance.busy:  # not in a group: what was under way came to nothing
+        # not in a group: an unfinished rebalance doesn't count
+        if state == "init" and not rebalance.busy:
             self._since, self._steps = None, rebalance.count
         elif state != "steady" or rebalance.busy:
             self._since = now if self._since is None else self._since
@@ -137,7 +155,7 @@ class RebalanceWatch:
 
 
 class Totals(NamedTuple):
-    """What only rises, at one moment."""
+    """The counters that only rise, at one moment."""
 
     connections: int
     rebalancing_ms: float
@@ -145,11 +163,11 @@ class Totals(NamedTuple):
     at: float
     """Monotonic seconds."""
     at_ns: int
-    """Since 1970."""
+    """Nanoseconds since 1970."""
 
 
 class Sampler:
-    """Reads the values that were chosen, and remembers up to when they have arrived."""
+    """Reads the values of the requested metrics, and remembers which ones were delivered."""
 
     def __init__(
         self,
@@ -166,27 +184,30 @@ class Sampler:
         self._clock = clock
         self._now_ns = now_ns
         self.throttle = Mean()
-        """Milliseconds, from whoever hears of throttling."""
+        """In milliseconds, from the broker pool."""
         self._means = {name: Mean() for name in (QUEUE, REQUESTS, FETCHES)}
         self._nodes: dict[int, Mean] = {}
-        self._seen: dict[int, list[tuple[int, int, int]]] = {}  # by the engine's handle
+        self._seen: dict[int, list[tuple[int, int, int]]] = {}  # by the engine's broker handle
         self._start = self._settled = self._taken = Totals(0, 0.0, 0, clock(), now_ns())
         self._control = consumer
-        self._rebalances = None if consumer is None else RebalanceWatch(consumer)
+        self._rebalances = None if consumer is None else RebalanceTimer(consumer)
         self._member_id = ""
 
     def poll(self, now: float) -> None:
-        """In each turn of the control thread: notes what doesn't say so itself."""
+        """Records the state of rebalances, in each iteration of the control thread."""
         if self._rebalances is not None:
             self._rebalances.poll(now)
 
     def measure(self, on: bool) -> None:
-        """Whether the engine records latencies; what was recorded before counts for nobody."""
+        """Switches the engine's latency recording on or off. Earlier values are dropped."""
         snapshots.set_measured(self._context.engine, on)
 
     @property
     def resource(self) -> dict[str, str]:
-        """Labels of the client itself that depend on its state. Who has left its group is the member that it was."""
+        """The client's labels that depend on its state.
+
+        After leaving, a member keeps its last id here.
+        """
         if self._control is not None:
             self._member_id = self._control.member.member_id or self._member_id
         return {"group_member_id": self._member_id} if self._member_id else {}
@@ -194,7 +215,10 @@ class Sampler:
     # --- one push ---
 
     def sample(self, specs: Iterable[Spec], *, delta: bool) -> tuple[list[Metric], Times]:
-        """The metrics that have a value; ``delta``: sums since what has arrived, not since the start."""
+        """The metrics that have a value.
+
+        ``delta``: sums cover the time since the last successful push.
+        """
         self._read_brokers()
         self._taken = now = self._totals()
         since = self._settled
@@ -213,14 +237,20 @@ class Sampler:
             values[ASSIGNED] = [Point(len(self._control.fetches.assigned))]
             values[REBALANCING] = [Point(int(now.rebalancing_ms) - int(base.rebalancing_ms))]
         metrics = [
-            Metric(full_name(self.kind, spec), spec.text, spec.unit, spec.is_sum, tuple(values[spec.name]))
+            Metric(
+                full_name(self.kind, spec),
+                spec.text,
+                spec.unit,
+                spec.is_sum,
+                tuple(values[spec.name]),
+            )
             for spec in specs
             if spec.name in values
         ]
         return metrics, Times(self._start.at_ns, since.at_ns, now.at_ns)
 
     def settle(self) -> None:
-        """What was sampled last has arrived."""
+        """Marks the last sample as delivered."""
         self._settled = self._taken
         for _, mean in self._latencies():
             mean.settle()
@@ -235,7 +265,9 @@ class Sampler:
             yield REBALANCES, self._rebalances.latency
 
     @staticmethod
-    def _add_latency(values: dict[str, list[Point]], name: str, labels: dict[str, int], mean: Mean) -> None:
+    def _add_latency(
+        values: dict[str, list[Point]], name: str, labels: dict[str, int], mean: Mean
+    ) -> None:
         count, total_ms, max_ms = mean.take()
         if count:
             values.setdefault(f"{name}.avg", []).append(Point(total_ms / count, labels))
@@ -251,11 +283,13 @@ class Sampler:
         )
 
     def _read_brokers(self) -> None:
-        """Takes over what broker threads have recorded since the last time."""
+        """Adds the values that the broker threads have recorded since the last call."""
         nothing = [(0, 0, 0)] * 4
         seen, self._seen = self._seen, {}
         for broker in self._context.pool.brokers():
-            found = self._seen[broker.handle] = snapshots.means_snapshot(self._context.engine, broker.handle)
+            found = self._seen[broker.handle] = snapshots.means_snapshot(
+                self._context.engine, broker.handle
+            )
             pairs = zip(found, seen.get(broker.handle, nothing), strict=True)
             for kind, ((count, total_us, max_us), (old_count, old_us, _)) in enumerate(pairs):
                 new = (count - old_count, (total_us - old_us) / 1000, max_us / 1000)
@@ -263,7 +297,7 @@ class Sampler:
                     mean.add(*new)
 
     def _means_of(self, kind: int, node_id: int) -> Iterator[Mean]:
-        """Where values of this kind go, of a connection to this node (a coordinator's is one)."""
+        """The means that take values of this kind from a connection to this node or coordinator."""
         own = {MEAN_QUEUED: QUEUE, MEAN_PRODUCE: REQUESTS, MEAN_FETCH: FETCHES}.get(kind)
         if own is not None:
             yield self._means[own]
@@ -272,46 +306,50 @@ class Sampler:
 
 
 USUAL_INTERVAL_S = 300.0
-"""Where the broker names no interval: Kafka's default."""
+"""The interval if the broker names none: Kafka's default."""
 INTERVAL_MIN_S, INTERVAL_MAX_S = 0.1, 3600.0
-"""The least and the most that Kafka lets operators choose."""
+"""The limits of the interval in Kafka."""
 FIRST_PUSH = (0.5, 1.5)
-"""Shares of the interval that the first push comes after, drawn anew, so that clients don't push all at once."""
+"""The first push comes after a random share of the interval, so that clients don't push at once."""
 UNANSWERED_S = 1.0
-"""After which a subscription is asked for again at first; doubles up to the usual interval."""
+"""The first delay before another subscription request; it doubles up to the usual interval."""
 
 NOBODY = -2
-"""As a node: none was chosen yet."""
+"""As a node: none is chosen yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What the broker wants."""
+    """The metrics that the broker wants."""
 
     number: int
     specs: tuple[Spec, ...]
     interval_s: float
     codecs: tuple[int, ...]
-    """Those that can be used, best first."""
+    """The codecs that this client supports, best first."""
     max_bytes: int
     delta: bool
 
     @classmethod
     def of(cls, reply: GetTelemetrySubscriptionsResponse, kind: str) -> Subscription:
-        """For this kind of client."""
+        """Reads a subscription for this kind of client."""
         interval_s = reply.push_interval_ms / 1000
         return cls(
             reply.subscription_id,
             chosen(kind, reply.requested_metrics),
-            min(max(interval_s, INTERVAL_MIN_S), INTERVAL_MAX_S) if interval_s > 0 else USUAL_INTERVAL_S,
-            tuple(each for each in reply.accepted_compression_types if 0 <= each < len(CODEC_NAMES)),
+            min(max(interval_s, INTERVAL_MIN_S), INTERVAL_MAX_S)
+            if interval_s > 0
+            else USUAL_INTERVAL_S,
+            tuple(
+                each for each in reply.accepted_compression_types if 0 <= each < len(CODEC_NAMES)
+            ),
             reply.telemetry_max_bytes,
             reply.delta_temporality,
         )
 
 
 class Telemetry:
-    """A manager: asks for the subscription, and pushes."""
+    """The manager that requests the subscription and pushes the metrics."""
 
     def __init__(
         self,
@@ -326,7 +364,10 @@ class Telemetry:
         uniform: Callable[[float, float], float] = random.uniform,
         choice: Callable[[Sequence[int | None]], int | None] = random.choice,
     ) -> None:
-        """``resource``: labels of the client, without any secret; ``scope``: name and version of what measures."""
+        """``resource``: the client's labels, without secrets.
+
+        ``scope``: name and version of the client.
+        """
         self._pool = pool
         self._sampler = sampler
         self._resource = resource
@@ -340,25 +381,25 @@ class Telemetry:
         self._backoff = Backoff(UNANSWERED_S, USUAL_INTERVAL_S, uniform)
         self._id = ZERO_UUID
         self._subscription: Subscription | None = None
-        self._outdated = False  # it is to be asked for again
+        self._outdated = False  # the subscription must be requested again
         self._due = 0.0
-        self._busy = False  # a request is under way
+        self._busy = False  # a request is in flight
         self._over = False
         self._node: int | None = NOBODY
-        self._limit = 0  # bytes of a push that was too large; 0: none was
-        self._warned = 0  # the error that was warned of last
+        self._limit = 0  # the maximum bytes after a push that was too large; 0: no limit
+        self._warned = 0  # the code of the last error with a warning
         self._pushed_bytes = 0
         self._waiting: list[tuple[float, Callable[[bytes | KafkaError], None]]] = []
 
     @property
     def sampler(self) -> Sampler:
-        """Where the values come from."""
+        """The source of the values."""
         return self._sampler
 
     # --- for the public API ---
 
     def identify(self, deadline: float, done: Callable[[bytes | KafkaError], None]) -> list[Call]:
-        """``done`` gets the client instance id, 16 bytes, as soon as a broker has given one; or why there is none."""
+        """Passes the client instance id (16 bytes) from a broker to ``done``, or an error."""
         if self._id != ZERO_UUID:
             done(self._id)
         else:
@@ -367,7 +408,10 @@ class Telemetry:
         return []
 
     def finish(self, deadline: float, done: Callable[[Reply], None]) -> list[Call]:
-        """The last push, if metrics are subscribed to and a broker is up; ``done`` when nothing is waited for."""
+        """Sends the last push, if metrics are subscribed to and a broker is up.
+
+        Calls ``done`` at the end.
+        """
         subscription = self._subscription
         offering = self._target(PushTelemetryRequest)
         over, self._over = self._over, True
@@ -383,7 +427,7 @@ class Telemetry:
                 return []
         return [self._push(subscription, target, deadline, lambda reply: done(None), last=True)]
 
-    # --- turns ---
+    # --- polling ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `requests.Manager`."""
@@ -398,9 +442,9 @@ class Telemetry:
         asks = subscription is None or not subscription.specs
         target = self._target(GetTelemetrySubscriptionsRequest if asks else PushTelemetryRequest)
         if not target and self._waiting:
-            target = [ANY_BROKER]  # somebody waits: also for a connection
+            target = [ANY_BROKER]  # the application waits: a first connection counts, too
         if not target:
-            return [], self._wake_up(NEVER)  # a connection that comes up is a turn, too
+            return [], self._wake_up(NEVER)  # a new connection causes another poll
         self._busy = True
         deadline = now + self._timeout_s
         if subscription is not None and not asks:
@@ -417,7 +461,11 @@ class Telemetry:
         late = [done for deadline, done in self._waiting if deadline <= now]
         self._waiting = [each for each in self._waiting if each[0] > now]
         for done in late:
-            done(KafkaError(KafkaError._TIMED_OUT, "no broker has given a client instance id in time"))
+            done(
+                KafkaError(
+                    KafkaError._TIMED_OUT, "no broker has given a client instance id in time"
+                )
+            )
 
     def _report(self, outcome: bytes | KafkaError) -> None:
         waiting, self._waiting = self._waiting, []
@@ -425,16 +473,21 @@ class Telemetry:
             done(outcome)
 
     def close(self, error: KafkaError) -> None:
-        """The client ends."""
+        """Ends the telemetry of a client that closes."""
         self._over = True
         self._report(error)
 
-    def _target(self, message: type[GetTelemetrySubscriptionsRequest | PushTelemetryRequest]) -> list[int | None]:
-        """The broker to talk to: the same as before while it is up. Empty: none is."""
+    def _target(
+        self, message: type[GetTelemetrySubscriptionsRequest | PushTelemetryRequest]
+    ) -> list[int | None]:
+        """The target: the same broker as before while it is up. Empty: no broker is up."""
         offering = self._pool.offering(message)
         if offering and self._node not in offering:
             self._node = self._choice(offering)
-            self._log.debug("metrics go to %s", "a bootstrap server" if self._node is None else f"broker {self._node}")
+            self._log.debug(
+                "metrics go to %s",
+                "a bootstrap server" if self._node is None else f"broker {self._node}",
+            )
         return [self._node] if offering else []
 
     # --- the subscription ---
@@ -466,12 +519,15 @@ class Telemetry:
         share = self._uniform(*FIRST_PUSH) if measured else 1.0
         self._due = self._clock() + now_wanted.interval_s * share
         self._log.debug(
-            "subscription %d: %d metric(s) each %g s", now_wanted.number, len(now_wanted.specs), now_wanted.interval_s
+            "subscription %d: %d metric(s) each %g s",
+            now_wanted.number,
+            len(now_wanted.specs),
+            now_wanted.interval_s,
         )
         self._report(self._id)
 
     def _unanswered(self, error: KafkaError) -> None:
-        """No answer, or none from somebody who knows the question."""
+        """Handles a request without a reply, or a broker without telemetry."""
         self._log.debug("no answer: %s", error.str())
         if error.code() == KafkaError._UNSUPPORTED_FEATURE:
             self._report(error)
@@ -482,7 +538,7 @@ class Telemetry:
         return USUAL_INTERVAL_S if self._subscription is None else self._subscription.interval_s
 
     def _refused(self, error: KafkaError) -> None:
-        """The broker's error, to either request (the table of KIP-714)."""
+        """Handles the broker's error to either request, by the table of KIP-714."""
         code = error.code()
         self._log.debug("refused: %s", error.str())
         self._due = self._clock() + self._interval_s
@@ -516,7 +572,12 @@ class Telemetry:
         last: bool,
     ) -> Call:
         codec, payload = self._payload(subscription)
-        self._log.debug("pushes %d bytes (%s)%s", len(payload), CODEC_NAMES[codec], ", the last ones" if last else "")
+        self._log.debug(
+            "pushes %d bytes (%s)%s",
+            len(payload),
+            CODEC_NAMES[codec],
+            ", the last ones" if last else "",
+        )
         request = PushTelemetryRequest(
             client_instance_id=self._id,
             subscription_id=subscription.number,
@@ -528,7 +589,10 @@ class Telemetry:
         return Call(request, target, deadline, on_reply)
 
     def _payload(self, subscription: Subscription) -> tuple[int, bytes]:
-        """Codec and bytes of what there is; where the broker takes less, of the first metrics that it does take."""
+        """Encodes the metrics; returns codec and bytes.
+
+        Above the limit, drops metrics from the end.
+        """
         metrics, times = self._sampler.sample(subscription.specs, delta=subscription.delta)
         resource = {**self._resource, **self._sampler.resource}
         limits = [each for each in (subscription.max_bytes, self._limit) if each > 0]
@@ -544,7 +608,7 @@ class Telemetry:
     def _on_pushed(self, reply: Reply) -> None:
         self._busy = False
         if isinstance(reply, KafkaError):
-            # By another broker, if this one is gone; the values go with the next push.
+            # The next push carries these values, to another broker if this one is gone.
             self._log.debug("not pushed: %s", reply.str())
             self._due = self._clock() + self._interval_s
             return

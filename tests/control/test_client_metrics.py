@@ -9,7 +9,7 @@ import pytest
 
 from kafka_native._native import snapshots
 from kafka_native.control.metrics import Mean, Metric
-from kafka_native.control.telemetry import SPECS, RebalanceWatch, Sampler
+from kafka_native.control.telemetry import SPECS, RebalanceTimer, Sampler
 
 SECOND_NS = 1_000_000_000
 
@@ -196,7 +196,7 @@ class Group:
     def __init__(self) -> None:
         self.control = ConsumerControl()
         control: Any = self.control
-        self.watch = RebalanceWatch(control)
+        self.watch = RebalanceTimer(control)
 
     def at(self, now: float, state: str, *, busy: bool = False, steps: int = 0) -> None:
         self.control.membership.state.name = state

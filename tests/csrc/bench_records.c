@@ -1,8 +1,7 @@
-/* How fast base and records are: append, iterate, checksum, compress; the best of several rounds,
- * in nanoseconds a record or GB/s.
+/* Speed of base and records: append, iterate, checksum, compress. Prints the best of several
+ * rounds, in nanoseconds per record or GB/s.
  *
- * A program of its own, which tests/native/test_bench_records.py builds as a release is built, and
- * runs.
+ * tests/native/test_bench_records.py builds this program with the flags of a release, and runs it.
  */
 #include <stdio.h>
 #include <stdlib.h>

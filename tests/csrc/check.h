@@ -1,9 +1,8 @@
-/* What a C test needs: checks that say where they failed, and a count, so that a program that
- * checked nothing fails.
+/* Checks for C tests. A failed check prints its place. The program counts its checks, and fails if
+ * there were none.
  *
  *     static void test_empty_span_has_nothing_left(void) { CHECK_EQ(kn_span_left(&span), 0); }
- *     int main(void) { RUN(test_empty_span_has_nothing_left); return check_done(); }
- */
+ *     int main(void) { RUN(test_empty_span_has_nothing_left); return check_done(); } */
 #ifndef KN_TESTS_CHECK_H
 #define KN_TESTS_CHECK_H
 
@@ -13,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static atomic_long check_count; /* threads of a test may check too */
+static atomic_long check_count; /* atomic, because threads of a test may check, too */
 
-/* The same numbers in every run (xorshift); for one thread. */
+/* The same random numbers in every run (xorshift); for one thread. */
 static inline uint64_t check_random(void)
 {
     static uint64_t state = 88172645463325252u;

@@ -1,5 +1,4 @@
-/* A broker that a test drives by hand, turn by turn and with its own clock, and the peer that it
- * talks to. */
+/* A broker that the test drives step by step with its own clock, and the broker's peer. */
 #ifndef KN_TESTS_ENGINE_BENCH_H
 #define KN_TESTS_ENGINE_BENCH_H
 
@@ -25,7 +24,7 @@ __attribute__((unused)) static struct bench bench_new(
     bench.engine = kn_engine_new(&config);
     CHECK(bench.engine);
     bench.listener = peer_listen(&bench.port, 8);
-    /* A broker of the engine's table, whose thread is this one. */
+    /* A broker thread of the engine's table; the test's thread takes its place. */
     bench.broker = kn_broker_thread_new(&bench.engine->client, &bench.engine->producer,
                                         &bench.engine->consumer, 0, 1, "127.0.0.1", bench.port);
     CHECK(bench.broker);
@@ -54,7 +53,7 @@ __attribute__((unused)) static void bench_free(struct bench *bench)
     CHECK_EQ(kn_buffer_live(), 0);
 }
 
-/* What the thread does around step(), but with the test's clock. */
+/* Does what the broker thread does around step(), but with the test's clock. */
 __attribute__((unused)) static int64_t turn(struct bench *bench, int timeout_ms, int64_t now_us)
 {
     struct pollfd fd;
@@ -69,7 +68,7 @@ __attribute__((unused)) static enum kn_broker_state state(struct bench *bench)
     return (enum kn_broker_state)atomic_load(&bench->broker->broker.state);
 }
 
-/* The next event but for those that say that a connection works, NULL: there is none. */
+/* Returns the next event, except WORKING events; NULL: there is none. */
 __attribute__((unused)) static struct kn_event *next_event(struct bench *bench)
 {
     struct kn_list *node;
@@ -81,7 +80,7 @@ __attribute__((unused)) static struct kn_event *next_event(struct bench *bench)
     return NULL;
 }
 
-/* The next event, which must be of this kind. */
+/* Returns the next event, which must be of this kind. */
 __attribute__((unused)) static struct kn_event *event(struct bench *bench, enum kn_event_kind kind)
 {
     struct kn_event *event = next_event(bench);

@@ -1,5 +1,4 @@
-/* What the engine's C tests share: a check, and a peer on a loopback socket that the test plays by
- * hand. */
+/* Helpers of the engine's C tests: a check, and a peer on a loopback socket that the test plays. */
 #ifndef KN_TESTS_ENGINE_CHECK_H
 #define KN_TESTS_ENGINE_CHECK_H
 
@@ -29,7 +28,7 @@
         }                                                                                          \
     } while (0)
 
-/* A listener on 127.0.0.1, at a port of the system's choice. */
+/* Opens a listener on 127.0.0.1, at a port that the system chooses. */
 __attribute__((unused)) static int peer_listen(uint16_t *port, int backlog)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -43,7 +42,7 @@ __attribute__((unused)) static int peer_listen(uint16_t *port, int backlog)
     return fd;
 }
 
-/* A port that nobody listens on. */
+/* Returns a port without a listener. */
 __attribute__((unused)) static uint16_t peer_closed_port(void)
 {
     uint16_t port;
@@ -90,7 +89,7 @@ __attribute__((unused)) static void set_u32(uint8_t *at, uint32_t value)
     for (int i = 0; i < 4; i++) at[i] = (uint8_t)(value >> (24 - 8 * i));
 }
 
-/* Reads one request frame; returns its bytes without the length (malloc'ed). */
+/* Reads one request frame. Returns its bytes without the length, from malloc(). */
 __attribute__((unused)) static uint8_t *peer_read_request(int fd, size_t *size_bytes,
                                                           int32_t *correlation_id)
 {

@@ -1,9 +1,8 @@
-/* A tiny broker for the threaded tests: answers API 18 with nothing, Produce v3, and Fetch v4 from
- * a synthetic log. It breaks connections when told to.
+/* A small broker for the tests with threads. It answers API 18 with an empty response, Produce v3,
+ * and Fetch v4 from a synthetic log. Tests can make it break connections.
  *
- * One thread, any number of connections. `stored` counts how often each message id (the first 4
- * bytes of a value) was written.
- */
+ * It has one thread and any number of connections. `stored` counts how often each message id (the
+ * first 4 bytes of a value) was written. */
 #ifndef KN_TESTS_ENGINE_SERVER_H
 #define KN_TESTS_ENGINE_SERVER_H
 
@@ -26,14 +25,14 @@ struct server {
     int count;
     int64_t log_end; /* Fetch: records 0 .. log_end - 1 exist */
     _Atomic int stop;
-    /* 0: never; n: about every n-th request is not answered, its connection cut */
+    /* n: doesn't answer about every n-th request and cuts its connection; 0: never */
     _Atomic int break_every;
-    _Atomic int mute; /* reads requests, answers none */
+    _Atomic int mute; /* reads requests and answers none */
     _Atomic long requests, breaks;
     _Atomic int stored[SERVER_IDS_MAX];
 };
 
-/* Counts the records of a produced batch. */
+/* Counts the records of a batch in a Produce request. */
 __attribute__((unused)) static void server_store(struct server *server, const uint8_t *records,
                                                  size_t records_bytes)
 {
@@ -52,7 +51,7 @@ __attribute__((unused)) static void server_store(struct server *server, const ui
     }
 }
 
-/* Produce v3: transactional id, acks, timeout, topics of partitions. */
+/* Answers Produce v3: transactional id, acks, timeout, topics of partitions. */
 __attribute__((unused)) static uint8_t *server_produce(struct server *server,
                                                        struct kn_span *request, uint8_t *to)
 {
@@ -84,7 +83,7 @@ __attribute__((unused)) static uint8_t *server_produce(struct server *server,
     return kn_put_i32(to, 0);
 }
 
-/* Up to 10 records from `offset` on, each value its offset as 4 bytes. */
+/* Writes up to 10 records from `offset` on; each value is the offset as 4 bytes. */
 __attribute__((unused)) static uint8_t *server_batch(uint8_t *to, int64_t offset, int64_t log_end)
 {
     struct kn_buffer *buffer = kn_buffer_take(NULL, 4096);
@@ -106,7 +105,7 @@ __attribute__((unused)) static uint8_t *server_batch(uint8_t *to, int64_t offset
     return to;
 }
 
-/* Fetch v4. */
+/* Answers Fetch v4. */
 __attribute__((unused)) static uint8_t *server_fetch(struct server *server, struct kn_span *request,
                                                      uint8_t *to)
 {
@@ -137,7 +136,7 @@ __attribute__((unused)) static uint8_t *server_fetch(struct server *server, stru
     return to;
 }
 
-/* 0: the connection is over. */
+/* Handles one request. 0: the connection has ended. */
 __attribute__((unused)) static int server_serve(struct server *server, int fd, unsigned *seed)
 {
     uint8_t head[4];
@@ -162,7 +161,7 @@ __attribute__((unused)) static int server_serve(struct server *server, int fd, u
         atomic_fetch_add(&server->requests, 1);
         if (api_key != 18 && break_every && rand_r(seed) % break_every == 0) {
             atomic_fetch_add(&server->breaks, 1);
-            /* what was written stays written: the answer is cut */
+            /* the records stay written, but the response is cut off */
             reply_bytes = (size_t)rand_r(seed) % reply_bytes;
             alive = 0;
         }

@@ -1,8 +1,7 @@
-/* What the producing half needs around it, played by the test: the engine's doors, a broker that
- * only remembers, a connection that only counts.
+/* The surroundings of the producing half, played by the test: the engine's functions, a broker that
+ * only records notifications, a connection that only counts.
  *
- * Each test program includes this once.
- */
+ * Each test program includes this file once. */
 #ifndef KN_TESTS_PRODUCE_FAKES_H
 #define KN_TESTS_PRODUCE_FAKES_H
 
@@ -16,7 +15,7 @@
 
 #define UNUSED __attribute__((unused)) /* no test uses everything here */
 
-/* --- what was told to whom --- */
+/* --- recorded calls --- */
 
 struct fake_notice {
     struct kn_broker *broker;
@@ -26,7 +25,7 @@ struct fake_notice {
 
 static struct {
     pthread_mutex_t lock;
-    struct fake_notice notices[4096]; /* the last of them, when there were more */
+    struct fake_notice notices[4096]; /* the last ones, if there were more */
     long notice_count;
     struct kn_list delivered; /* batches, in order */
     struct kn_engine *engine;
@@ -34,8 +33,9 @@ static struct {
     int64_t delivered_messages;
     size_t unsent_bytes;
     int unsent_requests;
-    atomic_int wakes;         /* from the worker pool's threads */
-    void (*on_deliver)(void); /* what an application does as soon as it hears of a batch; once */
+    atomic_int wakes; /* workers call it */
+    /* called once, when a batch is delivered: an application that reacts at once */
+    void (*on_deliver)(void);
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void fake_ready(void *broker, struct kn_accumulator *accumulator, int64_t at_us)
@@ -162,7 +162,8 @@ UNUSED static int list_count(const struct kn_list *list)
     return count;
 }
 
-/* The count of its batches, which is read without the lock, is what is there. */
+/* The accumulator's count of batches, which is read without the lock, must equal the batches in its
+ * lists. */
 UNUSED static void check_batches(struct kn_accumulator *accumulator)
 {
     kn_mutex_lock(&accumulator->lock);
@@ -179,7 +180,8 @@ UNUSED static void check_batches_of(struct kn_topic *topic)
     check_batches(&topic->staging);
 }
 
-/* Frees what was delivered and posted, and the engine; every batch and buffer must be back. */
+/* Frees the delivered batches, the posted events and the engine. Every batch and buffer must be
+ * back. */
 UNUSED static void fake_engine_free(struct kn_engine *engine)
 {
     struct kn_batch *batch;
@@ -206,7 +208,7 @@ UNUSED static struct kn_message message_of_text(const char *key, const char *val
     return message;
 }
 
-/* Calls `look` for each record of a batch, in order; returns how many there are. */
+/* Calls `look` for each record of a batch, in order. Returns how many there are. */
 UNUSED static int32_t each_record(const struct kn_batch *batch,
                                   void (*look)(const struct kn_record *record, void *context),
                                   void *context)
@@ -242,7 +244,7 @@ UNUSED static void join_value(const struct kn_record *record, void *context)
     join->text[join->size] = 0;
 }
 
-/* The values of a batch, separated by spaces; valid until the next call. */
+/* Returns the values of a batch, separated by spaces; valid until the next call. */
 UNUSED static const char *values_of(const struct kn_batch *batch)
 {
     static struct text_join join;

@@ -1,5 +1,5 @@
-/* A sender between the test's hands: two topics that its broker leads, its turns, and the answers
- * to what it sends. Each test program includes this once. */
+/* A sender that the test drives: two topics that its broker leads, its steps, and the responses to
+ * its requests. Each test program includes this file once. */
 #ifndef KN_TESTS_SENDER_CHECK_H
 #define KN_TESTS_SENDER_CHECK_H
 
@@ -50,7 +50,7 @@ UNUSED static void produce(struct kn_topic *to, int32_t partition, const char *v
     CHECK_EQ(kn_topic_produce(to, &message), KN_OK);
 }
 
-/* As the broker's thread does: notifications go to the sender, then it has its turn. */
+/* Does what the broker thread does: passes notifications to the sender and then calls its step. */
 UNUSED static int64_t step_at(int64_t now_us)
 {
     for (long i = 0; i < fake.notice_count; i++) {
@@ -74,7 +74,7 @@ UNUSED static struct kn_produce *sent_first(void)
 UNUSED static void finish(struct kn_produce *produce_request, int written, int status,
                           const uint8_t *body, size_t body_bytes)
 {
-    struct kn_chunk chunk; /* a response that isn't there any more afterwards */
+    struct kn_chunk chunk; /* freed after the call, like a real response */
     uint8_t *exact = malloc(body_bytes + 1);
     CHECK(exact);
     if (body_bytes) memcpy(exact, body, body_bytes);
@@ -95,7 +95,7 @@ struct answer { /* of one partition */
     int32_t leader_id;
 };
 
-/* A Produce response of version 12 (or 13, without names). */
+/* Writes a Produce response of version 12 (or 13, without names). */
 UNUSED static size_t write_answers(uint8_t *to, const struct answer *answers, int count,
                                    int32_t throttle_ms)
 {

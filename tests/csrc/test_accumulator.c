@@ -1,4 +1,4 @@
-/* A partition that is produced to, alone: batches, buffers, notifications, order, expiry. */
+/* An accumulator alone: batches, buffers, notifications, order, expiry. */
 #include <pthread.h>
 #include "base/kafka_errors.h"
 #include "produce_fakes.h"
@@ -183,7 +183,8 @@ static void test_notifications_are_one_to_linger_and_one_when_complete(void)
     append("x");
     CHECK_EQ(fake.notice_count, 2);
     CHECK(fake.notices[1].at_us <= kn_clock_us());
-    for (int i = 0; i < 500; i++) append("x"); /* nobody has looked yet: it will see all of it */
+    /* the leader hasn't checked yet: its one check will see all */
+    for (int i = 0; i < 500; i++) append("x");
     CHECK_EQ(fake.notice_count, 2);
     struct kn_batch *batch = take_now(&leader);
     kn_accumulator_settle(&accumulator, batch);
@@ -202,7 +203,7 @@ static void test_without_linger_there_is_one_notification_until_the_leader_looks
     struct kn_batch *batch = take_at(&leader, kn_clock_us(), &next_us);
     CHECK(batch && next_us <= kn_clock_us());
     append("x");
-    CHECK_EQ(fake.notice_count, 1); /* the leader has promised to look again at next_us */
+    CHECK_EQ(fake.notice_count, 1); /* the leader will check again at next_us by itself */
     kn_accumulator_settle(&accumulator, batch);
     while ((batch = take_now(&leader))) kn_accumulator_settle(&accumulator, batch);
     append("x");
@@ -252,7 +253,7 @@ static void test_a_topic_made_anew_waits_for_the_old_ones_answers(void)
     struct kn_batch *again = take_now(&leader), *three = take_now(&leader);
     CHECK(again == two && three);
     CHECK(memcmp(two->topic_id, second, 16) == 0 && memcmp(three->topic_id, second, 16) == 0);
-    /* a broker that knows no ids: nothing is known to be new */
+    /* a broker that doesn't know topic ids: the topic counts as the same */
     kn_accumulator_set_topic_id(&accumulator, kn_no_topic_id);
     append("4");
     struct kn_batch *four = take_now(&leader);
@@ -281,7 +282,8 @@ static void test_only_the_leader_takes_and_a_new_one_waits_for_the_old_ones_answ
     kn_accumulator_settle(&accumulator, one);
     CHECK(take_now(&other) == NULL);
     long notices = fake.notice_count;
-    kn_accumulator_requeue(&accumulator, two, 0); /* the old leader refused it: drained now */
+    /* the old leader refused it: now none is in flight */
+    kn_accumulator_requeue(&accumulator, two, 0);
     CHECK_EQ(fake.notice_count, notices + 1);
     CHECK(fake.notices[notices].broker == &other);
     struct kn_batch *again = take_now(&other);
@@ -375,7 +377,7 @@ static void test_wants_resets_the_notification_so_that_none_is_lost(void)
     CHECK_EQ(kn_accumulator_wants(&accumulator, &other), 0);
     kn_accumulator_expire(&accumulator, kn_clock_us() + 1000000);
     append("y");
-    CHECK_EQ(fake.notice_count, 1); /* the first one still stands */
+    CHECK_EQ(fake.notice_count, 1); /* the first notification is still valid */
     kn_accumulator_expire(&accumulator, kn_clock_us() + 1000000);
     CHECK_EQ(kn_accumulator_wants(&accumulator, &leader), 0);
     append("z");
@@ -392,7 +394,7 @@ static void test_closed_engine_refuses_and_keeps_nothing(void)
     teardown();
 }
 
-/* --- threads: four produce, one leader takes and settles or sends back, one expires --- */
+/* --- threads: four produce; one leader takes, and settles or requeues; one expires --- */
 
 #define THREADS 4
 #define PER_THREAD 20000
@@ -520,7 +522,7 @@ static void test_without_an_identity_to_be_had_batches_go_out_without_numbers(vo
     append("b");
     append("c");
     append("d");
-    struct kn_batch *beside = take_number(-1, -1); /* nothing has to be proved first */
+    struct kn_batch *beside = take_number(-1, -1); /* one in flight at a time isn't needed here */
     settle_and_free(batch);
     settle_and_free(beside);
     teardown();
@@ -553,7 +555,7 @@ static void test_a_new_epoch_waits_for_what_has_numbers_of_the_old(void)
     kn_accumulator_grant(&accumulator, 9, 0);
     append("a");
     struct kn_batch *old = take_number(0, 0);
-    kn_accumulator_grant(&accumulator, 9, 1); /* another partition wanted it */
+    kn_accumulator_grant(&accumulator, 9, 1); /* as if another partition had asked for it */
     append("b");
     CHECK(take_now(&leader) == NULL);
     kn_accumulator_requeue(&accumulator, old, 0);
@@ -572,7 +574,7 @@ static void test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all(void)
     append("b");
     struct kn_batch *first = take_number(0, 0);
     append("c");
-    CHECK(take_now(&leader) == NULL); /* the broker may not know us yet */
+    CHECK(take_now(&leader) == NULL); /* the broker may not know the producer yet */
     accumulator.sequence.proved = 1;
     struct kn_batch *second = take_number(2, 0);
     first->encoded = second->encoded = 1;
@@ -582,9 +584,9 @@ static void test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all(void)
     CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, first, KN_KAFKA_UNKNOWN_PRODUCER_ID),
              KN_SEQUENCE_RESTART);
     kn_accumulator_requeue(&accumulator, first, 0);
-    CHECK(take_now(&leader) == NULL); /* the second is still out there */
+    CHECK(take_now(&leader) == NULL); /* the second one is still in flight */
     kn_accumulator_requeue(&accumulator, second, 0);
-    CHECK(take_now(&leader) == NULL); /* and there is no other epoch yet */
+    CHECK(take_now(&leader) == NULL); /* and there is no newer epoch yet */
     kn_accumulator_grant(&accumulator, 9, 1);
     CHECK(take_number(0, 1) == first);
     CHECK(!first->encoded && !second->encoded);
@@ -605,8 +607,8 @@ static void test_a_refusal_that_no_failure_explains_means_that_the_broker_has_lo
         batches[i] = take_number(2 * i, 0);
         accumulator.sequence.proved = 1;
     }
-    /* The first was written: nothing explains that the second should be out of order. That its
-     * producer is forgotten is no loss yet. */
+    /* The first batch was written, so nothing explains that the second is out of order. But an
+     * unknown producer id is no loss yet. */
     settle_and_free(batches[0]);
     CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1],
                                             KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
@@ -615,8 +617,8 @@ static void test_a_refusal_that_no_failure_explains_means_that_the_broker_has_lo
     CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1], KN_KAFKA_UNKNOWN_PRODUCER_ID),
              KN_SEQUENCE_LOST);
     CHECK(!accumulator.sequence.restart);
-    /* The third has failed before the second is written: what comes behind the third may be
-     * refused, but nothing once the fourth is written. */
+    /* The third batch fails before the second is written. The broker may refuse the batches behind
+     * the third, but none after the fourth was written. */
     settle_as(batches[2], KN_NOT_PERSISTED);
     settle_and_free(batches[1]);
     CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[3],
@@ -649,7 +651,7 @@ static void test_where_idempotence_is_only_wanted_a_loss_numbers_anew(void)
         kn_accumulator_out_of_sequence(&accumulator, batch, KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
         KN_SEQUENCE_RESTART);
     kn_accumulator_requeue(&accumulator, batch, 0);
-    CHECK(take_now(&leader) == NULL); /* not before there is another epoch */
+    CHECK(take_now(&leader) == NULL); /* not before there is a newer epoch */
     kn_accumulator_grant(&accumulator, 9, 1);
     settle_and_free(take_number(0, 1));
     teardown();

@@ -1,5 +1,5 @@
-/* How hard a topic's batches are compressed: the quickest form of the default level that costs
- * hardly any bytes. */
+/* The adaptive compression level: the quickest form of the default level that costs hardly any
+ * bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 enum { LARGE = KN_ADAPTIVE_LEVEL_BYTES, FORMS = 3 };
 
 static struct {
-    size_t made[FORMS]; /* what each form makes of anything */
+    size_t made[FORMS]; /* output size of each form */
     int calls[FORMS];
     int fails; /* this form; -1: none */
 } fake;
@@ -33,7 +33,8 @@ static const struct kn_codec fake_codec = {
     .name = "fake", .compress = fake_compress, .quicker_forms = FORMS - 1};
 static struct kn_pool *pool;
 
-/* Compresses behind a header of five bytes; returns which form's bytes are there, -1: it failed. */
+/* Compresses behind a header of five bytes. Returns the form whose output is there; -1: it
+ * failed. */
 static int form_of(struct kn_adaptive_level *adaptive_level, const struct kn_codec *codec,
                    size_t size_bytes)
 {
@@ -59,13 +60,13 @@ static void expect_form(size_t own, size_t quicker, size_t quickest, int form)
         CHECK_EQ(form_of(&adaptive_level, &fake_codec, LARGE), form);
     int sum = 0;
     for (int i = 0; i < FORMS; i++) sum += fake.calls[i];
-    /* one try, and once more if the last wasn't it */
+    /* one trial, and one more compression if the last form wasn't chosen */
     CHECK_EQ(sum, KN_ADAPTIVE_LEVEL_BATCHES - 1 + FORMS + (form != FORMS - 1));
 }
 
 static void test_quickest_form_that_costs_hardly_any_bytes_is_kept(void)
 {
-    expect_form(1000, 1025, 1025, 2); /* as much as it may */
+    expect_form(1000, 1025, 1025, 2); /* exactly the allowed loss */
     expect_form(1000, 1025, 1026, 1);
     expect_form(1000, 1026, 1026, 0);
     expect_form(1000, 1100, 990, 2);
@@ -109,7 +110,7 @@ static void test_form_that_fails_is_told(void)
 
 /* --- zstd's forms --- */
 
-static size_t fill_alike(uint8_t *to, size_t room) /* events that look alike */
+static size_t fill_alike(uint8_t *to, size_t room) /* similar events */
 {
     uint32_t chance = 1;
     size_t size = 0;
@@ -124,7 +125,7 @@ static size_t fill_alike(uint8_t *to, size_t room) /* events that look alike */
     return size;
 }
 
-static size_t fill_distant(uint8_t *to, size_t room) /* noise that repeats itself, from far away */
+static size_t fill_distant(uint8_t *to, size_t room) /* noise that repeats at a long distance */
 {
     enum { BLOCK = 600, BLOCKS = 400 };
     uint32_t chance = 7;
@@ -166,14 +167,14 @@ static void check_choice(const struct kn_codec *zstd, size_t (*fill)(uint8_t *, 
     /* the default is level 3 */
     CHECK_EQ(size_at(zstd, data, size_bytes, KN_CODEC_LEVEL_DEFAULT), own);
     struct kn_adaptive_level adaptive_level = {0};
-    for (int i = 0; i < 2; i++) { /* the try, and what came of it */
+    for (int i = 0; i < 2; i++) { /* the trial, and then the chosen form */
         struct kn_buffer *out = kn_buffer_take(pool, 8);
         CHECK_EQ(kn_adaptive_level_compress(&adaptive_level, zstd, data, size_bytes, &out), KN_OK);
         CHECK(out->size_bytes <= own + own / KN_ADAPTIVE_LEVEL_LOSS);
         CHECK_EQ(atomic_load(&adaptive_level.form), form);
         kn_buffer_give(out);
     }
-    /* there was something to lose */
+    /* the quicker form is much worse here */
     if (form == 0)
         CHECK(size_at(zstd, data, size_bytes, KN_CODEC_LEVEL_DEFAULT - zstd->quicker_forms) >
               own * 2);

@@ -1,5 +1,5 @@
-/* A name's addresses: how long they are good, and that each round starts with another one. The
- * resolver is our own. */
+/* The addresses of a name: how long they are valid, and that each round begins with another one.
+ * The test has its own resolver. */
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #include "net/address.h"
 #include "net/connection.h"
 
-static int resolved; /* how often the name was */
+static int resolved; /* how often a name was resolved */
 
-/* Two addresses of each name, in one allocation a link. */
+/* Returns two addresses for each name, each in one allocation. */
 int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
                 struct addrinfo **result)
 {

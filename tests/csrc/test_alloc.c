@@ -1,11 +1,11 @@
-/* Every allocation of base and records fails once: the status says so, nothing is lost, nothing
+/* Each allocation of base and records fails once: the status reports it, nothing is lost, nothing
  * leaks. */
 #include "check.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-static long allocations_left = -1; /* the one after so many fails; -1: none does */
+static long allocations_left = -1; /* allocations before the one that fails; -1: none fails */
 static int failed;
 
 static int fails(void)
@@ -39,7 +39,8 @@ static void *test_realloc(void *memory, size_t size)
 
 #define VALUE_BYTES 20000
 
-/* Writes a batch, compresses it, reads it back, as the engine does; every buffer from one pool. */
+/* Writes a batch, compresses it and reads it back, as the engine does; all buffers come from one
+ * pool. */
 static int both_ways(struct kn_pool *pool, const struct kn_codec_table *codecs, int codec)
 {
     static uint8_t value[VALUE_BYTES];
@@ -87,7 +88,7 @@ struct attempt {
     int failed;
 };
 
-/* In a thread of its own, so that the codec contexts are made anew each time. */
+/* In a thread of its own, so that it makes new codec contexts each time. */
 static void *attempt(void *argument)
 {
     struct attempt *attempt = argument;
@@ -115,7 +116,7 @@ static void test_each_failed_allocation_is_told_and_leaks_nothing(void)
             CHECK_EQ(one.status, one.failed ? KN_ERR_NOMEM : KN_OK);
             CHECK_EQ(kn_buffer_live(), 0);
         }
-        CHECK(one.fail_at > 5); /* there were some to fail */
+        CHECK(one.fail_at > 5); /* there were allocations to fail */
     }
 }
 

@@ -1,5 +1,5 @@
-/* Columns: what is put in comes out of the exported arrays, whatever the sizes, and every reference
- * is given back. */
+/* Arrow columns: the exported arrays have all appended values, for every size, and every reference
+ * is dropped. */
 #include "check.h"
 #include "arrow/columns.h"
 #include "arrow/export.h"
@@ -27,7 +27,7 @@ static int32_t value_bytes_of(int i) { return i % 5 == 0 ? -1 : i % 40; }
 static int32_t key_bytes_of(int i) { return i % 3 ? i % 7 : -1; }
 static int32_t header_count_of(int i) { return i % 4 == 3 ? 2 : 0; }
 
-/* Records that borrow from one chunk, as fetched ones do. */
+/* Makes records that point into one chunk, like fetched ones. */
 static void begin(void)
 {
     struct kn_buffer *buffer = kn_buffer_take(NULL, 64 * RECORDS);
@@ -125,7 +125,7 @@ static void check_headers(const struct ArrowArray *array, int64_t rows)
     CHECK_EQ(values->null_count, offsets[rows] / 2);
 }
 
-/* The first `rows` records, as EVERY has them. */
+/* Checks the first `rows` records, made with EVERY. */
 static void check_every(struct kn_columns *columns, int64_t rows)
 {
     struct ArrowArray array;
@@ -298,7 +298,7 @@ static void test_utf8(void)
 
 #define R "\xef\xbf\xbd"
 
-/* What java.lang.String makes of bytes. */
+/* U+FFFD in the places where java.lang.String has it. */
 static void test_what_is_no_utf8_is_replaced_as_java_does(void)
 {
     static const struct {
@@ -347,7 +347,7 @@ static void test_what_is_no_utf8_is_replaced_as_java_does(void)
     CHECK_EQ(kn_utf8_replace(NULL, NULL, 0), 0);
 }
 
-/* 250 long ones and 250 short ones. */
+/* 250 long names and 250 short ones. */
 static void name_of(int number, char name[64])
 {
     snprintf(name, 64, number % 2 ? "%d is the name of a topic" : "%d", number % 500);
@@ -397,7 +397,7 @@ static void test_parts_may_be_moved_out_and_released_in_any_order(void)
     array.children[7]->children[0]->release = NULL;
     kn_arrow_release_array(&array);
     CHECK_EQ(kn_columns_live(), 1);
-    kn_arrow_release_array(&array); /* released: harmless */
+    kn_arrow_release_array(&array); /* released already: harmless */
     check_view(&moved[0], 39, records[39].value, 39);
     kn_arrow_release_array(&moved[0]);
     CHECK_EQ(kn_columns_live(), 1);
@@ -426,7 +426,7 @@ static void test_views_that_are_few_in_their_chunk_get_bytes_of_their_own(void)
     kn_arrow_release_array(&array);
     columns = kn_columns_new(EVERY, EVERY_COUNT, NULL, INT32_MAX);
     for (int i = 0; i < 8; i++) append_all(columns, 0, RECORDS);
-    kn_columns_settle(columns); /* they use more than a part of it */
+    kn_columns_settle(columns); /* the views use more than a part of it */
     CHECK_EQ(columns->chunk_count, 1);
     kn_columns_unref(columns);
     end();

@@ -1,5 +1,4 @@
-/* From segments to columns: where it stops, where it goes on, and how what has become stale is
- * undone. */
+/* From segments to columns: where it stops, where it goes on, and how stale segments are undone. */
 #include "check.h"
 #include "arrow/fill.h"
 #include "base/status.h"
@@ -45,7 +44,7 @@ static void end(void)
     CHECK_EQ(kn_buffer_live(), 0);
 }
 
-/* A batch of `count` records from `offset` on, as a response brings it. */
+/* Makes a batch of `count` records from `offset` on, like a response. */
 static struct kn_segment_batch batch_of(int64_t offset, int32_t count)
 {
     struct kn_buffer *buffer = kn_buffer_take(NULL, 4096);
@@ -196,7 +195,7 @@ static void test_what_became_stale_meanwhile_is_undone_and_the_rest_comes_again(
     kn_fill_revert(&fill, 1);
     CHECK_EQ(fill.columns->row_count, 20);
     kn_fill_finish(&fill);
-    /* the notice went back too, and is stale by now */
+    /* the notice also went back to the queue, and is stale now */
     CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED);
     CHECK_EQ(fill.taken_count, 0);
     end();
@@ -206,7 +205,7 @@ static void test_broken_records_are_said_again_and_again(void)
 {
     begin(1000);
     struct kn_segment *segment = push(0, KN_SEGMENT_DATA, 0, 2, 10);
-    segment->batches[0].view.record_count = 12; /* more than there are */
+    segment->batches[0].view.record_count = 12; /* more than the batch has */
     CHECK_EQ(kn_fill_run(&fill), KN_FILL_BROKEN);
     CHECK_EQ(fill.columns->row_count, 10);
     CHECK_EQ(fill.taken[0].next_offset, 10);
@@ -215,7 +214,7 @@ static void test_broken_records_are_said_again_and_again(void)
     CHECK_EQ(kn_fill_run(&fill), KN_FILL_BROKEN);
     CHECK_EQ(fill.columns->row_count, 10);
     kn_fill_finish(&fill);
-    fill.is_reading = 0; /* what the binding does about it: the next batch */
+    fill.is_reading = 0; /* as the binding does: go on with the next batch */
     CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED);
     CHECK_EQ(fill.columns->row_count, 20);
     kn_fill_finish(&fill);

@@ -1,5 +1,5 @@
-/* Foreign Arrow arrays: what can be known to be wrong is found before a value is read, and values
- * come out of every layout. */
+/* Foreign Arrow arrays: errors that can be known are found before a value is read, and values are
+ * read from every layout. */
 #include "check.h"
 #include "arrow/import.h"
 
@@ -84,9 +84,9 @@ static void test_strings_with_offsets_in_array_and_parent(void)
     check_value(&bytes, 0, "bb");
     check_value(&bytes, 1, NULL);
     check_value(&bytes, 2, "dddd");
-    /* one more than there are */
+    /* one more than the array has */
     CHECK_EQ(kn_arrow_bind_bytes(&schema, &array, 2, 3, &bytes, &problem), KN_ERR_INVALID);
-    /* What was right when it was bound and isn't any more is seen as well. */
+    /* A value that became wrong after the binding is found, too. */
     CHECK_EQ(kn_arrow_bind_bytes(&schema, &array, 0, 4, &bytes, &problem), KN_OK);
     offsets[2] = 11;
     const uint8_t *data;
@@ -122,7 +122,7 @@ static void test_buffers_that_cannot_be(void)
     bind_fails("z", 2, 3, NULL, -1);
     bind_fails("z", -1, 3, (const void *[]){NULL, fine, "ab"}, -1);
     bind_fails("z", INT64_MAX, 3, (const void *[]){NULL, fine, "ab"}, -1);
-    /* more bytes than an int64 counts */
+    /* more bytes than an int64 can count */
     bind_fails("w:2147483647", (int64_t)1 << 40, 2, (const void *[]){NULL, fine}, -1);
     bind_fails("w:4", 1, 2, (const void *[]){NULL, NULL}, -1);
 }
@@ -173,11 +173,11 @@ static void test_dictionaries(void)
     struct kn_arrow_problem problem;
     dictionary.null_count = 1;
     schema.dictionary = &word;
-    /* no dictionary in the array */
+    /* the array has no dictionary */
     CHECK_EQ(kn_arrow_bind_bytes(&schema, &array, 0, 4, &bytes, &problem), KN_ERR_INVALID);
     array.dictionary = &dictionary;
     CHECK_EQ(kn_arrow_bind_bytes(&schema, &array, 0, 4, &bytes, &problem), KN_OK);
-    check_value(&bytes, 0, NULL); /* a null of the dictionary */
+    check_value(&bytes, 0, NULL); /* a null in the dictionary */
     check_value(&bytes, 1, "a");
     CHECK_EQ(kn_arrow_check_bytes(&bytes, 4, &problem), KN_ERR_INVALID);
     CHECK_EQ(problem.row, 2);
@@ -185,7 +185,7 @@ static void test_dictionaries(void)
     CHECK_EQ(kn_arrow_check_bytes(&bytes, 4, &problem), KN_ERR_INVALID);
     CHECK_EQ(problem.row, 3);
     CHECK(kn_arrow_can_be_bytes(&schema));
-    word.dictionary = &word; /* a dictionary of dictionaries, without an end */
+    word.dictionary = &word; /* a dictionary whose dictionary is itself */
     CHECK(!kn_arrow_can_be_bytes(&schema));
 }
 
@@ -206,7 +206,7 @@ static void test_schemas_that_cannot_be(void)
     child.release = NULL;
     CHECK(kn_arrow_check_schema(&table) != NULL);
     child = schema_of("+l");
-    CHECK(!kn_arrow_can_be_pairs(&child)); /* a list without a type of its items */
+    CHECK(!kn_arrow_can_be_pairs(&child)); /* a list without an item type */
     table.release = NULL;
     CHECK(kn_arrow_check_schema(&table) != NULL);
 }

@@ -1,4 +1,4 @@
-/* Record batches of magic 2: the writer, the reader, and what the reader refuses. */
+/* Record batches of magic 2: the writer, the reader, and the input that the reader refuses. */
 #include "check.h"
 
 #include "base/crc32c.h"
@@ -151,7 +151,7 @@ static void test_append_refuses_what_has_no_room(void)
     int32_t room = 4096 - KN_BATCH_HEADER_BYTES - KN_RECORD_OVERHEAD_MAX_BYTES;
     CHECK_EQ(kn_batch_writer_append(&writer, buffer, 0, NULL, -1, value, room + 1, NULL, 0, 0),
              KN_ERR_FULL);
-    CHECK_EQ(buffer->size_bytes, KN_BATCH_HEADER_BYTES); /* nothing was written */
+    CHECK_EQ(buffer->size_bytes, KN_BATCH_HEADER_BYTES); /* the records were not written */
     CHECK_EQ(writer.record_count, 0);
     CHECK_EQ(kn_batch_writer_append(&writer, buffer, 0, NULL, -1, value, room, NULL, 0, 0), KN_OK);
     CHECK_EQ(
@@ -178,7 +178,7 @@ static void test_log_append_time_is_the_time_of_all(void)
     kn_buffer_give(buffer);
 }
 
-/* A fetch ends where the broker stopped copying: what is cut off is not an error. */
+/* A fetch ends where the broker stopped copying: a batch that is cut off there is no error. */
 static void test_a_partial_batch_is_the_end(void)
 {
     struct kn_buffer *buffer = sample(&plain_meta);
@@ -252,7 +252,7 @@ static void test_every_flipped_bit_is_seen(void)
     kn_buffer_give(buffer);
 }
 
-/* A batch around a hand-made records section; returns what iterating ends with. */
+/* Makes a batch around a hand-made records section. Returns the status at the end of iterating. */
 static int read_section(const uint8_t *section, size_t section_bytes, int32_t count)
 {
     struct kn_buffer *buffer = kn_buffer_take(NULL, KN_BATCH_HEADER_BYTES);

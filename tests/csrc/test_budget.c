@@ -43,13 +43,13 @@ static void test_nobody_is_woken_when_nobody_waits(void)
     kn_queue_deinit(&budget.room);
 }
 
-/* Takers wait without a time limit: a lost wake-up would hang here. Givers return one at a time
- * what was taken. */
+/* Takers wait without a time limit, so a lost wake-up would hang here. Givers return the taken room
+ * piece by piece. */
 #define TAKERS 4
 #define ROUNDS 3000
 
 static struct kn_budget shared;
-static atomic_int owed; /* taken, to be given back by the giver */
+static atomic_int owed; /* taken room that the giver must return */
 static atomic_int takers_left;
 
 static void *take_all(void *argument)

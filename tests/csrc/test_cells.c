@@ -1,4 +1,4 @@
-/* Cells: taken, given, walked. */
+/* Cells: take, give, walk. */
 #include "check.h"
 
 #include <stdint.h>
@@ -12,7 +12,8 @@
 struct object {
     int alive;
     int number;
-    char rest[CELL_BYTES - 2 * sizeof(int)]; /* its end is the cells' while it is free */
+    /* the last bytes belong to kn_cells while the cell is free */
+    char rest[CELL_BYTES - 2 * sizeof(int)];
 };
 
 struct seen {

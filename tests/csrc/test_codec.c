@@ -1,4 +1,5 @@
-/* Codecs of this build: both ways, caps, and contexts that survive an error. */
+/* The codecs of this build: compression and decompression, limits, and contexts that are usable
+ * after an error. */
 #include "check.h"
 
 #include <pthread.h>
@@ -135,7 +136,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Under ASan the thread's end also proves that its contexts are freed. */
+/* Under ASan the end of the thread also proves that its contexts are freed. */
 static void test_threads_have_contexts_of_their_own(void)
 {
     pthread_t threads[4];

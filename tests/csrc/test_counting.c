@@ -1,5 +1,5 @@
-/* Means: recorded while somebody wants them, by the kind of request, and read without losing any.
- */
+/* Means: recorded only while they are wanted, by kind of request, and read without losing a
+ * value. */
 #include "engine_check.h"
 #include "produce/batch_stats.h"
 #include "net/counting.h"
@@ -93,12 +93,12 @@ static void test_a_batchs_age_is_taken_when_it_goes_out_the_first_time(void)
     CHECK_EQ(unmeasured.counted, 0);
     atomic_store(&engine->client.measuring, 1);
     kn_count_batches(NULL, &broker->means, batches, 2);
-    kn_count_batches(NULL, &broker->means, batches, 2); /* another try */
+    kn_count_batches(NULL, &broker->means, batches, 2); /* another try of the same batches */
     kn_stats_means(broker, found);
     CHECK_EQ(found[KN_MEAN_QUEUED].count, 2);
     CHECK(found[KN_MEAN_QUEUED].max >= 5000000 &&
           found[KN_MEAN_QUEUED].max <= 5000000 + kn_clock_us() - now_us);
-    /* a clock that went back makes no negative age */
+    /* a clock that went back gives no negative age */
     CHECK_EQ(found[KN_MEAN_QUEUED].sum, found[KN_MEAN_QUEUED].max);
     engine_end(engine);
 }

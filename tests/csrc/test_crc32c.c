@@ -1,5 +1,5 @@
-/* Checksums and hashes: published values, then the hardware against the table at every length and
- * alignment that matters. */
+/* Checksums and hashes: published values, then the hardware versions against the table, at every
+ * relevant length and alignment. */
 #include "check.h"
 
 #include <pthread.h>
@@ -54,7 +54,7 @@ static void *first_use(void *result)
     return NULL;
 }
 
-/* First of all, so that the choice itself is what the threads race for. */
+/* The first test, so that the threads race for the choice itself. */
 static void test_threads_may_race_for_the_first_use(void)
 {
     pthread_t threads[8];

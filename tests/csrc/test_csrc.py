@@ -1,8 +1,8 @@
-"""Compiles csrc with its debug checks, warnings as errors, and runs every tests/csrc/test_*.c as a program of its own.
+"""Compiles csrc with debug checks and warnings as errors, and runs every tests/csrc/test_*.c.
 
-KN_SANITIZE=address|thread builds and runs the same programs under the sanitizers. A program that plays an owner gives
-tables of functions of its own (csrc/net/broker_events.h); none redefines a function of csrc: all
-objects are linked, so it would be there twice.
+Each is a program of its own. KN_SANITIZE=address|thread builds and runs them with a sanitizer. A
+program that plays an owner passes its own tables of functions (csrc/net/broker_events.h). It must not
+redefine a function of csrc: all objects are linked, so the function would exist twice.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN_S = 180.0
-"""For a test program, which takes seconds, also under a sanitizer on busy cores."""
+"""The limit of a test program, which takes seconds, with a sanitizer and busy cores, too."""
 INCLUDED = re.compile(r'^#include "(?:../../csrc/)?(\w+/\w+\.c)"', re.M)
-"""A source file that a program has as a part of its own, for what is static in it."""
+"""A source file that a program includes to test its static functions."""
 PROGRAMS = sorted(Path(__file__).parent.glob("test_*.c"))
 
 
 def load_setup() -> ModuleType:
-    """setup.py as a module: it knows the flags and which codec libraries there are."""
+    """setup.py as a module: it has the flags and finds the codec libraries."""
     spec = importlib.util.spec_from_file_location("kn_setup", ROOT / "setup.py")
     assert spec is not None
     assert spec.loader is not None
@@ -42,7 +42,7 @@ def load_setup() -> ModuleType:
 
 
 class CBuild:
-    """The objects of csrc and the test programs, under build/, one directory a set of flags."""
+    """The objects of csrc and the test programs, under build/, with a directory per set of flags."""
 
     def __init__(self) -> None:
         self.setup = load_setup()
@@ -61,7 +61,7 @@ class CBuild:
 
     @functools.cached_property
     def objects(self) -> dict[str, str]:
-        """Everything of csrc that compiles, by source below csrc; test_compiles_without_warning tells the rest."""
+        """Objects by source below csrc; test_csrc_compiles_without_warning reports those that fail."""
         made = self.setup.compile_objects(self.command, self.setup.csrc_sources(), self.work)
         return {str(source.relative_to("csrc")): str(target) for source, target in made.items() if target is not None}
 
@@ -88,7 +88,7 @@ def build() -> Iterator[CBuild]:
 
 
 def run_program(binary: Path) -> subprocess.CompletedProcess[str]:
-    """Runs it; under TSan without address randomisation, which older TSan runtimes don't know how to live with."""
+    """Run a program. TSan runs without address randomisation, which older TSan runtimes don't support."""
     settings = {
         "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1:strict_string_checks=1",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
@@ -104,7 +104,7 @@ def run_program(binary: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow  # and a part of make lint
 def test_csrc_compiles_without_warning(build: CBuild) -> None:
-    # Sanitizers add code that sets off false warnings, so there it only has to compile.
+    # Sanitizers add code that causes false warnings, so with them it only has to compile.
     command = build.command if build.flags.sanitize else [*build.command, "-O2", "-Werror"]
     with build.locked():
         made = build.setup.compile_objects(command, build.setup.csrc_sources(), build.work / "strict")

@@ -1,5 +1,5 @@
-/* Counters: each row has one outcome, the completion comes with the last, and what is delivered
- * waits for nobody. */
+/* Delivery counters: each row has one outcome, the completion comes with the last row, and
+ * delivered batches need no poll(). */
 #include "check.h"
 #include "base/status.h"
 #include "engine/engine.h"
@@ -25,7 +25,7 @@ static void end(void)
     CHECK_EQ(kn_buffer_live(), 0);
 }
 
-/* A batch with these opaques, as if it had been sent. */
+/* Makes a batch with these opaques, as if it had been sent. */
 static struct kn_batch *batch_of(void **opaques, int32_t count)
 {
     struct kn_batch *batch = kn_batch_new(engine->client.pool, topic, 0, 1024);
@@ -74,9 +74,9 @@ static void test_delivered_rows_are_counted_and_freed(void)
     void *opaques[] = {kn_delivery_counter_token(one, 0), kn_delivery_counter_token(one, 1), NULL,
                        kn_delivery_counter_token(two, 0), kn_delivery_counter_token(one, 2)};
     kn_client_deliver(&engine->client, batch_of(opaques, 5));
-    CHECK(next() == NULL); /* both calls are on */
+    CHECK(next() == NULL); /* both calls still run */
     CHECK_EQ(kn_engine_outstanding(engine), 0);
-    kn_delivery_counter_settle(two, 1, 0); /* a row that wasn't queued after all */
+    kn_delivery_counter_settle(two, 1, 0); /* a row that couldn't be queued */
     CHECK_EQ(kn_delivery_counter_close(two), 1);
     kn_queue_push(&engine->deliveries, &two->completion->node);
     check_ticket(two, 1);
@@ -100,7 +100,7 @@ static void test_failed_and_mixed_batches_go_to_the_binding(void)
                       batch_of((void *[]){kn_delivery_counter_token(counter, 1), &object}, 2));
     CHECK_EQ(kn_delivery_counter_close(counter), 0);
     CHECK(next() == failed);
-    CHECK(failed->plain == NULL); /* nobody needs its bytes */
+    CHECK(failed->plain == NULL); /* its bytes are freed */
     CHECK_EQ(kn_token_row(failed->opaques[0]), 0);
     CHECK(kn_delivery_counter_of(&engine->counters, failed->opaques[0]) == counter);
     kn_delivery_counter_settle(counter, 1, 0);
@@ -123,7 +123,7 @@ static void test_messages_of_others_are_reported_where_everything_is(void)
     struct kn_batch *batch = next();
     CHECK(batch != NULL && batch->counter == NULL);
     kn_engine_delivered(engine, batch);
-    end(); /* the counter goes with the engine, with its completion */
+    end(); /* the engine frees the counter and its completion */
 }
 
 static void test_many_at_a_time(void)
@@ -139,7 +139,7 @@ static void test_many_at_a_time(void)
     for (int i = 0; i < COUNT; i += 2) kn_delivery_counter_discard(counters[i]);
     for (int i = 0; i < COUNT; i += 2)
         CHECK((counters[i] = kn_delivery_counter_new(&engine->counters, NULL)) != NULL);
-    CHECK(engine->counters.capacity <= 2 * COUNT); /* places are used again */
+    CHECK(engine->counters.capacity <= 2 * COUNT); /* slots are reused */
     for (int i = 0; i < COUNT; i++)
         CHECK(kn_delivery_counter_of(&engine->counters,
                                      kn_delivery_counter_token(counters[i], i)) == counters[i]);

@@ -1,12 +1,12 @@
-/* Compression beside the broker's thread: requests that are full are encoded ahead of their turn,
- * sent in order, and come back when their turn doesn't come. */
+/* Compression beside the broker thread: full requests are encoded ahead and sent in order, and
+ * their batches come back if the request can't be sent. */
 #include <unistd.h>
 #include "sender_check.h"
 
-/* two such values fill a batch, and a batch a request */
+/* two such values fill a batch, and one batch fills a request */
 enum { HALF_BYTES = 495000, WORKERS = 2, AHEAD = WORKERS + 1, ID_STEP = 1 << 20 };
 
-static atomic_int compressions, slow_compressions; /* so many of the next take a while */
+static atomic_int compressions, slow_compressions; /* how many of the next compressions are slow */
 
 static int halve(const uint8_t *src, size_t size_bytes, int level, struct kn_buffer **out)
 {
@@ -58,7 +58,7 @@ static struct kn_accumulator *accumulator(void)
     return atomic_load(&topic->table)->partitions[0];
 }
 
-/* Steps until the next request is out. */
+/* Steps until the next request is sent. */
 static struct kn_produce *await_request(void)
 {
     for (int i = 0; i < 5000; i++) {
@@ -87,7 +87,7 @@ static void await_encoded(int count)
     }
 }
 
-/* The rest of `count` batches, each in a request of its own, in order from this id on. */
+/* Finishes the rest of `count` batches, each in its own request, in order from this id on. */
 static void finish_in_order(int64_t id, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -106,7 +106,7 @@ static void test_full_requests_are_encoded_ahead_and_sent_at_once_when_it_is_the
     produce_full(7);
     struct kn_produce *request = await_request();
     int64_t id = request->batches[0]->id;
-    CHECK_EQ(step(), KN_NEVER); /* the answer, or the worker pool, brings it back */
+    CHECK_EQ(step(), KN_NEVER); /* a response or the worker pool wakes the sender */
     CHECK(kn_sender_wants_connection(sender));
     await_encoded(AHEAD);
     CHECK(atomic_load(&fake.wakes) > 0);
@@ -116,7 +116,7 @@ static void test_full_requests_are_encoded_ahead_and_sent_at_once_when_it_is_the
     answer_ok(request);
     step();
     request = sent_first();
-    CHECK(request); /* nothing was left to wait for */
+    CHECK(request); /* nothing had to be waited for */
     CHECK_EQ(request->batches[0]->id, id + ID_STEP);
     answer_ok(request);
     finish_in_order(id + 2 * ID_STEP, 5);
@@ -136,7 +136,7 @@ static void test_what_is_encoded_first_waits_for_what_was_picked_first(void)
     atomic_store(&slow_compressions, 1); /* the oldest */
     produce_full(4);
     int64_t id = 0;
-    struct kn_list out; /* unanswered until all four are */
+    struct kn_list out; /* unanswered until all four are sent */
     kn_list_init(&out);
     for (int i = 0; i < 4; i++) {
         struct kn_produce *request = await_request();
@@ -159,7 +159,7 @@ static void test_requests_that_arent_full_wait_and_grow(void)
     setup_workers(WORKERS, one_at_a_time);
     produce(topic, 0, "a");
     step();
-    struct kn_produce *request = sent_first(); /* quick, so done here */
+    struct kn_produce *request = sent_first(); /* small, so encoded in this thread */
     CHECK(request);
     CHECK_EQ(engine->producer.workers.started, 0);
     produce(topic, 0, "b");
@@ -188,9 +188,9 @@ static void test_a_retry_isnt_overtaken_by_what_was_encoded_ahead(void)
     CHECK_EQ(accumulator()->in_flight, 0);
     CHECK(step() != KN_NEVER);
     CHECK_EQ(list_count(&fake.sent), 0);       /* nothing while it waits for its backoff */
-    CHECK_EQ(atomic_load(&broker.retries), 1); /* of the others there was no try yet */
+    CHECK_EQ(atomic_load(&broker.retries), 1); /* the others weren't tried yet */
     finish_in_order(id, 5);
-    CHECK_EQ(atomic_load(&compressions), 5); /* what is encoded stays encoded */
+    CHECK_EQ(atomic_load(&compressions), 5); /* an encoded batch stays encoded */
     teardown_workers();
 }
 

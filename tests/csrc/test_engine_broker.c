@@ -1,5 +1,5 @@
-/* A broker driven by hand, turn by turn and with a clock of the test: states, generations,
- * back-off, deadlines, stopping. */
+/* A broker that the test drives step by step with its own clock: states, generations, backoff,
+ * deadlines, the end. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -13,7 +13,7 @@ static void submit(struct bench *bench, int32_t generation, uint8_t flags, uint6
              KN_OK);
 }
 
-/* One REPLY with this token and status. */
+/* Checks for one REPLY with this token and status. */
 static void reply(struct bench *bench, uint64_t token, int status)
 {
     struct kn_event *got = event(bench, KN_EVENT_REPLY);
@@ -54,7 +54,7 @@ static void test_requests_wait_for_open_and_then_go_out_in_order(void)
     CHECK_EQ(generation, 1);
     submit(&bench, generation, KN_REQUEST_HANDSHAKE, 200, 60000);
     turn(&bench, 0, 1);
-    /* the handshake's only */
+    /* only the handshake's request */
     CHECK_EQ(kn_connection_in_flight(bench.broker->broker.connection), 1);
     serve(&bench, "versions");
     turn(&bench, 1000, 1);
@@ -77,7 +77,7 @@ static void test_requests_wait_for_open_and_then_go_out_in_order(void)
     reply(&bench, 101, KN_OK);
     CHECK_EQ(kn_connection_stats(bench.broker->broker.connection)->tx, 3);
     CHECK_EQ(kn_connection_stats(bench.broker->broker.connection)->rx, 3);
-    CHECK_EQ(turn(&bench, 0, 1), KN_NEVER); /* idle: nothing to wake up for */
+    CHECK_EQ(turn(&bench, 0, 1), KN_NEVER); /* idle: no reason to wake up */
     bench_free(&bench);
 }
 
@@ -116,7 +116,7 @@ static void test_a_held_connection_sends_only_the_handshake_until_it_is_open_aga
     int32_t generation = connect_now(&bench, 1);
     CHECK_EQ(kn_engine_broker_open(bench.engine, 0, generation, 9, 12), KN_OK);
     turn(&bench, 0, 1);
-    /* of a connection that is gone: nothing happens */
+    /* for a connection that is gone: ignored */
     CHECK_EQ(kn_engine_broker_hold(bench.engine, 0, generation + 1), KN_OK);
     turn(&bench, 0, 1);
     CHECK_EQ(state(&bench), KN_BROKER_UP);
@@ -147,7 +147,8 @@ static void test_a_held_connection_sends_only_the_handshake_until_it_is_open_aga
     int64_t give_up_us = turn(&bench, 0, 1);
     CHECK_EQ(give_up_us, bench.broker->ready_by_us);
     turn(&bench, 0, give_up_us);
-    CHECK_EQ(state(&bench), KN_BROKER_DOWN); /* whoever never opens it again loses it */
+    /* if the broker isn't opened again, the connection is closed */
+    CHECK_EQ(state(&bench), KN_BROKER_DOWN);
     bench_free(&bench);
 }
 
@@ -173,7 +174,8 @@ static void test_requests_time_out_while_there_is_no_connection(void)
     struct kn_event *late = event(&bench, KN_EVENT_REPLY);
     CHECK_EQ(late->token, 1);
     CHECK_EQ(late->status, KN_ERR_TIMED_OUT);
-    CHECK_TEXT(late->text, "Connection refused"); /* says why there was no connection */
+    /* the event has the reason why there was no connection */
+    CHECK_TEXT(late->text, "Connection refused");
     kn_event_free(late);
     no_event(&bench);
     kn_engine_stop(bench.engine);
@@ -209,11 +211,11 @@ static void test_back_off_doubles_up_to_its_maximum_within_the_jitter(void)
         now_us = bench.broker->connect_at_us;
         expected_us = expected_us * 2 < 10000 * MS ? expected_us * 2 : 10000 * MS;
     }
-    CHECK(longest - shortest > 1000 * MS); /* the jitter is there */
+    CHECK(longest - shortest > 1000 * MS); /* there is jitter */
     bench_free(&bench);
 }
 
-/* A listener for SASL answers ApiVersions of whoever asks, and closes the connection at the next
+/* A SASL listener answers ApiVersions of every client, and closes the connection at the next
  * request. */
 static void test_a_connection_that_answers_its_handshake_alone_is_a_failure(void)
 {
@@ -235,7 +237,7 @@ static void test_a_connection_that_answers_its_handshake_alone_is_a_failure(void
         struct kn_event *got = event(&bench, KN_EVENT_DISCONNECTED);
         CHECK_EQ(got->attempts, failures);
         kn_event_free(got);
-        CHECK_EQ(kn_queue_count(&bench.engine->client.events), 0); /* nothing says that it works */
+        CHECK_EQ(kn_queue_count(&bench.engine->client.events), 0); /* no WORKING event */
         /* the back-off grows */
         CHECK(bench.broker->connect_at_us - now_us >= 80 * MS << (failures - 1));
         now_us = bench.broker->connect_at_us;
@@ -270,7 +272,7 @@ static void test_a_connection_works_once_it_has_answered_or_has_lasted(void)
     serve(&bench, "");
     turn(&bench, 1000, 2);
     reply(&bench, 2, KN_OK);
-    CHECK_EQ(kn_queue_count(&bench.engine->client.events), 0); /* it is said once a connection */
+    CHECK_EQ(kn_queue_count(&bench.engine->client.events), 0); /* one event per connection */
 
     shutdown(bench.peer, SHUT_RDWR);
     turn(&bench, 1000, 3);
@@ -280,7 +282,7 @@ static void test_a_connection_works_once_it_has_answered_or_has_lasted(void)
     generation = open_now(&bench, 60000 * MS);
     turn(&bench, 0, 60000 * MS + 9000 * MS);
     CHECK_EQ(kn_queue_count(&bench.engine->client.events), 0);
-    turn(&bench, 0, 60000 * MS + 10000 * MS); /* a producer with acks=0 never gets an answer */
+    turn(&bench, 0, 60000 * MS + 10000 * MS); /* a producer with acks=0 never gets a response */
     working(&bench, generation);
     bench_free(&bench);
 }
@@ -307,7 +309,7 @@ static void test_back_off_starts_anew_after_a_good_connection(void)
     CHECK_EQ(got->attempts, 1);
     CHECK_EQ(got->status, KN_ERR_TRANSPORT);
     kn_event_free(got);
-    /* It had been up for longer than the back-off: new demand connects at once. */
+    /* The connection lasted longer than the backoff: new demand connects at once. */
     submit(&bench, 0, 0, 2, -1);
     connect_now(&bench, 500 * MS);
     bench_free(&bench);
@@ -406,7 +408,8 @@ static void test_a_notification_signals_only_a_thread_that_would_oversleep(void)
     struct kn_topic *topic = kn_producer_topic(&bench.engine->producer, "t", 1, 1);
     struct kn_accumulator accumulator;
     kn_accumulator_init(&accumulator, topic->producer, topic, topic->token, 0);
-    kn_broker_notify(&bench.broker->broker, &accumulator, 5000); /* awake: it will look */
+    /* awake: the thread will check the inbox by itself */
+    kn_broker_notify(&bench.broker->broker, &accumulator, 5000);
     CHECK(!descriptor_signalled(&bench));
     turn(&bench, 0, 1);
     bench.broker->sleep_until_us = 5000; /* what the thread stores before poll(2) */
@@ -446,7 +449,7 @@ static void test_a_produced_record_reaches_the_wire_after_linger_and_is_settled(
     for (int i = 0; i < 100 && !bench.broker->broker.in_flight; i++) {
         int64_t next_us = turn(&bench, 0, kn_clock_us());
         if (bench.broker->broker.in_flight) break;
-        CHECK(next_us <= before_us + 6 * MS); /* it will wake up for it by itself */
+        CHECK(next_us <= before_us + 6 * MS); /* the thread wakes up for it by itself */
         int64_t wait_us = next_us - kn_clock_us();
         if (wait_us > 0) usleep((useconds_t)wait_us);
     }
@@ -465,7 +468,7 @@ static void test_a_produced_record_reaches_the_wire_after_linger_and_is_settled(
     for (int i = 0; i < 10 && kn_engine_outstanding(bench.engine); i++)
         turn(&bench, 1000, kn_clock_us());
     CHECK_EQ(kn_engine_outstanding(bench.engine), 0);
-    CHECK_EQ(kn_queue_count(&bench.engine->deliveries), 0); /* nobody asked for a report */
+    CHECK_EQ(kn_queue_count(&bench.engine->deliveries), 0); /* no report was requested */
     CHECK_EQ(kn_batch_live(), 0);
     bench_free(&bench);
 }

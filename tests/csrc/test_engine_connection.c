@@ -1,4 +1,4 @@
-/* A connection driven by hand against a peer that the test plays: framing, matching, partial reads
+/* A connection that the test drives against a peer that it plays: frames, matching, partial reads
  * and writes, bad peers, timeouts. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -11,7 +11,7 @@
 
 #define LATER_US INT64_C(60000000)
 
-/* A request of the test and what became of it. */
+/* A request of the test, and its outcome. */
 struct call {
     struct kn_request request;
     struct iovec pieces[600];
@@ -39,7 +39,7 @@ static void call_done(struct kn_request *request, int status, struct kn_chunk *c
     }
 }
 
-/* A request with `body_bytes` of a pattern, in pieces of at most piece_bytes. */
+/* Makes a request with `body_bytes` of a pattern, in pieces of at most piece_bytes. */
 static struct call *call_new(uint8_t flags, size_t body_bytes, size_t piece_bytes)
 {
     struct call *call = calloc(1, sizeof *call);
@@ -87,7 +87,7 @@ static const struct kn_connection_config CONFIG = {.receive_max_bytes = 1000000,
                                                    .setup_timeout_ms = 1000,
                                                    .socket = {.nagle_disable = 1, .keepalive = 1}};
 
-/* One turn, as a broker thread would take it. */
+/* Runs one step, as a broker thread does. */
 static int turn(struct kn_connection *connection, int timeout_ms, int64_t now_us)
 {
     struct pollfd fd;
@@ -122,7 +122,7 @@ static void pair_free(struct pair *pair)
     CHECK_EQ(kn_chunk_live(), 0);
 }
 
-/* Turns until `call` is done or the connection fails. */
+/* Steps until `call` is done or the connection fails. */
 static int turns_until_done(struct kn_connection *connection, struct call *call)
 {
     for (int i = 0; i < 10000; i++) {
@@ -171,12 +171,12 @@ static void test_a_host_without_an_address_of_the_family_is_a_resolve_error(void
 
 static void test_the_next_address_is_tried_when_one_fails(void)
 {
-    /* localhost is ::1 and 127.0.0.1 on most machines, and the listener has only the second; where
-     * it is one address, this still connects. */
+    /* On most machines localhost is ::1 and 127.0.0.1, and the listener has only the second. If it
+     * is only one address, this still connects. */
     uint16_t port;
     int listener = peer_listen(&port, 8);
     struct kn_connection *connection = kn_connection_new(&CONFIG, NULL);
-    for (int round = 0; round < 3; round++) { /* whatever address the rotation begins with */
+    for (int round = 0; round < 3; round++) { /* every address at which the rotation can begin */
         CHECK_EQ(kn_connection_open(connection, "localhost", port, 0), KN_OK);
         for (int i = 0; i < 100 && kn_connection_state(connection) != KN_CONNECTION_UP; i++)
             CHECK_EQ(turn(connection, 100, 0), KN_OK);
@@ -190,7 +190,7 @@ static void test_the_next_address_is_tried_when_one_fails(void)
 
 static void test_a_connect_without_answer_ends_at_the_setup_timeout(void)
 {
-    /* A listener whose queue is full drops what else comes: the connect hangs. */
+    /* A listener with a full queue drops new connections, so the connect hangs. */
     uint16_t port;
     int listener = peer_listen(&port, 0);
     struct sockaddr_in address = {
@@ -330,7 +330,7 @@ static void exchange_large(size_t step)
     CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
     for (size_t at = 0; at < total; at += step) {
         peer_write(pair.peer, all + at, total - at < step ? total - at : step);
-        /* which may find that it isn't worth a wake-up yet */
+        /* this step may find that too few bytes have come */
         CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
     }
     CHECK_EQ(turns_until_done(pair.connection, last), KN_OK);
@@ -378,7 +378,8 @@ static void test_pieces_of_a_large_response_wake_nobody_until_there_are_many(voi
     CHECK_EQ(turn(pair.connection, 1000, 0), KN_OK);
     CHECK(reads_of(&pair) > before);
     CHECK(!call->done);
-    peer_write(pair.peer, all + 8 + BODY_BYTES - 1, 1); /* the end comes alone, and is heard of */
+    /* the last byte comes alone and still wakes the thread */
+    peer_write(pair.peer, all + 8 + BODY_BYTES - 1, 1);
     CHECK_EQ(turns_until_done(pair.connection, call), KN_OK);
     free(all);
     call_free(call);
@@ -387,7 +388,7 @@ static void test_pieces_of_a_large_response_wake_nobody_until_there_are_many(voi
 
 #ifdef __linux__
 #ifdef __SANITIZE_THREAD__
-#define SHADOW_TIMES 5 /* ThreadSanitizer's own memory for what is written */
+#define SHADOW_TIMES 5 /* ThreadSanitizer uses memory for each written byte */
 #else
 #define SHADOW_TIMES 1
 #endif
@@ -402,8 +403,8 @@ static size_t resident_bytes(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* A peer that announces 99 MB costs what it has sent, and not much more: at first, and when some of
- * it has come. */
+/* A peer that announces 99 MB costs little more memory than it has sent: at first, and after a part
+ * has come. */
 static void test_memory_follows_the_bytes_that_arrived(void)
 {
     enum { ANNOUNCED_BYTES = 99000000, PIECE_BYTES = 1 << 16, PIECES = 96, SLACK_BYTES = 3 << 20 };
@@ -442,7 +443,7 @@ static void test_a_peer_that_closes_within_a_large_response_is_noticed_at_once(v
     CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
     peer_write(pair.peer, head, 8);
     CHECK_EQ(turn(pair.connection, 1000, 0), KN_OK);
-    peer_write(pair.peer, head + 8, 1000); /* too little to be told of */
+    peer_write(pair.peer, head + 8, 1000); /* too few bytes to wake up for */
     CHECK_EQ(shutdown(pair.peer, SHUT_WR), 0);
     int status = KN_OK;
     for (int i = 0; status == KN_OK && i < 10; i++) status = turn(pair.connection, 1000, 0);
@@ -515,7 +516,7 @@ static void test_a_request_without_reply_is_done_once_written(void)
     pair_free(&pair);
 }
 
-/* --- bad peers: each has its own error, and no memory is taken for it --- */
+/* --- bad peers: each has its own error, and costs no memory --- */
 
 static void bad_peer(const void *bytes, size_t size_bytes, uint8_t flags, int expected,
                      const char *text)
@@ -559,8 +560,8 @@ static void test_bad_peers_get_their_own_errors(void)
              "malformed");
 }
 
-/* Every byte of a good answer replaced by every edge value: the call is answered, or the connection
- * fails with a text, or it waits for more. */
+/* Each byte of a good response is replaced by each edge value. The call is answered, or the
+ * connection fails with a text, or it waits for more bytes. */
 static void test_a_damaged_response_is_never_more_than_an_error(void)
 {
     static const uint8_t good[] = {0,   0,   0,   17, 0, 0,   0,   0,   2,   1,  3,

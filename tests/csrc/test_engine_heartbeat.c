@@ -1,5 +1,5 @@
-/* Heartbeats of the broker's thread: when they go out, what of their answers is told, and how they
- * end. Driven by hand, but for the last test. */
+/* Heartbeats of a broker thread: when they are sent, which responses are reported, and how they
+ * end. The test drives the broker, except in the last test. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -26,14 +26,14 @@ static void heartbeat(struct bench *bench, int32_t generation, uint64_t token, i
     CHECK_EQ(kn_engine_heartbeat(bench->engine, 0, generation, &made), KN_OK);
 }
 
-/* Connected and open, at START; returns the generation. */
+/* Connects and opens the broker at START. Returns the generation. */
 static int32_t open_at_start(struct bench *bench)
 {
     CHECK_EQ(kn_engine_broker_connect(bench->engine, 0), KN_OK);
     return open_now(bench, START);
 }
 
-/* The peer gets one heartbeat; returns its correlation id. */
+/* The peer reads one heartbeat. Returns its correlation id. */
 static int32_t received(struct bench *bench)
 {
     size_t size;
@@ -52,7 +52,7 @@ static int nothing_received(struct bench *bench)
     return poll(&fd, 1, 0) == 0;
 }
 
-/* The answer to `correlation_id` arrives at now_us. */
+/* The response to `correlation_id` arrives at now_us. */
 static void answer(struct bench *bench, int32_t correlation_id, const char *body, int64_t now_us)
 {
     int64_t rx = kn_connection_stats(bench->broker->broker.connection)->rx;
@@ -62,7 +62,7 @@ static void answer(struct bench *bench, int32_t correlation_id, const char *body
     CHECK_EQ(kn_connection_stats(bench->broker->broker.connection)->rx, rx + 1);
 }
 
-/* The next event is a REPLY of this heartbeat, with this body. */
+/* Checks that the next event is a REPLY of this heartbeat with this body. */
 static void told(struct bench *bench, uint64_t token, int32_t generation, const char *body)
 {
     struct kn_event *got = event(bench, KN_EVENT_REPLY);
@@ -144,7 +144,7 @@ static void test_no_second_one_while_one_is_unanswered(void)
     CHECK(nothing_received(&bench));
     answer(&bench, first, "late", START + 4000 * MS);
     told(&bench, 7, generation, "late");
-    turn(&bench, 0, START + 4000 * MS); /* long due: at once */
+    turn(&bench, 0, START + 4000 * MS); /* overdue: sent at once */
     answer(&bench, received(&bench), "late", START + 4010 * MS);
     CHECK_EQ(turn(&bench, 0, START + 4010 * MS), START + 4100 * MS);
     no_event(&bench);
@@ -167,7 +167,8 @@ static void test_a_later_heartbeat_replaces_the_earlier_whose_answer_keeps_its_t
     told(&bench, 7, generation, "good");
     turn(&bench, 0, START + 1150 * MS);
     answer(&bench, received(&bench), "good", START + 1160 * MS);
-    told(&bench, 8, generation, "good");    /* its first outcome, whatever the other's was */
+    /* its first outcome is reported, although the other heartbeat's was the same */
+    told(&bench, 8, generation, "good");
     heartbeat(&bench, generation, 9, 1000); /* with nothing in flight */
     turn(&bench, 0, START + 1200 * MS);
     CHECK_EQ(kn_heartbeat_live(), 1);
@@ -240,7 +241,8 @@ static void test_it_is_bound_to_its_connection(void)
     gone(&bench);
     CHECK_EQ(kn_engine_broker_connect(bench.engine, 0), KN_OK);
     CHECK_EQ(open_now(&bench, START + 60000 * MS), generation + 1);
-    CHECK_EQ(turn(&bench, 0, START + 70000 * MS), KN_NEVER); /* it doesn't go on there */
+    /* the heartbeat doesn't go on with the new connection */
+    CHECK_EQ(turn(&bench, 0, START + 70000 * MS), KN_NEVER);
     CHECK(nothing_received(&bench));
     bench_free(&bench);
 }

@@ -1,4 +1,4 @@
-/* Lines for the logs: which contexts say something, and that nobody waits for room. */
+/* Log lines: which contexts write them, and that no thread waits for room. */
 #include "engine_bench.h"
 
 #include "net/log.h"
@@ -47,7 +47,7 @@ static void test_over_the_limit_lines_are_dropped_and_counted(void)
     CHECK_EQ(kn_log_take_dropped(log), 100000 - room);
     CHECK_EQ(kn_log_take_dropped(log), 0);
     struct kn_event *first = event(&bench, KN_EVENT_LOG);
-    CHECK_TEXT(first->text, "line 0"); /* what is there stays */
+    CHECK_TEXT(first->text, "line 0"); /* the lines in the queue stay */
     kn_event_free(first);
     kn_log_taken(log);
     kn_log_say(log, KN_LOG_BROKER, 0, -1, "fits");

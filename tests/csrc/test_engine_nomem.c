@@ -1,10 +1,9 @@
-/* Every allocation of a whole conversation fails once: nothing crashes, nothing leaks, and what was
- * accepted is settled.
+/* Each allocation of a whole conversation fails once: no crash, no leak, and every accepted message
+ * is settled.
  *
- * The program brings its own malloc, calloc and realloc (glibc's underneath), which fail the n-th
- * call of the thread that asked for it. The sanitizers bring theirs, so there this only says why it
- * has nothing to do.
- */
+ * The program has its own malloc, calloc and realloc (over glibc's), which fail the n-th call of
+ * the thread that asked for it. The sanitizers have their own, too, so with them this program only
+ * prints why it does nothing. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -78,7 +77,8 @@ static void serve_queues(struct talk *talk)
                                                   .token = BEAT_TOKEN,
                                                   .interval_ms = 1,
                                                   .timeout_ms = 5000};
-            /* an ended one isn't told without memory: its connection's end is */
+            /* without memory the end of a heartbeat isn't reported, but the end of its connection
+             * is */
             kn_engine_heartbeat(talk->engine, 0, event->generation, &heartbeat);
         }
         if (event->kind == KN_EVENT_REPLY && event->token == BEAT_TOKEN) talk->heartbeats++;
@@ -104,7 +104,7 @@ static void turn(struct talk *talk)
     serve_queues(talk);
 }
 
-/* Produces, asks and fetches; what can't be had for want of memory is left out. */
+/* Produces, sends requests and fetches. Leaves out the parts for which there is no memory. */
 static struct kn_cursor *converse(struct talk *talk)
 {
     static const uint8_t no_id[16] = {0};
@@ -131,7 +131,7 @@ static struct kn_cursor *converse(struct talk *talk)
             kn_engine_fetch_start(talk->engine, cursor, 0, kn_cursor_next_epoch(cursor), 0, -1),
             KN_OK);
     for (int i = 0; i < 12; i++) turn(talk);
-    /* From here on there is memory: what was accepted must come to its end. */
+    /* From here on there is memory: accepted messages must be settled. */
     armed = 0;
     if (topic) CHECK_EQ(kn_topic_set_partitions(topic, NULL, 2, leaders, epochs), KN_OK);
     int64_t until_us = kn_clock_us() + 10000000;
@@ -187,7 +187,7 @@ static void test_each_allocation_may_fail(void)
     struct server *server = server_start(100);
     long nth = 0;
     while (conversation(server, nth)) nth++;
-    CHECK(nth > 30); /* it did allocate */
+    CHECK(nth > 30); /* there were allocations to fail */
     server_stop(server);
 }
 

@@ -1,5 +1,5 @@
-/* A connection through a proxy that the test plays: which addresses are connected to and asked for,
- * what it takes to be up, and the time it may take. The resolver is our own. */
+/* A connection through a proxy that the test plays: the addresses, the state UP, and the time
+ * limit. The test has its own resolver. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -10,7 +10,7 @@
 #include "net/thread.h"
 #include "engine_check.h"
 
-/* "p.test" is the proxy, "b.test" a broker with two addresses, "nobody" nobody. */
+/* "p.test" is the proxy, "b.test" is a broker with two addresses, "nobody" doesn't exist. */
 int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
                 struct addrinfo **result)
 {
@@ -77,7 +77,7 @@ static void teardown(void)
     close(listener);
 }
 
-/* The client's greeting is read and answered, its request read into `request`. */
+/* Reads and answers the client's greeting, and reads its request into `request`. */
 static void greet(uint8_t *request, size_t size)
 {
     uint8_t greeting[3];
@@ -91,7 +91,7 @@ static void greet(uint8_t *request, size_t size)
 static void test_a_connection_is_up_behind_the_proxys_answer(void)
 {
     uint8_t request[13];
-    setup(1, "nobody"); /* whom nobody looks up here */
+    setup(1, "nobody"); /* the client doesn't resolve it */
     greet(request, sizeof request);
     CHECK_MEM(request, "\x05\x01\x00\x03\x06nobody\x23\x84", 13);
     CHECK_EQ(kn_connection_state(connection), KN_CONNECTION_CONNECTING);

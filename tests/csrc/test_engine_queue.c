@@ -91,8 +91,8 @@ struct kicked {
     _Atomic int next, stop;
 };
 
-/* Waits again and again: a thread that comes back early must not use up what another still has to
- * see. */
+/* Waits repeatedly: a thread that comes back early must not use up a kick that another thread
+ * needs. */
 static void *kicked_sleeper(void *argument)
 {
     struct kicked *kicked = argument;
@@ -143,7 +143,7 @@ static void test_an_event_loop_sees_the_descriptor_until_it_rests(void)
     CHECK(!readable(&queue));
     kn_queue_kick(&queue);
     CHECK(readable(&queue));
-    CHECK_EQ(kn_queue_rest(&queue), 0); /* also when other queues were waited on in between */
+    CHECK_EQ(kn_queue_rest(&queue), 0); /* also after waiting on other queues */
     CHECK(!readable(&queue));
     kn_queue_push(&queue, &item_new(3)->node);
     CHECK(readable(&queue));
@@ -190,12 +190,13 @@ static void *crowd_produce(void *argument)
     struct crowd *crowd = argument;
     for (long i = 1; i <= PER_PRODUCER; i++) {
         kn_queue_push(&crowd->queue, &item_new(i)->node);
-        if (i % 64 == 0) sched_yield(); /* lets consumers run dry and go to sleep */
+        if (i % 64 == 0) sched_yield(); /* so that the consumers find the queue empty and sleep */
     }
     return NULL;
 }
 
-/* One takes items one by one, the other all at once; a lost wake-up ends in the timeout. */
+/* One consumer takes single items, the other takes all at once. A lost wake-up ends in the
+ * timeout. */
 static void *crowd_consume(void *argument)
 {
     struct crowd *crowd = argument;
@@ -245,18 +246,18 @@ static void test_time_that_is_waited_is_counted_once_however_many_wait(void)
     struct kn_queue queue;
     CHECK_EQ(kn_queue_init(&queue), KN_OK);
     kn_queue_push(&queue, &item_new(1)->node);
-    CHECK_EQ(kn_queue_wait(&queue, 1000), KN_OK); /* nobody has waited */
+    CHECK_EQ(kn_queue_wait(&queue, 1000), KN_OK); /* the item was there, so no thread waited */
     CHECK_EQ(kn_queue_idle_us(&queue), 0);
     CHECK_EQ(pop_value(&queue), 1);
     CHECK_EQ(kn_queue_wait(&queue, 20), KN_ERR_TIMED_OUT);
     int64_t slept_us = kn_queue_idle_us(&queue);
     CHECK(slept_us >= 15000);
-    CHECK_EQ(kn_queue_idle_us(&queue), slept_us); /* nobody waits now */
+    CHECK_EQ(kn_queue_idle_us(&queue), slept_us); /* no thread waits now */
     int64_t began_us = kn_clock_us();
     kn_queue_idle_begin(&queue);
     kn_queue_idle_begin(&queue);
     CHECK_EQ(kn_queue_wait(&queue, 5), KN_ERR_TIMED_OUT);
-    CHECK(kn_queue_idle_us(&queue) >= slept_us + 4000); /* also while it goes on */
+    CHECK(kn_queue_idle_us(&queue) >= slept_us + 4000); /* the current wait counts, too */
     kn_queue_idle_end(&queue);
     kn_queue_idle_end(&queue);
     int64_t all_us = kn_queue_idle_us(&queue);

@@ -1,6 +1,5 @@
-/* The engine with its real threads against a small server: nothing is lost or settled twice,
- * stopping is clean, idle means asleep. Run it under TSan and ASan.
- */
+/* The engine with its real threads against a small server: no message is lost or settled twice, the
+ * end is clean, and an idle engine sleeps. Run it under TSan and ASan. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -26,12 +25,12 @@ struct rig {
     _Atomic int stop;
     _Atomic int opened; /* OPENs sent */
     _Atomic long reports_ok, reports_failed;
-    _Atomic int *reported;                        /* by message id, for those with an opaque */
+    _Atomic int *reported;                        /* by message id, for messages with an opaque */
     int64_t reported_latencies, reported_batches; /* messages in the statistics' windows so far */
     int64_t reported_tx;
 };
 
-/* What the control plane does for statistics, in the middle of the traffic. */
+/* Takes statistics during the traffic, as the control plane does. */
 static void take_statistics(struct rig *rig)
 {
     struct kn_broker_snapshot broker;
@@ -57,7 +56,8 @@ static void take_statistics(struct rig *rig)
     }
 }
 
-/* Plays the control plane: opens every connection after one request on it, and expires. */
+/* Plays the control plane: sends one request on each connection and opens it, and expires
+ * messages. */
 static void *control_main(void *argument)
 {
     struct rig *rig = argument;
@@ -173,8 +173,8 @@ static void rig_free(struct rig *rig)
     CHECK_EQ(kn_buffer_live(), 0);
 }
 
-/* Produces ids from .. from + count - 1, waiting while the queue is full; every second one has an
- * opaque. */
+/* Produces the ids from .. from + count - 1, and waits while the queue is full. Every second
+ * message has an opaque. */
 struct producer {
     struct rig *rig;
     uint32_t from, count;
@@ -286,8 +286,8 @@ static void test_stop_in_full_flight_reports_every_accepted_record_once(void)
             accepted += producers[i].accepted;
         }
         rig_end_threads(rig);
-        /* A produce() that ran while stop() failed the topics may have come a moment later: the
-         * second stop settles it. */
+        /* A produce() that ran while stop() failed the topics may come a moment later: the second
+         * stop settles it. */
         kn_engine_stop(rig->engine);
         serve_reports(rig);
         CHECK_EQ(atomic_load(&rig->reports_ok) + atomic_load(&rig->reports_failed), accepted);
@@ -299,7 +299,7 @@ static void test_stop_in_full_flight_reports_every_accepted_record_once(void)
     }
 }
 
-/* Every partition from its beginning, by the brokers in turn. */
+/* Fetches every partition from its beginning, from the brokers in turn. */
 static void start_reading(struct rig *rig, struct kn_cursor **cursors)
 {
     static const uint8_t no_id[16] = {0};
@@ -322,7 +322,7 @@ static void end_reading(struct rig *rig, struct kn_cursor **cursors)
     rig_free(rig);
 }
 
-/* Takes what was fetched off the queue; returns how many records. */
+/* Takes fetched segments off the queue. Returns how many records they had. */
 static long consume_some(struct rig *rig, struct kn_cursor **cursors, int64_t *positions)
 {
     long records = 0;
@@ -406,7 +406,7 @@ static void test_a_partition_rests_while_enough_of_it_is_queued(void)
     start_reading(rig, cursors);
     int64_t until_us = kn_clock_us() + 30000000;
     while (!everything_rests(cursors) && kn_clock_us() < until_us) usleep(1000);
-    usleep(20000); /* what was on its way has come */
+    usleep(20000); /* segments in flight have come */
     long requests = 0, after = 0;
     for (int i = 0; i < BROKERS; i++) requests += atomic_load(&rig->servers[i]->requests);
     usleep(50000);
@@ -416,7 +416,7 @@ static void test_a_partition_rests_while_enough_of_it_is_queued(void)
         CHECK(atomic_load(&cursors[i]->queued_messages) >= 100);
         CHECK(atomic_load(&cursors[i]->queued_messages) < 100 + SERVED_AT_ONCE_MAX);
     }
-    long records = 0; /* and every partition is read to its end, one after the other waking up */
+    long records = 0; /* and every partition is read to its end: each one that rested is woken */
     while (records < (long)PARTITIONS * LOG_END && kn_clock_us() < until_us)
         records += consume_some(rig, cursors, positions);
     CHECK_EQ(records, (long)PARTITIONS * LOG_END);
@@ -433,7 +433,8 @@ static void test_an_idle_client_sleeps(void)
     flush(rig);
     int64_t until_us = kn_clock_us() + 30000000, woken = 1;
     while (woken && kn_clock_us() < until_us) {
-        /* on a busy machine the last turns may come late; a tick would never end */
+        /* on a busy machine the last iterations may come late; a periodic wake-up would never
+         * end */
         woken = 0;
         for (int i = 0; i < BROKERS; i++)
             woken -= atomic_load(&kn_engine_broker(rig->engine, i)->wakeups);
@@ -450,7 +451,7 @@ static void test_broker_threads_take_no_signals(void)
 {
 #ifdef __linux__
     struct rig *rig = rig_new(0, NULL);
-    usleep(20000); /* the threads name themselves first */
+    usleep(20000); /* until the threads have set their names */
     DIR *tasks = opendir("/proc/self/task");
     struct dirent *task;
     int seen = 0;
@@ -478,7 +479,7 @@ static void test_broker_threads_take_no_signals(void)
 #endif
 }
 
-/* Every lock that a thread of the engine, or of the application, may hold at a fork. */
+/* Takes every lock that a thread of the engine or of the application may hold at a fork. */
 static void hold_all(struct kn_engine *engine, struct kn_topic *topic, int hold)
 {
     struct kn_mutex *locks[] = {&engine->lock,
@@ -527,7 +528,7 @@ static void test_a_forked_child_takes_no_lock_and_the_parent_goes_on(void)
 
 static void no_reports(struct kn_engine_config *config) { config->produce.report_all = 0; }
 
-/* Without reports nothing wakes flush() but the kick of the last settled batch. */
+/* Without reports only the kick of the last settled batch wakes flush(). */
 static void test_flush_without_reports_wakes_up_at_the_end(void)
 {
     struct rig *rig = rig_new(0, no_reports);
@@ -551,7 +552,7 @@ static void test_flush_without_reports_wakes_up_at_the_end(void)
     rig_free(rig);
 }
 
-/* Fenced and back again, many times, while the client lives on. */
+/* A broker leaves and comes back many times while the client lives. */
 static void test_a_broker_that_comes_back_costs_no_descriptor(void)
 {
     struct kn_engine_config config;
@@ -572,13 +573,13 @@ static void test_a_broker_that_comes_back_costs_no_descriptor(void)
     CHECK_EQ(kn_broker_thread_live(), 0);
 }
 
-/* What bindings have in place of an engine that was freed under them. */
+/* The binding's replacement for an engine that was freed. */
 static void test_the_closed_engine_takes_and_holds_nothing(void)
 {
     struct kn_engine *engine = kn_engine_closed();
     CHECK(engine == kn_engine_closed());
     CHECK_EQ(kn_engine_broker_add(engine, 1, "127.0.0.1", 9), KN_ERR_CLOSED);
-    kn_queue_wait(&engine->fetched, 0); /* for an old kick */
+    kn_queue_wait(&engine->fetched, 0); /* returns for an old kick */
     CHECK_EQ(kn_queue_wait(&engine->fetched, 60000), KN_ERR_CLOSED);
     CHECK(kn_queue_pop(&engine->deliveries) == NULL);
     kn_queue_kick(&engine->client.events);

@@ -69,7 +69,7 @@ static void test_poll_never_returns_before_its_time(void)
     kn_wake_deinit(&wake);
 }
 
-/* Two threads hand a number back and forth: one lost signal hangs this test. */
+/* Two threads pass a number back and forth: one lost signal hangs this test. */
 struct ping {
     struct kn_wake wake[2];
     _Atomic long turn[2];
@@ -152,7 +152,7 @@ static void test_staying_awake_ends_with_the_time_that_there_is(void)
     CHECK_EQ(kn_wake_init(&wake), KN_OK);
     struct pollfd fd = {.fd = wake.read_fd, .events = POLLIN};
     kn_wake_signal(&wake);
-    /* no time: not even a look, that is the sleep's */
+    /* without time it doesn't poll at all; the later sleep does */
     CHECK_EQ(kn_wake_poll_busy(&busy_wait, &fd, 1, 0), 0);
     CHECK_EQ(kn_wake_poll_busy(&busy_wait, &fd, 1, 1), 1);
     kn_wake_clear(&wake);

@@ -1,5 +1,5 @@
-/* From a fetched partition's bytes to segments: aborted transactions in odd shapes, parts, and
- * offsets that can't be. */
+/* From the bytes of a fetched partition to segments: unusual aborted transactions, parts, and
+ * impossible offsets. */
 #include "check.h"
 #include "base/endian.h"
 #include "base/status.h"
@@ -105,8 +105,8 @@ static struct kn_fetch_job job_new(int64_t offset)
     return job;
 }
 
-/* Opens the log from `offset` on; the offsets that the application gets, and where it stands then.
- */
+/* Opens the log from `offset` on. Returns the offsets that the application gets, and the position
+ * after them. */
 static int read_from(int64_t offset, int64_t offsets[OFFSETS_MAX], int64_t *position)
 {
     struct kn_fetch_job job = job_new(offset);
@@ -133,8 +133,8 @@ static int read_from(int64_t offset, int64_t offsets[OFFSETS_MAX], int64_t *posi
     return count;
 }
 
-/* Read from `offset` on, exactly these offsets come (-1 ends the list), and the position is
- * `position`. */
+/* Checks that a read from `offset` on gives exactly these offsets (-1 ends the list) and this
+ * position. */
 static void check_read(int64_t offset, int64_t position, const int64_t *expected)
 {
     int64_t offsets[OFFSETS_MAX], reached;
@@ -189,7 +189,7 @@ static void test_the_list_needs_no_order(void)
 static void test_a_marker_without_data_and_a_second_one_change_nothing(void)
 {
     begin();
-    marker(0, 7, ABORT); /* of a transaction before the fetch, or without records */
+    marker(0, 7, ABORT); /* of a transaction that began before the fetch, or had no records */
     data(1, 1, 7);
     marker(2, 7, COMMIT);
     data(3, 1, 7);
@@ -212,13 +212,13 @@ static void test_an_aborted_transaction_without_records_hides_nothing(void)
     data(1, 1, 7);
     marker(2, 7, COMMIT);
     aborted(7, 0); /* begins and ends with its marker */
-    aborted(9, 0); /* a producer of which nothing is here */
+    aborted(9, 0); /* a producer without records here */
     READS(0, 3, 1);
     end();
 }
 
-/* Compaction took the abort marker of the first transaction: the next marker of that producer ends
- * it, too. */
+/* Compaction removed the abort marker of the first transaction: the producer's next marker ends it,
+ * too. */
 static void test_a_missing_marker_hides_no_later_transaction(void)
 {
     begin();
@@ -233,7 +233,7 @@ static void test_a_missing_marker_hides_no_later_transaction(void)
     READS(0, 8, 5, 7);
     end();
     begin();
-    data(0, 1, 7); /* aborted, its marker is gone */
+    data(0, 1, 7); /* aborted; its marker was removed */
     marker(6, 7, COMMIT);
     data(7, 1, 7);
     aborted(7, 0);
@@ -274,7 +274,7 @@ static void test_very_many_aborted_transactions_take_no_longer(void)
     end();
 }
 
-/* What is large comes in parts, each in its place, and each part counts its own messages. */
+/* A large result comes in parts, in order, and each part counts its own messages. */
 static void test_a_large_result_is_opened_in_parts(void)
 {
     begin();

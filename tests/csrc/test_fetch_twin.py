@@ -119,7 +119,7 @@ def partitions_of(topics: dict[str, dict[int, tuple[int, int]]]) -> Any:
 
 
 def encode_in_c(core: ctypes.CDLL, request: Request, expected_bytes: int) -> bytes:
-    """What kn_fetch_request_encode appends: found by the buffer's size field, which follows its data pointer."""
+    """The output of kn_fetch_request_encode; the buffer's size field follows its data pointer."""
     buffer = ctypes.c_void_p(core.kn_buffer_take(None, 16))
     assert core.kn_fetch_request_encode(ctypes.byref(request), ctypes.byref(buffer)) == 0
     words = ctypes.cast(buffer, ctypes.POINTER(ctypes.c_size_t))
@@ -252,7 +252,7 @@ def test_response_is_read_as_the_declaration_says(
         name = f"topic-{number}"
         for index, (error_code, records, aborted) in enumerate(parts):
             leader = (5, 6, 8, 9) if version >= 12 and error_code else (-1, -1, -1, -1)
-            # There were no transactions before version 4: everything is stable.
+            # Before version 4 there are no transactions: every record is stable.
             offsets = (100 + index, 90 if version >= 4 else 100 + index, 4 if version >= 5 else -1)
             replica = 2 if version >= 11 else -1
             pairs = [(50 + i, i) for i in range(aborted)] if version >= 4 else []
@@ -264,7 +264,7 @@ def test_response_is_read_as_the_declaration_says(
 @pytest.mark.parametrize("version", VERSIONS)
 def test_truncated_or_damaged_response_never_reads_outside(core: ctypes.CDLL, version: int) -> None:
     body = response_of(version, [[(0, b"records" * 5, 2), (6, None, 0)], [(0, b"x", 1)]]).encode(version)
-    for cut in range(len(body) - (version >= 12)):  # the last byte, tags of the message, is not looked at
+    for cut in range(len(body) - (version >= 12)):  # the codec doesn't read the last byte, the tags of the message
         _, _, status = read_in_c(core, body[:cut], version)
         assert status == ERR_PROTOCOL
     for at in range(len(body)):

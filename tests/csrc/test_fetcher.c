@@ -1,5 +1,5 @@
-/* The fetcher, driven by hand against a scripted broker: what each request tells the session,
- * resting, closer replicas, hostile answers. */
+/* The fetcher, driven by the test against a scripted broker: what each request adds to the session,
+ * resting, closer replicas, hostile responses. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -13,11 +13,11 @@
 #define OFFSET_NONE INT64_C(-77)
 #define SESSION 4711
 
-struct asked { /* a Fetch as the broker reads it; by partition of topic "topic" */
+struct asked { /* a Fetch request as the broker reads it, by partition of topic "topic" */
     int32_t correlation_id, session_id, session_epoch, max_wait_ms;
     int32_t count, forgotten_count;
-    int32_t first;                   /* the partition that is asked first */
-    int64_t offsets[PARTITIONS_MAX]; /* OFFSET_NONE: not asked */
+    int32_t first;                   /* the first partition in the request */
+    int64_t offsets[PARTITIONS_MAX]; /* OFFSET_NONE: not in the request */
     int32_t max_bytes[PARTITIONS_MAX];
     int forgotten[PARTITIONS_MAX];
     char rack[16];
@@ -49,7 +49,7 @@ static void ask_partitions(struct kn_span *span)
         int32_t partitions = kn_span_i32(span);
         for (int32_t p = 0; p < partitions; p++) {
             int32_t index = kn_span_i32(span);
-            /* told and forgotten at once: the broker would lose it */
+            /* added and removed in one request: the broker would lose it */
             CHECK_EQ(asked.offsets[index], OFFSET_NONE);
             CHECK_EQ(asked.forgotten[index]++, 0);
             asked.forgotten_count++;
@@ -57,7 +57,7 @@ static void ask_partitions(struct kn_span *span)
     }
 }
 
-/* The next request arrives; it fills `asked`. */
+/* Waits for the next request and fills in `asked`. */
 static void ask(struct bench *bench, int64_t now_us)
 {
     size_t size;
@@ -73,7 +73,7 @@ static void ask(struct bench *bench, int64_t now_us)
     size = get_u32(length);
     uint8_t *frame = malloc(size);
     for (size_t got = 0; got < size;) {
-        /* larger than the socket's buffers: the writer needs its turns */
+        /* larger than the socket's buffers: the writer needs several steps */
         struct pollfd fd = {.fd = bench->peer, .events = POLLIN};
         turn(bench, 0, now_us);
         if (poll(&fd, 1, 10) != 1) continue;
@@ -127,7 +127,7 @@ static void put64(struct answer *answer, int64_t value)
     put(answer, b, 8);
 }
 
-static int32_t throttle_ms; /* of the next answers */
+static int32_t throttle_ms; /* for the next responses */
 
 static struct answer answer_new(int error_code, int32_t session_id, int32_t partitions)
 {
@@ -143,7 +143,7 @@ static struct answer answer_new(int error_code, int32_t session_id, int32_t part
     return answer;
 }
 
-/* A partition's answer with `count` records from `offset` on. */
+/* Writes a partition's result with `count` records from `offset` on. */
 static void put_partition(struct answer *answer, int32_t partition, int error_code, int32_t replica,
                           int64_t offset, int32_t count)
 {
@@ -184,7 +184,7 @@ static void send_answer(struct bench *bench, struct answer *answer, int64_t now_
         turn(bench, 100, now_us);
 }
 
-/* An answer without partitions. */
+/* Sends a response without partitions. */
 static void send_empty(struct bench *bench, int error_code, int32_t session_id)
 {
     struct answer answer = answer_new(error_code, session_id, 0);
@@ -206,7 +206,7 @@ static void start(struct bench *bench, int32_t partition, int64_t offset)
         KN_OK);
 }
 
-/* A bench with this many cursors attached at offset 0, connected and open. */
+/* Makes a bench with this many cursors attached at offset 0, connected and open. */
 static struct bench bench_with(int32_t count, void (*configure)(struct kn_engine_config *config))
 {
     struct bench bench = bench_new(configure);
@@ -239,7 +239,7 @@ static void bench_end(struct bench *bench, int32_t count)
     bench_free(bench);
 }
 
-/* The session is made: the first request, full, answered without data. */
+/* Makes the session: answers the first, full request without data. */
 static void begin_session(struct bench *bench, int32_t count)
 {
     ask(bench, NOW);
@@ -298,7 +298,7 @@ static void test_a_lost_session_begins_anew_with_everything(void)
     bench_end(&bench, 3);
 }
 
-/* A broker may say of each request that it doesn't know the session. */
+/* A broker may answer every request that it doesn't know the session. */
 static void test_a_session_that_is_lost_again_and_again_is_waited_for(void)
 {
     struct bench bench = bench_with(1, NULL);
@@ -322,7 +322,7 @@ static void test_without_room_for_a_session_who_had_its_turn_is_asked_last(void)
         ask(&bench, NOW);
         CHECK_EQ(asked.session_epoch, 0);
         CHECK_EQ(asked.count, 3);
-        /* a broker that fills its answer in order starves nobody */
+        /* a broker that fills its response in this order leaves no partition out for ever */
         CHECK_EQ(asked.first, round % 3);
         struct answer answer = answer_new(0, 0, 1);
         put_partition(&answer, asked.first, 0, -1, asked.offsets[asked.first], 5);
@@ -338,7 +338,7 @@ static void test_a_detached_partition_that_comes_back_is_not_forgotten(void)
     ask(&bench, NOW);
     kn_engine_fetch_stop(bench.engine, cursors[1], 0);
     kn_engine_fetch_stop(bench.engine, cursors[2], 0);
-    /* the latter of a topic that was made anew */
+    /* the second one belongs to a topic that was created again */
     struct kn_cursor *again = cursor_new(&bench, 1, 0), *anew = cursor_new(&bench, 2, 9);
     kn_cursor_unref(cursors[1]);
     kn_cursor_unref(cursors[2]);
@@ -375,9 +375,9 @@ static void test_what_rests_is_forgotten_and_comes_back_when_it_is_consumed(void
     CHECK_EQ(asked.offsets[1], 4);
     CHECK_EQ(asked.forgotten_count, 2);
     CHECK(asked.forgotten[0] && asked.forgotten[2]);
-    CHECK(asked.max_wait_ms <= 10); /* these may be drained meanwhile */
+    CHECK(asked.max_wait_ms <= 10); /* resting partitions may be consumed meanwhile */
     CHECK_EQ(bench.broker->fetcher.resting_count, 2);
-    kn_engine_fetch_stop(bench.engine, cursors[2], 0); /* one of them goes */
+    kn_engine_fetch_stop(bench.engine, cursors[2], 0); /* one of them is detached */
     CHECK_EQ(drop_segments(&bench), 3);
     send_empty(&bench, 0, SESSION);
     ask(&bench, NOW);
@@ -402,7 +402,7 @@ static void test_nothing_is_asked_while_everything_rests(void)
     send_answer(&bench, &answer, NOW);
     CHECK_EQ(turn(&bench, 0, NOW), KN_NEVER);
     CHECK_EQ(kn_connection_in_flight(bench.broker->broker.connection), 0);
-    /* a seek: what is queued is stale, but the application hasn't dropped it yet */
+    /* a seek: the queued messages are stale, but the application hasn't dropped them yet */
     start(&bench, 0, 50);
     turn(&bench, 0, NOW);
     CHECK_EQ(kn_connection_in_flight(bench.broker->broker.connection), 0);
@@ -427,11 +427,11 @@ static void test_one_that_rests_at_two_brokers_is_seen_by_both(void)
     put_partition(&answer, 0, 0, -1, 0, 5);
     send_answer(&bench, &answer, NOW);
     CHECK_EQ(bench.broker->fetcher.resting_count, 1);
-    /* The control plane moves it; the old broker hasn't let go yet. */
+    /* The control plane moves the partition; the old broker still has it. */
     CHECK_EQ(kn_fetcher_attach(&other->fetcher, cursors[0], kn_cursor_epoch(cursors[0]), 5, -1),
              KN_OK);
     CHECK_EQ(other->fetcher.resting_count, 1);
-    turn(&bench, 0, NOW); /* the old one looks again, and takes the mark back */
+    turn(&bench, 0, NOW); /* the old broker checks again and takes the mark back */
     kn_broker_thread_step(other, 0, NOW);
     CHECK_EQ(kn_engine_fetch_stop(bench.engine, cursors[0], 0), KN_OK);
     for (int i = 0; i < 3; i++) {
@@ -477,15 +477,15 @@ static void test_what_was_fetched_after_damage_is_not_handed_over(void)
 {
     struct bench bench = bench_with(2, fifty_bytes);
     ask(&bench, NOW);
-    bench.broker->fetcher.expansion = 1; /* so that what has come seems to fit in */
+    bench.broker->fetcher.expansion = 1; /* so that the fetched bytes seem to fit */
     struct answer answer = answer_new(0, SESSION, 2);
     put_partition(&answer, 0, 0, -1, 0, 10);
     size_t at = answer.buffer->size_bytes;
     put_partition(&answer, 1, 0, -1, 0, 10);
     answer.buffer->data[at + 38 + 70] ^= 1; /* within its batch */
     send_answer(&bench, &answer, NOW);
-    /* The answer to the request that went out before the first was opened; its second half still
-     * isn't. */
+    /* The response to the request that was sent before the first response was opened; half of the
+     * first is still unopened. */
     ask(&bench, NOW);
     CHECK_EQ(asked.offsets[1], 10);
     CHECK_EQ(kn_queue_count(&bench.engine->fetched), 1);
@@ -555,9 +555,9 @@ static void test_a_replica_that_makes_no_sense_is_passed_over(void)
     struct bench bench = bench_with(2, with_rack);
     ask(&bench, NOW);
     struct answer answer = answer_new(0, SESSION, 2);
-    /* the broker itself (node 1): would go round and round */
+    /* the replica is the broker itself (node 1): this would never end */
     put_partition(&answer, 0, 0, 1, 0, 0);
-    /* with records: these are taken, it will be told again */
+    /* with records: they are used, and the broker will answer it again */
     put_partition(&answer, 1, 0, 3, 0, 5);
     send_answer(&bench, &answer, NOW);
     no_event(&bench);
@@ -608,8 +608,8 @@ static void test_a_partition_that_comes_twice_is_read_on_not_twice(void)
     bench_end(&bench, 1);
 }
 
-/* Counts and sizes that can't be: the session starts anew after the back-off, and nothing was read
- * outside the answer. */
+/* Impossible counts and sizes: the session restarts after the backoff, and nothing is read outside
+ * the response. */
 static void test_counts_and_sizes_beyond_the_answer_are_refused(void)
 {
     /* of the counts of partitions and of aborted transactions, and of the records' size */
@@ -679,7 +679,7 @@ static void test_throttle_time_has_a_bound(void)
         else
             CHECK(fetcher->not_before_us >= before_us + held_us &&
                   fetcher->not_before_us <= after_us + held_us);
-        /* no request before */
+        /* no request before that time */
         CHECK_EQ(kn_fetcher_step(fetcher, after_us), held_us ? fetcher->not_before_us : KN_NEVER);
         CHECK_EQ(fetcher->in_flight, !held_us);
         bench_end(&bench, 1);

@@ -1,16 +1,16 @@
-/* What a forked child may still do with what its parent had, while threads that don't exist there
- * hold every lock. */
+/* What a forked child may do with its parent's objects while threads that don't exist there hold
+ * every lock. */
 #include "check.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buffer.c" /* for its lock */
+#include "base/buffer.c" /* included for its lock */
 #include "base/fork.h"
 
 #define CHILD_S 60 /* a child that hangs */
 
-/* What `child` returns, in a child. */
+/* Runs `child` in a child process and returns its result. */
 static int in_child(int (*child)(void *context), void *context)
 {
     int status = -1;
@@ -40,7 +40,7 @@ static int use_buffers(void *context)
     kn_pool_trim(had->pool, 0);
     whole &= kn_pool_idle_bytes(had->pool) == 0;
     kn_pool_free(had->pool);
-    struct kn_pool *own = kn_pool_new(1 << 20); /* one of its own works as any */
+    struct kn_pool *own = kn_pool_new(1 << 20); /* a pool of its own works normally */
     kn_buffer_give(kn_buffer_take(own, 5000));
     whole &= kn_pool_idle_bytes(own) == 8192;
     kn_pool_free(own);

@@ -22,7 +22,7 @@ static struct kn_histogram *histogram_new(void)
     return histogram;
 }
 
-/* No less than the plain percentile, and no more than 1 % above it. */
+/* Checks that it isn't below the exact percentile, and at most 1 % above it. */
 static void check_percentile(int64_t told, const int64_t *sorted, int64_t count, int64_t share)
 {
     int64_t rank = (count * share + 9999) / 10000;
@@ -126,7 +126,7 @@ static void test_a_window_holds_what_came_since_the_last_one_ended(void)
     CHECK_EQ(window.cnt, 0);
     CHECK_EQ(window.min + window.max + window.avg + window.sum + window.stddev + window.p99_99, 0);
     kn_histogram_record(histogram, 1000, 2);
-    kn_histogram_window(histogram, 0, &window); /* a look doesn't end it */
+    kn_histogram_window(histogram, 0, &window); /* reading doesn't end the window */
     CHECK_EQ(window.cnt, 2);
     kn_histogram_window(histogram, 1, &window);
     CHECK_EQ(window.cnt, 2);
@@ -169,7 +169,8 @@ static void test_extremes_seen_before_their_value_are_told_by_its_bucket(void)
     struct kn_histogram *histogram = histogram_new();
     struct kn_window window;
     kn_histogram_record(histogram, 11297, 1);
-    atomic_store(&histogram->least, UINT32_MAX); /* the reader ended a window in the middle of it */
+    /* as if the reader had ended a window in the middle of a record */
+    atomic_store(&histogram->least, UINT32_MAX);
     atomic_store(&histogram->max, 0);
     kn_histogram_window(histogram, 1, &window);
     CHECK_EQ(window.min, 11264);
@@ -178,10 +179,10 @@ static void test_extremes_seen_before_their_value_are_told_by_its_bucket(void)
     check_ordered(&window);
     kn_histogram_record(histogram, 11310, 1);
     kn_histogram_record(histogram, 11290, 1);
-    atomic_store(&histogram->least, 11310); /* two threads at once: each extreme is the other's */
+    atomic_store(&histogram->least, 11310); /* two threads at once: both extremes are wrong */
     atomic_store(&histogram->max, 11290);
     kn_histogram_window(histogram, 1, &window);
-    CHECK_EQ(window.avg, 11310); /* as near as the extremes let it */
+    CHECK_EQ(window.avg, 11310); /* as exact as the extremes allow */
     check_ordered(&window);
     free(histogram);
 }

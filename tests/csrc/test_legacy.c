@@ -7,7 +7,7 @@
 #include "records/batch_writer.h"
 #include "records/record_reader.h"
 
-/* A codec that copies: what a wrapper does is seen without any library. */
+/* A codec that copies: so wrappers are tested without a library. */
 static int copy_decompress(const uint8_t *src, size_t size_bytes, size_t max_bytes,
                            struct kn_buffer **out)
 {
@@ -71,8 +71,8 @@ static void test_plain_messages(void)
     CHECK_EQ(kn_batch_view_next(&span, &view), KN_ERR_TRUNCATED);
 }
 
-/* A wrapper of codec 1 (which copies here) around messages with the given offsets; opens it and
- * returns the status of reading all. */
+/* Makes a wrapper of codec 1 (which copies here) around messages with these offsets. Opens it and
+ * returns the status at the end of reading. */
 static int read_wrapper(int8_t magic, int8_t inner_magic, int8_t attributes,
                         int8_t inner_attributes, const int64_t *inner_offsets, int count,
                         int64_t outer_offset, struct kn_record *records)
@@ -103,7 +103,7 @@ static int read_wrapper(int8_t magic, int8_t inner_magic, int8_t attributes,
 
 static void test_wrapper_of_magic_1_has_relative_offsets(void)
 {
-    const int64_t relative[] = {0, 1, 5}; /* compaction left a hole */
+    const int64_t relative[] = {0, 1, 5}; /* compaction removed some */
     const int64_t absolute[] = {105, 106, 110};
     struct kn_record records[4];
     CHECK_EQ(read_wrapper(1, 1, 0, 0, relative, 3, 110, records), KN_ERR_TRUNCATED);
@@ -112,7 +112,7 @@ static void test_wrapper_of_magic_1_has_relative_offsets(void)
         CHECK_EQ(records[i].timestamp_ms, 100 + i);
         CHECK_EQ(records[i].timestamp_type, 0);
     }
-    /* Some producers wrote absolute ones: the same sum gives them back. */
+    /* Some producers wrote absolute offsets: the same sum restores them. */
     CHECK_EQ(read_wrapper(1, 1, 0, 0, absolute, 3, 110, records), KN_ERR_TRUNCATED);
     for (int i = 0; i < 3; i++) CHECK_EQ(records[i].offset, absolute[i]);
 }

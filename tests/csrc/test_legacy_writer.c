@@ -1,4 +1,4 @@
-/* Message sets of magic 0 and 1 as we write them, read back by the reader. */
+/* Our message sets of magic 0 and 1, read back by the reader. */
 #include "check.h"
 
 #include "base/status.h"
@@ -29,8 +29,8 @@ static void append(struct kn_batch_writer *writer, struct kn_buffer **buffer, in
              KN_OK);
 }
 
-/* RECORDS records whose timestamps fall, every seventh with a header, every fifth without a value;
- * a view over them. */
+/* Makes RECORDS records with falling timestamps, every seventh with a header, every fifth without a
+ * value, and a view of them. */
 static struct kn_buffer *make_batch(struct kn_batch_view *view, int count)
 {
     struct kn_buffer *buffer = kn_buffer_take(NULL, KN_BATCH_HEADER_BYTES);
@@ -65,7 +65,7 @@ static void check_record(const struct kn_record *record, int index, int8_t magic
               memcmp(record->value, value, strlen(value)) == 0);
 }
 
-/* Reads a whole set; returns how many outer messages it has. */
+/* Reads a whole set. Returns how many outer messages it has. */
 static int check_set(const struct kn_buffer *set, int8_t magic, int8_t codec_id, int count,
                      int64_t first_offset)
 {
@@ -138,7 +138,7 @@ static void test_what_stands_before_it_in_the_buffer_stays(void)
 static int refuse(const uint8_t *src, size_t size_bytes, int level, struct kn_buffer **out)
 {
     (void)level;
-    /* a half, and then an error: it must not stay */
+    /* half of the output, then an error: *out must not keep it */
     int status = kn_buffer_append(out, src, size_bytes / 2);
     return status == KN_OK ? KN_ERR_CODEC : status;
 }
@@ -238,7 +238,7 @@ static void test_only_an_lz4_frame_gets_that_checksum(void)
     uint8_t sized[15] = {0x04, 0x22, 0x4d, 0x18, 0x68, 0x40, 5};
     uint8_t other[10] = {0};
     CHECK_EQ(kn_lz4_legacy_break(frame, sizeof frame), KN_OK);
-    CHECK_EQ(frame[6], 0x1a); /* tests/oracle says so too */
+    CHECK_EQ(frame[6], 0x1a); /* tests/oracle has the same value */
     CHECK_EQ(kn_lz4_legacy_break(sized, sizeof sized), KN_OK);
     CHECK(sized[14] != 0);
     for (size_t cut = 0; cut < 7; cut++) CHECK_EQ(kn_lz4_legacy_break(frame, cut), KN_ERR_CODEC);

@@ -1,5 +1,5 @@
-/* Partitioners against what librdkafka computes: the constants are its own (32-bit hashes), and the
- * table for 4 partitions was recorded from it. */
+/* Partitioners against librdkafka's results: the constants are its 32-bit hashes, and the table for
+ * 4 partitions was recorded from it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static const char *const KEYS[] = {
 
 static int32_t choose(enum kn_partitioner partitioner, int key, int32_t count)
 {
-    /* one byte in, so that the hashes read unaligned memory */
+    /* at an odd address, so that the hashes read unaligned memory */
     char unaligned[80] = {0};
     if (KEYS[key]) strcpy(unaligned + 1, KEYS[key]);
     return kn_partitioner_choose(partitioner, KEYS[key] ? (const uint8_t *)unaligned + 1 : NULL,

@@ -1,4 +1,4 @@
-/* The Produce request and response on the wire, byte by byte; and every way to cut or bend a
+/* The Produce request and response on the wire, byte by byte, and every way to cut or damage a
  * response. */
 #include <stdlib.h>
 #include <string.h>
@@ -149,12 +149,12 @@ static uint8_t *put_partition(uint8_t *to, int16_t version, int32_t partition, i
     *to++ = 2;            /* two tags */
     *to++ = 0, *to++ = 9; /* current leader, 9 bytes */
     to = kn_put_i32(to, 4), to = kn_put_i32(to, 17), *to++ = 0;
-    *to++ = 5, *to++ = 2, *to++ = 1, *to++ = 2; /* one that nobody knows */
+    *to++ = 5, *to++ = 2, *to++ = 1, *to++ = 2; /* an unknown tag */
     return to;
 }
 
-/* Two topics: "ab" with partitions 0 and 7, "c" with 1, which has everything that the version
- * offers. */
+/* Makes two topics: "ab" with partitions 0 and 7, and "c" with 1, which has every field of the
+ * version. */
 static size_t make_response(uint8_t *to, int16_t version)
 {
     static const uint8_t ids[2][16] = {{0xaa}, {0xcc}};
@@ -239,13 +239,13 @@ static void test_response_of_every_version(void)
         CHECK(kn_produce_response_endpoint(&response, 4, text, sizeof text) == (version >= 10));
         if (version >= 10) CHECK(strcmp(text, "host4:9094") == 0);
         CHECK(kn_produce_response_endpoint(&response, 5, text, sizeof text) == 0);
-        /* no room: not a cut host name */
+        /* no room: not a truncated host name */
         CHECK(kn_produce_response_endpoint(&response, 4, text, 5) == 0);
     }
 }
 
-/* Reads it all; KN_OK or KN_ERR_PROTOCOL. Under ASan, any read past the exact allocation is fatal.
- */
+/* Reads the whole response; KN_OK or KN_ERR_PROTOCOL. Under ASan a read past the exact allocation
+ * is fatal. */
 static int read_all(const uint8_t *bytes, size_t size, int16_t version)
 {
     uint8_t *exact = malloc(size ? size : 1);

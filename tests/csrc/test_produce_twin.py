@@ -170,7 +170,7 @@ def text_at(address: int | None, size: int) -> str | None:
 def decode_in_c(
     core: ctypes.CDLL, body: bytes, version: int, node_ids: Sequence[int]
 ) -> tuple[list[tuple[object, ...]], int, list[str]]:
-    """The results as tuples, the throttle time, and the endpoints that were found."""
+    """The results as tuples, the throttle time, and the endpoints."""
     memory = ctypes.create_string_buffer(body, len(body))
     start = ctypes.addressof(memory)
     response, result = Response(), Result()
@@ -230,7 +230,7 @@ NODES = st.builds(
 
 
 def expected(version: int, name: str, part: P) -> tuple[object, ...]:
-    """What the C codec says about a partition: what the version doesn't carry has its default."""
+    """The C codec's result for a partition; fields that the version lacks have their defaults."""
     errors = part.record_errors if version >= 8 else []
     return (
         name if version < 13 else topic_id(name),

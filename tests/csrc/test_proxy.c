@@ -1,5 +1,5 @@
-/* What is said to a proxy and what its answers mean, over a transport of the test's own: bytes come
- * and go in pieces of any size. */
+/* The messages to a proxy and its answers, over a transport of the test: bytes come in pieces of
+ * any size. */
 #include <errno.h>
 #include <netinet/in.h>
 
@@ -12,10 +12,10 @@
 /* --- the proxy --- */
 
 static uint8_t said[HELD_BYTES], answer[HELD_BYTES];
-/* what the client has written; what it may read, and has */
+/* bytes that the client has written; bytes that it may read, and has read */
 static size_t said_bytes, answer_bytes, answered;
-static size_t piece_bytes; /* at most so many in a read or write */
-static int ends;           /* after the answer, the connection is over */
+static size_t piece_bytes; /* limit of one read or write */
+static int ends;           /* the connection ends after the answer */
 
 static ssize_t fake_write(struct kn_stream *stream, const struct iovec *pieces, int count)
 {
@@ -65,7 +65,7 @@ static struct kn_proxy *proxy_new(enum kn_proxy_kind kind, int login)
     return kn_proxy_new(kind, 1, "p.test", 1080, bytes, login ? size : 0);
 }
 
-/* A whole dialogue; what step() says at its end. */
+/* Runs a whole dialogue. Returns the result of the last step(). */
 static int talk(const struct kn_proxy *proxy, const char *host, const struct sockaddr *target,
                 const void *says, size_t size, size_t pieces)
 {
@@ -158,7 +158,7 @@ struct refusal {
     const char *says;
     size_t size;
     const char *text;
-    int refused; /* another address of the broker's may do */
+    int refused; /* another address of the broker may work */
 };
 
 #define SAYS(text) text, sizeof(text) - 1
@@ -229,7 +229,7 @@ static void test_each_refusal_says_what_was_answered_and_what_to_set(void)
     for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS; i++) {
         const struct refusal *each = &REFUSALS[i];
         struct kn_proxy *proxy = proxy_new(each->kind, each->login);
-        /* a byte at a time, an answer that is too long comes to be unseen */
+        /* byte by byte, a too long answer is never complete */
         size_t whole = each->kind == KN_PROXY_HTTP ? HELD_BYTES : 1;
         for (size_t pieces = HELD_BYTES; pieces;
              pieces = pieces == HELD_BYTES && whole == 1 ? 1 : 0) {
@@ -270,7 +270,7 @@ static void test_an_answer_without_end_is_given_up_at_the_cap(void)
     CHECK_EQ(talk(proxy, "b1.test", NULL, endless, sizeof endless, 1000), KN_STREAM_FAILED);
     CHECK_TEXT(tunnel.text, "its answer to CONNECT has no end");
     CHECK_EQ(answered, KN_TUNNEL_SCRATCH_BYTES);
-    /* The longest that fits is taken. */
+    /* The longest answer that fits is accepted. */
     memcpy(endless + KN_TUNNEL_SCRATCH_BYTES - 4, "\r\n\r\n", 4);
     CHECK_EQ(talk(proxy, "b1.test", NULL, endless, KN_TUNNEL_SCRATCH_BYTES, 1000), 0);
     kn_proxy_free(proxy);

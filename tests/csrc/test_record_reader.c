@@ -1,5 +1,5 @@
-/* The usual record is read inline, every other one out of line: both ways say the same of whatever
- * there is. */
+/* The common kind of record is read inline, every other kind out of line: both ways give the same
+ * result for every input. */
 #include "check.h"
 
 #include "base/status.h"
@@ -7,7 +7,7 @@
 #include "records/batch_writer.h"
 #include "records/record_reader.h"
 
-/* of a second record behind the first, so that the first isn't among the last bytes */
+/* bytes of a second record behind the first, so that the first isn't among the last bytes */
 #define LEFT_BYTES 40
 
 static const int32_t sizes[] = {-1, 0, 1, 63, 64, 127, 128, 8191, 8192, 1 << 20};
@@ -27,7 +27,7 @@ static const int64_t times[] = {0,
 static const int32_t offsets[] = {0, 63, 64, 8191, 8192, (1 << 20) - 1, 1 << 20, INT32_MAX};
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* How often the short way was taken: a test of one way alone would be none. */
+/* How often each way was used: a test must use both. */
 static int usual_count, other_count;
 
 static struct kn_batch_view view_of(const uint8_t *records, size_t records_bytes, int32_t count)
@@ -59,11 +59,11 @@ static void check_same(const struct kn_record *one, const struct kn_record *othe
     CHECK_EQ(one->header_count, other->header_count);
 }
 
-/* Reads a section both ways, and each record once more; returns what it ends with. */
+/* Reads a section in both ways, and each record once more. Returns the status at the end. */
 static int read_both_ways(const uint8_t *section, size_t section_bytes, int32_t count,
                           int16_t attributes)
 {
-    /* so that the address sanitizer sees a byte too far */
+    /* so that AddressSanitizer finds a read of one byte too many */
     uint8_t *exact = malloc(section_bytes ? section_bytes : 1);
     struct kn_batch_view view;
     struct kn_record_reader reader, other_reader;
@@ -94,7 +94,7 @@ static int read_both_ways(const uint8_t *section, size_t section_bytes, int32_t 
     return status;
 }
 
-/* A record by its parts; offset and timestamp as deltas. Returns what follows it. */
+/* Writes a record from its parts; offset and timestamp are deltas. Returns the end. */
 static uint8_t *put_record(uint8_t *to, int64_t timestamp, int32_t offset, int32_t key_bytes,
                            int32_t value_bytes, int32_t header_count)
 {
@@ -131,9 +131,9 @@ static void test_records_of_every_size(void)
             }
         }
     }
-    /* Of 300 sections all second records are usual. Of the first ones those without headers and
-     * without a mebibyte, 9 by 9, but for the eight keys that are no null before a value that is
-     * empty or null: too little follows them. */
+    /* In 300 sections every second record is common. Of the first records, those without headers
+     * and without a mebibyte are common: 9 by 9. The exception is eight keys that aren't null
+     * before an empty or null value: too few bytes follow them. */
     CHECK_EQ(usual_count, 300 + 81 - 8 * 2);
     CHECK_EQ(other_count, 300 /* ends */ + 300 - (81 - 8 * 2));
 }
@@ -152,8 +152,8 @@ static void test_deltas_of_every_size(void)
             }
         }
     }
-    /* Of 13 by 8 by 2 sections all second records are usual; of the first ones those with one of
-     * ten times and of six offsets, which have three bytes at most. */
+    /* In 13 by 8 by 2 sections every second record is common. Of the first records, those with one
+     * of ten times and of six offsets are common: these have at most three bytes. */
     CHECK_EQ(usual_count, 208 + 10 * 6 * 2);
     CHECK_EQ(other_count, 208 /* ends */ + 208 - 10 * 6 * 2);
 }

@@ -1,5 +1,5 @@
-/* Fetched batches to a producer's partition: what goes whole, what is read, and that nothing is
- * lost or told twice on either way. */
+/* Fetched batches copied to a producer's partition: which batches are copied whole, which are read,
+ * and that no record is lost or reported twice. */
 #include "check.h"
 #include "base/crc32c.h"
 #include "base/endian.h"
@@ -55,10 +55,9 @@ static void end(void)
     CHECK_EQ(kn_buffer_live(), 0);
 }
 
-/* --- what a fetch brought --- */
+/* --- fetched batches --- */
 
-/* A batch of records with values "000", "001" ... from `offset` on, each a millisecond after the
- * one before. */
+/* Makes a batch of records with values "000", "001" ... from `offset` on, one millisecond apart. */
 static struct kn_buffer *batch_bytes(int64_t offset, int32_t count, int codec_id,
                                      int16_t attributes)
 {
@@ -103,7 +102,7 @@ static void patch(struct kn_buffer *batch, size_t at, int32_t value)
                                                         batch->size_bytes - AT_ATTRIBUTES));
 }
 
-/* Two batches, one behind the other. Takes both buffers. */
+/* Joins two batches. Takes both buffers. */
 static struct kn_buffer *joined(struct kn_buffer *first, struct kn_buffer *second)
 {
     CHECK_EQ(kn_buffer_append(&first, second->data, second->size_bytes), KN_OK);
@@ -129,18 +128,18 @@ static struct kn_fetched *fetched_of(struct kn_buffer *bytes)
     return fetched;
 }
 
-/* All that is in the bytes, which it takes. */
+/* Relays everything in the bytes, and takes them. */
 static int relay_all(struct kn_buffer *bytes)
 {
     kn_relay_give(&relay, fetched_of(bytes), 0, ALL);
     return kn_relay_run(&relay, ALL);
 }
 
-/* --- what came of it --- */
+/* --- results --- */
 
 static struct kn_accumulator *target(void) { return topic->tables->partitions[relay.partition]; }
 
-/* The next complete batch of the partition, or the open one; deliver() takes it. */
+/* Returns the next complete batch of the partition, or the open one; deliver() takes it. */
 static struct kn_batch *next(void)
 {
     struct kn_list *node = kn_list_first(&target()->waiting);
@@ -148,7 +147,7 @@ static struct kn_batch *next(void)
     return target()->open;
 }
 
-/* The broker has it, from this offset on. */
+/* Delivers it as if the broker had written it from this offset on. */
 static void deliver(int64_t base_offset)
 {
     struct kn_list *node = kn_list_pop_front(&target()->waiting);
@@ -159,8 +158,8 @@ static void deliver(int64_t base_offset)
     kn_client_deliver(&engine->client, batch);
 }
 
-/* As it is sent to a broker with this version of Produce: numbers first .. first + count - 1, one
- * after the other, as the source had them. */
+/* Checks the batch as it is sent with this version of Produce: the numbers first .. first + count -
+ * 1, in the source's order. */
 static void check_sent(struct kn_batch *batch, int16_t version, int codec_id, int32_t first,
                        int32_t count, int64_t row)
 {
@@ -177,7 +176,7 @@ static void check_sent(struct kn_batch *batch, int16_t version, int codec_id, in
     CHECK_EQ(view.base_offset, 0);
     CHECK_EQ(view.producer_id, -1);
     CHECK_EQ(view.base_sequence, -1);
-    CHECK_EQ(view.attributes, codec_id); /* nothing else of the source's */
+    CHECK_EQ(view.attributes, codec_id); /* no other attribute of the source */
     CHECK_EQ(
         kn_batch_view_open(&view, &engine->client.codecs, 1 << 20, engine->client.pool, &opened),
         KN_OK);
@@ -208,7 +207,7 @@ static void check_runs(const struct kn_runs *runs, int64_t count, const struct k
     }
 }
 
-/* Every row has had its outcome, at these places. */
+/* Checks that every row has its outcome, at these offsets. */
 static void check_reported(int64_t count, const struct kn_run *placed)
 {
     struct kn_delivery_counter *counter = relay.counter;
@@ -241,7 +240,7 @@ static void test_batches_go_whole(void)
     deliver(7);
     CHECK(is_whole(next()));
     check_sent(next(), 9, KN_CODEC_NONE, 0, COUNT, COUNT);
-    deliver(7 + COUNT + 1); /* somebody else's is in between */
+    deliver(7 + COUNT + 1); /* another producer's records are in between */
     CHECK(next() == NULL);
     check_reported(2, (struct kn_run[]){{0, 7, COUNT}, {COUNT, 8 + COUNT, COUNT}});
     end();
@@ -271,7 +270,7 @@ static void test_whole_batches_keep_their_place(void)
     end();
 }
 
-/* What of it doesn't go whole, and how it is sent then. */
+/* Checks a batch that can't be copied whole, and how it is sent. */
 static void check_read(struct kn_buffer *bytes, int64_t first, int64_t end_offset, int32_t number,
                        int32_t count)
 {
@@ -291,18 +290,18 @@ static void test_what_cannot_go_whole_is_read(void)
     check_read(batch_bytes(50, COUNT, KN_CODEC_GZIP, 0), 60, ALL, 10, COUNT - 10);
     check_read(batch_bytes(50, COUNT, KN_CODEC_NONE, 0), 0, 149, 0, COUNT - 1);
     struct kn_buffer *gap = batch_bytes(200, COUNT, KN_CODEC_GZIP, 0);
-    patch(gap, AT_LAST_OFFSET_DELTA, COUNT); /* compaction has taken the last one */
+    patch(gap, AT_LAST_OFFSET_DELTA, COUNT); /* compaction has removed the last one */
     check_read(gap, 0, ALL, 0, COUNT);
     check_runs(&relay.runs, 3, (struct kn_run[]){{0, 60, 90}, {90, 50, 99}, {189, 200, COUNT}});
     check_reported(1, &(struct kn_run){0, 0, 289});
     end();
     begin(KN_CODEC_GZIP, 0);
-    /* another codec was asked for */
+    /* the producer has another codec */
     check_read(batch_bytes(0, COUNT, KN_CODEC_NONE, 0), 0, ALL, 0, COUNT);
     check_reported(1, &(struct kn_run){0, 0, COUNT});
     end();
     begin(KN_CODEC_NONE, COUNT - 1);
-    /* more than the queue takes at all */
+    /* larger than the whole queue */
     CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_NONE, 0)), KN_ERR_FULL);
     CHECK_EQ(relay.rows, COUNT - 1);
     deliver(0);
@@ -380,16 +379,16 @@ static void test_what_is_damaged_is_not_sent(void)
     CHECK_EQ(relay.offset, 40);
     struct kn_buffer *boasting = batch_bytes(40, COUNT, KN_CODEC_GZIP, 0);
     patch(boasting, AT_LAST_OFFSET_DELTA, INT32_MAX - 1);
-    patch(boasting, AT_RECORD_COUNT, INT32_MAX); /* a token for each would be 16 GB */
+    patch(boasting, AT_RECORD_COUNT, INT32_MAX); /* tokens for all of them would need 16 GB */
     CHECK_EQ(relay_all(boasting), KN_ERR_INVALID);
     struct kn_buffer *short_one = batch_bytes(40, COUNT, KN_CODEC_GZIP, 0);
     patch(short_one, AT_LAST_OFFSET_DELTA, COUNT + 1);
-    patch(short_one, AT_RECORD_COUNT, COUNT + 1); /* and a gap: it is read */
+    patch(short_one, AT_RECORD_COUNT, COUNT + 1); /* and a gap, so it is read */
     kn_relay_give(&relay, fetched_of(short_one), 0, ALL);
     int status;
     while ((status = kn_relay_run(&relay, 10)) == KN_OK && relay.fetched) continue;
     CHECK_EQ(status, KN_ERR_INVALID);
-    CHECK_EQ(relay.rows, COUNT); /* what was before it is queued */
+    CHECK_EQ(relay.rows, COUNT); /* the records before it are queued */
     deliver(0);
     check_reported(1, &(struct kn_run){0, 0, COUNT});
     end();
@@ -399,7 +398,7 @@ static void test_a_partition_that_is_yet_to_be_known(void)
 {
     begin(KN_CODEC_NONE, 0);
     struct kn_broker *leaders[3] = {NULL, NULL, NULL};
-    relay.partition = 2; /* isn't known yet: records wait */
+    relay.partition = 2; /* unknown yet: records wait */
     CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
     CHECK_EQ(relay.rows, COUNT);
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, 3, leaders, NULL), KN_OK);

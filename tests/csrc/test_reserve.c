@@ -1,9 +1,8 @@
-/* What must not get lost can be had without memory, as often as the reserve says, and again once it
- * was given back.
+/* A reserve gives its pieces when there is no memory: as many as it has, and again after they were
+ * given back.
  *
- * The program brings its own calloc (glibc's underneath), which fails as long as a test says so.
- * The sanitizers bring theirs: see test_engine_nomem.c.
- */
+ * The program has its own calloc (over glibc's), which fails when a test wants it. The sanitizers
+ * have their own, too: see test_engine_nomem.c. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -31,7 +30,7 @@ extern void *__libc_calloc(size_t count, size_t size_bytes);
 extern void *__libc_malloc(size_t size_bytes);
 
 static int out_of_memory;
-static long mallocs_left = -1; /* until malloc() fails; < 0: it doesn't */
+static long mallocs_left = -1; /* calls before malloc() fails; < 0: it doesn't fail */
 
 void *calloc(size_t count, size_t size_bytes)
 {
@@ -59,13 +58,13 @@ static void test_pieces_are_there_without_memory(void)
         for (int i = 0; i < COUNT; i++) {
             CHECK((pieces[i] = kn_reserve_take(&reserve)));
             CHECK(is_zero(pieces[i]));
-            /* as its user would; the next one must not see it */
+            /* as its user would; the next user must not see it */
             memset(pieces[i], 0xff, PIECE_BYTES);
         }
         CHECK(!kn_reserve_take(&reserve));
         out_of_memory = 0;
-        CHECK((pieces[COUNT] = kn_reserve_take(&reserve))); /* malloc's own */
-        /* one of them is too many, and is freed */
+        CHECK((pieces[COUNT] = kn_reserve_take(&reserve))); /* this one is from malloc() */
+        /* one of them is too many and is freed */
         for (int i = COUNT; i >= 0; i--) kn_reserve_give(&reserve, pieces[i]);
     }
     kn_reserve_deinit(&reserve);

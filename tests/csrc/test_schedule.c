@@ -6,7 +6,7 @@
 
 #define MEMBERS 300
 
-static char members[MEMBERS][48]; /* only their addresses count */
+static char members[MEMBERS][48]; /* only their addresses are used */
 static int64_t model[MEMBERS];    /* -1: not in it */
 
 static struct kn_accumulator *member(int i) { return (struct kn_accumulator *)(void *)members[i]; }
@@ -38,7 +38,7 @@ static void test_each_is_in_once_at_its_earliest_time(void)
     kn_schedule_init(&schedule);
     for (int i = 0; i < MEMBERS; i++) model[i] = -1;
     for (int turn = 0; turn < 60000; turn++) {
-        /* waves: it fills, and empties */
+        /* in waves: the schedule grows and shrinks */
         int adding = (turn / 2000) % 2 ? next_random() % 4 == 0 : next_random() % 4 != 0;
         if (adding) {
             int i = (int)(next_random() % MEMBERS);

@@ -1,8 +1,7 @@
-/* A broker's producing half with a scripted broker behind it: what goes out, and what becomes of
- * each batch. */
+/* A broker's producing half with a scripted broker: the requests, and the outcome of each batch. */
 #include "sender_check.h"
 
-/* The frame as it would be on the wire; the caller frees it. */
+/* Returns the frame as on the wire; the caller frees it. */
 static uint8_t *frame_of(const struct kn_produce *request, size_t *size)
 {
     uint8_t *frame = malloc(request->request.frame_bytes), *to = frame;
@@ -30,7 +29,7 @@ static int check_wire(const struct kn_produce_partition *partition, int32_t reco
     return kn_batch_view_codec(&view);
 }
 
-/* --- what goes out --- */
+/* --- requests --- */
 
 static void test_one_request_carries_a_batch_of_each_ready_partition(void)
 {
@@ -160,7 +159,7 @@ static void test_unsent_requests_are_limited_where_asked(void)
     step();
     CHECK_EQ(list_count(&fake.sent), 2);
     answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
-    /* they came together */
+    /* they came in one request */
     answer_with(sent_first(), (struct answer[]){{"one", 1, 0, NULL, 0}, {"one", 2, 0, NULL, 0}}, 2,
                 0);
     check_idle();
@@ -259,7 +258,7 @@ static void zstd(struct kn_engine_config *config)
     config->produce.report_all = 0;
 }
 
-/* Sends one batch and returns the codec that it went out with. */
+/* Sends one batch. Returns the codec of the request. */
 static int send_one(int settle)
 {
     produce(topic, 0, "a value of some length, so that half of it is less");
@@ -377,7 +376,7 @@ static void test_backoff_doubles_up_to_its_maximum(void)
         step_at(at_us);
     }
     answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
-    CHECK(kn_list_empty(&engine->client.events.items)); /* nothing wrong with the metadata */
+    CHECK(kn_list_empty(&engine->client.events.items)); /* the metadata is right, so no event */
     teardown();
 }
 
@@ -414,7 +413,7 @@ static void test_lost_connection_is_retried_and_counts_only_what_was_written(voi
     setup_with(few_retries);
     produce(topic, 0, "a");
     step();
-    for (int i = 0; i < 5; i++) { /* never left: may be tried for ever */
+    for (int i = 0; i < 5; i++) { /* never sent: may be tried any number of times */
         finish(sent_first(), 0, KN_ERR_TRANSPORT, NULL, 0);
         CHECK(kn_list_empty(&fake.delivered));
         step();
@@ -585,7 +584,7 @@ static void test_throttle_time_has_a_bound(void)
         step();
         answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, said_ms[i]);
         struct kn_event *event = event_first();
-        /* as the broker said it: who is told sees that it was cut */
+        /* the broker's value, not the limited one */
         CHECK_EQ(event->throttle_ms, said_ms[i]);
         kn_event_free(event);
         produce(topic, 0, "b");
@@ -663,8 +662,8 @@ static void test_partition_that_moved_away_needs_no_connection(void)
     teardown();
 }
 
-/* The bug behind CVE-2026-35554: a batch expires while its request is still being written, its
- * buffer is reused, and other bytes go out. */
+/* The bug behind CVE-2026-35554: a batch expires while its request is being written, its buffer is
+ * reused, and the request sends other bytes. */
 static void test_expiry_never_touches_bytes_that_a_request_points_into(void)
 {
     setup();
@@ -683,7 +682,7 @@ static void test_expiry_never_touches_bytes_that_a_request_points_into(void)
     free(frame);
     answer_with(request, (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
     struct kn_batch *batch = delivered_first();
-    CHECK_EQ(batch->status, KN_OK); /* acknowledged after all */
+    CHECK_EQ(batch->status, KN_OK); /* the broker acknowledged it */
     kn_batch_free(batch);
     kn_topic_fail(second_topic, KN_ERR_CLOSED, 0, NULL);
     teardown();

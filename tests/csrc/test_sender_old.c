@@ -1,5 +1,5 @@
-/* A broker's producing half where the broker is older than 0.11: message sets go out, and batches
- * survive a leader of another era. */
+/* A broker's producing half with a broker older than 0.11: it sends message sets, and batches
+ * survive a change between old and new leaders. */
 #include "base/endian.h"
 #include "produce_fakes.h"
 
@@ -71,7 +71,7 @@ static void answer(struct kn_produce *request, int16_t error_code, int64_t appen
                              kn_span_of(body, (size_t)(to - body)));
 }
 
-/* Checks what goes out for the one partition: `values` separated by spaces, in this form. */
+/* Checks the request for the one partition: `values` separated by spaces, in this form. */
 static void check_wire(const struct kn_produce *request, int8_t magic, int codec,
                        const char *values)
 {
@@ -156,7 +156,7 @@ static void zstd(struct kn_engine_config *config) { config->produce.codec = KN_C
 static void test_compressed_set_is_one_message(void)
 {
     setup_with(2, gzip);
-    /* whoever serves it: only its place matters */
+    /* a codec of the test in the place of gzip */
     engine->client.codecs.codecs[KN_CODEC_GZIP].compress = take_half;
     produce("one that is long enough to be worth it");
     produce("and another one of some length");
@@ -170,7 +170,7 @@ static void test_compressed_set_is_one_message(void)
     CHECK_EQ(view.last_offset, 1);
     CHECK_EQ(kn_batch_view_check(&view), KN_OK);
     answer(request, 0, -1);
-    /* kept all the same */
+    /* kept anyway */
     check_delivered(-1, "one that is long enough to be worth it and another one of some length");
     teardown();
 }
@@ -188,13 +188,13 @@ static void test_zstd_fails_each_message_with_a_reason(void)
               "zstd can't be sent to a broker that has Produce up to version 2 only");
     CHECK_EQ(batch->persistence, KN_NOT_PERSISTED);
     kn_batch_free(batch);
-    produce("b"); /* and the partition isn't stuck */
+    produce("b"); /* and the partition can go on */
     CHECK(send_now() == NULL);
     CHECK_EQ(list_count(&fake.delivered), 1);
     teardown();
 }
 
-/* --- a leader of another era --- */
+/* --- a newer or older leader --- */
 
 static void test_retry_is_written_in_the_form_of_the_new_leader(void)
 {
@@ -223,7 +223,7 @@ static void test_retry_is_written_in_the_form_of_the_new_leader(void)
 static void lz4(struct kn_engine_config *config)
 {
     config->produce.codec = KN_CODEC_LZ4;
-    config->produce.report_all = 0; /* the plain bytes are given up */
+    config->produce.report_all = 0; /* the plain bytes are freed */
 }
 
 static void test_compressed_batch_finds_back_to_its_records(void)
@@ -290,7 +290,7 @@ static void check_refused(const char *values)
 static void test_idempotence_fails_at_once_where_the_leader_cant_have_it(void)
 {
     setup_with(2, idempotent);
-    produce("without an id"); /* nobody grants one */
+    produce("without an id"); /* there is no producer id */
     CHECK(send_now() == NULL);
     check_refused("without an id");
     produce("again");

@@ -1,4 +1,4 @@
-/* Where keyless records go: how long they stick to a partition, and which one is next. */
+/* The sticky partition: how long messages stick to a partition, and which one is next. */
 #include <time.h>
 #include "produce/sticky.h"
 #include "produce_fakes.h"
@@ -7,7 +7,7 @@ static struct kn_engine *engine;
 static struct kn_topic *topic;
 static struct kn_broker brokers[4];
 
-/* Partition i is brokers[i % 4]'s. */
+/* brokers[i % 4] leads partition i. */
 static void setup(int32_t partitions)
 {
     struct kn_broker *leaders[256];
@@ -34,7 +34,7 @@ static int32_t now_at(void)
     return sticky ? sticky->partition : -1;
 }
 
-/* timestamp_ms 0: a clock is read. */
+/* timestamp_ms 0: produce() reads a clock. */
 static void produce_at(int64_t timestamp_ms, const char *key, int32_t value_bytes)
 {
     static const uint8_t value[4096];
@@ -85,7 +85,7 @@ static void test_a_stay_lasts_batch_size_bytes_and_ends_with_a_batch(void)
         produce_at(1, NULL, 100);
         bytes += 100;
         if (now_at() == last) continue;
-        if (++stays > 4) { /* at first there is nothing to make up for */
+        if (++stays > 4) { /* the first times have no difference to make up */
             CHECK(bytes > 15000);
             CHECK(bytes < 24000);
         }
@@ -125,18 +125,18 @@ static void test_a_stay_lasts_its_time_where_a_clock_is_read(void)
 {
     setup(4);
     topic->sticky.linger_ms = 20;
-    /* not because of bytes */
+    /* so that bytes don't end the time */
     for (int32_t i = 0; i < 4; i++) table()->partitions[i]->batch_limit_bytes = 256 << 20;
     int32_t stays = 0;
     produce_at(0, NULL, 1);
     int32_t last = now_at();
     int64_t begin_us = kn_clock_us(), since_us = begin_us;
     while (kn_clock_us() < begin_us + 300000) {
-        /* a stay begins no earlier, however long this thread is kept from running */
+        /* the time begins no earlier, even if this thread is delayed */
         int64_t before_us = kn_clock_us();
         produce_at(0, NULL, 1);
         if (now_at() == last) continue;
-        if (stays++) CHECK(kn_clock_us() - since_us > 18000); /* milliseconds are cut off */
+        if (stays++) CHECK(kn_clock_us() - since_us > 18000); /* milliseconds are rounded down */
         since_us = before_us;
         last = now_at();
         deliver_all();
@@ -156,7 +156,7 @@ static void test_batches_that_begin_and_leave_look_at_the_time(void)
     produce_at(1, NULL, 1);
     CHECK_EQ(now_at(), first);
     sleep_ms(15);
-    produce_at(1, NULL, 1); /* in an open batch, and no clock: nobody looks */
+    produce_at(1, NULL, 1); /* into an open batch, and without a clock: no check */
     CHECK_EQ(now_at(), first);
     take_all(first);
     int32_t second = now_at();
@@ -167,8 +167,8 @@ static void test_batches_that_begin_and_leave_look_at_the_time(void)
     teardown();
 }
 
-/* Whether the next message's stay is another one at the same partition, where `next` would be the
- * choice: its queue is by far the shortest. */
+/* Returns whether the next message prolongs the time at the same partition. The choice would be
+ * `next`, whose queue is by far the shortest. */
 static int32_t stays_where_it_was(int32_t next)
 {
     for (int i = 0; i < 4; i++) brokers[i].in_flight = i == next ? 0 : 1000000;
@@ -189,12 +189,12 @@ static void test_a_stay_goes_on_while_no_other_broker_takes_any_sooner(void)
     CHECK(atomic_load(&topic->sticky.until_ms) > kn_wall_ms()); /* for as long again */
     atomic_store(&brokers[1].blocked_since_us, now_us - 9000);
     CHECK(stays_where_it_was(1));
-    atomic_store(&brokers[2].blocked_since_us, now_us - 1000); /* has taken something more lately */
+    atomic_store(&brokers[2].blocked_since_us, now_us - 1000); /* has taken a batch more recently */
     CHECK(!stays_where_it_was(2));
     CHECK_EQ(now_at(), 2);
     atomic_store(&brokers[3].blocked_since_us, now_us + 60000000); /* nothing is due there yet */
     CHECK(!stays_where_it_was(3));
-    CHECK(!stays_where_it_was(0)); /* what is due at 0 waits, but here nothing does */
+    CHECK(!stays_where_it_was(0)); /* due batches wait at 0, but none waits here */
     atomic_store(&brokers[1].blocked_since_us, 0);
     CHECK(!stays_where_it_was(1));
     teardown();
@@ -302,14 +302,15 @@ static void test_a_partition_weighs_what_its_queue_is_shorter(void)
     check_share(counts[1], 0.3);
     check_share(counts[2], 0.4);
     check_share(counts[3], 0.2);
-    /* taken and not answered: still its queue */
+    /* taken and without a response: still in its queue */
     int64_t next_us;
     struct kn_batch *batch = kn_topic_take(table()->partitions[0], &brokers[0],
                                            kn_clock_us() + 1000000, &next_us);
     draw(counts);
     check_share(counts[0], 0.1);
     kn_accumulator_settle(table()->partitions[0], batch);
-    engine->config.produce.adaptive_partitioning = 0; /* any but the last, however long its queue */
+    /* any but the last, even with the longest queue */
+    engine->config.produce.adaptive_partitioning = 0;
     draw(counts);
     CHECK_EQ(counts[0], 0);
     for (int i = 1; i < 4; i++) check_share(counts[i], 1 / 3.0);
@@ -323,7 +324,7 @@ static void test_a_broker_that_is_not_ready_is_left_out(void)
     engine->config.produce.availability_timeout_ms = 100;
     int32_t counts[4];
     atomic_store(&brokers[2].blocked_since_us, kn_clock_us() - 150000);
-    /* what lingers is due then */
+    /* the time when the lingering batch is due */
     atomic_store(&brokers[1].blocked_since_us, kn_clock_us() + 60000000);
     draw(counts);
     CHECK_EQ(counts[2], 0);
@@ -333,7 +334,7 @@ static void test_a_broker_that_is_not_ready_is_left_out(void)
     check_share(counts[2], 0.25);
     engine->config.produce.availability_timeout_ms = 100;
     for (int i = 0; i < 4; i++) atomic_store(&brokers[i].blocked_since_us, 1);
-    draw(counts); /* nobody is: as without weights */
+    draw(counts); /* no partition is available: as without weights */
     for (int i = 1; i < 4; i++) check_share(counts[i], 1 / 3.0);
     teardown();
 }

@@ -1,6 +1,5 @@
-/* The TLS transport over functions that stand for OpenSSL's: what is given to them, in which
- * pieces, and what becomes of their outcomes. The real OpenSSL is tried by tests in Python, which
- * have one. */
+/* The TLS transport over fake functions in place of OpenSSL's: their arguments, the pieces, and
+ * their results. Python tests use the real OpenSSL. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -16,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* --- a library of the test's: one session at a time --- */
+/* --- the fake library: one session at a time --- */
 
 enum {
     NONE = 0,
@@ -28,15 +27,15 @@ enum {
 };
 
 static struct {
-    int handshakes_left; /* before it succeeds */
-    int outcome;         /* of the next call that can't go on */
-    const char *reason;  /* of SSL_FAILED */
+    int handshakes_left; /* handshake calls before it succeeds */
+    int outcome;         /* result of the next call that can't go on */
+    const char *reason;  /* reason of SSL_FAILED */
     int error_queued;
-    size_t room;    /* bytes that SSL_write() takes before it says WANT_WRITE */
-    size_t pending; /* bytes of the call that said so */
+    size_t room;    /* bytes that SSL_write() takes before it returns WANT_WRITE */
+    size_t pending; /* bytes of the call that returned it */
     uint8_t written[200000];
     size_t written_bytes;
-    const uint8_t *last; /* what the last SSL_write() was given */
+    const uint8_t *last; /* argument of the last SSL_write() */
     size_t calls[64];
     int call_count;
     const uint8_t *incoming;
@@ -49,9 +48,9 @@ static struct {
     unsigned int host_flags;
     int takes_up;       /* this handshake resumes a session */
     int cipher_bits;    /* 0: a suite that doesn't encrypt */
-    int no_certificate; /* the peer has shown none, and was accepted */
+    int no_certificate; /* the peer sent none and was accepted */
     long verify_result;
-    void *current; /* what a verification failed on; NULL: the peer's own certificate */
+    void *current; /* the certificate that failed the verification; NULL: the peer's own */
     char der[40];  /* written to the BIO and not read yet */
     void *context;
 } lib;
@@ -246,7 +245,7 @@ static void stream_down(struct kn_stream *stream, struct kn_tls *tls)
     CHECK_EQ(kn_buffer_live(), 0);
 }
 
-/* --- promises --- */
+/* --- guarantees --- */
 
 static void test_the_handshake_waits_for_what_the_library_asks_for(void)
 {
@@ -287,8 +286,8 @@ static void test_an_address_is_verified_as_an_address_and_sends_no_name(void)
     stream_down(&stream, tls);
 }
 
-/* No wildcard in the middle of a label, and no common name in place of subjectAltName: for names as
- * for addresses. */
+/* No wildcard inside a label, and no common name instead of subjectAltName: for names and for
+ * addresses. */
 static void test_a_host_is_looked_for_in_the_alternative_names_alone(void)
 {
     const char *hosts[3] = {"b1.example", "10.1.2.3", "2001:db8::1"};
@@ -319,7 +318,7 @@ static void test_a_host_that_cannot_be_verified_is_not_talked_to(void)
         CHECK_EQ(lib.shutdowns, 0);
     }
     stream_down(&stream, tls);
-    tls = tls_new(0, 1); /* who asked for no verification gets none, and no callback */
+    tls = tls_new(0, 1); /* without verification there is no callback */
     stream = (struct kn_stream){0};
     stream_up(&stream, tls, "b1.example");
     CHECK_EQ(lib.verify_mode, 0);
@@ -338,7 +337,7 @@ static void test_a_certificate_that_is_not_believed_is_kept_for_the_user(void)
     CHECK_EQ(stream.transport->start(&stream, "b1.example"), KN_STREAM_FAILED);
     CHECK(strcmp(stream.text, "certificate verify failed") == 0);
     CHECK_EQ(stream.verify_error, 62);
-    kn_stream_close(&stream); /* and outlasts the connection */
+    kn_stream_close(&stream); /* and is valid after the connection's end */
     CHECK_EQ(stream.certificate->buffer->size_bytes, 3);
     CHECK(memcmp(stream.certificate->buffer->data, "DER", 3) == 0);
     CHECK_EQ(lib.shutdowns, 0); /* not after a fatal error */
@@ -362,8 +361,8 @@ static void test_a_certificate_above_that_is_the_cause_comes_behind_the_peers(vo
     stream_down(&stream, tls);
 }
 
-/* Whatever made the library accept it: its configuration file, a suite of a later version, a
- * mistake of ours. */
+/* However the library came to accept it: its configuration file, a suite of a later version, a bug
+ * of ours. */
 static void test_a_handshake_that_protects_nothing_is_none(void)
 {
     for (int flaw = 0; flaw < 3; flaw++) {
@@ -417,15 +416,15 @@ static void test_small_pieces_share_a_record_and_large_ones_are_not_copied(void)
     CHECK_EQ(stream.transport->write(&stream, pieces, 6), 60000);
     CHECK_EQ(lib.written_bytes, 60000);
     CHECK(memcmp(lib.written, bytes, sizeof bytes) == 0);
-    CHECK_EQ(lib.calls[0], KN_TLS_RECORD_BYTES); /* the small ones, filled up */
-    /* the rest of the large one, from where it lies */
+    CHECK_EQ(lib.calls[0], KN_TLS_RECORD_BYTES); /* the small ones, up to a full record */
+    /* the rest of the large one, in place */
     CHECK_EQ(lib.calls[1], 50100 - KN_TLS_RECORD_BYTES);
     CHECK_EQ(lib.call_count, 4);
     stream_down(&stream, tls);
 }
 
-/* A log-in's password is one: nothing of it stays where pieces are gathered, also when the socket
- * takes none of it yet. */
+/* A login's password is a small piece: the collecting buffer keeps nothing of it, even if the
+ * socket takes no bytes yet. */
 static void test_gathered_pieces_are_wiped(void)
 {
     static char secret[] = "s3cret-of-alice";
@@ -445,8 +444,8 @@ static void test_gathered_pieces_are_wiped(void)
     stream_down(&stream, tls);
 }
 
-/* Whatever the socket takes, in however many calls: the bytes come in order, each once, and a retry
- * is given what it was given before. */
+/* However many calls the socket needs: the bytes come in order, each once, and a retry gets the
+ * same bytes. */
 static void test_writing_goes_on_where_the_socket_was_full(void)
 {
     static uint8_t bytes[120000];
@@ -465,8 +464,8 @@ static void test_writing_goes_on_where_the_socket_was_full(void)
         while (sent < total) {
             struct iovec pieces[12];
             int count = 0;
-            /* more may have been queued meanwhile: the last pieces are only there from the third
-             * try on */
+            /* the caller may have queued more meanwhile: the last pieces exist from the third try
+             * on */
             from = 0;
             for (int i = 0; i < (lib.call_count < 3 ? 9 : 12); i++) {
                 size_t begin = from < sent ? sent : from, end = from + sizes[i];
@@ -499,12 +498,12 @@ static void test_reading_fills_the_pieces_and_tells_when_nothing_is_left(void)
     lib.outcome = WANT_READ;
     struct iovec pieces[2] = {{first, sizeof first}, {second, sizeof second}};
     CHECK_EQ(stream.transport->read(&stream, pieces, 2), 40000);
-    CHECK(!stream.drained); /* the library holds more, and poll(2) doesn't know */
+    CHECK(!stream.drained); /* the library holds bytes that poll(2) doesn't see */
     CHECK(memcmp(first, bytes, 30000) == 0 && memcmp(second, bytes + 30000, 10000) == 0);
     CHECK_EQ(stream.transport->read(&stream, pieces, 2), 10000);
     CHECK(stream.drained);
     CHECK_EQ(stream.transport->read(&stream, pieces, 2), KN_STREAM_AGAIN);
-    lib.outcome = WANT_WRITE; /* an answer to a key update, and the socket is full */
+    lib.outcome = WANT_WRITE; /* a response to a key update while the socket is full */
     CHECK_EQ(stream.transport->read(&stream, pieces, 2), KN_STREAM_AGAIN);
     CHECK_EQ(stream.wants, POLLOUT);
     stream_down(&stream, tls);
@@ -525,7 +524,7 @@ static void test_what_came_before_an_end_is_handed_out_first(void)
         struct iovec piece = {got, sizeof got};
         CHECK_EQ(stream.transport->read(&stream, &piece, 1), 10);
         CHECK(!stream.drained);
-        lib.outcome = NONE; /* the library isn't asked again */
+        lib.outcome = NONE; /* the library isn't called again */
         CHECK_EQ(stream.transport->read(&stream, &piece, 1), i == 0 ? 0 : KN_STREAM_FAILED);
         CHECK(strcmp(stream.text, i == 0 ? "" : "bad record mac") == 0);
         kn_stream_close(&stream);
@@ -555,12 +554,13 @@ static void test_a_session_is_resumed_until_the_context_is_another_one(void)
     CHECK_EQ(stream.transport->start(&stream, "h"), KN_STREAM_FAILED);
     CHECK_EQ(lib.resumed, 2);
     kn_stream_close(&stream);
-    CHECK_EQ(lib.tickets, 0); /* perhaps the peer minded it: the next handshake is a whole one */
+    /* the peer may have refused the ticket: the next handshake is a full one */
+    CHECK_EQ(lib.tickets, 0);
     stream_down(&stream, tls);
 }
 
-/* A resumed session shows no certificate: it stands for one that was verified for this host, and
- * not long ago. */
+/* A resumed session has no certificate: it relies on one that was verified for this host, not long
+ * ago. */
 static void test_a_session_is_not_resumed_in_place_of_verifying(void)
 {
     struct kn_tls *tls = tls_new(1, 1);
@@ -570,7 +570,7 @@ static void test_a_session_is_not_resumed_in_place_of_verifying(void)
     stream_up(&stream, tls, "b1.example");
     CHECK_EQ(lib.resumed, 1);
     kn_stream_close(&stream);
-    stream_up(&stream, tls, "b2.example"); /* the broker is another host's by now */
+    stream_up(&stream, tls, "b2.example"); /* the broker has another host now */
     CHECK_EQ(lib.resumed, 1);
     kn_stream_close(&stream);
     stream_up(&stream, tls, "b2.example");
@@ -581,7 +581,7 @@ static void test_a_session_is_not_resumed_in_place_of_verifying(void)
     stream_up(&stream, tls, "b2.example");
     CHECK_EQ(lib.resumed, 3);
     kn_stream_close(&stream);
-    /* resuming has verified nothing, so it counts from the first one */
+    /* resuming verifies nothing, so the time counts from the first handshake */
     stream.verified_us -= 60 * 1000000;
     stream_up(&stream, tls, "b2.example");
     CHECK_EQ(lib.resumed, 3);

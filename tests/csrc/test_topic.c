@@ -1,5 +1,5 @@
-/* A topic that is produced to: partitions, staging, sticky choice, limits; and what
- * kn_topic_produce() costs. */
+/* A topic that is produced to: partitions, staging, sticky partition, limits; and the cost of
+ * kn_topic_produce(). */
 #include <pthread.h>
 #include <time.h>
 #include "produce_fakes.h"
@@ -31,7 +31,7 @@ static int produce_to(int32_t partition, const char *key, const char *value)
     return kn_topic_produce(topic, &message);
 }
 
-/* Even partitions are brokers[0]'s, odd ones brokers[1]'s. */
+/* brokers[0] leads the even partitions, brokers[1] the odd ones. */
 static void set_partitions(int32_t count)
 {
     struct kn_broker *leaders[64];
@@ -48,7 +48,7 @@ static struct kn_accumulator *partition_of(int32_t partition)
     return atomic_load(&topic->table)->partitions[partition];
 }
 
-/* Takes and settles everything of a partition; the values, separated by spaces. */
+/* Takes and settles all batches of a partition. Returns the values, separated by spaces. */
 static const char *drain(int32_t partition)
 {
     static char all[1 << 16];
@@ -75,7 +75,7 @@ static void test_staged_records_move_in_order_to_where_they_belong(void)
     CHECK_EQ(produce_to(3, NULL, "e"), KN_OK);
     CHECK_EQ(fake.notice_count, 0);
     set_partitions(4);
-    CHECK_EQ(fake.notice_count, 3); /* once a partition that has something */
+    CHECK_EQ(fake.notice_count, 3); /* once per partition with records */
     CHECK_EQ(produce_to(2, NULL, "f"), KN_OK);
     CHECK(strcmp(drain(0), "") == 0);
     CHECK(strcmp(drain(1), "d") == 0);
@@ -124,7 +124,7 @@ static void test_staged_records_keep_key_headers_timestamp_opaque_and_age(void)
     teardown();
 }
 
-/* A message of its own for `partition`, told by this token. */
+/* Produces a message for `partition`, reported with this token. */
 static void produce_token(int32_t partition, const char *value, void *token)
 {
     struct kn_message message = message_of_text("k", value);
@@ -143,7 +143,7 @@ static void test_staged_record_of_a_partition_that_isnt_there_waits_and_is_repor
     }
     set_partitions(2);
     set_partitions(2);
-    CHECK(kn_topic_fail_unknown(topic, kn_clock_us() - 1000000)); /* younger than that */
+    CHECK(kn_topic_fail_unknown(topic, kn_clock_us() - 1000000)); /* it is newer than that */
     CHECK(kn_list_empty(&fake.delivered));
     CHECK(!kn_topic_fail_unknown(topic, kn_clock_us()));
     struct kn_batch *batch = delivered_first();
@@ -167,7 +167,7 @@ static void test_records_for_a_partition_that_is_yet_to_be_known_wait_for_it_in_
     setup();
     set_partitions(1);
     CHECK_EQ(produce_to(2, NULL, "a"), KN_OK);
-    CHECK_EQ(produce_to(0, NULL, "0"), KN_OK); /* isn't held up */
+    CHECK_EQ(produce_to(0, NULL, "0"), KN_OK); /* doesn't wait */
     CHECK_EQ(produce_to(4, NULL, "x"), KN_OK);
     CHECK_EQ(produce_to(2, NULL, "b"), KN_OK);
     CHECK_EQ(list_count(&engine->client.events.items), 1);
@@ -176,7 +176,7 @@ static void test_records_for_a_partition_that_is_yet_to_be_known_wait_for_it_in_
     set_partitions(3);
     CHECK_EQ(produce_to(2, NULL, "c"), KN_OK);
     CHECK_EQ(produce_to(4, NULL, "y"), KN_OK);
-    /* that one wasn't heard of under these partitions */
+    /* that record was staged before */
     CHECK_EQ(list_count(&engine->client.events.items), 1);
     kn_event_free(event_first());
     CHECK(strcmp(drain(2), "a b c") == 0);
@@ -195,7 +195,7 @@ static void test_a_topic_made_anew_with_fewer_partitions_has_only_those(void)
     CHECK_EQ(kn_topic_set_partitions(topic, old_id, 3, leaders, NULL), KN_OK);
     CHECK_EQ(produce_to(0, NULL, "kept"), KN_OK);
     CHECK_EQ(produce_to(2, NULL, "gone"), KN_OK);
-    /* some broker was behind */
+    /* a broker with old metadata */
     CHECK_EQ(kn_topic_set_partitions(topic, old_id, 1, leaders, NULL), KN_OK);
     CHECK_EQ(kn_topic_partition_count(topic), 3);
     CHECK_EQ(kn_topic_set_partitions(topic, new_id, 1, leaders, NULL), KN_OK);
@@ -324,7 +324,8 @@ static void test_limits_keep_nothing(void)
     teardown();
 }
 
-/* Ten messages "0".."9", each with this key and partition; how many get in, and why not more. */
+/* Produces ten messages "0".."9" with this key and partition. Returns how many were queued, and the
+ * reason for the next one. */
 static int32_t produce_ten(const char *key, int32_t partition, int *status)
 {
     static const char values[10][2] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
@@ -399,8 +400,8 @@ static void test_a_run_stops_where_a_single_call_would_fail(void)
     teardown();
 }
 
-/* Small batches, so that keyless records move on in the middle of a run: none is lost, and both
- * partitions get some. */
+/* Small batches, so that keyless records move to another partition in the middle of a run: none is
+ * lost, and both partitions get some. */
 static void test_a_run_goes_on_elsewhere_when_a_batch_is_full(void)
 {
     setup();
@@ -436,7 +437,7 @@ static void test_an_engine_that_refuses_says_so_first_and_takes_no_lock(void)
     CHECK_EQ(produce_to(0, NULL, "1"), KN_OK);
     CHECK_EQ(produce_to(0, NULL, "2"), KN_ERR_FULL);
     atomic_store(&engine->producer.refusing, KN_ERR_CLOSED);
-    kn_mutex_lock(&partition_of(0)->lock); /* as somebody does whom a fork has left behind */
+    kn_mutex_lock(&partition_of(0)->lock); /* as a thread that the fork has left behind */
     CHECK_EQ(produce_to(0, NULL, "2"), KN_ERR_CLOSED);
     struct kn_message message = message_of_text(NULL, "2");
     int32_t queued;
@@ -452,7 +453,7 @@ static void test_topic_id(void)
     const uint8_t set[16] = {1, 2, 3}, *ids[] = {set, NO_ID, set};
     struct kn_broker *leaders[3] = {&brokers[0], &brokers[0], &brokers[0]};
     for (int32_t count = 1; count <= 3; count++) {
-        /* partitions that were there, and the one that is new */
+        /* the existing partitions and the new one */
         CHECK_EQ(kn_topic_set_partitions(topic, ids[count - 1], count, leaders, NULL), KN_OK);
         for (int32_t i = 0; i < count; i++)
             CHECK(memcmp(topic->tables->partitions[i]->topic_id, ids[count - 1], 16) == 0);
@@ -461,8 +462,8 @@ static void test_topic_id(void)
     teardown();
 }
 
-/* --- threads: three produce with keys while the table is published, taken back by nobody, and
- * grows; order per producer holds --- */
+/* --- threads: three produce with keys while the table is published and grows; order per producer
+ * holds --- */
 
 #define THREADS 3
 #define PER_THREAD 20000
@@ -521,7 +522,7 @@ static void test_publishing_under_fire_keeps_order(void)
     teardown();
 }
 
-/* Not a check: what a call costs here and now, in this build. */
+/* No check: prints what a call costs on this machine, in this build. */
 static void print_cost(void)
 {
     enum { ROUNDS = 30, COUNT = 10000 };

@@ -1,5 +1,5 @@
-/* The gate of a transactional producer: when messages are taken, when a partition's batches may be
- * sent, what is told of failures. */
+/* A transactional producer: when messages are taken, when a partition's batches may be sent, which
+ * failures are reported. */
 #include <pthread.h>
 #include "base/kafka_errors.h"
 #include "engine_check.h"
@@ -9,7 +9,7 @@ static struct kn_engine *engine;
 static struct kn_topic *topic;
 static struct kn_broker *leader;
 
-/* A leader that is never connected to: the test takes batches in its thread's place. */
+/* A leader that never connects: the test takes the batches itself. */
 static void setup(void)
 {
     struct kn_engine_config config;
@@ -56,7 +56,7 @@ static struct kn_batch *take(int32_t partition)
     return kn_accumulator_take(partition_of(partition), leader, kn_clock_us() + 1000000, &next_us);
 }
 
-/* The next event of a kind, others are dropped; whether there was one. */
+/* Finds the next event of a kind and drops others. Returns whether there was one. */
 static int next_event(enum kn_event_kind kind, struct kn_event *copy)
 {
     struct kn_list *node;
@@ -98,7 +98,7 @@ static void test_messages_are_taken_from_begin_to_shut_only(void)
             .key_bytes = -1, .value = (const uint8_t *)"v", .value_bytes = 1};
     CHECK_EQ(kn_topic_produce_run(topic, run, 3, &queued), KN_ERR_NO_TRANSACTION);
     CHECK_EQ(queued, 0);
-    /* what was refused has given its room back */
+    /* a refused message has returned its room */
     CHECK_EQ(atomic_load(&engine->producer.budget.messages), 1);
     teardown();
 }
@@ -120,7 +120,7 @@ static void test_a_partition_is_asked_for_once_a_transaction_and_sends_once_it_i
         CHECK_EQ(event.offset, number);
         CHECK(take(0) == NULL);
         CHECK(none_of(KN_EVENT_TXN_PARTITION));
-        /* late news of the last transaction */
+        /* a late answer for the last transaction */
         kn_engine_transaction_admit(engine, topic, 0, number - 1);
         CHECK(take(0) == NULL);
         kn_engine_transaction_admit(engine, topic, 0, number);
@@ -227,7 +227,7 @@ static void test_a_purge_costs_the_transaction_and_closing_says_nothing(void)
     teardown();
 }
 
-/* A leader that misses messages is not the end of the producer: an abort undoes the transaction. */
+/* A leader that lost messages isn't fatal for the producer: an abort undoes the transaction. */
 static void test_numbers_that_are_refused_cost_the_transaction_only(void)
 {
     setup();
@@ -241,7 +241,7 @@ static void test_numbers_that_are_refused_cost_the_transaction_only(void)
                                             KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
              KN_SEQUENCE_RESTART);
     kn_accumulator_requeue(partition_of(0), batch, 0);
-    CHECK(take(0) == NULL); /* under this epoch no more */
+    CHECK(take(0) == NULL); /* nothing more under this epoch */
     CHECK_EQ(kn_engine_purge(engine, 1, 0), KN_OK);
     kn_engine_grant(engine, 7, 1);
     CHECK_EQ(kn_engine_transaction_begin(engine, 2, 1, 0), KN_OK);
@@ -254,7 +254,7 @@ static void test_numbers_that_are_refused_cost_the_transaction_only(void)
     teardown();
 }
 
-/* --- threads: each message is in the transaction that ends next, or refused --- */
+/* --- threads: each message is in the transaction that ends next, or is refused --- */
 
 static atomic_int stopping;
 
@@ -279,7 +279,7 @@ static void test_nothing_gets_in_between_two_transactions(void)
         while (number % 2 && atomic_load(&engine->producer.budget.messages) == 0) sched_yield();
         kn_engine_transaction_shut(engine);
         while (atomic_load(&engine->producer.budget.messages) > 0) {
-            /* as a commit: until nothing is outstanding */
+            /* like a commit: until no message is outstanding */
             struct kn_batch *batch = take(0);
             if (!batch) continue;
             taken += batch->writer.record_count;

@@ -14,7 +14,7 @@ static void check_both_ways(int64_t value)
     memset(room, 0xff, sizeof room);
     uint8_t *end = kn_varint_put(room, value);
     CHECK_EQ(end - room, kn_varint_size(value));
-    CHECK_EQ(*end, 0xff); /* nothing is written beyond */
+    CHECK_EQ(*end, 0xff); /* nothing is written behind the end */
     CHECK(kn_varlong_get(room, end, &read) == end);
     CHECK_EQ(read, value);
     for (const uint8_t *cut = room; cut < end; cut++)
@@ -89,7 +89,7 @@ static void test_span_failure_is_sticky(void)
     CHECK(span.failed);
     span = kn_span_of(data, 3);
     CHECK(kn_span_take(&span, SIZE_MAX) == NULL);
-    CHECK(kn_span_take(&span, 1) == NULL); /* once failed, nothing more comes */
+    CHECK(kn_span_take(&span, 1) == NULL); /* after a failure every read fails */
     span = kn_span_of(NULL, 0);
     CHECK_EQ(kn_span_uvarint(&span), 0);
     CHECK(span.failed);

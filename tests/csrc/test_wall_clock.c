@@ -1,5 +1,5 @@
-/* kn_wall_ms() is asked for every message: it may be a little old, and never more than that,
- * whatever thread and processor asks. */
+/* kn_wall_ms() is called for every message. Its result may be a little old, but never older than
+ * its limit, on any thread and processor. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -11,7 +11,7 @@
 
 #include "net/thread.h"
 
-#define OLD_US 70 /* 65,536 ticks of a slow processor, and what is lost by rounding */
+#define OLD_US 70 /* 65,536 ticks of a slow processor, and the rounding error */
 #define LOOPS 200000
 #define THREADS 4
 
@@ -84,7 +84,7 @@ static void test_it_goes_on(void)
     while (kn_clock_us() < end_us) {
         for (int i = 0; i < 1000; i++) {
             int64_t now_ms = kn_wall_ms();
-            CHECK(now_ms >= last_ms); /* as long as nobody sets the clock */
+            CHECK(now_ms >= last_ms); /* if the clock isn't set meanwhile */
             last_ms = now_ms;
         }
     }

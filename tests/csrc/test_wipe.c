@@ -1,9 +1,7 @@
-/* No memory that is given back holds a password: what requests, a proxy's login and TLS have had of
- * one is overwritten.
+/* Freed memory never holds a password: requests, a proxy's login and TLS overwrite their copies.
  *
- * The program brings its own free (glibc's underneath), which looks through what it is given. The
- * sanitizers bring theirs, so there this only says why it has nothing to do.
- */
+ * The program has its own free (over glibc's), which searches the freed block. The sanitizers have
+ * their own, too, so with them this program only prints why it does nothing. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -34,7 +32,7 @@ void free(void *data)
     __libc_free(data);
 }
 
-/* How many blocks with the secret were freed since the last call. */
+/* Returns how many blocks with the secret were freed since the last call. */
 static int leaked(void)
 {
     int count = found;
@@ -81,7 +79,7 @@ static void test_requests_that_are_answered(void)
     turn(&bench, 0, 1);
     size_t size;
     int32_t correlation_id;
-    looks = 0; /* the peer's copy is its own */
+    looks = 0; /* the peer's copy belongs to the test */
     uint8_t *frame = peer_read_request(bench.peer, &size, &correlation_id);
     CHECK_MEM(frame + size - (sizeof secret - 1), secret, sizeof secret - 1);
     free(frame);
@@ -112,8 +110,8 @@ static void test_requests_that_never_go_out(void)
     CHECK_EQ(leaked(), 0);
 }
 
-/* The secret of a delegation token: gone from an answer's buffer, which may be kept for the next
- * one. */
+/* The secret of a delegation token: wiped from a response's buffer, which the pool may keep for the
+ * next one. */
 static void test_answers_with_a_tokens_secret(void)
 {
     struct bench bench = bench_new(NULL);
@@ -125,7 +123,7 @@ static void test_answers_with_a_tokens_secret(void)
         turn(&bench, 0, 1);
         size_t size;
         int32_t correlation_id;
-        looks = 0; /* the peer's copies are its own */
+        looks = 0; /* the peer's copies belong to the test */
         free(peer_read_request(bench.peer, &size, &correlation_id));
         peer_reply(bench.peer, correlation_id, secret, sizeof secret);
         looks = 1;

@@ -1,4 +1,4 @@
-"""csrc builds and works with other codec libraries than this machine's best, down to none at all."""
+"""csrc builds and works with fewer codec libraries than this machine has, and with none."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_codecs_work_without(missing: str, tmp_path: Path, monkeypatch: pytest.M
     subprocess.run([*command, "-o", str(tmp_path / "test_codec")], check=True)
     done = subprocess.run([str(tmp_path / "test_codec")], capture_output=True, text=True, check=False)
     if missing == "none":
-        # The program has nothing to check beyond the table then, and says so.
+        # Then the program only checks the table, and prints that.
         assert "checked nothing" in done.stderr, done.stderr
     else:
         assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-/* Helping threads: every task once, several owners at a time, and an end. */
+/* The worker pool: each task runs once, several owners at a time, and the end. */
 #include <stdlib.h>
 #include <unistd.h>
 #include "check.h"
@@ -8,7 +8,7 @@ enum { TASKS = 5, ROUNDS = 300, OWNERS = 3 };
 
 struct job {
     struct kn_task task;
-    int times; /* plain: `done` says that it may be read */
+    int times; /* a plain field: it may be read after `done` */
     int by_owner;
     pthread_t owner;
     int sleep_us;
@@ -41,7 +41,7 @@ static void *owner_main(void *argument)
     for (int i = 0; i < TASKS; i++) jobs[i] = job_of(0);
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < TASKS; i++) kn_worker_pool_begin(&workers, &jobs[i].task);
-        /* Every other round from the end on, where none has begun yet. */
+        /* Every other round from the end, where no worker has begun yet. */
         for (int i = 0; i < TASKS; i++)
             kn_worker_pool_finish(&workers, &jobs[round % 2 ? TASKS - 1 - i : i].task);
         for (int i = 0; i < TASKS; i++) CHECK_EQ(jobs[i].times, round + 1);
@@ -65,7 +65,7 @@ static void test_tasks_are_done_side_by_side_and_their_end_is_told(void)
 {
     struct job jobs[TASKS];
     atomic_store(&told, 0);
-    kn_worker_pool_init(&workers, KN_WORKERS_MAX + 9); /* more than there may be */
+    kn_worker_pool_init(&workers, KN_WORKERS_MAX + 9); /* more than the maximum */
     CHECK_EQ(workers.size, KN_WORKERS_MAX);
     for (int i = 0; i < TASKS; i++) {
         jobs[i] = job_of(50000);
@@ -78,7 +78,7 @@ static void test_tasks_are_done_side_by_side_and_their_end_is_told(void)
         CHECK(kn_task_is_done(&jobs[i].task));
         CHECK_EQ(jobs[i].by_owner, 0);
     }
-    kn_worker_pool_begin(&workers, &jobs[0].task); /* a worker is idle: no other is started */
+    kn_worker_pool_begin(&workers, &jobs[0].task); /* a worker is idle: no other one is started */
     kn_worker_pool_finish(&workers, &jobs[0].task);
     CHECK_EQ(workers.started, TASKS);
     kn_worker_pool_stop(&workers);
@@ -114,7 +114,7 @@ static void test_without_workers_it_is_done_at_once(void)
     CHECK_EQ(job.times, 2);
     CHECK_EQ(job.by_owner, 1);
     CHECK_EQ(workers.started, 0);
-    CHECK_EQ(atomic_load(&told), 0); /* who did it knows */
+    CHECK_EQ(atomic_load(&told), 0); /* the thread that did the task needs no notification */
     kn_worker_pool_stop(&workers);
     kn_worker_pool_deinit(&workers);
 }

@@ -1,4 +1,4 @@
-/* What the fuzz targets share. A finding is a crash, a sanitizer report, or a FUZZ_CHECK that fails. */
+/* Helpers of the fuzz targets. A finding is a crash, a sanitizer report, or a failed FUZZ_CHECK. */
 #ifndef KN_TESTS_FUZZ_H
 #define KN_TESTS_FUZZ_H
 
@@ -13,19 +13,19 @@
 #include "records/codec.h"
 #include "records/record_reader.h"
 
-#define FUZZ_CAP_BYTES ((size_t)256 << 10) /* small, so that reaching it is easy */
+#define FUZZ_CAP_BYTES ((size_t)256 << 10) /* small, so that inputs reach it easily */
 
-#define FUZZ_CHECK(condition)                                                            \
-    do {                                                                                 \
-        if (!(condition)) {                                                              \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);      \
-            abort();                                                                     \
-        }                                                                                \
+#define FUZZ_CHECK(condition)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
-/* Reads every byte that [at, at + size) holds, so that a pointer that leads astray is seen. */
+/* Reads every byte in [at, at + size), so that a wrong pointer is found. */
 static inline uint32_t fuzz_touch(const uint8_t *at, int64_t size_bytes)
 {
     volatile uint32_t sum = 0;
@@ -33,7 +33,8 @@ static inline uint32_t fuzz_touch(const uint8_t *at, int64_t size_bytes)
     return sum;
 }
 
-/* Iterates the records of an opened batch down to the header values; returns how many there were. */
+/* Iterates the records of an opened batch, including the header values. Returns how many there
+ * were. */
 static inline int64_t fuzz_read_records(const struct kn_batch_view *opened)
 {
     struct kn_record_reader reader;
@@ -47,15 +48,17 @@ static inline int64_t fuzz_read_records(const struct kn_batch_view *opened)
         int status = kn_record_reader_next(&reader, &record);
         FUZZ_CHECK(kn_record_reader_any(&long_way, &other) == status);
         if (status != KN_OK) break;
-        FUZZ_CHECK(reader.span.at == long_way.span.at && record.offset == other.offset && record.timestamp_ms == other.timestamp_ms);
-        FUZZ_CHECK(record.key == other.key && record.value == other.value && record.headers == other.headers);
+        FUZZ_CHECK(reader.span.at == long_way.span.at && record.offset == other.offset &&
+                   record.timestamp_ms == other.timestamp_ms);
+        FUZZ_CHECK(record.key == other.key && record.value == other.value &&
+                   record.headers == other.headers);
         count++;
         FUZZ_CHECK(record.offset >= 0);
         if (record.key) fuzz_touch(record.key, record.key_bytes);
         if (record.value) fuzz_touch(record.value, record.value_bytes);
         struct kn_span span = kn_span_of(record.headers, (size_t)record.headers_bytes);
         for (int32_t i = 0; i < record.header_count; i++) {
-            FUZZ_CHECK(kn_header_next(&span, &header) == KN_OK); /* next() has walked them before */
+            FUZZ_CHECK(kn_header_next(&span, &header) == KN_OK); /* next() has checked them */
             fuzz_touch(header.key, header.key_bytes);
             if (header.value) fuzz_touch(header.value, header.value_bytes);
         }
@@ -64,7 +67,7 @@ static inline int64_t fuzz_read_records(const struct kn_batch_view *opened)
     return count;
 }
 
-/* What a fetch does with the records of a partition. */
+/* Does what a fetch does with the records of a partition. */
 static inline void fuzz_read_batches(const uint8_t *data, size_t size_bytes)
 {
     static struct kn_codec_table codecs;
@@ -79,7 +82,7 @@ static inline void fuzz_read_batches(const uint8_t *data, size_t size_bytes)
         view.last_offset = 0;
         int status = kn_batch_view_next(&span, &view);
         if (status != KN_OK) return;
-        (void)kn_batch_view_check(&view); /* random bytes never match: go on as if they did */
+        (void)kn_batch_view_check(&view); /* random bytes never match the checksum: go on anyway */
         status = kn_batch_view_open(&view, &codecs, FUZZ_CAP_BYTES, NULL, &opened);
         if (opened) FUZZ_CHECK(opened->size_bytes <= FUZZ_CAP_BYTES);
         if (status == KN_OK) fuzz_read_records(&view);

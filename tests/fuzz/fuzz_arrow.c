@@ -1,5 +1,7 @@
-/* Columns of somebody else's (arrow/import.c): a column is built as the input says, in blocks of exactly the size that its counts promise, one thing in it is made
- * wrong, and then it is bound, checked and read. What can't be told from the C data interface, the size of a plain buffer, is always as promised. */
+/* Foreign columns (arrow/import.c). The target builds a column from the input, in blocks of exactly
+ * the size that its counts promise. It makes one value wrong, and then binds, checks and reads the
+ * column. The size of a plain buffer is always right, because the C data interface doesn't have it.
+ */
 #include "fuzz.h"
 
 #include <string.h>
@@ -8,7 +10,7 @@
 
 #define ROWS_MAX 40
 #define OFFSET_MAX 9
-#define DATA_MAX 4096 /* an input that promises more isn't tried */
+#define DATA_MAX 4096 /* an input that promises more is skipped */
 #define NODES_MAX 8
 #define BLOCKS_MAX 64
 
@@ -32,7 +34,8 @@ static uint8_t next_byte(void)
     return at ? *at : 0;
 }
 
-/* Memory of exactly this size, so that a byte too much is seen, filled from the input. */
+/* Makes memory of exactly this size, so that a read of one byte too many is found, and fills it
+ * from the input. */
 static uint8_t *block(int64_t size_bytes)
 {
     if (size_bytes > DATA_MAX) made.is_too_large = 1;
@@ -44,7 +47,8 @@ static uint8_t *block(int64_t size_bytes)
     return at;
 }
 
-/* n + 1 offsets that rise by what the input says, or are whatever it says. Returns the largest. */
+/* Makes n + 1 offsets that rise by amounts from the input, or are any values from it. Returns the
+ * largest. */
 static int64_t offsets(struct node *node, int64_t n, int width)
 {
     int rising = next_byte() & 3;
@@ -65,10 +69,12 @@ static int64_t offsets(struct node *node, int64_t n, int width)
 static void views(struct node *node, int64_t n)
 {
     int64_t count = next_byte() & 3, sizes[3];
-    int near = next_byte() & 3; /* a length, a buffer and a place that may well be there, or whatever the input says */
+    /* a plausible length, buffer and place, or any values from the input */
+    int near = next_byte() & 3;
     uint8_t *at = block(n * 16);
     for (int64_t i = 0; near && at && i < n; i++) {
-        int32_t view[4] = {at[i * 16] & 31, at[i * 16 + 4], at[i * 16 + 8] & 3, at[i * 16 + 12] & 63};
+        int32_t view[4] = {at[i * 16] & 31, at[i * 16 + 4], at[i * 16 + 8] & 3,
+                           at[i * 16 + 12] & 63};
         memcpy(at + i * 16, view, sizeof view);
     }
     node->buffers[1] = at;
@@ -77,7 +83,8 @@ static void views(struct node *node, int64_t n)
         node->buffers[2 + i] = block(sizes[i]);
     }
     node->buffers[2 + count] = block(count * 8);
-    if (node->buffers[2 + count]) memcpy((void *)(uintptr_t)node->buffers[2 + count], sizes, (size_t)count * 8);
+    if (node->buffers[2 + count])
+        memcpy((void *)(uintptr_t)node->buffers[2 + count], sizes, (size_t)count * 8);
     node->array.n_buffers = 3 + count;
 }
 
@@ -126,7 +133,9 @@ static void release_array(struct ArrowArray *array) { (void)array; }
 
 static struct node *column(int depth)
 {
-    static const char *const formats[] = {"n", "z", "u", "Z", "U", "vz", "vu", "+l", "+m", "+L", "+s", "c", "C", "s", "S", "i", "I", "l", "L", "tsm:", "tss:", "w:5", "w:0"};
+    static const char *const formats[] = {"n",  "z",  "u",  "Z",    "U",    "vz",  "vu", "+l",
+                                          "+m", "+L", "+s", "c",    "C",    "s",   "S",  "i",
+                                          "I",  "l",  "L",  "tsm:", "tss:", "w:5", "w:0"};
     if (made.node_count == NODES_MAX || made.is_too_large) return NULL;
     struct node *node = &made.nodes[made.node_count++];
     uint8_t which = next_byte();
@@ -135,20 +144,24 @@ static struct node *column(int depth)
     } else {
         for (size_t i = 0; i + 1 < sizeof node->format; i++) node->format[i] = (char)next_byte();
     }
-    node->schema = (struct ArrowSchema){.format = node->format, .name = "", .children = node->schemas, .release = release_schema};
-    node->array = (struct ArrowArray){.length = next_byte() % ROWS_MAX, .null_count = (next_byte() % 3) - 1, .offset = next_byte() % OFFSET_MAX};
+    node->schema = (struct ArrowSchema){
+        .format = node->format, .name = "", .children = node->schemas, .release = release_schema};
+    node->array = (struct ArrowArray){.length = next_byte() % ROWS_MAX,
+                                      .null_count = (next_byte() % 3) - 1,
+                                      .offset = next_byte() % OFFSET_MAX};
     node->array.buffers = node->buffers;
     node->array.children = node->arrays;
     node->array.release = release_array;
     add_buffers(node, node->array.length + node->array.offset, depth);
     if (depth > 0 && next_byte() % 4 == 1) {
         struct node *values = column(0);
-        if (values) node->schema.dictionary = &values->schema, node->array.dictionary = &values->array;
+        if (values)
+            node->schema.dictionary = &values->schema, node->array.dictionary = &values->array;
     }
     return node;
 }
 
-/* One thing that can be told. */
+/* Makes one value wrong that the import can find. */
 static void spoil(void)
 {
     struct node *node = &made.nodes[next_byte() % made.node_count];
@@ -187,7 +200,7 @@ static void read_bytes(const struct kn_arrow_bytes *bytes, int64_t length)
     const uint8_t *data;
     int64_t size;
     for (int64_t row = 0; row < length; row++) {
-        FUZZ_CHECK(kn_arrow_value(bytes, row, &data, &size) == KN_OK); /* it was checked */
+        FUZZ_CHECK(kn_arrow_value(bytes, row, &data, &size) == KN_OK); /* it was checked before */
         if (data) fuzz_touch(data, size);
     }
 }
@@ -223,15 +236,18 @@ static void use(const struct node *node, int64_t skip, int64_t length)
     struct kn_arrow_bytes bytes;
     struct kn_arrow_pairs pairs;
     if (!schema->release || !schema->format || kn_arrow_check_schema(schema)) return;
-    if (kn_arrow_can_be_numbers(schema, (int)(length & 1)) && kn_arrow_bind_numbers(schema, &node->array, skip, length, &numbers, &problem) == KN_OK) {
+    if (kn_arrow_can_be_numbers(schema, (int)(length & 1)) &&
+        kn_arrow_bind_numbers(schema, &node->array, skip, length, &numbers, &problem) == KN_OK) {
         read_numbers(&numbers, length);
     }
-    if (kn_arrow_can_be_bytes(schema) && kn_arrow_bind_bytes(schema, &node->array, skip, length, &bytes, &problem) == KN_OK
-        && kn_arrow_check_bytes(&bytes, length, &problem) == KN_OK) {
+    if (kn_arrow_can_be_bytes(schema) &&
+        kn_arrow_bind_bytes(schema, &node->array, skip, length, &bytes, &problem) == KN_OK &&
+        kn_arrow_check_bytes(&bytes, length, &problem) == KN_OK) {
         read_bytes(&bytes, length);
     }
-    if (kn_arrow_can_be_pairs(schema) && kn_arrow_bind_pairs(schema, &node->array, skip, length, &pairs, &problem) == KN_OK
-        && kn_arrow_check_pairs(&pairs, length, &problem) == KN_OK) {
+    if (kn_arrow_can_be_pairs(schema) &&
+        kn_arrow_bind_pairs(schema, &node->array, skip, length, &pairs, &problem) == KN_OK &&
+        kn_arrow_check_pairs(&pairs, length, &problem) == KN_OK) {
         read_pairs(&pairs, length);
     }
     (void)kn_arrow_check_table(schema, &node->array, &problem);

@@ -1,4 +1,4 @@
-/* The records bytes of a fetched partition, as they come: batches and messages of any magic. */
+/* The record bytes of a fetched partition, unchanged: batches and messages of any magic. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)

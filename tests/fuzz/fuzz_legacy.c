@@ -1,4 +1,5 @@
-/* Message sets: every message gets magic 0 or 1, and sizes that fit, so that the fuzzer needn't find them. */
+/* Message sets: every message gets magic 0 or 1 and a size that fits, so that the fuzzer needn't
+ * find them. */
 #include "fuzz.h"
 
 #include "base/endian.h"
@@ -16,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     kn_put_i32(set + AT_SIZE, (int32_t)(size_bytes - 12));
     fuzz_read_batches(set, size_bytes);
     memcpy(set, data, size_bytes);
-    set[AT_MAGIC] &= 1; /* once more with the sizes as they came */
+    set[AT_MAGIC] &= 1; /* once more with the input's sizes */
     fuzz_read_batches(set, size_bytes);
     free(set);
     return 0;

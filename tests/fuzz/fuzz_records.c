@@ -1,4 +1,5 @@
-/* The records section of a magic 2 batch: the header is made to fit, all the rest is the fuzzer's. */
+/* The records section of a magic 2 batch: the target makes a fitting header, and the rest is the
+ * fuzzer's. */
 #include "fuzz.h"
 
 #include "base/endian.h"
@@ -17,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     FUZZ_CHECK(kn_buffer_append(&buffer, data + 2, size_bytes - 2) == KN_OK);
     kn_batch_close(buffer, &writer, &meta);
 
-    /* An exact copy: the sanitizer then sees the first byte read beyond it. */
+    /* An exact copy, so that the sanitizer finds the first byte read behind it. */
     uint8_t *exact = malloc(buffer->size_bytes);
     size_t exact_bytes = buffer->size_bytes;
     memcpy(exact, buffer->data, exact_bytes);

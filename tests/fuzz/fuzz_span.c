@@ -1,4 +1,5 @@
-/* Varints: the bounded cursor and the fast readers agree on every input, and neither leaves it. */
+/* Varints: the bounded cursor and the fast readers give the same result for every input, and never
+ * read outside it. */
 #include "fuzz.h"
 
 #include "base/varint.h"
@@ -19,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         FUZZ_CHECK(span.at == next && spanned == value);
         const uint8_t *narrow_next = kn_varint_get(at, end, &narrow);
         if (narrow_next) FUZZ_CHECK(narrow_next == next && narrow == value);
-        if (value >= INT32_MIN && value <= INT32_MAX && next - at <= KN_VARINT_MAX_BYTES) FUZZ_CHECK(narrow_next == next);
+        if (value >= INT32_MIN && value <= INT32_MAX && next - at <= KN_VARINT_MAX_BYTES)
+            FUZZ_CHECK(narrow_next == next);
         uint8_t again[KN_VARLONG_MAX_BYTES];
         FUZZ_CHECK((size_t)(kn_varint_put(again, value) - again) == kn_varint_size(value));
         at = next;

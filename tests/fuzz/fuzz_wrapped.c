@@ -1,11 +1,13 @@
-/* Compressed batches and wrappers: the fuzzer writes what is inside, the target compresses it and builds the outside. */
+/* Compressed batches and wrappers: the fuzzer writes the content, and the target compresses it and
+ * builds the frame around it. */
 #include "fuzz.h"
 
 #include "base/endian.h"
 
 static struct kn_codec_table codecs;
 
-static struct kn_buffer *compressed(int codec, const uint8_t *data, size_t size_bytes, size_t before_bytes)
+static struct kn_buffer *compressed(int codec, const uint8_t *data, size_t size_bytes,
+                                    size_t before_bytes)
 {
     struct kn_buffer *buffer = kn_buffer_take(NULL, before_bytes + size_bytes);
     memset(buffer->data, 0, before_bytes);
@@ -25,7 +27,8 @@ static void batch(int codec, uint8_t count, const uint8_t *data, size_t size_byt
     kn_buffer_give(buffer);
 }
 
-static void wrapper(int codec, int8_t magic, uint8_t attributes, const uint8_t *data, size_t size_bytes)
+static void wrapper(int codec, int8_t magic, uint8_t attributes, const uint8_t *data,
+                    size_t size_bytes)
 {
     size_t before_bytes = magic == 1 ? 34 : 26;
     struct kn_buffer *buffer = compressed(codec, data, size_bytes, before_bytes);

@@ -1,4 +1,5 @@
-/* The writers: what they write, the reader gives back, byte for byte; the fuzzer chooses records, timestamps and headers. */
+/* The writers: the reader gets back exactly what they write. The fuzzer chooses records, timestamps
+ * and headers. */
 #include "fuzz.h"
 
 #include "records/legacy_writer.h"
@@ -12,7 +13,7 @@ struct wanted {
     size_t headers_bytes;
 };
 
-/* A slice of the input, or null, as its first byte says. */
+/* Returns a slice of the input, or null, by its first byte. */
 static const uint8_t *slice(struct kn_span *span, int32_t *size_bytes)
 {
     *size_bytes = kn_span_i8(span);
@@ -21,24 +22,35 @@ static const uint8_t *slice(struct kn_span *span, int32_t *size_bytes)
     return kn_span_take(span, (size_t)*size_bytes);
 }
 
-static void check_record(const struct kn_record *record, const struct wanted *wanted, int64_t offset)
+static void check_record(const struct kn_record *record, const struct wanted *wanted,
+                         int64_t offset)
 {
     FUZZ_CHECK(record->offset == offset && record->timestamp_ms == wanted->timestamp_ms);
-    FUZZ_CHECK((record->key == NULL) == (wanted->key == NULL) && (record->value == NULL) == (wanted->value == NULL));
-    if (wanted->key) FUZZ_CHECK(record->key_bytes == wanted->key_bytes && memcmp(record->key, wanted->key, (size_t)wanted->key_bytes) == 0);
+    FUZZ_CHECK((record->key == NULL) == (wanted->key == NULL) &&
+               (record->value == NULL) == (wanted->value == NULL));
+    if (wanted->key)
+        FUZZ_CHECK(record->key_bytes == wanted->key_bytes &&
+                   memcmp(record->key, wanted->key, (size_t)wanted->key_bytes) == 0);
     if (wanted->value)
-        FUZZ_CHECK(record->value_bytes == wanted->value_bytes && memcmp(record->value, wanted->value, (size_t)wanted->value_bytes) == 0);
-    FUZZ_CHECK(record->header_count == wanted->header_count && (size_t)record->headers_bytes == wanted->headers_bytes);
+        FUZZ_CHECK(record->value_bytes == wanted->value_bytes &&
+                   memcmp(record->value, wanted->value, (size_t)wanted->value_bytes) == 0);
+    FUZZ_CHECK(record->header_count == wanted->header_count &&
+               (size_t)record->headers_bytes == wanted->headers_bytes);
 }
 
-/* The same records as a message set, in every form that the build has: what it can't hold is gone, the rest is there. */
-static void check_message_sets(const struct kn_batch_view *batch, const struct wanted *wanted, int count)
+/* Writes the same records as a message set, in every form of this build. The parts that the form
+ * doesn't have are lost; the rest is the same. */
+static void check_message_sets(const struct kn_batch_view *batch, const struct wanted *wanted,
+                               int count)
 {
     struct kn_codec_table codecs;
     kn_codec_table_init(&codecs);
     for (int form_id = 0; form_id < 2 * (KN_CODEC_LZ4 + 1); form_id++) {
-        struct kn_legacy_form form = {.magic = (int8_t)(form_id & 1), .codec_id = (int8_t)(form_id / 2), .codec = &codecs.codecs[form_id / 2],
-                                      .level = -1, .first_offset = 100};
+        struct kn_legacy_form form = {.magic = (int8_t)(form_id & 1),
+                                      .codec_id = (int8_t)(form_id / 2),
+                                      .codec = &codecs.codecs[form_id / 2],
+                                      .level = -1,
+                                      .first_offset = 100};
         struct kn_buffer *set = kn_buffer_take(NULL, 16);
         if (form.codec_id && !form.codec->compress) {
             kn_buffer_give(set);
@@ -53,7 +65,8 @@ static void check_message_sets(const struct kn_batch_view *batch, const struct w
             struct kn_buffer *opened;
             struct kn_record_reader reader;
             struct kn_record record;
-            FUZZ_CHECK(kn_batch_view_check(&view) == KN_OK && kn_batch_view_open(&view, &codecs, 1 << 20, NULL, &opened) == KN_OK);
+            FUZZ_CHECK(kn_batch_view_check(&view) == KN_OK &&
+                       kn_batch_view_open(&view, &codecs, 1 << 20, NULL, &opened) == KN_OK);
             FUZZ_CHECK(kn_record_reader_init(&reader, &view) == KN_OK);
             while (kn_record_reader_next(&reader, &record) == KN_OK) {
                 struct wanted w = wanted[seen];
@@ -87,10 +100,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         w->headers_bytes = 0;
         w->header_count = w->timestamp_ms & 1;
         if (w->header_count)
-            w->headers_bytes = (size_t)(kn_header_encode(headers[count], w->key, w->key_bytes, w->value, w->value_bytes) - headers[count]);
-        FUZZ_CHECK(kn_buffer_reserve(&buffer, kn_record_bound_bytes(w->key_bytes, w->value_bytes, w->headers_bytes)) == KN_OK);
-        FUZZ_CHECK(kn_batch_writer_append(&writer, buffer, w->timestamp_ms, w->key, w->key_bytes, w->value, w->value_bytes, w->headers,
-                                          w->headers_bytes, w->header_count) == KN_OK);
+            w->headers_bytes = (size_t)(kn_header_encode(headers[count], w->key, w->key_bytes,
+                                                         w->value, w->value_bytes) -
+                                        headers[count]);
+        FUZZ_CHECK(kn_buffer_reserve(&buffer, kn_record_bound_bytes(w->key_bytes, w->value_bytes,
+                                                                    w->headers_bytes)) == KN_OK);
+        FUZZ_CHECK(kn_batch_writer_append(&writer, buffer, w->timestamp_ms, w->key, w->key_bytes,
+                                          w->value, w->value_bytes, w->headers, w->headers_bytes,
+                                          w->header_count) == KN_OK);
     }
     kn_batch_close(buffer, &writer, &(struct kn_batch_meta){100, -1, 0, -1, -1, -1});
 

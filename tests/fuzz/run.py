@@ -4,8 +4,8 @@
     tests/fuzz/run.py --runs 100000              every target, that many executions each
     tests/fuzz/run.py --seconds 60 batch lz4     two targets for a minute each
 
-Seeds are in tests/fuzz/corpus/TARGET; what a run finds on the way goes to build/fuzz/corpus, never into the
-repository (a finding becomes a seed by hand, together with its fix). Each run appends a line to
+Seeds are in tests/fuzz/corpus/TARGET. A run stores its new inputs in build/fuzz/corpus, never in the
+repository. You add a finding to the seeds by hand, together with its fix. Each run appends a line to
 build/fuzz/ledger.jsonl; --totals sums them up.
 """
 
@@ -30,7 +30,7 @@ HERE = ROOT / "tests" / "fuzz"
 BUILD = ROOT / "build" / "fuzz"
 LEDGER = BUILD / "ledger.jsonl"
 
-# Target name: source, defines. gzip is built twice, once for each library.
+# Target name: source, defines. gzip is built twice: with libdeflate and with zlib.
 TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "span": ("fuzz_span.c", {}),
     "header": ("fuzz_header.c", {}),
@@ -53,15 +53,12 @@ SANITIZERS = "fuzzer,address,undefined"
 
 
 def clang() -> str | None:
-    """Return the compiler, or None if none has libFuzzer."""
+    """The compiler, or None if there is no clang."""
     return os.environ.get("KN_CLANG") or shutil.which("clang")
 
 
 def codec_flags(without: str) -> tuple[list[str], list[str]]:
-    """Return defines and libraries as in setup.py.
-
-    `without` removes libdeflate, so that zlib does gzip.
-    """
+    """Defines and libraries as setup.py finds them; `without` hides libdeflate, so that gzip uses zlib."""
     spec = importlib.util.spec_from_file_location("kn_setup", ROOT / "setup.py")
     assert spec is not None
     assert spec.loader is not None
@@ -69,22 +66,19 @@ def codec_flags(without: str) -> tuple[list[str], list[str]]:
     spec.loader.exec_module(module)
     if without:
         os.environ["KN_WITHOUT"] = "libdeflate"
-    with contextlib.redirect_stderr(io.StringIO()):  # its output is for the person who builds
+    with contextlib.redirect_stderr(io.StringIO()):  # its messages are for a build
         codecs = module.Codecs()
     os.environ.pop("KN_WITHOUT", None)
     return codecs.cflags, codecs.ldflags
 
 
 def is_stale(target: Path, inputs: list[Path]) -> bool:
-    """Return whether a target is missing or older than one of its inputs."""
+    """Whether target is missing or older than one of its inputs."""
     return not target.exists() or target.stat().st_mtime < max(path.stat().st_mtime for path in inputs)
 
 
 def build(name: str) -> Path:
-    """Return the target's program, and build it if its sources changed.
-
-    Targets share csrc's objects.
-    """
+    """Build the target's program if one of its inputs has changed; targets share the objects of csrc."""
     compiler = clang()
     assert compiler is not None, "clang is not installed"
     source, defines = TARGETS[name]
@@ -95,7 +89,7 @@ def build(name: str) -> Path:
     sources = sorted(
         [*(path for folder in folders for path in folder.glob("*.c")), ROOT / "csrc" / "arrow" / "import.c"]
     )
-    included = ROOT / "csrc" / "net" / "proxy.c"  # by one target
+    included = ROOT / "csrc" / "net" / "proxy.c"  # included by one target
     headers = [*ROOT.glob("csrc/*/*.h"), included, HERE / "fuzz.h"]
     flags = ["-std=gnu11", "-O1", "-g", "-DKN_DEBUG=1", f"-fsanitize={SANITIZERS}", "-fno-sanitize-recover=undefined"]
     flags += [f"-I{ROOT}/csrc", f"-I{HERE}", "-pthread", *cflags]
@@ -111,7 +105,7 @@ def build(name: str) -> Path:
     binary = BUILD / "bin" / name
     binary.parent.mkdir(parents=True, exist_ok=True)
     if is_stale(binary, [done, *headers, HERE / source]):
-        partial = binary.with_suffix(f".{os.getpid()}")  # another run may be using the old one
+        partial = binary.with_suffix(f".{os.getpid()}")  # another run may still use the old one
         command = [compiler, *flags, *(f"-D{key}={value}" for key, value in defines.items()), str(HERE / source)]
         subprocess.run([*command, *map(str, sorted(objects.glob("*.o"))), *ldflags, "-o", str(partial)], check=True)
         partial.rename(binary)
@@ -119,7 +113,7 @@ def build(name: str) -> Path:
 
 
 def commit() -> str:
-    """Return the version of the tree that is being fuzzed."""
+    """The commit of the tree."""
     done = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -127,7 +121,7 @@ def commit() -> str:
 
 
 def run(name: str, runs: int, seconds: int, seed: int) -> tuple[int, bool]:
-    """Run one target. Return its executions, and whether it had no finding."""
+    """Run one target. Returns the number of executions, and whether there was no finding."""
     binary = build(name)
     corpus = BUILD / "corpus" / name
     corpus.mkdir(parents=True, exist_ok=True)
@@ -168,7 +162,7 @@ def run(name: str, runs: int, seconds: int, seed: int) -> tuple[int, bool]:
 
 
 def totals() -> int:
-    """Print the sums of the ledger. Return 1 if a run had a finding."""
+    """Print the sums of the ledger. Returns 1 if a run had a finding."""
     executions: collections.Counter[str] = collections.Counter()
     findings: collections.Counter[str] = collections.Counter()
     for line in LEDGER.read_text().splitlines() if LEDGER.exists() else []:
@@ -182,7 +176,7 @@ def totals() -> int:
 
 
 def main() -> int:
-    """Run the targets of the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}; default: all")
     parser.add_argument("--runs", type=int, default=0, help="executions of each target")

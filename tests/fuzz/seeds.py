@@ -19,7 +19,7 @@ from tests.oracle import legacy  # noqa: E402
 
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 CODECS = records.CODEC_NAMES
-CAPS = b"\x00\x01\x02\x03"  # the first byte of a codec input chooses the limit
+CAPS = b"\x00\x01\x02\x03"  # the first byte of a codec input chooses the cap
 
 SAMPLE: list[records.RecordLike] = [
     (1000, b"key", b"value", None),
@@ -30,14 +30,14 @@ SAMPLE: list[records.RecordLike] = [
 
 
 def write(target: str, name: str, data: bytes) -> None:
-    """Write one seed."""
+    """One seed."""
     path = CORPUS / target / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
 
 
 def batches() -> None:
-    """Write seeds of the readers of batches and message sets."""
+    """Seeds of the readers of batches and message sets."""
     for codec in CODECS:
         batch = records.encode_batch(
             SAMPLE, codec=codec, base_offset=5, producer_id=9, producer_epoch=1, base_sequence=3
@@ -70,7 +70,7 @@ def batches() -> None:
 
 
 def codecs() -> None:
-    """Write seeds of the decompressors."""
+    """Seeds of the decompressors."""
     text = b"".join(b"line %d of a text that repeats\n" % i for i in range(40))
     for codec in CODECS[1:]:
         for name, plain in (("text", text), ("empty", b""), ("zeros", bytes(100_000))):
@@ -121,10 +121,9 @@ ARROW_FORMATS = (
 
 
 def arrow() -> None:
-    """Write seeds of foreign columns for fuzz_arrow.c: a column of each type, then its buffers."""
+    """Seeds of foreign columns, as fuzz_arrow.c reads them: the type of a column, then its buffers."""
     for index, name in enumerate(ARROW_FORMATS):
-        # rows 1-6 of ten, one omitted in front, no validity bitmap
-        head = bytes([1, 5, 0, index, 10, 0, 1, 0])
+        head = bytes([1, 5, 0, index, 10, 0, 1, 0])  # rows 1-6 of ten, after an offset of one; no validity bitmap
         write("arrow", name.replace("+", "nested-"), head + bytes([1, *range(1, 41)]) * 5)
     entries = bytes([10, 20, 0, 0, 0])
     texts = bytes([1, 20, 0, 0, 0, 1]) + bytes([2, 0, 0, 0]) * 21 + b"header " * 6 + b"\x00"
@@ -134,7 +133,7 @@ def arrow() -> None:
 
 
 def tunnels() -> None:
-    """Write seeds of a proxy's answers for fuzz_tunnel.c: kind, size of pieces, answers."""
+    """Seeds of a proxy's answers, as fuzz_tunnel.c reads them: kind of proxy, size of pieces, then the answers."""
     socks5, http, login, address = 0, 1, 2, 4
     bound = {1: bytes(4), 3: b"\x04name", 4: bytes(16)}
     for kind, where in bound.items():

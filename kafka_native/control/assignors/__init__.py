@@ -1,4 +1,4 @@
-"""Assignors of the classic group protocol: who reads which partition, and how members tell each other."""
+"""Assignors of the classic group protocol, and the wire format of subscriptions and assignments."""
 
 from __future__ import annotations
 
@@ -27,15 +27,20 @@ __all__ = [
     "run",
 ]
 
-BUILT_IN: Final[dict[str, type[BuiltIn]]] = {each.name: each for each in (Range, RoundRobin, Sticky, CooperativeSticky)}
-"""The assignors that ``partition.assignment.strategy`` knows by name."""
+BUILT_IN: Final[dict[str, type[BuiltIn]]] = {
+    each.name: each for each in (Range, RoundRobin, Sticky, CooperativeSticky)
+}
+"""The built-in assignors, by their names in ``partition.assignment.strategy``."""
 
 
 def make(strategies: str | Assignor | Iterable[str | Assignor]) -> list[Assignor]:
-    """The assignors of ``partition.assignment.strategy``, by preference; names may be lists themselves ("a,b").
+    """The assignors of ``partition.assignment.strategy``, in order of preference.
 
-    :raises KafkaException: _INVALID_ARG for a name that no assignor has, two assignors of one name, something that is
-        no assignor, or eager and cooperative ones mixed: members couldn't tell when to give up their partitions.
+    A name may contain several ("a,b").
+
+    :raises KafkaException: _INVALID_ARG: an unknown name, two assignors with the same name, an
+        object that isn't an assignor, or a mix of eager and cooperative assignors. Members of a
+        mixed group couldn't know when to give up their partitions.
     """
     given = [strategies] if isinstance(strategies, (str, Assignor)) else list(strategies)
     found: dict[str, Assignor] = {}
@@ -44,8 +49,9 @@ def make(strategies: str | Assignor | Iterable[str | Assignor]) -> list[Assignor
             _add(found, assignor)
     if len({assignor.protocol for assignor in found.values()}) > 1:
         raise _refused(
-            f"All partition.assignment.strategy ({','.join(found)}) assignors must have the same protocol type, "
-            "online migration between assignors with different protocol types is not supported"
+            f"All partition.assignment.strategy ({','.join(found)}) assignors must have the same "
+            "protocol type, online migration between assignors with different protocol types "
+            "is not supported"
         )
     return list(found.values())
 
@@ -63,11 +69,14 @@ def _named(names: str) -> list[Assignor]:
 def _add(found: dict[str, Assignor], assignor: object) -> None:
     if not isinstance(assignor, Assignor):
         raise _refused(
-            f"partition.assignment.strategy: names and Assignor objects are expected, not {type(assignor).__name__}"
+            "partition.assignment.strategy: names and Assignor objects are expected, "
+            f"not {type(assignor).__name__}"
         )
     name = getattr(assignor, "name", None)
     if not isinstance(name, str) or not name or "," in name:
-        raise _refused(f"partition.assignment.strategy: {type(assignor).__name__} needs a name, without commas")
+        raise _refused(
+            f"partition.assignment.strategy: {type(assignor).__name__} needs a name, without commas"
+        )
     if assignor.protocol not in ("EAGER", "COOPERATIVE"):
         raise _refused(f"partition.assignment.strategy: protocol of {name} is EAGER or COOPERATIVE")
     if found.setdefault(name, assignor) != assignor:

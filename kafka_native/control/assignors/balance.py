@@ -1,9 +1,10 @@
-"""The balanced assignment where members subscribe to different topics.
+"""The balanced assignment if the members subscribe to different topics.
 
-Members and topics form a graph: a member can hand a partition of a topic on to any other subscriber of the topic, so
-the one with most can relieve itself along a path, each member on it passing on one partition. An assignment is as
-balanced as can be when no path leads from a member to one with at least two partitions less. Paths are chosen that
-take the fewest partitions from members that had them before.
+Members and topics form a graph. A member can pass a partition of a topic to any other subscriber of
+the topic. So a member with many partitions can give some away along a path, on which each member
+passes one partition to the next. An assignment is balanced when no path leads from a member to one
+with at least two partitions less. The search prefers paths that take the fewest partitions from
+their previous owners.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from kafka_native.control.positions import Key
 
 NOBODY: Final = -1
 GIVE_BACK_MAX: Final = 3000
-"""How many searches may be spent on giving partitions back to who had them before. Some hundred members and some
-thousand partitions need fewer; beyond that it is a little less sticky rather than slow."""
+"""The maximum number of searches for returning partitions to their previous owners.
+
+Some hundred members with some thousand partitions need fewer. Larger groups become slightly less
+sticky instead of slow.
+"""
 
 
 class Balance:
-    """Assigns the partitions of these topics. Members and topics are numbers in here."""
+    """Assigns the partitions of these topics. Members and topics are numbers here."""
 
     def __init__(
         self,
@@ -31,21 +35,29 @@ class Balance:
         readers: Mapping[str, list[MemberSubscription]],
         holder: Mapping[Key, str],
     ) -> None:
-        """``readers``: the subscribers of each topic, in order; ``holder``: who had a partition before."""
+        """``readers``: the subscribers of each topic, in order.
+
+        ``holder``: each partition's previous owner.
+        """
         order = {member.member_id: member for each in readers.values() for member in each}
         ids = [member.member_id for member in sorted(order.values(), key=lambda each: each.order)]
         number_of = {member_id: number for number, member_id in enumerate(ids)}
         self._ids = ids
         self._topics = list(readers)
-        self._readers = [[number_of[member.member_id] for member in readers[topic]] for topic in self._topics]
+        self._readers = [
+            [number_of[member.member_id] for member in readers[topic]] for topic in self._topics
+        ]
         self._load = [0] * len(ids)
         self._mean = sum(len(partitions[topic]) for topic in readers) // len(ids)
-        # Of each topic, by member: the partitions that it holds, by the member that had them before
+        # For each topic, by member: its partitions, grouped by their previous owner
         self._held: list[dict[int, dict[int, list[int]]]] = [{} for _ in self._topics]
-        # Of each member, by topic: how many of them it had before, and how many it didn't
+        # For each member, by topic: the number of partitions that it owned before, and of the
+        # others
         self._own: list[dict[int, int]] = [{} for _ in ids]
         self._away: list[dict[int, int]] = [{} for _ in ids]
-        self._racks = [{each.number: each.racks for each in partitions[topic]} for topic in self._topics]
+        self._racks = [
+            {each.number: each.racks for each in partitions[topic]} for topic in self._topics
+        ]
         self._rack_of = [order[member_id].rack or None for member_id in ids]
         self._place(number_of, holder)
 
@@ -57,13 +69,18 @@ class Balance:
         for topic, held in enumerate(self._held):
             for member, by_home in held.items():
                 name = self._topics[topic]
-                found[self._ids[member]] += [(name, number) for numbers in by_home.values() for number in numbers]
+                found[self._ids[member]] += [
+                    (name, number) for numbers in by_home.values() for number in numbers
+                ]
         return found
 
     # --- a first assignment ---
 
     def _place(self, number_of: Mapping[str, int], holder: Mapping[Key, str]) -> None:
-        """Everybody keeps what it has; the rest goes to who has least, topics with few readers first."""
+        """Members keep their partitions. The others go to the members with the fewest.
+
+        Topics with few readers come first.
+        """
         free: list[list[int]] = [[] for _ in self._topics]
         for topic, racks in enumerate(self._racks):
             for number in racks:
@@ -81,7 +98,7 @@ class Balance:
                 heapq.heappush(heap, (self._load[member], member))
 
     def _least(self, heap: list[tuple[int, int]], racks: frozenset[str]) -> int:
-        """Takes the member with the smallest load off the heap; of several, one near the partition (KIP-881)."""
+        """Takes the member with the smallest load off the heap; prefers the same rack (KIP-881)."""
         least = heap[0][0]
         if not racks or self._rack_of[heap[0][1]] in racks:
             return heapq.heappop(heap)[1]
@@ -122,26 +139,35 @@ class Balance:
     # --- balance ---
 
     def _relieve(self) -> None:
-        """Moves partitions from those with most, as long as anything gets more even."""
+        """Moves partitions away from members with the most, until no move improves the balance."""
         closed = [False] * len(self._ids)
-        for most in range(max(self._load), 1, -1):
-            # Nobody gets more than this any more: who is given something has still less than who gives it
-            while starts := [member for member, load in enumerate(self._load) if load == most and not closed[member]]:
+        for load_max in range(max(self._load), 1, -1):
+            # No member's load grows to this any more: a receiver still has fewer than the giver
+            while starts := [
+                member
+                for member, load in enumerate(self._load)
+                if load == load_max and not closed[member]
+            ]:
                 path = self._path(starts, closed)
                 if not path:
                     break
                 self._move(path)
 
     def _path(self, starts: list[int], closed: list[bool]) -> list[tuple[int, int, int]]:
-        """The cheapest way from one of these, with as many partitions each, to a member with at least two less.
+        """The cheapest path from one of ``starts`` to a member with at least two partitions less.
 
-        As (from, topic, to). Without one, everybody who was reached has at most one partition less than they, and can't
-        reach anybody with less either: nothing will improve for them any more, and they are closed.
+        All of ``starts`` have the same load. The path is a list of (from, topic, to). Without a
+        path, every reached member has at most one partition less than they. None of them can reach
+        a member with less, either. So nothing can improve for them, and they are closed.
         """
-        most = self._load[starts[0]] - 2
-        parents, costs = self._search(starts, closed, most)
+        load_max = self._load[starts[0]] - 2
+        parents, costs = self._search(starts, closed, load_max)
         best = min(
-            ((costs[each], self._load[each], each) for each in parents if self._load[each] <= most),
+            (
+                (costs[each], self._load[each], each)
+                for each in parents
+                if self._load[each] <= load_max
+            ),
             default=None,
         )
         if best is None:
@@ -151,16 +177,18 @@ class Balance:
         return self._trace(parents, best[2])
 
     def _search(
-        self, starts: list[int], closed: list[bool] | None, most: int | None = None
+        self, starts: list[int], closed: list[bool] | None, load_max: int | None = None
     ) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:
-        """Who can be reached, with (the one before, topic), and the cost: how many would lose what was theirs.
+        """The members that can be reached, with (previous member, topic), and the cost of each.
 
-        :param closed: Who isn't to be reached.
-        :param most: Look until somebody with at most this load was found, and no further than the first one with less
-            than the mean as well; None: only where nobody loses anything.
+        The cost is the number of partitions that leave their previous owner.
+
+        :param closed: Members to skip.
+        :param load_max: Search until a member with at most this load is found. Stop at once at a
+            load below the mean. None: only paths of cost 0.
         """
         costs = dict.fromkeys(starts, 0)
-        few = NOBODY if most is None else min(self._mean, most + 1)
+        few = NOBODY if load_max is None else min(self._mean, load_max + 1)
         parents: dict[int, tuple[int, int]] = {}
         opened: set[int] = set()
         queue = deque(starts)
@@ -175,7 +203,7 @@ class Balance:
                         topic, member, closed, opened, (cost, few, costs, parents, queue)
                     ):
                         return parents, costs
-            if most is None or any(self._load[each] <= most for each in parents):
+            if load_max is None or any(self._load[each] <= load_max for each in parents):
                 break
             cost += 1
             for member in level:
@@ -194,9 +222,9 @@ class Balance:
         opened: set[int],
         search: tuple[int, int, dict[int, int], dict[int, tuple[int, int]], deque[int]],
     ) -> bool:
-        """Reaches all other readers of the topic. Nobody reaches them at a lower cost later.
+        """Adds all other readers of the topic to the search. A later path to them is never cheaper.
 
-        :return: Whether one of them has so few that nothing better needs to be looked for.
+        :return: Whether one of them has so few partitions that the search can stop.
         """
         cost, few, costs, parents, queue = search
         opened.add(topic)
@@ -211,7 +239,7 @@ class Balance:
 
     @staticmethod
     def _trace(parents: Mapping[int, tuple[int, int]], end: int) -> list[tuple[int, int, int]]:
-        """The way to the end from where it began."""
+        """The path from the start to ``end``."""
         path = []
         while end in parents:
             before, topic = parents[end]
@@ -220,7 +248,7 @@ class Balance:
         return path[::-1]
 
     def _move(self, path: list[tuple[int, int, int]]) -> None:
-        """Moves partitions along the path: several at once while both ends stay on their side of the mean."""
+        """Moves partitions along the path: several at once, up to the mean of the loads."""
         start, end = path[0][0], path[-1][2]
         gap = self._load[start] - self._load[end]
         count = min(gap // 2, self._load[start] - self._mean, self._mean - self._load[end])
@@ -233,7 +261,10 @@ class Balance:
                 self._hand_on(before, topic, after)
 
     def _hand_on(self, before: int, topic: int, after: int) -> None:
-        """One partition goes over: best one that the new holder had before, last one that was the old holder's."""
+        """Moves one partition, preferably one that the new owner had before.
+
+        A partition that the old owner had before is the last choice.
+        """
         held = self._held[topic][before]
         home = after if after in held else next((each for each in held if each != before), before)
         self._put(after, topic, home, self._take(before, topic, home))
@@ -241,7 +272,7 @@ class Balance:
     # --- stickiness ---
 
     def _displaced(self) -> Iterator[tuple[int, int, int]]:
-        """(home, topic, holder) of what isn't where it was before."""
+        """(previous owner, topic, owner) of partitions that have left their previous owner."""
         for topic, held in enumerate(self._held):
             for member, by_home in list(held.items()):
                 for home in list(by_home):
@@ -249,7 +280,10 @@ class Balance:
                         yield home, topic, member
 
     def _give_back(self) -> None:
-        """Gives partitions back to who had them before, where that costs neither balance nor anybody else's."""
+        """Returns partitions to their previous owners.
+
+        It does so only if the balance stays, and no other partition leaves its previous owner.
+        """
         left = GIVE_BACK_MAX
         improved = True
         while improved and left > 0:
@@ -272,7 +306,7 @@ class Balance:
         holder: int,
         reached: Mapping[int, tuple[dict[int, tuple[int, int]], dict[int, int]]],
     ) -> bool:
-        """Gives one partition back, if somebody can take something for it."""
+        """Returns one partition, if another member can take one in exchange."""
         path: list[tuple[int, int, int]] = []
         if self._load[home] >= self._load[holder]:
             parents, _costs = reached[home]

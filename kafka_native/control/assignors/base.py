@@ -1,4 +1,4 @@
-"""What an assignor gets, what it returns, and the class that custom ones extend."""
+"""An assignor's input and output, and the base class of custom assignors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 from kafka_native.control.positions import Key
 
 UNKNOWN_GENERATION = -1
-"""The generation of a member that doesn't tell one."""
+"""The generation of a member that doesn't report one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class PartitionInfo:
 
     number: int
     racks: frozenset[str] = frozenset()
-    """The racks of its replicas, as far as brokers tell them (``broker.rack``)."""
+    """The racks of its replicas, if the brokers have ``broker.rack``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,71 +30,80 @@ class MemberSubscription:
     instance_id: str | None = None
     """``group.instance.id`` of a static member (KIP-345)."""
     topics: list[str] = field(default_factory=list)
-    """What it wants to read. Topics that don't exist may be among them."""
+    """The topics that it subscribes to. Some may not exist."""
     owned: list[Key] = field(default_factory=list)
-    """What it says that it reads now (KIP-429); empty under the eager protocol."""
+    """The partitions that it reports as its own (KIP-429); empty under the eager protocol."""
     generation: int = UNKNOWN_GENERATION
-    """The generation in which it got ``owned`` (KIP-792), -1 if it doesn't tell."""
+    """The generation in which it got ``owned`` (KIP-792); -1: not reported."""
     rack: str | None = None
     """``client.rack`` (KIP-881)."""
     user_data: bytes | None = None
-    """What the assignor of the same name put there on the member's side, see `Assignor.user_data`."""
+    """The data from the same assignor on the member's side, see `Assignor.user_data`."""
 
     @property
     def order(self) -> tuple[bool, bytes]:
-        """The place of the member among all, as Java's assignors have it: static members first, by instance id."""
+        """The member's sort key, as in Java's assignors: static members first, by instance id."""
         if self.instance_id is not None:
             return False, text_order(self.instance_id)
         return True, text_order(self.member_id)
 
 
 class Assignor(ABC):
-    """Decides which member of a classic group reads which partition. One member, the leader, asks it for all.
+    """Decides which member of a classic group reads which partition.
 
-    Pass instances in ``partition.assignment.strategy``, alone or in a list with names of built-in ones:
+    One member, the leader, asks it for all.
+
+    Pass instances in ``partition.assignment.strategy``, alone or in a list with names of built-in
+    ones:
 
         class First(Assignor):
             name = "first"
 
             def assign(self, partitions, members):
                 leader = min(members)
-                return {leader: [(t, p.number) for t in members[leader].topics for p in partitions.get(t, [])]}
+                topics = members[leader].topics
+                return {leader: [(t, p.number) for t in topics for p in partitions.get(t, [])]}
 
         Consumer({..., "partition.assignment.strategy": [First(), "range"]})
 
-    All members of a group must have one strategy in common, by name. Methods are called on the client's control
-    thread: they must not block. What an assignor returns is checked before it is sent; one that raises makes the
-    leader leave the rebalance with an error.
+    All members of a group must have one strategy in common, by name. Methods are called on the
+    client's control thread: they must not block. What an assignor returns is checked before it is
+    sent; one that raises makes the leader leave the rebalance with an error.
     """
 
     name: str
-    """What the group's members agree on; unique among the strategies of a consumer."""
+    """The name on which the group's members agree. It is unique among a consumer's assignors."""
     protocol: Literal["EAGER", "COOPERATIVE"] = "EAGER"
-    """EAGER: members give up everything before a rebalance. COOPERATIVE (KIP-429): they keep what they have, and the
-    assignor gives a partition to another member only when nobody claims it any more."""
+    """EAGER: members give up all partitions before a rebalance.
+
+    COOPERATIVE: they keep them (KIP-429). A cooperative assignor gives a partition to another
+    member only when no member claims it any more.
+    """
 
     def user_data(self, topics: list[str], owned: list[Key], generation: int) -> bytes | None:
-        """What the leader's assignor shall know of this member, put into its JoinGroup; None for nothing.
+        """Data for the leader's assignor, which the member sends in JoinGroup; None: no data.
 
-        :param topics: The topics that it subscribes to.
-        :param owned: What it reads now; empty under the eager protocol.
+        :param topics: The topics that the member subscribes to.
+        :param owned: Its partitions; empty under the eager protocol.
         :param generation: The generation of its last assignment, -1 before the first.
         """
         return None
 
     @abstractmethod
     def assign(
-        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+        self,
+        partitions: Mapping[str, list[PartitionInfo]],
+        members: Mapping[str, MemberSubscription],
     ) -> dict[str, list[Key]]:
         """Distributes the partitions.
 
         :param partitions: The partitions of each subscribed topic that exists, by number.
-        :param members: All members of the group by member id.
-        :return: For each member id the partitions that it shall read; members that get nothing may be left out.
+        :param members: All members of the group, by member id.
+        :return: The partitions of each member id. Members without partitions may be missing.
         """
 
     def on_assignment(self, partitions: list[Key], generation: int) -> None:  # noqa: B027  (nothing to do by default)
-        """Told what this member has got in this generation, whoever the leader is."""
+        """Called with this member's assignment in each generation, whichever member leads."""
 
     def __repr__(self) -> str:
         """Its class and name."""
@@ -102,31 +111,40 @@ class Assignor(ABC):
 
 
 class BuiltIn(Assignor):
-    """An assignor of the package: equal to any other of its class, so that configurations compare as expected."""
+    """A built-in assignor.
+
+    It equals any other of its class, so that configurations compare equal.
+    """
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is of the same kind."""
+        """Whether it is of the same class."""
         return type(self) is type(other)
 
     def __hash__(self) -> int:
-        """By kind."""
+        """The hash of its class."""
         return hash(type(self))
 
 
 def text_order(text: str) -> bytes:
-    """Sorts texts as Java does, by UTF-16 units: members of several languages must agree on who comes first."""
+    """A sort key that orders texts as Java does, by UTF-16 units.
+
+    Members in different languages must agree on the order.
+    """
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def in_order(members: Iterable[MemberSubscription]) -> list[MemberSubscription]:
-    """The members in the order that every client finds."""
+    """The members in the order that every client uses."""
     return sorted(members, key=lambda member: member.order)
 
 
 def subscribers(
     partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
 ) -> dict[str, list[MemberSubscription]]:
-    """Who subscribes to each existing topic, in order; topics are sorted, those without subscribers left out."""
+    """The subscribers of each existing topic, in order.
+
+    Topics are sorted. Topics without subscribers are left out.
+    """
     found: dict[str, list[MemberSubscription]] = {}
     for member in in_order(members.values()):
         for topic in dict.fromkeys(member.topics):
@@ -136,7 +154,10 @@ def subscribers(
 
 
 def racks_matter(member_racks: set[str], partition_racks: Iterable[frozenset[str]]) -> bool:
-    """Whether racks can make a difference (KIP-881): some match, and not every partition is in all of them."""
+    """Whether racks can make a difference (KIP-881).
+
+    They do if some racks match and not every partition is in all of them.
+    """
     each = list(partition_racks)
     every = frozenset[str]().union(*each)
     return not member_racks.isdisjoint(every) and any(racks != every for racks in each)

@@ -1,4 +1,4 @@
-"""An assignment is checked before it is sent: a partition with two owners would be read twice."""
+"""Checks an assignment before it is sent: a partition with two owners would be read twice."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from kafka_native.errors import KafkaError, KafkaException
 
 
 def run(
-    assignor: Assignor, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+    assignor: Assignor,
+    partitions: Mapping[str, list[PartitionInfo]],
+    members: Mapping[str, MemberSubscription],
 ) -> dict[str, list[Key]]:
-    """What the assignor decides, for each member, in order of topics and numbers, after a check.
+    """The checked assignment of each member, sorted by topic and partition.
 
-    :raises KafkaException: _FAIL when it raises or its answer is refused, see `check`.
+    :raises KafkaException: _FAIL: the assignor raises, or its assignment is invalid; see `check`.
     """
     try:
         assignment = assignor.assign(partitions, members)
@@ -31,10 +33,10 @@ def check(
     partitions: Mapping[str, list[PartitionInfo]],
     assignor: Assignor | None = None,
 ) -> None:
-    """Refuses an assignment that can't be right. Partitions that nobody gets are allowed, as KIP-429 wants it.
+    """Checks an assignment. It may leave partitions unassigned, as KIP-429 needs.
 
-    :raises KafkaException: _FAIL for something that is no assignment, for a partition that is assigned twice or
-        doesn't exist, and for a member that isn't there or doesn't subscribe to what it gets.
+    :raises KafkaException: _FAIL: it isn't an assignment; a partition is assigned twice or doesn't
+        exist; or a member is unknown or doesn't subscribe to the topic.
     """
     if not isinstance(assignment, Mapping):
         raise _failed(assignor, f"returned {type(assignment).__name__} instead of a dict of lists")
@@ -43,7 +45,10 @@ def check(
     for member_id, keys in assignment.items():
         member = members.get(member_id)
         if member is None:
-            raise _failed(assignor, f"assigned partitions to {clean(repr(member_id))}, which is no member of the group")
+            raise _failed(
+                assignor,
+                f"assigned partitions to {clean(repr(member_id))}, which is no member of the group",
+            )
         topics, who = frozenset(member.topics), clean(member_id)
         for key in _keys(assignor, keys):
             topic, number = key
@@ -60,9 +65,11 @@ def check(
 
 
 def _keys(assignor: Assignor | None, keys: object) -> list[Key]:
-    """The partitions of a member, after making sure that they are some."""
+    """A member's partitions, after a check of their types."""
     if not isinstance(keys, (list, tuple)):
-        raise _failed(assignor, f"returned {type(keys).__name__} instead of a list of (topic, partition)")
+        raise _failed(
+            assignor, f"returned {type(keys).__name__} instead of a list of (topic, partition)"
+        )
     for key in keys:
         right = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str)
         if not right or not isinstance(key[1], int) or isinstance(key[1], bool):

@@ -1,7 +1,8 @@
-"""Who read what before: what members claim, and which claims hold.
+"""The previous owners of partitions: what members claim, and which claims are valid.
 
-Members write their claims themselves, so they may be stale, contradict each other, or be lies. A claim holds when its
-member subscribes to the topic and nobody else claims the partition in the same or a later generation.
+Members write their claims themselves, so claims may be outdated, contradictory or false. A claim is
+valid if its member subscribes to the topic, and no other member claims the partition in the same or
+a later generation.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_native._native.wire import ProtocolError
-from kafka_native.control.assignors.base import UNKNOWN_GENERATION, MemberSubscription, PartitionInfo
+from kafka_native.control.assignors.base import (
+    UNKNOWN_GENERATION,
+    MemberSubscription,
+    PartitionInfo,
+)
 from kafka_native.control.positions import Key
 from kafka_native.protocol.schema import Struct, Versioned, array, int32, string
 
@@ -19,7 +24,7 @@ _logger = logging.getLogger("kafka_native")
 
 
 class StickyUserData(Versioned, versions="0-1"):
-    """What Java's StickyAssignor puts into a subscription's user data: the member's last assignment."""
+    """The user data of Java's StickyAssignor: the member's last assignment."""
 
     class TopicAssignment(Struct):
         """The partitions of one topic."""
@@ -36,33 +41,49 @@ def pack_sticky(owned: list[Key], generation: int) -> bytes:
     by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(owned):
         by_topic.setdefault(topic, []).append(number)
-    previous = [StickyUserData.TopicAssignment(topic=topic, partitions=by_topic[topic]) for topic in by_topic]
+    previous = [
+        StickyUserData.TopicAssignment(topic=topic, partitions=by_topic[topic])
+        for topic in by_topic
+    ]
     return StickyUserData(previous_assignment=previous, generation=generation).encode(1)
 
 
 def sticky_claim(member: MemberSubscription) -> tuple[list[Key], int]:
-    """What the member of a "sticky" group had, and when. User data that can't be read claims nothing."""
+    """The partitions and the generation that a member of a "sticky" group claims.
+
+    User data that can't be read claim nothing.
+    """
     for version in (1, 0):
         try:
             data = StickyUserData.decode(member.user_data or b"\0\0\0\0", version, whole=False)
         except ProtocolError:
             continue
-        keys = [(each.topic, number) for each in data.previous_assignment for number in each.partitions]
+        keys = [
+            (each.topic, number) for each in data.previous_assignment for number in each.partitions
+        ]
         return keys, data.generation
-    _logger.warning("sticky: the user data of member %s can't be read; it claims nothing", member.member_id)
+    _logger.warning(
+        "sticky: the user data of member %s can't be read; it claims nothing", member.member_id
+    )
     return [], UNKNOWN_GENERATION
 
 
 def pack_cooperative(generation: int) -> bytes:
-    """The user data of a member of a "cooperative-sticky" group: the generation, for leaders before KIP-792."""
+    """The user data of a "cooperative-sticky" member: its generation, for old leaders (KIP-792)."""
     return generation.to_bytes(4, "big", signed=True)
 
 
 def cooperative_claim(member: MemberSubscription) -> tuple[list[Key], int]:
-    """What the member of a "cooperative-sticky" group has, and since when."""
+    """The partitions and the generation that a member of a "cooperative-sticky" group claims."""
     generation = member.generation
-    if generation == UNKNOWN_GENERATION and member.user_data is not None and len(member.user_data) >= 4:
-        generation = max(UNKNOWN_GENERATION, int.from_bytes(member.user_data[:4], "big", signed=True))
+    if (
+        generation == UNKNOWN_GENERATION
+        and member.user_data is not None
+        and len(member.user_data) >= 4
+    ):
+        generation = max(
+            UNKNOWN_GENERATION, int.from_bytes(member.user_data[:4], "big", signed=True)
+        )
     return member.owned, generation
 
 
@@ -71,12 +92,12 @@ class Claims:
     """The claims of all members."""
 
     holder: dict[Key, str]
-    """The member whose claim holds, of each partition that somebody rightly claims."""
+    """The member with the valid claim, for each partition that has one."""
     claimed: dict[Key, list[str]]
-    """All members that claim a partition, rightly or not."""
+    """All members that claim a partition, validly or not."""
 
     def is_held_by_another(self, key: Key, member_id: str) -> bool:
-        """Whether somebody else may still read the partition, so that this member can't have it yet."""
+        """Whether another member may still read the partition. Then this member must wait."""
         return self.holder.get(key) != member_id and key in self.claimed
 
 
@@ -85,7 +106,7 @@ def settle(
     members: Mapping[str, MemberSubscription],
     claims: Mapping[str, tuple[list[Key], int]],
 ) -> Claims:
-    """Finds out which claims hold. ``claims``: each member's partitions and their generation."""
+    """Finds the valid claims. ``claims``: each member's partitions and their generation."""
     numbers = {topic: {each.number for each in infos} for topic, infos in partitions.items()}
     found = Claims({}, {})
     best: dict[Key, int] = {}
@@ -108,7 +129,7 @@ def settle(
             found.holder[key] = member_id
     for key in sorted(disputed):
         _logger.warning(
-            "%s [%d] is claimed by %s in the same generation: it is assigned anew",
+            "%s [%d] is claimed by %s in the same generation: it is assigned again",
             *key,
             " and ".join(found.claimed[key]),
         )

@@ -1,4 +1,4 @@
-"""range and roundrobin: the assignments are those that Java's assignors of these names make."""
+"""range and roundrobin: the same assignments as those of Java's assignors with these names."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from kafka_native.control.positions import Key
 
 
 class RoundRobin(BuiltIn):
-    """All partitions of all topics in a row, dealt out to the members one by one; who doesn't subscribe is skipped."""
+    """Deals all partitions of all topics to the members in turn; skips those without the topic."""
 
     name = "roundrobin"
 
     def assign(
-        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+        self,
+        partitions: Mapping[str, list[PartitionInfo]],
+        members: Mapping[str, MemberSubscription],
     ) -> dict[str, list[Key]]:
         """See `Assignor.assign`."""
         assignment: dict[str, list[Key]] = {member: [] for member in members}
@@ -31,26 +33,34 @@ class RoundRobin(BuiltIn):
         ids = cycle(member.member_id for member in order)
         for topic in subscribers(partitions, members):
             for partition in partitions[topic]:
-                member_id = next(each for each in islice(ids, len(order)) if topic in topics_of[each])
+                member_id = next(
+                    each for each in islice(ids, len(order)) if topic in topics_of[each]
+                )
                 assignment[member_id].append((topic, partition.number))
         return assignment
 
 
 class Range(BuiltIn):
-    """Each topic by itself: its partitions in a row, cut into a piece for each subscriber, the first ones larger.
+    """Splits each topic's partitions into consecutive ranges, one per subscriber.
 
-    Topics with as many partitions and the same subscribers are cut alike, so that a member reads the same numbers of
-    all of them. Where racks are known (KIP-881), members get partitions with a replica in their rack as long as the
-    pieces stay as large as they would be, and topics that are cut alike stay so.
+    The first ranges may be larger by one. Topics with the same number of partitions and the same
+    subscribers are split alike: a member reads the same partition numbers of all of them.
+    If racks are known (KIP-881), members get partitions with a replica in their rack. This happens
+    only as far as the sizes stay the same, and topics that are split alike stay so.
     """
 
     name = "range"
 
     def assign(
-        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+        self,
+        partitions: Mapping[str, list[PartitionInfo]],
+        members: Mapping[str, MemberSubscription],
     ) -> dict[str, list[Key]]:
         """See `Assignor.assign`."""
-        topics = [_Topic(t, partitions[t], readers) for t, readers in subscribers(partitions, members).items()]
+        topics = [
+            _Topic(t, partitions[t], readers)
+            for t, readers in subscribers(partitions, members).items()
+        ]
         if any(topic.racks_matter for topic in topics):
             for alike in _cut_alike(topics):
                 if len(alike) > 1:
@@ -66,9 +76,11 @@ class Range(BuiltIn):
 
 
 class _Topic:
-    """A topic that is being cut."""
+    """A topic that is being split."""
 
-    def __init__(self, name: str, partitions: list[PartitionInfo], readers: list[MemberSubscription]) -> None:
+    def __init__(
+        self, name: str, partitions: list[PartitionInfo], readers: list[MemberSubscription]
+    ) -> None:
         self.name = name
         self.readers = {member.member_id: member.rack or None for member in readers}
         self.racks = {each.number: each.racks for each in partitions}
@@ -80,16 +92,19 @@ class _Topic:
         self.racks_matter = racks_matter(racks, self.racks.values())
 
     def room(self, member_id: str) -> int:
-        """How many partitions the member may still get."""
+        """How many more partitions the member may get."""
         return max(0, self._each + (self._larger > 0) - len(self.given[member_id]))
 
     def matches(self, member_id: str, number: int) -> bool:
-        """Whether the partition has a replica in the member's rack; a member without rack matches all."""
+        """Whether the partition has a replica in the member's rack.
+
+        A member without a rack matches all.
+        """
         rack = self.readers[member_id]
         return rack is None or rack in self.racks.get(number, ())
 
     def give(self, member_id: str, numbers: list[int]) -> None:
-        """The member gets these."""
+        """Gives these partitions to the member."""
         given = self.given[member_id]
         given += numbers
         if len(given) > self._each:
@@ -98,30 +113,34 @@ class _Topic:
             self.left.pop(number, None)
 
     def cut(self, may: Callable[[str, int], bool]) -> None:
-        """Gives each reader its piece of what is left and may be given to it."""
+        """Gives each reader its share of the remaining partitions that it may get."""
         for member_id in self.readers:
             if not self.left:
                 return
-            numbers = list(islice((n for n in self.left if may(member_id, n)), self.room(member_id)))
+            numbers = list(
+                islice((n for n in self.left if may(member_id, n)), self.room(member_id))
+            )
             if numbers:
                 self.give(member_id, numbers)
 
 
 def _cut_alike(topics: list[_Topic]) -> list[list[_Topic]]:
-    """Topics with the same readers (and racks of them) and as many partitions are one piece of work."""
+    """Groups topics with the same readers (and their racks) and the same number of partitions."""
     found: dict[tuple[frozenset[tuple[str, str | None]], int], list[_Topic]] = {}
     for topic in topics:
-        # Without racks of readers there is nothing to match, and no numbers to keep together
+        # Without readers' racks there is nothing to match, and no numbers to keep together
         if topic.knows_racks:
             found.setdefault((frozenset(topic.readers.items()), len(topic.racks)), []).append(topic)
     return list(found.values())
 
 
 def _match_together(topics: list[_Topic]) -> None:
-    """Gives a number of all these topics to the first reader whose rack has a replica of each."""
+    """Gives a number of all topics to the first reader whose rack has a replica of each."""
     remaining = dict.fromkeys(topics[0].readers)
     for number in range(len(topics[0].racks)):
-        member_id = next((m for m in remaining if all(t.matches(m, number) and t.room(m) for t in topics)), None)
+        member_id = next(
+            (m for m in remaining if all(t.matches(m, number) and t.room(m) for t in topics)), None
+        )
         if member_id is None:
             continue
         for topic in topics:

@@ -1,7 +1,7 @@
-"""sticky and cooperative-sticky: as balanced as can be, and as many partitions as possible stay where they are.
+"""sticky and cooperative-sticky: balanced, and as many partitions as possible keep their owner.
 
-Where all members subscribe to the same topics, how many partitions each one gets is known beforehand, and everybody
-keeps what it has up to that. Otherwise `balance` moves partitions until nothing improves.
+If all members subscribe to the same topics, the size of each share is known in advance, and members
+keep their partitions up to that. Otherwise `balance` moves partitions until nothing improves.
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ from kafka_native.control.positions import Key
 
 
 class Sticky(BuiltIn):
-    """Eager: members give everything up and tell in their user data, as Java's StickyAssignor, what they had."""
+    """Eager: members give up all partitions and send their last assignment as user data.
+
+    The user data are those of Java's StickyAssignor.
+    """
 
     name = "sticky"
 
     def __init__(self) -> None:
-        """Nothing was assigned yet."""
+        """No assignment yet."""
         self._previous: tuple[list[Key], int] | None = None
 
     def user_data(self, topics: list[str], owned: list[Key], generation: int) -> bytes | None:
@@ -48,28 +51,36 @@ class Sticky(BuiltIn):
         self._previous = (list(partitions), generation)
 
     def assign(
-        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+        self,
+        partitions: Mapping[str, list[PartitionInfo]],
+        members: Mapping[str, MemberSubscription],
     ) -> dict[str, list[Key]]:
         """See `Assignor.assign`."""
-        claims = settle(partitions, members, {each: sticky_claim(member) for each, member in members.items()})
+        claims = settle(
+            partitions, members, {each: sticky_claim(member) for each, member in members.items()}
+        )
         return distribute(partitions, members, claims)
 
 
 class CooperativeSticky(BuiltIn):
-    """Members keep what they have (KIP-429).
+    """Members keep their partitions (KIP-429).
 
-    What moves is first assigned to nobody, and in the next round to its new owner.
+    A partition that moves is first assigned to no member, and to its new owner in the next
+    rebalance.
     """
 
     name = "cooperative-sticky"
     protocol = "COOPERATIVE"
 
     def __init__(self) -> None:
-        """Nothing was assigned yet."""
+        """No assignment yet."""
         self._generation = UNKNOWN_GENERATION
 
     def user_data(self, topics: list[str], owned: list[Key], generation: int) -> bytes | None:
-        """The generation of the last assignment, which newer leaders find in the subscription itself."""
+        """The generation of the last assignment.
+
+        Newer leaders read it from the subscription itself.
+        """
         return pack_cooperative(self._generation)
 
     def on_assignment(self, partitions: list[Key], generation: int) -> None:
@@ -77,10 +88,16 @@ class CooperativeSticky(BuiltIn):
         self._generation = generation
 
     def assign(
-        self, partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription]
+        self,
+        partitions: Mapping[str, list[PartitionInfo]],
+        members: Mapping[str, MemberSubscription],
     ) -> dict[str, list[Key]]:
         """See `Assignor.assign`."""
-        claims = settle(partitions, members, {each: cooperative_claim(member) for each, member in members.items()})
+        claims = settle(
+            partitions,
+            members,
+            {each: cooperative_claim(member) for each, member in members.items()},
+        )
         wanted = distribute(partitions, members, claims)
         return {
             member_id: [key for key in keys if not claims.is_held_by_another(key, member_id)]
@@ -89,9 +106,11 @@ class CooperativeSticky(BuiltIn):
 
 
 def distribute(
-    partitions: Mapping[str, list[PartitionInfo]], members: Mapping[str, MemberSubscription], claims: Claims
+    partitions: Mapping[str, list[PartitionInfo]],
+    members: Mapping[str, MemberSubscription],
+    claims: Claims,
 ) -> dict[str, list[Key]]:
-    """The balanced assignment that is closest to the claims that hold."""
+    """The balanced assignment that is closest to the valid claims."""
     readers = subscribers(partitions, members)
     assignment: dict[str, list[Key]] = {member_id: [] for member_id in members}
     if not readers:
@@ -105,7 +124,7 @@ def distribute(
 
 
 class _Even:
-    """All members subscribe to the same topics."""
+    """The assignment if all members subscribe to the same topics."""
 
     def __init__(
         self,
@@ -115,7 +134,9 @@ class _Even:
         claims: Claims,
     ) -> None:
         self._order = order
-        self._racks = {(topic, each.number): each.racks for topic in readers for each in partitions[topic]}
+        self._racks = {
+            (topic, each.number): each.racks for topic in readers for each in partitions[topic]
+        }
         members = next(iter(readers.values()))
         self._rack_of = {member.member_id: member.rack for member in members if member.rack}
         self._low, self._larger = divmod(len(self._racks), len(order))
@@ -126,7 +147,7 @@ class _Even:
                 self._kept[holder].append(key)
 
     def assignment(self) -> dict[str, list[Key]]:
-        """Everybody keeps up to its share; the rest goes to those who have less."""
+        """Members keep partitions up to their share. The rest goes to members with less."""
         self._cut()
         taken = {key for keys in self._kept.values() for key in keys}
         rest = [key for key in self._racks if key not in taken]
@@ -138,12 +159,16 @@ class _Even:
         return self._kept
 
     def _cut(self) -> None:
-        """Takes from those who have more than their share. The larger shares are for those who have most."""
+        """Takes partitions from members with more than their share.
+
+        The members with the most partitions get the larger shares.
+        """
         for member_id in sorted(self._order, key=lambda each: -len(self._kept[each])):
             keys = self._kept[member_id]
             larger = len(keys) > self._low and self._larger > 0
             self._larger -= larger
-            # What has no replica near goes first, then high numbers: topics stay cut alike
+            # Partitions without a replica nearby go first, then high numbers: topics stay split
+            # alike
             keys.sort(key=lambda key: (self._is_far(member_id, key), key[1], key[0]))
             del keys[self._low + larger :]
 
@@ -156,15 +181,22 @@ class _Even:
         return count < self._low or (count == self._low and self._larger > 0)
 
     def _match_racks(self, rest: list[Key]) -> list[Key]:
-        """Gives partitions to members in a rack of their replicas (KIP-881); returns those that are left."""
+        """Gives partitions to members in a rack of their replicas (KIP-881). Returns the others."""
         near: dict[str, list[str]] = {}
         for member_id in self._order:
             if member_id in self._rack_of:
                 near.setdefault(self._rack_of[member_id], []).append(member_id)
         left = []
-        # Partitions that few members are near to come first
-        for key in sorted(rest, key=lambda key: sum(len(near.get(rack, ())) for rack in self._racks[key])):
-            ids = [each for rack in self._racks[key] for each in near.get(rack, ()) if self._has_room(each)]
+        # Partitions with few members nearby come first
+        for key in sorted(
+            rest, key=lambda key: sum(len(near.get(rack, ())) for rack in self._racks[key])
+        ):
+            ids = [
+                each
+                for rack in self._racks[key]
+                for each in near.get(rack, ())
+                if self._has_room(each)
+            ]
             if not ids:
                 left.append(key)
                 continue
@@ -174,11 +206,13 @@ class _Even:
         return sorted(left)
 
     def _takers(self) -> Iterator[str]:
-        """Who gets the next partition: in turns, first up to the smaller share, then some members one more."""
+        """The members to get the next partitions: up to the smaller share, then one more."""
         short = deque(each for each in self._order if len(self._kept[each]) < self._low)
         while short:
             member_id = short.popleft()
             yield member_id
             if len(self._kept[member_id]) < self._low:
                 short.append(member_id)
-        yield from [each for each in self._order if len(self._kept[each]) == self._low][: self._larger]
+        yield from [each for each in self._order if len(self._kept[each]) == self._low][
+            : self._larger
+        ]

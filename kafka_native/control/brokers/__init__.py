@@ -1,1 +1,1 @@
-"""Connections to brokers: their pool, what they understand, their security, and which of them coordinate."""
+"""Connections to brokers: the pool, the API versions, security, and coordinators."""

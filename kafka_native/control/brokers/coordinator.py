@@ -1,7 +1,7 @@
-"""Finding the broker that coordinates a group or a transactional id.
+"""Finds the broker that coordinates a group or a transactional id.
 
-It gets a connection of its own: a JoinGroup, or a Fetch, that the broker answers late would hold up heartbeats and
-commits behind it.
+The coordinator gets its own connection. Otherwise a JoinGroup or Fetch with a late reply would
+delay the heartbeats and commits behind it.
 
 Thread: the control thread only.
 """
@@ -12,7 +12,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafka_native.control.errors import COORDINATOR_BUSY_ERRORS, COORDINATOR_LOST_ERRORS, COORDINATOR_REFUSED_ERRORS
+from kafka_native.control.errors import (
+    COORDINATOR_BUSY_ERRORS,
+    COORDINATOR_LOST_ERRORS,
+    COORDINATOR_REFUSED_ERRORS,
+)
 from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -25,7 +29,10 @@ TRANSACTION = 1
 
 
 class Coordinator:
-    """Knows the coordinator of one key, or looks for it. Nothing is asked before somebody `want()`s it."""
+    """Finds and remembers the coordinator of one key.
+
+    It sends no request before the first `want()`.
+    """
 
     def __init__(
         self,
@@ -38,7 +45,7 @@ class Coordinator:
         backoff: Backoff,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``query_interval_s``: how often to ask although one is known (coordinator.query.interval.ms)."""
+        """``query_interval_s`` is coordinator.query.interval.ms: the interval of look-ups."""
         self._pool = pool
         self._key = key
         self._key_type = key_type
@@ -51,22 +58,22 @@ class Coordinator:
         self._asking = False
         self._ask_at = NEVER
         self.target: int | None = None
-        """Where calls to it go; None while it is looked for."""
+        """The target for calls to the coordinator; None while the look-up is running."""
         self.refused: KafkaError | None = None
-        """Why it can't be had, as far as the brokers say; asked for again all the same."""
+        """Why the brokers refuse the look-up. It is repeated all the same."""
         self.on_found: list[Callable[[], None]] = []
-        """Called when there is a target, and when it is another one than before."""
+        """Called when a target is found, and when it changes."""
         self.on_refused: list[Callable[[KafkaError], None]] = []
-        """Called with the reason, each time that it changes."""
+        """Called with the error whenever it changes."""
 
     def want(self, now: float) -> int | None:
-        """The target, or None; then it is looked for and ``on_found`` tells."""
+        """The target, or None. Then the look-up starts, and ``on_found`` is called at its end."""
         if self.target is None and self._ask_at == NEVER and not self._asking:
             self._ask_at = now
         return self.target
 
     def lost(self) -> None:
-        """The target doesn't answer or says that it isn't the coordinator: look for it again, with back-off."""
+        """Looks up the coordinator again, with back-off: the target is down or not in charge."""
         if self.target is None:
             return
         self._log.debug("%s: its coordinator is lost", self._name)
@@ -77,14 +84,14 @@ class Coordinator:
             self._ask_at = self._clock() + (0.0 if first else delay_s)
 
     def note(self, error: KafkaError) -> bool:
-        """Takes in the error of a call to the target; True where the call may be tried again once it is found."""
+        """Handles the error of a call to the target. True: the call may be retried."""
         if error.code() in COORDINATOR_LOST_ERRORS:
             self.lost()
             return True
         return error.code() in COORDINATOR_BUSY_ERRORS
 
     def answered(self) -> None:
-        """The target has done what it was asked: the next failure is a first one."""
+        """Resets the back-off after a successful call."""
         self._backoff.reset()
 
     def poll(self, now: float) -> tuple[list[Call], float]:
@@ -93,7 +100,9 @@ class Coordinator:
             return [], NEVER if self._asking else self._ask_at
         self._asking = True
         self._ask_at = NEVER
-        message = FindCoordinatorRequest(key=self._key, key_type=self._key_type, coordinator_keys=[self._key])
+        message = FindCoordinatorRequest(
+            key=self._key, key_type=self._key_type, coordinator_keys=[self._key]
+        )
         return [Call(message, ANY_BROKER, now + self._timeout_s, self._on_reply)], NEVER
 
     def _on_reply(self, reply: Reply) -> None:
@@ -109,21 +118,26 @@ class Coordinator:
             self._refuse(KafkaError(KafkaError._CRIT_SYS_RESOURCE, "no memory for a connection"))
             return
         self.refused = None
-        # Not a reset of the back-off: a broker may go on naming one that says that it isn't.
+        # The back-off isn't reset: a broker may repeatedly name one that isn't the coordinator.
         self._ask_at = self._clock() + self._query_interval_s
         if target != self.target:
-            self._log.debug("%s: its coordinator is broker %d, %s:%d", self._name, node_id, host, port)
+            self._log.debug(
+                "%s: its coordinator is broker %d, %s:%d", self._name, node_id, host, port
+            )
             self.target = target
             for listener in self.on_found:
                 listener()
 
     def _found(self, reply: FindCoordinatorResponse) -> tuple[int, str, int] | KafkaError:
-        """Node, host and port; up to version 3 the answer is the response itself."""
+        """Node id, host and port. Up to version 3, the response itself has these fields."""
         answer: FindCoordinatorResponse | FindCoordinatorResponse.Coordinator = reply
         if reply.coordinators:
             answer = reply.coordinators[0]
         if answer.error_code:
-            return KafkaError(answer.error_code, f"coordinator of {self._key!r}: {KafkaError(answer.error_code).str()}")
+            return KafkaError(
+                answer.error_code,
+                f"coordinator of {self._key!r}: {KafkaError(answer.error_code).str()}",
+            )
         if answer.node_id < 0 or not answer.host or not 0 < answer.port < 1 << 16:
             return KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE)
         return answer.node_id, answer.host, answer.port
@@ -131,7 +145,10 @@ class Coordinator:
     def _refuse(self, error: KafkaError) -> None:
         self._ask_at = self._clock() + self._backoff.next_s()
         self._log.debug("%s: no coordinator: %s", self._name, error.str())
-        before, self.refused = self.refused, error if error.code() in COORDINATOR_REFUSED_ERRORS else None
+        before, self.refused = (
+            self.refused,
+            error if error.code() in COORDINATOR_REFUSED_ERRORS else None,
+        )
         if self.refused is not None and (before is None or before.code() != error.code()):
             for listener in self.on_refused:
                 listener(error)

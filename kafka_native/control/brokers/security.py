@@ -1,13 +1,13 @@
 """TLS and SASL of one client's connections.
 
-`Encryption` has the TLS context that connections are made with, its renewal, and what failures mean.
+`Encryption` owns the TLS context of new connections, renews it, and explains failures.
+`Authenticator` runs SASL: SaslHandshake, then SaslAuthenticate until both sides are done (KIP-43,
+KIP-152). It starts when a connection's versions are known. It runs again on the open connection
+before the session that the broker has granted ends (KIP-368). `kafka_native.security` contains the
+mechanisms.
 
-`Authenticator` does SASL: SaslHandshake, then SaslAuthenticate until both sides are content (KIP-43,
-KIP-152). It begins when a connection's versions are known, and again on the live connection before the
-session that the broker grants is over (KIP-368). `kafka_native.security` has the mechanisms.
-
-Thread: the control thread. The client's constructor makes the TLS context; mechanisms do what may take
-long on the thread of `SecurityWorker`.
+Thread: the control thread. The client's constructor makes the TLS context. Slow work of mechanisms
+runs on the thread of `SecurityWorker`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from kafka_native.cleaning import clean
 from kafka_native.control.brokers.versions import ApiRanges
 from kafka_native.control.outages import Outages
 from kafka_native.control.requests import NEVER
-from kafka_native.errors import STATUS_TIMED_OUT, STATUS_TRANSPORT, KafkaError, KafkaException, error_name
+from kafka_native.errors import (
+    STATUS_TIMED_OUT,
+    STATUS_TRANSPORT,
+    KafkaError,
+    KafkaException,
+    error_name,
+)
 from kafka_native.logs import Log
 from kafka_native.protocol import ApiKey, ProtocolError
 from kafka_native.protocol.sasl import (
@@ -44,18 +50,18 @@ if TYPE_CHECKING:
     from kafka_native.security.tls import TlsContext
 
 PROTOCOLS = ("ssl", "sasl_ssl")
-"""Values of security.protocol that mean TLS."""
+"""The values of security.protocol that use TLS."""
 
 
 FILES = "files"
-"""What fails, as the subject of an outage: certificates and keys that have changed."""
+"""The subject of outages when changed certificates and keys can't be used."""
 
 
 class Encryption:
-    """The context that connections are made with, from the configuration's files as they are now."""
+    """The TLS context of new connections, from the current files of the configuration."""
 
     def __init__(self, config: Config, log: Log) -> None:
-        """Reads them; KafkaException if there is a mistake in the configuration or in one of them."""
+        """Reads the files. KafkaException: the configuration or a file is invalid."""
         self._config = config
         self._log = log
         self._outages = Outages()  # of the files
@@ -64,15 +70,16 @@ class Encryption:
 
     @classmethod
     def of(cls, config: Config, log: Log) -> Encryption | None:
-        """None where connections are plain."""
+        """The TLS of a configuration; None: connections are plaintext."""
         return cls(config, log) if config.text("security.protocol") in PROTOCOLS else None
 
     def _made(self) -> TlsContext:
-        from kafka_native.security.tls import TlsContext  # only who wants TLS pays for it
+        from kafka_native.security.tls import TlsContext  # imported only with TLS
 
         context = TlsContext(self._config)
         for remark in context.remarks:
-            if remark not in self._warned:  # once a client: a renewed context has the same ones
+            # once per client: a renewed context has the same remarks
+            if remark not in self._warned:
                 self._warned.add(remark)
                 self._log.warning("%s", remark)
         self._log.debug("%r", context)
@@ -80,16 +87,21 @@ class Encryption:
 
     @property
     def settings(self) -> tuple[dict[str, int], int, bool, bool]:
-        """What the engine is told: where OpenSSL's functions are, the context, and what is checked of a certificate."""
+        """The engine's settings: OpenSSL's functions, the context, and the certificate checks."""
         from kafka_native.security.openssl import address_of
 
         functions = {name: address_of(name) for name in tls_functions()}
-        return functions, self._context.pointer, self._context.verifies, self._context.identifies_hosts
+        return (
+            functions,
+            self._context.pointer,
+            self._context.verifies,
+            self._context.identifies_hosts,
+        )
 
     def renew(self, engine: Engine) -> None:
-        """Has the next connections use the files that are there now, if they are others than before (rotation).
+        """Makes new connections use changed certificate files (rotation).
 
-        Files that can't be used leave everything as it is: they may be half written.
+        Invalid files change nothing: they may be half written.
         """
         if not self._context.changed():
             return
@@ -106,51 +118,52 @@ class Encryption:
         self._log.info("certificates have changed: connections made from now on use the new ones")
 
     def explain(self, event: Event, host: str, port: int) -> str:
-        """Why TLS has failed, in the user's terms. ``event``: a DISCONNECTED with the status of TLS."""
+        """Explains a TLS failure to the user. ``event``: a DISCONNECTED with the status of TLS."""
         return self._context.explain(event.text, event.verify_error, host, port, event.body or b"")
 
 
 T = TypeVar("T")
 
 WRAPPED = 1
-"""The version of SaslHandshake after which SaslAuthenticate carries the messages, with errors that say something."""
+"""The SaslHandshake version after which SaslAuthenticate carries the messages and clear errors."""
 MESSAGE_MAX = 1 << 20
-"""Bytes of a broker's message; Kerberos has the longest, of some 64 KiB."""
+"""The maximum size of a broker's message; Kerberos has the longest, about 64 KiB."""
 SESSION_PART = (0.85, 0.95)
-"""Of a session's lifetime: somewhere in between it is renewed, as the Java client does."""
+"""The shares of a session's lifetime between which it is renewed, as in the Java client."""
 SESSION_MIN_S, SESSION_MAX_S = 1.05, 7 * 86_400.0
-"""When a session is renewed at the soonest, as no broker takes it within a second, and at the latest."""
+"""The minimum and maximum delay of a renewal. Brokers reject one within the first second."""
 RETRY_S = (1.0, 30.0)
-"""Between attempts to get what has to be refreshed: the first pause, which doubles, and the longest.
+"""The first and the longest delay between attempts to refresh credentials; it doubles.
 
-The first pause follows a success, too: the issuer decides how short a token's lifetime is.
+The first delay also follows a success, because the issuer decides how short a token's lifetime is.
 """
 END_S = 2.0
 MECHANISM_NAME_MAX = 32
-"""Characters of a mechanism's name in an error; RFC 4422 allows 20."""
+"""The maximum length of a mechanism's name in an error; RFC 4422 allows 20."""
 REFRESH = "refresh"
-"""What fails, as the subject of an outage: getting what expires."""
+"""The subject of outages when a refresh of credentials fails."""
 NAMES = {ApiKey.SASL_HANDSHAKE: "SaslHandshake", ApiKey.SASL_AUTHENTICATE: "SaslAuthenticate"}
 
 
 class Doing(Protocol):
-    """Does something that may take long, and tells the control thread of the outcome."""
+    """Runs slow work and passes its result to the control thread."""
 
     def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
-        """``done`` gets, on the control thread, what ``work`` has returned or raised."""
+        """Runs ``work`` and passes its result or exception to ``done`` on the control thread."""
 
 
 class SecurityWorker:
-    """A client's security thread: hashing, HTTP, the user's ``oauth_cb``. It starts with its first piece of work.
+    """A client's security thread, for hashing, HTTP and the user's ``oauth_cb``.
 
-    Between two pieces it holds nothing but its queue, so it keeps no client alive.
+    It starts with its first work. Between two pieces of work it refers only to its queue, so it
+    keeps no client alive.
     """
 
     def __init__(self, name: str, post: Callable[[Callable[[], None]], None]) -> None:
-        """``post`` has the control thread call something."""
+        """``post`` queues a function for the control thread."""
         self._name = name
         self._post = post
-        self._lock = Lock()  # guards _ended, so that nothing is posted to a client that is closed
+        self._lock = Lock()  # guards _ended, so that nothing is posted to a closed client
         self._ended = False
         self._begin()
 
@@ -159,7 +172,10 @@ class SecurityWorker:
         self._thread = Thread(partial(_work_off, self._work), f"kafka-native security {self._name}")
 
     def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
-        """Control thread: ``done`` gets what ``work`` has returned or raised, unless the client is closed first."""
+        """Passes the result or exception of ``work`` to ``done``, unless the client closes first.
+
+        Control thread only.
+        """
 
         def step() -> None:
             outcome: T | Exception
@@ -167,7 +183,7 @@ class SecurityWorker:
                 outcome = work()
             except Exception as error:
                 outcome = error
-            except BaseException as error:  # sys.exit() in oauth_cb: it ends nothing here
+            except BaseException as error:  # sys.exit() in oauth_cb ends nothing here
                 outcome = SaslError(type(error).__name__)
             with self._lock:
                 if not self._ended:
@@ -178,11 +194,11 @@ class SecurityWorker:
             self._thread.start()
 
     def is_current(self) -> bool:
-        """Whether the caller is on this thread."""
+        """Whether the caller runs on this thread."""
         return self._thread.is_current()
 
     def stop(self) -> None:
-        """Ends the thread after what it is doing, which isn't waited for any longer than a moment."""
+        """Ends the thread after its current work, and waits a short time for it."""
         with self._lock:
             self._ended = True
         self._work.put(None)
@@ -190,30 +206,33 @@ class SecurityWorker:
             self._thread.join(END_S)
 
     def __del__(self) -> None:
-        """Its client wasn't closed. A later finaliser of the same cycle may close it: that work gets another thread."""
+        """Stops the thread of a client that wasn't closed.
+
+        A later finalizer of the same cycle may close the client. That work gets a new thread.
+        """
         if self._thread.started:
             self._work.put(None)
             self._begin()
 
 
 def _work_off(queue: SimpleQueue[Callable[[], None] | None]) -> None:
-    """The security thread."""
+    """The security thread's function."""
     forks = fork_count()
     while (step := queue.get()) is not None:
         step()
-        step = None  # before it sleeps
+        step = None  # no reference while the thread sleeps
         if fork_count() != forks:
-            return  # oauth_cb has forked: the control thread isn't here
+            return  # oauth_cb has forked: this process has no control thread
 
 
 @dataclass(slots=True)
 class Authentication:
-    """How far one connection is."""
+    """The authentication of one connection."""
 
     ranges: ApiRanges
     exchange: Exchange
     again: bool
-    """On a connection that is in use."""
+    """True: the connection is already in use, and the session is renewed."""
     asked: ApiKey = ApiKey.SASL_HANDSHAKE
     session_ms: int = 0
 
@@ -233,7 +252,7 @@ class Authenticator:
         wall_clock: Callable[[], float] = time.time,
         spread: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        """``timeout_s``: for one answer of a broker (socket.timeout.ms)."""
+        """``timeout_s``: the timeout of one reply (socket.timeout.ms)."""
         self._pool = pool
         self.mechanism = mechanism
         self._worker = worker
@@ -242,14 +261,18 @@ class Authenticator:
         self._clock = clock
         self._wall_clock = wall_clock
         self._spread = spread
-        self._sessions: dict[int, tuple[Broker, int, float]] = {}  # by handle: of this generation, to be renewed when
+        # by handle: broker, generation and the time of the renewal
+        self._sessions: dict[int, tuple[Broker, int, float]] = {}
         self._retry_s = RETRY_S[0]
         self._refreshing = False
         self._refresh_not_before = 0.0
-        self._outages = Outages(clock)  # of refreshing
+        self._outages = Outages(clock)  # of refreshes
 
     def poll(self, now: float) -> float:
-        """Renews sessions before they end, and what will be needed for the next ones; when to look again."""
+        """Renews sessions and credentials before they expire.
+
+        Returns the time of the next check.
+        """
         wake_up = self._refresh(now)
         for handle, (broker, generation, due) in list(self._sessions.items()):
             if not broker.up or broker.generation != generation:
@@ -278,10 +301,10 @@ class Authenticator:
             self._retry_s = RETRY_S[0]
             self._refresh_not_before = self._clock() + self._retry_s
             say = self._log.debug if self._outages.end(REFRESH) is None else self._log.info
-            say("SASL %s: what expires has been renewed", self.mechanism.name)
+            say("SASL %s: the credentials have been renewed", self.mechanism.name)
             return
         self._refresh_not_before = self._clock() + self._retry_s
-        self._log.debug("SASL %s: tried again in %g s", self.mechanism.name, self._retry_s)
+        self._log.debug("SASL %s: next attempt in %g s", self.mechanism.name, self._retry_s)
         self._retry_s = min(2 * self._retry_s, RETRY_S[1])
         if self._outages.is_due(REFRESH, type(outcome).__name__):
             self._pool.report(KafkaError(KafkaError._AUTHENTICATION, self._impossible(outcome)))
@@ -289,23 +312,29 @@ class Authenticator:
     # --- the exchange ---
 
     def begin(self, broker: Broker, ranges: ApiRanges, *, again: bool = False) -> None:
-        """The broker's versions are known: authenticates, then opens its connection or refuses it."""
+        """Authenticates a connection whose versions are known, then opens or refuses it."""
         self._sessions.pop(broker.handle, None)
         has_handshake = ranges.highest(ApiKey.SASL_HANDSHAKE, (WRAPPED, WRAPPED)) == WRAPPED
         if not has_handshake or ranges.choose(SaslAuthenticateRequest) < 0:
             text = "has no SaslAuthenticate (KIP-152): SASL needs Apache Kafka 1.0 or newer here"
-            self._pool.refuse(broker, KafkaError(KafkaError._UNSUPPORTED_FEATURE, f"{broker.name} {text}"))
+            self._pool.refuse(
+                broker, KafkaError(KafkaError._UNSUPPORTED_FEATURE, f"{broker.name} {text}")
+            )
             return
         exchange = self.mechanism.exchange(broker.host, broker.port)
         broker.authentication = Authentication(ranges, exchange, again)
-        self._log.debug("%s: %s SASL %s", broker.name, "renews" if again else "begins", self.mechanism.name)
+        self._log.debug(
+            "%s: %s SASL %s", broker.name, "renews" if again else "begins", self.mechanism.name
+        )
         self._send(broker, SaslHandshakeRequest(mechanism=self.mechanism.name), WRAPPED)
 
     def _send(self, broker: Broker, message: Request, version: int) -> None:
-        self._pool.submit_handshake(broker, message.api_key, version, message.encode(version), self._timeout_s)
+        self._pool.submit_handshake(
+            broker, message.api_key, version, message.encode(version), self._timeout_s
+        )
 
     def on_reply(self, broker: Broker, event: Event) -> None:
-        """What came of the last request."""
+        """Handles the reply to the last request."""
         ours = broker.authentication
         if ours is None or event.generation not in (0, broker.generation):
             return
@@ -314,10 +343,14 @@ class Authenticator:
             return
         try:
             if ours.asked is ApiKey.SASL_HANDSHAKE:
-                self._on_handshake(broker, ours, SaslHandshakeResponse.decode(event.body, WRAPPED, whole=False))
+                self._on_handshake(
+                    broker, ours, SaslHandshakeResponse.decode(event.body, WRAPPED, whole=False)
+                )
             else:
                 version = ours.ranges.choose(SaslAuthenticateRequest)
-                self._on_message(broker, ours, SaslAuthenticateResponse.decode(event.body, version, whole=False))
+                self._on_message(
+                    broker, ours, SaslAuthenticateResponse.decode(event.body, version, whole=False)
+                )
         except ProtocolError as error:
             text = f"{broker.name}: reply to {NAMES[ours.asked]} can't be read: {error}"
             self._pool.refuse(broker, KafkaError(KafkaError._BAD_MSG, text))
@@ -331,45 +364,69 @@ class Authenticator:
             broker.ended_at = ours.asked  # DISCONNECTED comes next
 
     def explain(self, asked: ApiKey, cause: KafkaError) -> KafkaError:
-        """What it means that the connection has ended while this was asked."""
+        """Explains why a connection has ended during this request."""
         if asked is ApiKey.SASL_HANDSHAKE:
-            return KafkaError(cause.code(), f"{cause.str()} (at SaslHandshake: is its listener one for SASL?)")
-        text = f"{cause.str()} (while {self._who()} was authenticated: check the credentials, and the broker's log)"
+            return KafkaError(
+                cause.code(), f"{cause.str()} (at SaslHandshake: is its listener one for SASL?)"
+            )
+        text = f"{cause.str()} (while {self._who()} was authenticated: check the credentials, "
+        text += "and the broker's log)"
         return KafkaError(KafkaError._AUTHENTICATION, text)
 
     def _who(self) -> str:
         user = self.mechanism.user
-        return f"user {shown(user)!r} with {self.mechanism.name}" if user else f"the client with {self.mechanism.name}"
+        return (
+            f"user {shown(user)!r} with {self.mechanism.name}"
+            if user
+            else f"the client with {self.mechanism.name}"
+        )
 
-    def _on_handshake(self, broker: Broker, ours: Authentication, reply: SaslHandshakeResponse) -> None:
+    def _on_handshake(
+        self, broker: Broker, ours: Authentication, reply: SaslHandshakeResponse
+    ) -> None:
         if reply.error_code == 0:
             self._step(broker, ours, ours.exchange.begin)
             return
         name = self.mechanism.name
         if reply.error_code == KafkaError.UNSUPPORTED_SASL_MECHANISM:
-            offered = ", ".join(clean(each, MECHANISM_NAME_MAX) for each in reply.mechanisms[:20]) or "nothing"
+            offered = (
+                ", ".join(clean(each, MECHANISM_NAME_MAX) for each in reply.mechanisms[:20])
+                or "nothing"
+            )
             text = f"it has no SASL mechanism {name}: it offers {offered} (sasl.mechanism)"
         elif reply.error_code == KafkaError.ILLEGAL_SASL_STATE:
-            text = "its listener doesn't take SASL: security.protocol should be plaintext or ssl, or the port another"
+            text = "its listener doesn't take SASL: security.protocol should be plaintext or ssl, "
+            text += "or the port another"
         else:
             text = f"SASL {name} is refused: {error_name(reply.error_code)}"
         self._fail(broker, text)
 
-    def _on_message(self, broker: Broker, ours: Authentication, reply: SaslAuthenticateResponse) -> None:
+    def _on_message(
+        self, broker: Broker, ours: Authentication, reply: SaslAuthenticateResponse
+    ) -> None:
         if reply.error_code:
-            why = shown(reply.error_message or error_name(reply.error_code), self.mechanism.secrets())
-            problem = f" ({shown(ours.exchange.problem, self.mechanism.secrets())})" if ours.exchange.problem else ""
+            why = shown(
+                reply.error_message or error_name(reply.error_code), self.mechanism.secrets()
+            )
+            problem = (
+                f" ({shown(ours.exchange.problem, self.mechanism.secrets())})"
+                if ours.exchange.problem
+                else ""
+            )
             self.mechanism.on_refused()
             self._fail(broker, f"SASL authentication of {self._who()} failed: {why}{problem}")
             return
         if len(reply.auth_bytes) > MESSAGE_MAX:
-            self._fail(broker, f"a SASL message of {len(reply.auth_bytes)} bytes; {MESSAGE_MAX} are accepted")
+            self._fail(
+                broker,
+                f"a SASL message of {len(reply.auth_bytes)} bytes; {MESSAGE_MAX} are accepted",
+            )
             return
         ours.session_ms = reply.session_lifetime_ms
         self._step(broker, ours, lambda: ours.exchange.respond(reply.auth_bytes))
 
     def _step(self, broker: Broker, ours: Authentication, work: Callable[[], bytes | None]) -> None:
-        """Has the mechanism find out what to say next."""
+        """Runs the mechanism's next step and sends its message."""
 
         def done(outcome: bytes | Exception | None) -> None:
             if broker.authentication is not ours:
@@ -383,7 +440,10 @@ class Authenticator:
             elif ours.exchange.done:
                 self._on_done(broker, ours)
             else:
-                self._fail(broker, f"SASL {self.mechanism.name} ended before the broker had proved who it is")
+                self._fail(
+                    broker,
+                    f"SASL {self.mechanism.name} ended before the broker had proved who it is",
+                )
 
         if self.mechanism.slow:
             self._worker.run(work, done)
@@ -397,9 +457,8 @@ class Authenticator:
 
     def _impossible(self, error: Exception) -> str:
         kind = "" if isinstance(error, SaslError) else f"{type(error).__name__}: "
-        return (
-            f"SASL authentication of {self._who()} isn't possible: {kind}{shown(str(error), self.mechanism.secrets())}"
-        )
+        why = shown(str(error), self.mechanism.secrets())
+        return f"SASL authentication of {self._who()} isn't possible: {kind}{why}"
 
     def _fail(self, broker: Broker, text: str) -> None:
         self._pool.refuse(broker, KafkaError(KafkaError._AUTHENTICATION, f"{broker.name}: {text}"))
@@ -414,6 +473,9 @@ class Authenticator:
             f" for {ours.session_ms / 1000:g} s" if ours.session_ms > 0 else "",
         )
         if ours.session_ms > 0:
-            delay_s = min(max(SESSION_MIN_S, self._spread(*SESSION_PART) * ours.session_ms / 1000), SESSION_MAX_S)
+            delay_s = min(
+                max(SESSION_MIN_S, self._spread(*SESSION_PART) * ours.session_ms / 1000),
+                SESSION_MAX_S,
+            )
             self._sessions[broker.handle] = (broker, broker.generation, self._clock() + delay_s)
         self._pool.open(broker, ours.ranges)

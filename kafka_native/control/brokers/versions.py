@@ -1,4 +1,4 @@
-"""Which version of each API to speak with a broker: the ApiVersions handshake (KIP-35, KIP-511) and its outcome."""
+"""The version of each API to use with a broker: the ApiVersions handshake (KIP-35, KIP-511)."""
 
 from __future__ import annotations
 
@@ -36,24 +36,27 @@ C_FETCH_VERSIONS = (0, 17)
 UNSUPPORTED_VERSION = 35
 
 LAST_BY_NAME = 9
-"""Of OffsetCommit and OffsetFetch: topics are identified from the next version on."""
+"""The last OffsetCommit and OffsetFetch version with topic names; later ones have topic ids."""
 MAX_TIMESTAMP = -3
-"""As a timestamp of ListOffsets: the record with the highest one (KIP-734)."""
+"""The ListOffsets timestamp that means the record with the highest timestamp (KIP-734)."""
 FIRST_WITH_MAX_TIMESTAMP = 7
 FIRST_FOR_OTHERS = 3
-"""Of CreateDelegationToken: somebody asks for a token of somebody else (KIP-373)."""
+"""The first CreateDelegationToken version for another owner's token (KIP-373)."""
 FIRST_WITH_MEMBERS = 3
-"""Of LeaveGroup: several members leave at once, by their instance ids, too (KIP-345)."""
+"""The first LeaveGroup version with several members and their instance ids (KIP-345)."""
 FIRST_FOR_CLIENTS = 2
-"""Of OffsetForLeaderEpoch: before, it is for brokers only."""
+"""The first OffsetForLeaderEpoch version for clients; older ones are for brokers only."""
 FIRST_TWO_PHASE = 6
-"""Of InitProducerId: two-phase commit (KIP-939). Brokers have it as an unstable version, and it is for nothing else."""
+"""The first InitProducerId version with two-phase commit (KIP-939). In brokers it is unstable.
+
+It is used only for two-phase commit.
+"""
 CLIENT_METRICS = 16
-"""As a kind of resource of ListConfigResources."""
+"""The resource type of client metrics in ListConfigResources."""
 FIRST_WITH_ALL_RESOURCES = 1
-"""Of ListConfigResources: before, it is about client metrics only."""
+"""The first ListConfigResources version with all types; older ones have client metrics only."""
 ONLY_UP = 1
-"""As the type of an update in UpdateFeatures."""
+"""The update type in UpdateFeatures that allows only upgrades."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +65,18 @@ class ApiRanges:
 
     ranges: Mapping[int, tuple[int, int]]
     features: Mapping[str, int] = field(default_factory=dict)
-    """What the whole cluster runs, by name (KIP-584), as it was at ``features_epoch``."""
+    """The cluster's finalized features, by name (KIP-584), at ``features_epoch``."""
     features_epoch: int = -1
 
     def __str__(self) -> str:
         names = {int(key): key.name for key in ApiKey}
-        return ", ".join(f"{names.get(key, key)} {low}-{high}" for key, (low, high) in sorted(self.ranges.items()))
+        return ", ".join(
+            f"{names.get(key, key)} {low}-{high}"
+            for key, (low, high) in sorted(self.ranges.items())
+        )
 
     def highest(self, api_key: int, ours: tuple[int, int]) -> int:
-        """The highest version that both sides have, -1 if there is none."""
+        """The highest version that both sides support; -1: none."""
         theirs = self.ranges.get(api_key)
         if theirs is None:
             return -1
@@ -78,59 +84,75 @@ class ApiRanges:
         return version if version >= max(theirs[0], ours[0]) else -1
 
     def choose(self, message: type[Request]) -> int:
-        """The version in which to send this request, -1 if the broker has none that we speak."""
+        """The version for this kind of request; -1: none."""
         return self.highest(message.api_key, (message.min_version, message.max_version))
 
     def choose_for(self, message: Request, newest: int = ANY_VERSION) -> int:
-        """As `choose()`, of the versions in which this very message says what it is to say."""
+        """Like `choose()`, but only among versions that can express this message."""
         first, last = message.min_version, min(message.max_version, newest)
         if _is_by_name(message):
             last = LAST_BY_NAME
         elif isinstance(message, OffsetForLeaderEpochRequest):
             first = FIRST_FOR_CLIENTS
         elif isinstance(message, ListOffsetsRequest) and any(
-            partition.timestamp == MAX_TIMESTAMP for topic in message.topics for partition in topic.partitions
+            partition.timestamp == MAX_TIMESTAMP
+            for topic in message.topics
+            for partition in topic.partitions
         ):
             first = FIRST_WITH_MAX_TIMESTAMP
         elif isinstance(message, ListTransactionsRequest):
-            first = 2 if message.transactional_id_pattern is not None else 1 if message.duration_filter >= 0 else 0
-        elif isinstance(message, CreateDelegationTokenRequest) and message.owner_principal_name is not None:
+            first = (
+                2
+                if message.transactional_id_pattern is not None
+                else 1
+                if message.duration_filter >= 0
+                else 0
+            )
+        elif (
+            isinstance(message, CreateDelegationTokenRequest)
+            and message.owner_principal_name is not None
+        ):
             first = FIRST_FOR_OTHERS
         elif isinstance(message, InitProducerIdRequest):
-            first, last = (FIRST_TWO_PHASE, last) if message.enable2_pc else (first, FIRST_TWO_PHASE - 1)
+            first, last = (
+                (FIRST_TWO_PHASE, last) if message.enable2_pc else (first, FIRST_TWO_PHASE - 1)
+            )
         elif isinstance(message, LeaveGroupRequest) and not message.member_id:
             first = FIRST_WITH_MEMBERS
-        elif isinstance(message, ListConfigResourcesRequest) and message.resource_types != [CLIENT_METRICS]:
+        elif isinstance(message, ListConfigResourcesRequest) and message.resource_types != [
+            CLIENT_METRICS
+        ]:
             first = FIRST_WITH_ALL_RESOURCES
         return self.highest(message.api_key, (first, last))
 
     @property
     def produce(self) -> int:
-        """For the engine's sender."""
+        """The Produce version for the engine."""
         return self.highest(ApiKey.PRODUCE, C_PRODUCE_VERSIONS)
 
     @property
     def fetch(self) -> int:
-        """For the engine's fetcher."""
+        """The Fetch version for the engine."""
         return self.highest(ApiKey.FETCH, C_FETCH_VERSIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """What a broker is taken for that can't be asked: one before 0.10 closes the connection, or never answers."""
+    """The versions of brokers before 0.10, which don't answer ApiVersions or even disconnect."""
 
     ranges: ApiRanges | None = None
-    """None: every broker is asked."""
+    """None: every broker gets ApiVersions."""
     always: bool = False
-    """Nobody is asked."""
+    """No broker gets ApiVersions."""
     for_s: float = 0.0
-    """How long a broker that didn't answer isn't asked again."""
+    """How long a broker that didn't answer ApiVersions isn't asked again."""
 
     @classmethod
     def of(cls, version: str, *, ask: bool, for_s: float) -> Fallback:
         """From broker.version.fallback, api.version.request and api.version.fallback.ms.
 
-        As with librdkafka, a version that can be asked is asked, whatever the others say.
+        As in librdkafka, brokers get ApiVersions if broker.version.fallback names a version that
+        supports it, whatever the other properties are.
         """
         ranges = releases.unasked(version)
         if ranges is None or (ask and for_s <= 0):
@@ -142,7 +164,7 @@ ASK_EVERYONE = Fallback()
 
 
 def adapted(message: Request, version: int) -> Request:
-    """The message without what this version of it can't say and an old broker does anyway."""
+    """The message without fields that this version lacks but old brokers don't need."""
     if isinstance(message, MetadataRequest) and version < 4:
         message = copy.copy(message)
         message.allow_auto_topic_creation = True  # the broker's own configuration decides
@@ -150,12 +172,12 @@ def adapted(message: Request, version: int) -> Request:
             message.topics = []  # all
     elif isinstance(message, ListOffsetsRequest) and version < 2:
         message = copy.copy(message)
-        message.isolation_level = 0  # there are no transactions
+        message.isolation_level = 0  # old brokers have no transactions
     elif isinstance(message, OffsetFetchRequest):
         message = _adapt_offset_fetch(message, version)
     elif isinstance(message, OffsetCommitRequest) and version < 7:
         message = copy.copy(message)
-        message.group_instance_id = None  # there are no static members
+        message.group_instance_id = None  # old brokers have no static members
     elif isinstance(message, FindCoordinatorRequest):
         message = copy.copy(message)
         if version >= 4:
@@ -164,10 +186,11 @@ def adapted(message: Request, version: int) -> Request:
             message.coordinator_keys = []
     elif isinstance(message, DeleteTopicsRequest) and version < 6:
         message = copy.copy(message)
-        message.topics = []  # it goes by the names
+        message.topics = []  # this version uses the names
     elif isinstance(message, CreateDelegationTokenRequest) and version < FIRST_FOR_OTHERS:
         message = copy.copy(message)
-        message.owner_principal_type = message.owner_principal_name = ""  # it is whose connection this is
+        # the token is for the connection's own principal
+        message.owner_principal_type = message.owner_principal_name = ""
     elif isinstance(message, LeaveGroupRequest):
         message = copy.copy(message)
         if version >= 3:
@@ -176,7 +199,7 @@ def adapted(message: Request, version: int) -> Request:
             message.members = []
     elif isinstance(message, ListConfigResourcesRequest) and version < FIRST_WITH_ALL_RESOURCES:
         message = copy.copy(message)
-        message.resource_types = []  # it is about nothing else
+        message.resource_types = []  # this version lists only client metrics
     elif isinstance(message, UpdateFeaturesRequest) and version < 1:
         message = copy.copy(message)
         update = UpdateFeaturesRequest.FeatureUpdate
@@ -197,7 +220,8 @@ def _adapt_offset_fetch(message: OffsetFetchRequest, version: int) -> OffsetFetc
         message.group_id, message.topics = "", []
     else:
         message.groups = []
-    message.require_stable = message.require_stable and version >= 7  # older brokers have none that aren't
+    # older brokers have only stable offsets
+    message.require_stable = message.require_stable and version >= 7
     return message
 
 
@@ -214,33 +238,38 @@ def _is_by_name(message: Request) -> bool:
 
 
 def software_version(version: str) -> str:
-    """As KIP-511 allows it: letters, digits, dots and dashes."""
+    """The version in KIP-511's form: letters, digits, dots and dashes."""
     return re.sub(r"[^a-zA-Z0-9.-]", "-", version).strip(".-") or "unknown"
 
 
 class Handshake:
-    """One connection's ApiVersions exchange: in our newest version, then in one that the broker names."""
+    """One connection's ApiVersions exchange: our newest version, then one of the broker's."""
 
     def __init__(self, client_version: str) -> None:
-        """``client_version`` is told to the broker."""
+        """The broker gets ``client_version``."""
         self._client_version = software_version(client_version)
         self.version = ApiVersionsRequest.max_version
 
     def request(self) -> bytes:
         """The body to send in ``self.version``."""
-        message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=self._client_version)
+        message = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=self._client_version
+        )
         return message.encode(self.version)
 
     def on_reply(self, body: bytes) -> ApiRanges | KafkaError | None:
-        """The ranges; an error that ends the connection; or None: ask again in what is ``self.version`` now."""
-        # Who doesn't know the version answers in version 0. Its first field is the error code, as in every version.
+        """The ranges; an error that ends the connection; or None: retry with ``self.version``."""
+        # A broker that doesn't know the version replies in version 0. Every version begins with the
+        # error code.
         refused = int.from_bytes(body[:2], "big", signed=True) == UNSUPPORTED_VERSION
         try:
             reply = ApiVersionsResponse.decode(body, 0 if refused else self.version, whole=False)
         except ProtocolError as error:
             if not refused or self.version == 0:
-                return KafkaError(KafkaError._BAD_MSG, f"the broker's ApiVersions reply can't be read: {error}")
-            # Refused, in a form of its own (librdkafka's mock cluster): ask in the oldest.
+                return KafkaError(
+                    KafkaError._BAD_MSG, f"the broker's ApiVersions reply can't be read: {error}"
+                )
+            # Refused, in another form (librdkafka's mock cluster): retry with the oldest version.
             reply = ApiVersionsResponse()
         ranges = {api.api_key: (api.min_version, api.max_version) for api in reply.api_keys}
         if not refused:
@@ -249,10 +278,13 @@ class Handshake:
             features = {each.name: each.max_version_level for each in reply.finalized_features}
             return ApiRanges(ranges, features, reply.finalized_features_epoch)
         ours = (ApiVersionsRequest.min_version, self.version - 1)
-        version = ApiRanges(ranges or {ApiKey.API_VERSIONS: (0, 0)}).highest(ApiKey.API_VERSIONS, ours)
+        version = ApiRanges(ranges or {ApiKey.API_VERSIONS: (0, 0)}).highest(
+            ApiKey.API_VERSIONS, ours
+        )
         if version < 0:
             return KafkaError(
-                KafkaError._UNSUPPORTED_FEATURE, f"no common version of ApiVersions: {error_name(UNSUPPORTED_VERSION)}"
+                KafkaError._UNSUPPORTED_FEATURE,
+                f"no common version of ApiVersions: {error_name(UNSUPPORTED_VERSION)}",
             )
         self.version = version
         return None

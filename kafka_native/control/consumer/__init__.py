@@ -1,1 +1,1 @@
-"""What consumers and share consumers ask of brokers: offsets, fetches, commits, acknowledgements."""
+"""The requests of consumers and share consumers: offsets, fetches, commits, acknowledgements."""

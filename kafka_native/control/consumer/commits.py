@@ -1,16 +1,18 @@
-"""Offsets that the group keeps: committed (OffsetCommit) and read back (OffsetFetch).
+"""A group's committed offsets: writes them (OffsetCommit) and reads them (OffsetFetch).
 
-Commits of one client stay in order: one request is on its way at a time, and what comes meanwhile, or while it is being
-tried again, goes with the next one; of a partition that is in several, the last one counts.
+One client's commits stay in order. Only one request is in flight. Commits that are made meanwhile,
+or during a retry, go into the next request. If several commits contain the same partition, the last
+one counts.
 
-A commit belongs to the membership under which it was made. Should the member have a newer generation or epoch when it
-is sent (again), it goes on for partitions that are still this member's, and fails for the others: somebody else may
-own them, who would be set back.
+A commit belongs to the membership under which it was made. If the member has a newer generation or
+epoch when the commit is sent (again), its partitions are split. Those that this member still owns
+are committed. The others fail: they may have another owner, whose committed offset would move back.
 
-With offset.store.method=file, `OffsetFiles` keeps each partition's offset in a file of its own, as librdkafka's old
-consumer did. A file holds the offset as decimal text. It is written beside and put in place by a rename: a reader, or
-this client after a crash, finds the old offset or the new one. offset.store.sync.interval.ms says how often the disk
-is made to keep it. Only this manager writes to the file system: that is what the property asks for.
+With offset.store.method=file, `OffsetFiles` keeps each partition's offset in its own file, as
+librdkafka's old consumer did. A file holds the offset as decimal text. The client writes a second
+file and renames it over the first. So a reader, or this client after a crash, finds either the old
+or the new offset. offset.store.sync.interval.ms says how often the files are synced to disk. No
+other manager writes to the file system.
 
 Thread: the control thread only; the public API gets here through `MainThread.gather()`.
 """
@@ -24,7 +26,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafka_native.control.errors import COMMIT_FENCED_ERRORS, COMMIT_RETRIABLE_ERRORS, COORDINATOR_MOVED_ERRORS
+from kafka_native.control.errors import (
+    COMMIT_FENCED_ERRORS,
+    COMMIT_RETRIABLE_ERRORS,
+    COORDINATOR_MOVED_ERRORS,
+)
 from kafka_native.control.metadata import NO_ID
 from kafka_native.control.metrics import Mean
 from kafka_native.control.positions import NO_POSITION, Key, OffsetPosition, position_of
@@ -51,12 +57,14 @@ NameOf = Callable[[bytes], "str | None"]
 def commit_message(
     member: Member, positions: Mapping[Key, OffsetPosition], topic_ids: Mapping[str, bytes]
 ) -> OffsetCommitRequest:
-    """For every version: topics are named, and identified where their ids are known."""
+    """A request that fits every version: it has the topics' names, and their ids where known."""
     topics: dict[str, OffsetCommitRequest.Topic] = {}
     for (name, number), position in positions.items():
         topic = topics.get(name)
         if topic is None:
-            topic = topics[name] = OffsetCommitRequest.Topic(name=name, topic_id=topic_ids.get(name, ZERO_UUID))
+            topic = topics[name] = OffsetCommitRequest.Topic(
+                name=name, topic_id=topic_ids.get(name, ZERO_UUID)
+            )
         topic.partitions.append(
             OffsetCommitRequest.Topic.Partition(
                 partition_index=number,
@@ -75,19 +83,24 @@ def commit_message(
 
 
 def commit_results(reply: OffsetCommitResponse, name_of: NameOf) -> dict[Key, int]:
-    """The error code of each partition, 0 for those that are committed."""
+    """The error code of each partition; 0: committed."""
     results = {}
     for topic in reply.topics:
         name = topic.name or name_of(topic.topic_id)
         if name is not None:
-            results.update({(name, each.partition_index): each.error_code for each in topic.partitions})
+            results.update(
+                {(name, each.partition_index): each.error_code for each in topic.partitions}
+            )
     return results
 
 
-def ask_message(
+def fetch_message(
     member: Member, keys: Iterable[Key], topic_ids: Mapping[str, bytes], *, stable: bool
 ) -> OffsetFetchRequest:
-    """For every version, see `versions.adapted`. ``stable``: offsets of open transactions are waited for (KIP-447)."""
+    """An OffsetFetch request that fits every version, see `versions.adapted`.
+
+    ``stable``: the broker holds its reply back while a transaction has pending offsets (KIP-447).
+    """
     indexes: dict[str, list[int]] = {}
     for name, number in keys:
         indexes.setdefault(name, []).append(number)
@@ -98,21 +111,30 @@ def ask_message(
     topics = []
     for name, numbers in indexes.items():
         topic_id = topic_ids.get(name, ZERO_UUID)
-        wanted.append(OffsetFetchRequest.Group.Topic(name=name, topic_id=topic_id, partition_indexes=numbers))
+        wanted.append(
+            OffsetFetchRequest.Group.Topic(name=name, topic_id=topic_id, partition_indexes=numbers)
+        )
         topics.append(OffsetFetchRequest.Topic(name=name, partition_indexes=numbers))
-    return OffsetFetchRequest(group_id=member.group_id, topics=topics, groups=[group], require_stable=stable)
+    return OffsetFetchRequest(
+        group_id=member.group_id, topics=topics, groups=[group], require_stable=stable
+    )
 
 
-def asked_offsets(
+def fetched_offsets(
     reply: OffsetFetchResponse, group_id: str, name_of: NameOf
 ) -> dict[Key, OffsetPosition | int] | KafkaError:
-    """The committed position of each partition (`NO_POSITION` if there is none) or its error code, or one error."""
+    """The committed position or the error code of each partition, or one error for all.
+
+    The position is `NO_POSITION` if the group has no offset.
+    """
     found: dict[Key, OffsetPosition | int] = {}
     error_code = reply.error_code
     if reply.groups:
         group = next((each for each in reply.groups if each.group_id == group_id), None)
         if group is None:
-            return KafkaError(KafkaError._BAD_MSG, f"the reply to OffsetFetch leaves out group {group_id!r}")
+            return KafkaError(
+                KafkaError._BAD_MSG, f"the reply to OffsetFetch leaves out group {group_id!r}"
+            )
         error_code = group.error_code
         for answer in group.topics:
             _take(found, answer.name or name_of(answer.topic_id), answer.partitions)
@@ -120,29 +142,37 @@ def asked_offsets(
         for topic in reply.topics:
             _take(found, topic.name, topic.partitions)
     if error_code:
-        return KafkaError(error_code, f"offsets of group {group_id!r}: {KafkaError(error_code).str()}")
+        return KafkaError(
+            error_code, f"offsets of group {group_id!r}: {KafkaError(error_code).str()}"
+        )
     return found
 
 
 def _take(
     found: dict[Key, OffsetPosition | int],
     name: str | None,
-    partitions: Iterable[OffsetFetchResponse.Topic.Partition | OffsetFetchResponse.Group.Topic.Partition],
+    partitions: Iterable[
+        OffsetFetchResponse.Topic.Partition | OffsetFetchResponse.Group.Topic.Partition
+    ],
 ) -> None:
     if name is None:
-        return  # of no topic that was asked for
+        return  # the reply names a topic that wasn't requested
     for each in partitions:
-        position = OffsetPosition(each.committed_offset, each.committed_leader_epoch, each.metadata or None)
-        found[name, each.partition_index] = each.error_code or (NO_POSITION if each.committed_offset < 0 else position)
+        position = OffsetPosition(
+            each.committed_offset, each.committed_leader_epoch, each.metadata or None
+        )
+        found[name, each.partition_index] = each.error_code or (
+            NO_POSITION if each.committed_offset < 0 else position
+        )
 
 
 Outcome: TypeAlias = "list[TopicPartition] | KafkaError"
-"""Each partition with its own error or None; or the one error that all of them met."""
+"""Each partition with its own error or None, or one error that all partitions share."""
 
 NO_GROUP = "offsets are kept for a group: set group.id"
 
 AUTO_COMMIT_CHECKS = 10
-"""How often within auto.commit.interval.ms it is looked whether what was handed out has been dealt with."""
+"""How many times per auto.commit.interval.ms the client checks whether messages are processed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -153,20 +183,24 @@ class Commit:
     done: Callable[[Outcome], None]
     deadline: float
     member: tuple[str, int]
-    """Member id and generation when it was made."""
+    """The member id and the generation at the time of the call."""
     held: bool
-    """Its partitions are given up only once it is done (a rebalance, the end)."""
+    """True: the client gives the partitions up only after this commit (in a rebalance or a close).
+    """
     owned: dict[Key, Assigned]
-    """Those that were assigned when it was made; one that has left and come back is another object."""
+    """The partitions that were assigned at the time of the call.
+
+    A partition that was revoked and assigned again is another object.
+    """
     listed: list[Key]
-    """What its outcome tells of: also of partitions that had nothing to be committed."""
+    """The partitions of the outcome, including those without an offset to commit."""
     bound: dict[Key, bytes] = field(default_factory=dict)
-    """The ids of the topics that the offsets are of, where they are known."""
+    """The topic ids that the offsets belong to, where known."""
     left: dict[Key, OffsetPosition] = field(default_factory=dict)
     errors: dict[Key, KafkaError] = field(default_factory=dict)
     last: KafkaError | None = None
     before: list[Ask] = field(default_factory=list)
-    """Questions that were asked later and wait for its end."""
+    """Later OffsetFetch calls that wait for the end of this commit."""
 
 
 @dataclass(slots=True, eq=False)
@@ -182,11 +216,14 @@ class Ask:
     last: KafkaError | None = None
     in_flight: bool = False
     behind: int = 0
-    """How many commits, made before, of the same partitions have not ended: they are to be seen in the answer."""
+    """The number of unfinished earlier commits of the same partitions.
+
+    The reply has to include them.
+    """
 
 
 class CommitManager:
-    """Commits and reads committed offsets, and does so by itself every auto.commit.interval.ms."""
+    """Commits and reads offsets; with enable.auto.commit it also commits periodically."""
 
     def __init__(
         self,
@@ -197,7 +234,9 @@ class CommitManager:
         auto_commit: bool,
         interval_s: float,
         timeout_s: float,
-        on_commit: Callable[[KafkaError | None, list[TopicPartition]], None] = lambda error, partitions: None,
+        on_commit: Callable[
+            [KafkaError | None, list[TopicPartition]], None
+        ] = lambda error, partitions: None,
         auto_store: bool = True,
         polls: Callable[[], tuple[int, bool]] | None = None,
         files: OffsetFiles | None = None,
@@ -205,13 +244,15 @@ class CommitManager:
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``on_commit(error, partitions)`` is told of every commit's outcome; ``timeout_s`` is for one request.
+        """``on_commit(error, partitions)`` gets every commit's outcome.
 
-        ``polls``: how many polls the application has begun, and whether it is inside one. What a poll has handed out is
-        committed by itself (enable.auto.commit) only once another one has begun: until then it may be in the making.
-        None commits whatever was handed out, at once.
-        ``files``: offset.store.method=file; with it nothing is asked of a coordinator, which may be None. Without files
-        and without a group (group.id) nothing can be committed: _UNKNOWN_GROUP.
+        ``timeout_s`` is for one request. ``polls`` returns how many polls the application has
+        begun, and whether it is inside one. With enable.auto.commit, messages of a poll are
+        committed only after the next poll has begun. Until then, the application may still be
+        processing them. Without ``polls``, all delivered messages are committed at once.
+
+        ``files`` is for offset.store.method=file. Then no coordinator is needed, and it may be
+        None. Without files and without a group (group.id), commits fail with _UNKNOWN_GROUP.
         """
         if coordinator is None and files is None:
             raise ValueError("without a coordinator there have to be files")
@@ -231,27 +272,33 @@ class CommitManager:
         self._ask_backoff = Backoff(0.1, 1.0)
         self._clock = clock
         self._commits: list[Commit] = []
-        self._sent: list[Commit] | None = None  # the commits of the request that is on its way
+        self._sent: list[Commit] | None = None  # the commits of the request in flight
         self._not_before = 0.0
         self._asks: list[Ask] = []
         self._ask_at = 0.0
-        self._deadline = NEVER  # the earliest of all that waits
-        self._reported = False  # an outcome, in this poll()
+        self._deadline = NEVER  # the earliest deadline of all commits and calls
+        self._reported = False  # this poll() has reported an outcome
         self._auto_at = clock() + interval_s if self._auto_commit else NEVER
         self._snapshot: dict[Key, tuple[Assigned, OffsetPosition]] = {}
         self._snapshot_polls = 0
         self.subscribed: Callable[[], bool] = lambda: False
-        """Whether this client consumes as a member: then nothing is committed while it isn't one."""
+        """Whether the consumer is subscribed.
+
+        A subscribed consumer commits only while it is a member.
+        """
         self.latency = Mean()
-        """How long requests took that were answered, in milliseconds."""
+        """The round trip of answered commit requests, in milliseconds."""
         fetches.ask_committed = self.fetch_committed if self._can_commit else None
-        self._asks_by_id = False  # so went the last OffsetFetch
+        self._asks_by_id = False  # whether the last OffsetFetch used topic ids
         fetches.offsets_by_id = lambda: self._asks_by_id
 
     # --- stored offsets ---
 
     def store(self, offsets: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Stores offsets for the next commit; those of partitions that aren't assigned come back with _STATE."""
+        """Stores offsets for the next commit.
+
+        Partitions that aren't assigned get the error _STATE.
+        """
         outcome = []
         for each in offsets:
             assigned = self._fetches.assigned.get((each.topic, each.partition))
@@ -262,7 +309,8 @@ class CommitManager:
                 text = f"{each.topic} [{each.partition}]: the topic was deleted and made anew since"
                 outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
             elif each.offset < 0:
-                text = f"{each.topic} [{each.partition}]: an offset to store is 0 or more, not {each.offset}"
+                where = f"{each.topic} [{each.partition}]"
+                text = f"{where}: an offset to store is 0 or more, not {each.offset}"
                 outcome.append(each.with_error(KafkaError(KafkaError._INVALID_ARG, text)))
             else:
                 assigned.stored = position_of(each)
@@ -271,20 +319,29 @@ class CommitManager:
         return outcome
 
     def stored(self, keys: Iterable[Key]) -> list[TopicPartition]:
-        """What would be committed of these partitions; OFFSET_INVALID where there is nothing."""
+        """The offsets that the next commit would contain; OFFSET_INVALID: none."""
         assigned = self._fetches.assigned
-        return [_partition_of(key, self.stored_position(assigned[key]) if key in assigned else None) for key in keys]
+        return [
+            _partition_of(key, self.stored_position(assigned[key]) if key in assigned else None)
+            for key in keys
+        ]
 
     def stored_position(self, assigned: Assigned) -> OffsetPosition | None:
-        """With enable.auto.offset.store what was handed out counts, unless something was stored since."""
-        if assigned.stored is not None and (not self._auto_store or assigned.stored_at == assigned.position):
+        """The position that the next commit would contain.
+
+        With enable.auto.offset.store it is the position after the last delivered message, unless
+        the application has stored an offset since.
+        """
+        if assigned.stored is not None and (
+            not self._auto_store or assigned.stored_at == assigned.position
+        ):
             return assigned.stored
         if not self._auto_store or assigned.position < 0:
             return None
         return OffsetPosition(assigned.position, assigned.position_epoch)
 
     def _stored_positions(self, keys: Iterable[Key]) -> dict[Key, tuple[Assigned, OffsetPosition]]:
-        """What is stored of those of these partitions that are assigned."""
+        """The stored positions of those partitions that are assigned."""
         found = {}
         for key in keys:
             assigned = self._fetches.assigned.get(key)
@@ -294,7 +351,10 @@ class CommitManager:
         return found
 
     def _ahead(self, keys: Iterable[Key]) -> dict[Key, OffsetPosition]:
-        """What enable.auto.commit has to commit of these partitions: it never sets a committed offset back."""
+        """What enable.auto.commit has to commit of these partitions.
+
+        A committed offset never moves back.
+        """
         return {
             key: position
             for key, (assigned, position) in self._stored_positions(keys).items()
@@ -304,23 +364,32 @@ class CommitManager:
     # --- committing ---
 
     def commit(
-        self, offsets: Iterable[TopicPartition], done: Callable[[Outcome], None], deadline: float, *, held: bool = False
+        self,
+        offsets: Iterable[TopicPartition],
+        done: Callable[[Outcome], None],
+        deadline: float,
+        *,
+        held: bool = False,
     ) -> None:
-        """Commits these offsets, tried again until ``deadline`` (monotonic seconds) where that may help.
+        """Commits these offsets, with retries until ``deadline`` (monotonic seconds).
 
-        A member commits what is assigned to it: another partition may be another member's, and fails with _STATE.
-        Without a subscription any partition will do. One without an offset comes back as it is; _NO_OFFSET if none has
-        any.
+        A member can commit only its assigned partitions. Other partitions fail with _STATE, because
+        another member may own them. Without a subscription, any partition can be committed. A
+        partition without an offset is returned unchanged. _NO_OFFSET: no partition has an offset.
         """
         positions = {(each.topic, each.partition): position_of(each) for each in offsets}
         wanted = {key: position for key, position in positions.items() if position.offset >= 0}
         self._commit(wanted, list(positions), done, deadline, held)
 
     def commit_stored(self, done: Callable[[Outcome], None], deadline: float) -> None:
-        """Commits what is stored and not committed yet of all assigned partitions; _NO_OFFSET if that is nothing."""
+        """Commits all stored offsets that aren't committed yet; _NO_OFFSET: there are none."""
         assigned = self._fetches.assigned
         stored = self._stored_positions(assigned)
-        changed = {key: position for key, (state, position) in stored.items() if position != state.committed}
+        changed = {
+            key: position
+            for key, (state, position) in stored.items()
+            if position != state.committed
+        }
         self._commit(changed, list(assigned), done, deadline, False)
 
     def _commit(
@@ -338,10 +407,13 @@ class CommitManager:
         else:
             done(KafkaError(KafkaError._NO_OFFSET))
 
-    def flush(self, keys: Iterable[Key], done: Callable[[], None], deadline: float | None = None) -> None:
-        """Before these partitions are given up: commits what is stored of them, if enable.auto.commit is on.
+    def flush(
+        self, keys: Iterable[Key], done: Callable[[], None], deadline: float | None = None
+    ) -> None:
+        """Commits the stored offsets before partitions are revoked (with enable.auto.commit).
 
-        Commits made before are waited for as well. ``done`` comes by ``deadline``, or by the timeout of a request.
+        It also waits for earlier commits. ``done`` is called by ``deadline``; without one, after
+        one request timeout.
         """
         wanted = self._ahead(keys) if self._auto_commit else {}
         if not wanted and not self._commits and self._sent is None:
@@ -361,11 +433,15 @@ class CommitManager:
         identity = (self._member.member_id, self._member.generation)
         assigned = self._fetches.assigned
         owned = {key: assigned[key] for key in wanted if key in assigned}
-        bound = {key: topic_id for key in owned if (topic_id := self._fetches.bound_id(key)) != NO_ID}
+        bound = {
+            key: topic_id for key in owned if (topic_id := self._fetches.bound_id(key)) != NO_ID
+        }
         commit = Commit(wanted, done, deadline, identity, held, owned, listed, bound, dict(wanted))
         if self.subscribed():
             strange = [key for key in wanted if key not in owned]
-            self._refuse(commit, strange, KafkaError._STATE, "the partition isn't assigned to this member")
+            self._refuse(
+                commit, strange, KafkaError._STATE, "the partition isn't assigned to this member"
+            )
         for key, each in owned.items():
             each.sent = wanted[key]
         self._commits.append(commit)
@@ -374,7 +450,7 @@ class CommitManager:
             self._write(self._files)
 
     def _write(self, files: OffsetFiles) -> None:
-        """offset.store.method=file: at once, and in order."""
+        """Writes the offsets at once and in order (offset.store.method=file)."""
         commits, self._commits = self._commits, []
         for commit in commits:
             for key, position in commit.left.items():
@@ -385,14 +461,17 @@ class CommitManager:
             self._finish(commit)
 
     def _finish(self, commit: Commit) -> None:
-        """Every partition has its outcome, or there is no time left."""
+        """Ends a commit. Partitions without an outcome get the last error or a timeout."""
         for ask in commit.before:
             ask.behind -= 1
         for key in commit.left:
-            commit.errors[key] = commit.last or KafkaError(KafkaError._TIMED_OUT, "the commit took too long")
+            commit.errors[key] = commit.last or KafkaError(
+                KafkaError._TIMED_OUT, "the commit took too long"
+            )
         commit.left.clear()
         partitions = [
-            _partition_of(key, commit.wanted.get(key)).with_error(commit.errors.get(key)) for key in commit.listed
+            _partition_of(key, commit.wanted.get(key)).with_error(commit.errors.get(key))
+            for key in commit.listed
         ]
         for key, position in commit.wanted.items():
             error = commit.errors.get(key)
@@ -405,15 +484,23 @@ class CommitManager:
             if error is None:
                 assigned.committed = position
             elif assigned.sent == position:
-                assigned.sent = None  # to be tried again by whoever comes next
+                assigned.sent = None  # the next commit has to contain it again
         commit.done(_outcome_of(partitions, [commit.errors.get(key) for key in commit.wanted]))
         if partitions:
-            self._on_commit(next((each.error for each in partitions if each.error is not None), None), partitions)
+            self._on_commit(
+                next((each.error for each in partitions if each.error is not None), None),
+                partitions,
+            )
 
     # --- sending commits ---
 
     def _send(self, now: float) -> list[Call]:
-        if self._sent is not None or not self._commits or now < self._not_before or self._coordinator is None:
+        if (
+            self._sent is not None
+            or not self._commits
+            or now < self._not_before
+            or self._coordinator is None
+        ):
             return []
         for commit in self._commits:
             self._fail_strangers(commit)
@@ -434,15 +521,30 @@ class CommitManager:
         identity = (self._member.member_id, self._member.generation)
         for commit in batch:
             commit.member = identity
-        message = commit_message(self._member, merged, self._fetches.topic_ids({topic for topic, _ in merged}))
-        # Not until a commit's own deadline: a short one doesn't mean that the coordinator is gone.
-        return [Call(message, target, now + self._timeout_s, lambda reply: self._on_reply(reply, identity, now))]
+        message = commit_message(
+            self._member, merged, self._fetches.topic_ids({topic for topic, _ in merged})
+        )
+        # The request's own timeout, not the commit's deadline. After a short deadline, the
+        # coordinator may still be up.
+        return [
+            Call(
+                message,
+                target,
+                now + self._timeout_s,
+                lambda reply: self._on_reply(reply, identity, now),
+            )
+        ]
 
     def _fail_strangers(self, commit: Commit) -> None:
-        """What may be another member's by now isn't committed any more."""
+        """Fails the partitions that another member may own by now."""
         member_id, generation = self._member.member_id, self._member.generation
         if not self._member.joined and (commit.member[1] > 0 or self.subscribed()):
-            self._refuse(commit, list(commit.left), KafkaError.UNKNOWN_MEMBER_ID, "this client isn't a member now")
+            self._refuse(
+                commit,
+                list(commit.left),
+                KafkaError.UNKNOWN_MEMBER_ID,
+                "this client isn't a member now",
+            )
         elif commit.member != (member_id, generation) and commit.member[1] > 0:
             if commit.held and commit.member[0] == member_id and generation > commit.member[1]:
                 return
@@ -456,23 +558,27 @@ class CommitManager:
             self._refuse(commit, gone, KafkaError.ILLEGAL_GENERATION, text)
 
     def _fail_ended(self, commit: Commit) -> None:
-        """An offset of a topic that was deleted isn't committed for the one that has its name now."""
+        """Fails offsets of a deleted topic: a new topic has the same name."""
         ids = self._fetches.topic_ids({topic for topic, _ in commit.left})
         gone = [
             key
             for key in commit.left
             if key in commit.bound and ids.get(key[0], NO_ID) not in (NO_ID, commit.bound[key])
         ]
-        self._refuse(commit, gone, KafkaError.UNKNOWN_TOPIC_ID, "the topic was deleted and made anew since")
+        self._refuse(
+            commit, gone, KafkaError.UNKNOWN_TOPIC_ID, "the topic was deleted and made anew since"
+        )
 
     @staticmethod
     def _refuse(commit: Commit, keys: list[Key], code: int, text: str) -> None:
         for key in keys:
             del commit.left[key]
-            commit.errors[key] = KafkaError(code, f"offset of {key[0]} [{key[1]}] not committed: {text}")
+            commit.errors[key] = KafkaError(
+                code, f"offset of {key[0]} [{key[1]}] not committed: {text}"
+            )
 
     def _end(self, commits: list[Commit]) -> None:
-        """Takes finished commits out of what waits, and tells."""
+        """Removes finished commits from the queue and reports their outcomes."""
         ended = {id(commit) for commit in commits}
         if ended:
             self._commits = [commit for commit in self._commits if id(commit) not in ended]
@@ -513,21 +619,28 @@ class CommitManager:
         self._end([commit for commit in batch if not commit.left])
 
     def _take_group_errors(self, codes: set[int]) -> None:
-        """What a reply says of the coordinator. That the group goes on without this member is told by heartbeats."""
+        """Handles errors that concern the coordinator or the metadata.
+
+        Heartbeats, not commits, notice that the group has removed this member.
+        """
         assert self._coordinator is not None
         if codes & COORDINATOR_MOVED_ERRORS:
             self._coordinator.lost()
         if KafkaError.UNKNOWN_TOPIC_ID in codes:
             self._fetches.refresh_metadata()
 
-    def _take_results(self, commit: Commit, results: dict[Key, int], identity: tuple[str, int]) -> None:
+    def _take_results(
+        self, commit: Commit, results: dict[Key, int], identity: tuple[str, int]
+    ) -> None:
         stale = identity != (self._member.member_id, self._member.generation)
         for key in list(commit.left):
             code = results.get(key)
             if code is None:
                 code = KafkaError._BAD_MSG
             gone = code == KafkaError.UNKNOWN_TOPIC_ID and self._fetches.is_missing(key[0])
-            if (code in COMMIT_RETRIABLE_ERRORS and not gone) or (code in COMMIT_FENCED_ERRORS and stale):
+            if (code in COMMIT_RETRIABLE_ERRORS and not gone) or (
+                code in COMMIT_FENCED_ERRORS and stale
+            ):
                 commit.last = KafkaError(code)
                 continue
             del commit.left[key]
@@ -537,8 +650,10 @@ class CommitManager:
 
     # --- reading what is committed ---
 
-    def fetch_committed(self, keys: Iterable[Key], done: Callable[[Outcome], None], deadline: float) -> None:
-        """Asks for the group's offsets; OFFSET_INVALID where there is none. Tried again until ``deadline``."""
+    def fetch_committed(
+        self, keys: Iterable[Key], done: Callable[[Outcome], None], deadline: float
+    ) -> None:
+        """Requests the group's offsets, with retries until ``deadline``; OFFSET_INVALID: none."""
         wanted = list(keys)
         if self._files is not None:
             done([self._read(self._files, key) for key in wanted])
@@ -578,16 +693,22 @@ class CommitManager:
             ask.in_flight = True
             keys.update(dict.fromkeys(key for key in ask.keys if key in ask.left))
         topic_ids = self._fetches.topic_ids({topic for topic, _ in keys})
-        message = ask_message(self._member, keys, topic_ids, stable=self._fetches.read_committed)
-        return [Call(message, target, now + self._timeout_s, lambda reply: self._on_asked(reply, waiting))]
+        message = fetch_message(self._member, keys, topic_ids, stable=self._fetches.read_committed)
+        return [
+            Call(
+                message, target, now + self._timeout_s, lambda reply: self._on_asked(reply, waiting)
+            )
+        ]
 
     def _on_asked(self, reply: Reply, asks: list[Ask]) -> None:
         coordinator = self._coordinator
         assert coordinator is not None
         found: dict[Key, OffsetPosition | int] | KafkaError = reply
         if not isinstance(reply, KafkaError):
-            found = asked_offsets(reply, self._member.group_id, self._fetches.topic_name)
-            self._asks_by_id = any(topic.topic_id != NO_ID for group in reply.groups for topic in group.topics)
+            found = fetched_offsets(reply, self._member.group_id, self._fetches.topic_name)
+            self._asks_by_id = any(
+                topic.topic_id != NO_ID for group in reply.groups for topic in group.topics
+            )
         if isinstance(found, KafkaError):
             passes = (
                 coordinator.note(found)
@@ -604,7 +725,7 @@ class CommitManager:
         for ask in asks:
             ask.in_flight = False
             if ask not in self._asks:
-                continue  # its time was up meanwhile
+                continue  # its time was up before the reply
             if isinstance(found, KafkaError):
                 ask.last = found
                 if not passes:
@@ -636,8 +757,13 @@ class CommitManager:
         self._asks.remove(ask)
         for key in ask.left:
             if key not in ask.errors:
-                ask.errors[key] = ask.last or KafkaError(KafkaError._TIMED_OUT, "no coordinator has answered in time")
-        partitions = [_partition_of(key, ask.found.get(key)).with_error(ask.errors.get(key)) for key in ask.keys]
+                ask.errors[key] = ask.last or KafkaError(
+                    KafkaError._TIMED_OUT, "no coordinator has answered in time"
+                )
+        partitions = [
+            _partition_of(key, ask.found.get(key)).with_error(ask.errors.get(key))
+            for key in ask.keys
+        ]
         ask.done(_outcome_of(partitions, [each.error for each in partitions]))
 
     # --- time ---
@@ -656,7 +782,7 @@ class CommitManager:
             wake_up = min(wake_up, self._not_before)
         if self._ask_at > now and any(not ask.in_flight and not ask.behind for ask in self._asks):
             wake_up = min(wake_up, self._ask_at)
-        # Whoever was told of an outcome meanwhile may have been polled already in this turn, and have a request now.
+        # A listener may have been polled earlier in this iteration and have a request now.
         return calls, now if self._reported else wake_up
 
     def _expire(self, now: float) -> None:
@@ -669,11 +795,13 @@ class CommitManager:
         self._end(late)
         for ask in [ask for ask in self._asks if ask.deadline <= now]:
             self._answer(ask)
-        open_deadlines = [each.deadline for each in (*self._commits, *(self._sent or ()), *self._asks)]
+        open_deadlines = [
+            each.deadline for each in (*self._commits, *(self._sent or ()), *self._asks)
+        ]
         self._deadline = min(open_deadlines, default=NEVER)
 
     def _auto(self, now: float) -> None:
-        """enable.auto.commit: the only thing that looks at every partition, once an interval."""
+        """Commits by enable.auto.commit. It scans all partitions, but only once per interval."""
         if now < self._auto_at:
             return
         if not self._snapshot:
@@ -693,20 +821,28 @@ class CommitManager:
             self._enqueue(wanted, list(wanted), lambda outcome: None, until, False)
 
     def _take_snapshot(self) -> None:
-        """What is stored now; with the number of polls by which all of it was handed out."""
+        """Takes the stored positions, and the number of polls that delivered their messages."""
         before = self._polls() if self._polls is not None else (0, True)
         ahead = self._ahead(self._fetches.assigned)
-        self._snapshot = {key: (self._fetches.assigned[key], position) for key, position in ahead.items()}
+        self._snapshot = {
+            key: (self._fetches.assigned[key], position) for key, position in ahead.items()
+        }
         after = self._polls() if self._polls is not None else (0, True)
-        # The application waits for more, and did so all the time: it is done with all that it got.
+        # During the whole snapshot, the application waited in a poll: it has processed all earlier
+        # messages.
         self._snapshot_polls = after[0] - 1 if before == after and after[1] else after[0]
 
     def _dealt_with(self) -> bool:
-        """Whether the application has come back for more since the snapshot, or said itself what to commit."""
-        return self._polls is None or not self._auto_store or self._polls()[0] > self._snapshot_polls
+        """Whether the messages of the snapshot are processed.
+
+        They are if the application has begun another poll, or if it stores offsets itself.
+        """
+        return (
+            self._polls is None or not self._auto_store or self._polls()[0] > self._snapshot_polls
+        )
 
     def close(self, error: KafkaError) -> None:
-        """The client ends: what is open fails with this error."""
+        """Fails all unfinished calls with this error: the client is closing."""
         commits = [*(self._sent or ()), *self._commits]
         self._commits, self._sent = [], None
         for commit in commits:
@@ -721,9 +857,10 @@ class CommitManager:
 
 
 def _is_ahead(assigned: Assigned, position: OffsetPosition) -> bool:
-    """Whether a position is behind what was committed or sent last, as the log goes.
+    """Whether ``position`` is after the last offset that was committed or sent.
 
-    An offset may be smaller where a newer leader has cut off the log: then its leader epoch is greater.
+    After a newer leader has truncated the log, a position with a smaller offset can be ahead. Its
+    leader epoch is greater then.
     """
     before = assigned.committed if assigned.sent is None else assigned.sent
     if before is None or (position.epoch > before.epoch >= 0):
@@ -732,9 +869,11 @@ def _is_ahead(assigned: Assigned, position: OffsetPosition) -> bool:
 
 
 def _outcome_of(partitions: list[TopicPartition], errors: list[KafkaError | None]) -> Outcome:
-    """The partitions, or their error where all of those that were asked or committed have met the same."""
+    """The partitions, or one error if all requested partitions have that error."""
     first = errors[0] if errors else None
-    if first is not None and all(error is not None and error.code() == first.code() for error in errors):
+    if first is not None and all(
+        error is not None and error.code() == first.code() for error in errors
+    ):
         return first
     return partitions
 
@@ -746,21 +885,27 @@ def _partition_of(key: Key, position: OffsetPosition | None) -> TopicPartition:
 
 
 ESCAPED = str.maketrans({"/": "%2F", ":": "%3A", "\\": "%5C", "\0": "%00"})
-"""What a file's name can't have, or not everywhere; librdkafka's escapes."""
+"""librdkafka's escapes for characters that file names can't have on every system."""
 
 FILE_MAX_BYTES = 64
-"""A file that is longer holds something else."""
+"""A longer file isn't an offset file."""
 
 
 class OffsetFiles:
     """The offset files of one client."""
 
     def __init__(
-        self, path: str, group_id: str, *, sync_interval_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        path: str,
+        group_id: str,
+        *,
+        sync_interval_s: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``path``: offset.store.path, a directory, or a file that takes the offset of the one partition consumed.
+        """``path``: offset.store.path, a directory, or a file for the only consumed partition.
 
-        ``sync_interval_s``: how often written files are synced to disk; 0 at once, negative never.
+        ``sync_interval_s``: how often written files are synced to disk; 0: at each write, negative:
+        never.
         """
         self._path = Path(path)
         self._group_id = group_id
@@ -771,10 +916,11 @@ class OffsetFiles:
         self._owner: Key | None = None
 
     def path_of(self, key: Key) -> Path | KafkaError:
-        """The file of a partition: TOPIC-PARTITION.offset, or TOPIC-PARTITION-GROUP.offset in the directory."""
+        """A partition's file: TOPIC-PARTITION.offset, or TOPIC-PARTITION-GROUP.offset."""
         if not self._path.is_dir():
             if self._owner not in (None, key):
-                text = f"offset.store.path {self._path} is a file: it can't hold a second partition's offset"
+                text = f"offset.store.path {self._path} is a file: "
+                text += "it can't hold a second partition's offset"
                 return KafkaError(KafkaError._FS, text)
             self._owner = key
             return self._path
@@ -782,7 +928,7 @@ class OffsetFiles:
         return self._path / ("-".join(parts).translate(ESCAPED) + ".offset")
 
     def read(self, key: Key) -> OffsetPosition | KafkaError:
-        """The offset in the file, `NO_POSITION` if there is no file."""
+        """The offset in the file; `NO_POSITION` if there is no file."""
         path = self.path_of(key)
         if isinstance(path, KafkaError):
             return path
@@ -796,12 +942,13 @@ class OffsetFiles:
         digits = text.strip()
         if len(text) > FILE_MAX_BYTES or not digits.isdigit() or int(digits) >= 1 << 63:
             return KafkaError(
-                KafkaError._FS, f"{path} holds no offset: remove it to start where auto.offset.reset says"
+                KafkaError._FS,
+                f"{path} holds no offset: remove it to start where auto.offset.reset says",
             )
         return OffsetPosition(int(digits))
 
     def write(self, key: Key, position: OffsetPosition) -> KafkaError | None:
-        """Replaces the offset in the file. After an error the old one is still there."""
+        """Replaces the offset in the file. After an error, the file still has the old one."""
         path = self.path_of(key)
         if isinstance(path, KafkaError):
             return path
@@ -824,7 +971,7 @@ class OffsetFiles:
         return None
 
     def poll(self, now: float) -> float:
-        """Syncs what is due; when to ask again."""
+        """Syncs files when that is due. Returns the time of the next poll."""
         if now >= self._sync_at:
             self._sync()
         return self._sync_at
@@ -837,7 +984,8 @@ class OffsetFiles:
                 with path.open("rb") as file:
                     os.fsync(file.fileno())
             except OSError:
-                # The next write of this partition tells what is wrong; try again with it, or at the interval's end.
+                # The next write to this file reports the problem. The sync is repeated after the
+                # interval.
                 self._unsynced.add(path)
         for directory in {path.parent for path in paths}:
             try:
@@ -848,14 +996,14 @@ class OffsetFiles:
             self._sync_at = self._clock() + self._interval_s
 
     def close(self) -> None:
-        """Syncs what isn't yet, once."""
+        """Syncs unsynced files, once."""
         if self._unsynced:
             self._sync()
             self._sync_at = NEVER
 
 
 def _sync_directory(directory: Path) -> None:
-    """Makes the disk keep renames."""
+    """Syncs a directory, so that its renames are on disk."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

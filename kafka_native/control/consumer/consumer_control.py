@@ -1,4 +1,4 @@
-"""A consumer's managers, held together: what the public API asks for goes to the one whose business it is.
+"""A consumer's managers: creates them, connects them and passes calls of the public API on.
 
 Thread: the control thread only; the public API gets here through `MainThread.run()`.
 """
@@ -33,35 +33,36 @@ if TYPE_CHECKING:
 UNSUBSCRIBED = "the consumer unsubscribed from all topics"
 CLOSED = "the consumer is being closed"
 DROPPED = "the consumer was dropped without being closed"
-"""Reasons for leaving that the coordinator is told (KIP-800)."""
+"""The leave reasons that the coordinator gets (KIP-800)."""
 
 
 @dataclass(slots=True)
 class Hooks:
-    """How the managers reach the application."""
+    """The functions by which managers reach the application."""
 
     on_error: Callable[[str | None, int | None, int, KafkaError], None]
-    """A message of its next poll(): topic, partition, offset and the error."""
+    """Adds an error to the messages of the next poll(): topic, partition, offset and the error."""
     on_fatal: Callable[[KafkaError], None]
     on_commit: Callable[[KafkaError | None, list[TopicPartition]], None]
     call_back: Callable[[Callable[[], None]], None]
-    """Called by its next poll()."""
+    """Queues a function for the next poll()."""
     polls: Callable[[], tuple[int, bool]]
-    """How many polls it has begun, and whether it is inside one."""
+    """How many polls the application has begun, and whether it is inside one."""
     waits: Callable[[], tuple[int, bool]]
-    """The same, but for a poll that has taken messages already: the application hasn't dealt with these."""
+    """The same, but "inside" is False once the poll has taken messages: they aren't processed yet.
+    """
 
     def on_group_error(self, error: KafkaError) -> None:
-        """An error that is of no partition."""
+        """Reports an error that concerns no partition."""
         self.on_error(None, None, OFFSET_INVALID, error)
 
     def on_topic_error(self, topic: str, error: KafkaError) -> None:
-        """An error of a whole topic."""
+        """Reports an error that concerns a whole topic."""
         self.on_error(topic, None, OFFSET_INVALID, error)
 
 
 class ConsumerControl:
-    """One consumer's side of the cluster: what is assigned, by hand or by its group, and what is committed."""
+    """The control plane of one consumer: its assignment, its group membership and its commits."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class ConsumerControl:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Makes the managers; the control thread isn't running yet."""
+        """Creates the managers; the control thread isn't running yet."""
         self._context = context
         self._config = config
         self._hooks = hooks
@@ -81,7 +82,9 @@ class ConsumerControl:
         self.settings = GroupSettings.of(config)
         self._timeout_s = self.settings.timeout_s
         self.member = Member(
-            config.text("group.id"), config.text("group.instance.id") or None, config.text("group.protocol")
+            config.text("group.id"),
+            config.text("group.instance.id") or None,
+            config.text("group.protocol"),
         )
         self.coordinator = Coordinator(
             context.pool,
@@ -103,7 +106,9 @@ class ConsumerControl:
             log=self._logs["cgrp"],
         )
         self.membership: Membership = (
-            self._make_consumer() if self.member.protocol == "consumer" else self._make_classic(assignors)
+            self._make_consumer()
+            if self.member.protocol == "consumer"
+            else self._make_classic(assignors)
         )
         self.watch = PollWatch(
             self.membership,
@@ -122,7 +127,7 @@ class ConsumerControl:
             self.commits,
             self.coordinator,
         )
-        """All but ``fetches``, in the order in which the control thread polls them."""
+        """All managers except ``fetches``, in the order in which the control thread polls them."""
 
     # --- the parts ---
 
@@ -149,8 +154,12 @@ class ConsumerControl:
         if config.text("offset.store.method") == "file":
             sync_ms = config.integer("offset.store.sync.interval.ms")
             sync_s = sync_ms / 1000 if sync_ms > 0 else float(sync_ms)
-            files = OffsetFiles(config.text("offset.store.path"), self.member.group_id, sync_interval_s=sync_s)
-        keeps = config.text("offset.store.method") != "none" and (self.member.group_id != "" or files is not None)
+            files = OffsetFiles(
+                config.text("offset.store.path"), self.member.group_id, sync_interval_s=sync_s
+            )
+        keeps = config.text("offset.store.method") != "none" and (
+            self.member.group_id != "" or files is not None
+        )
         return CommitManager(
             self.member,
             self.coordinator,
@@ -220,7 +229,7 @@ class ConsumerControl:
         return bool(self.subscription.wanted)
 
     def _on_ended(self, keys: list[Key]) -> None:
-        """A topic was deleted and made anew."""
+        """Handles topics that were deleted and recreated."""
         if self._is_subscribed():
             self.membership.on_ended(keys)
         else:
@@ -235,9 +244,9 @@ class ConsumerControl:
         now: float,
         initial_offsets: Mapping[Key, OffsetPosition] | None = None,
     ) -> None:
-        """Joins the group with these topics and patterns. ValueError for a pattern that can't be.
+        """Joins the group with these topics and patterns. ValueError: a pattern is invalid.
 
-        ``initial_offsets``: where partitions start that the group has no offset of.
+        ``initial_offsets``: the start of partitions for which the group has no offset.
         """
         self._logs["consumer"].debug("group %s: subscribes to %s", self.member.group_id, topics)
         if not self.subscription.wanted and self.fetches.assigned:
@@ -248,7 +257,7 @@ class ConsumerControl:
         self.membership.subscribe(now)
 
     def unsubscribe(self, done: Callable[[], None], now: float) -> None:
-        """Gives everything back and leaves the group."""
+        """Gives up all partitions and leaves the group."""
         self._leave(UNSUBSCRIBED, done, now)
 
     def _leave(self, reason: str, done: Callable[[], None], now: float) -> None:
@@ -266,36 +275,39 @@ class ConsumerControl:
         self.membership.leave(reason, left, now)
 
     def unassign(self, keys: Iterable[Key], done: Callable[[], None]) -> None:
-        """Reads these no more; what is stored of them is committed (enable.auto.commit), then ``done``."""
+        """Stops reading these partitions and commits their stored offsets (enable.auto.commit).
+
+        Calls ``done`` at the end.
+        """
         self.rebalance.remove(keys, done)
 
     def close(self, done: Callable[[], None], now: float) -> None:
-        """Leaves the group, commits what is stored (enable.auto.commit) and waits for commits that are under way."""
+        """Leaves the group, commits stored offsets (enable.auto.commit), waits for commits."""
         self._leave(CLOSED, lambda: self.unassign(list(self.fetches.assigned), done), now)
 
     def quit(self, done: Callable[[], None]) -> None:
-        """The application is gone without `close()`: leaves the group; nothing is called back, nothing committed."""
+        """Leaves the group for a consumer that was dropped without `close()`; commits nothing."""
         self.membership.quit(DROPPED, done, self._clock())
 
     def on_close(self, error: KafkaError) -> None:
-        """The control thread ends."""
+        """Fails unfinished calls when the control thread ends."""
         self.membership.close()
         self.commits.close(error)
         self.fetches.close(error)
 
 
 KEPT_BYTES = 1 << 20
-"""As much is always kept."""
+"""The amount of free memory that the engine always keeps."""
 CHECK_INTERVAL_S = 1.0
 IDLE_CHECK_INTERVAL_S = 10.0
-"""While there is nothing to give back."""
+"""The interval while there is no memory to free."""
 
 
 class IdleMemory:
-    """Has the engine look for quiet times, as `ProduceRouter` does for a producer."""
+    """Frees the engine's unused memory in idle times, as `ProduceRouter` does for a producer."""
 
     def __init__(self, engine: Engine) -> None:
-        """Looks at ``engine.memory``."""
+        """Checks ``engine.memory``."""
         self._engine = engine
         self._check_at = 0.0
         self._idle_bytes = 0
@@ -306,8 +318,11 @@ class IdleMemory:
             return [], self._check_at
         before = self._idle_bytes
         queued_bytes, self._idle_bytes = self._engine.memory
-        # What comes and goes between two looks is in use, even if nothing is queued in the very moment.
+        # If the amount changes between two checks, the memory is in use, even if nothing is queued
+        # right now.
         if self._idle_bytes > KEPT_BYTES and self._idle_bytes == before and not queued_bytes:
             self._engine.expire()
-        self._check_at = now + (CHECK_INTERVAL_S if self._idle_bytes > KEPT_BYTES else IDLE_CHECK_INTERVAL_S)
+        self._check_at = now + (
+            CHECK_INTERVAL_S if self._idle_bytes > KEPT_BYTES else IDLE_CHECK_INTERVAL_S
+        )
         return [], self._check_at

@@ -1,11 +1,12 @@
-"""The consumer's assigned partitions: their state, from an assignment to running cursors, and after errors.
+"""The consumer's assigned partitions: their state, from the assignment to running fetches.
 
-A partition that needs work goes through these steps, as far as each is called for: the committed offset is asked for, a
-logical offset is looked up at the leader, a position's leader epoch is checked there (KIP-320), the cursor is started.
-Only partitions that need work are looked at when polled.
+A partition goes through these steps, as far as it needs them. (1) The committed offset is
+requested. (2) A logical offset is looked up at the leader. (3) The leader checks the position's
+leader epoch (KIP-320). (4) The cursor starts to fetch. A poll visits only partitions that have
+work.
 
-What was fetched is dropped whenever the application could otherwise miss something or get it twice: fetching goes on
-at the position then.
+If the application could miss a message or get one twice, the fetched messages are dropped. The
+client then fetches again from the position.
 
 Thread: the control thread only; the public API gets here through `MainThread.run()`.
 """
@@ -20,7 +21,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafka_native.control.brokers.pool import BrokerPool
-from kafka_native.control.consumer.offsets import Check, Found, Lookup, Questions, check_calls, lookup_calls
+from kafka_native.control.consumer.offsets import (
+    Check,
+    Found,
+    Lookup,
+    Questions,
+    check_calls,
+    lookup_calls,
+)
 from kafka_native.control.errors import LEADER_RETRIABLE_ERRORS, NOT_OFFERED_ERRORS
 from kafka_native.control.metadata import NO_ID, NO_LEADER, Metadata, Partition, Topic
 from kafka_native.control.positions import (
@@ -37,7 +45,13 @@ from kafka_native.control.positions import (
 from kafka_native.control.requests import NEVER, Backoff, Call
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Logs
-from kafka_native.types import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, TopicPartition
+from kafka_native.types import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Cursor, Engine, Event
@@ -45,49 +59,51 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Assigned:
-    """A partition's state. It needs work, waits (for an answer, or until ``due``), is fetched, or rests."""
+    """A partition's state: it has work, waits (for a reply or ``due``), is fetching, or rests."""
 
     topic: str
     partition: int
     next: OffsetPosition
-    """Where to fetch from next, or a logical offset still to be looked up."""
+    """The position of the next fetch, or a logical offset that isn't looked up yet."""
     base: OffsetPosition = NO_POSITION
-    """Where the application goes on as long as it got nothing."""
+    """The application's position until it gets a message."""
     given: int = OFFSET_STORED
-    """The offset that it was assigned with."""
+    """The offset in the assignment."""
     asked: OffsetPosition = NO_POSITION
-    """What the application wants: as assigned, or sought since."""
+    """The position that the application wants: from the assignment or the last seek."""
     confirmed: bool = False
-    """A leader had this partition when it was fetched from there: the position is one of the topic as it was then."""
+    """Whether a leader has answered a fetch. The position then belongs to the topic as it was."""
     ended: bool = False
-    """Its topic was deleted and made anew: nothing of it is handed out or committed any more."""
+    """The topic was deleted and recreated: the client delivers and commits no more of the old one.
+    """
     anew: bool = False
-    """The group may have kept an offset of the topic as it was before it was made anew."""
+    """The topic was recreated, and the group may have an offset of the old topic."""
     cursor: Cursor | None = None
     cluster_id: str | None = None
-    """Of the cluster that ``cursor`` was made for."""
+    """The cluster that ``cursor`` was created for."""
     fetching: bool = False
     paused: bool = False
     failed: bool = False  # until a seek
-    waiting: bool = False  # for an answer to the request that ``serial`` is of
-    keep_queued: bool = False  # what was fetched and not handed out goes on being valid
-    serial: int = 0  # of requests: an answer to an older one is ignored
+    waiting: bool = False  # for the reply to the request with number ``serial``
+    keep_queued: bool = False  # the undelivered messages stay valid
+    serial: int = 0  # the number of the last request: older replies are ignored
     due: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 10.0))
-    told: tuple[int, int] | None = None  # the error that the application knows of, and the position then
-    missing_since: float | None = None  # metadata don't have it
-    leader_epoch: int = NO_EPOCH  # under which it is fetched
-    validated: int = NO_EPOCH  # the leader epoch under which ``next`` is known to be in the log
-    out_of_range: int = OFFSET_INVALID  # the offset that was, and has been validated since
-    jump: tuple[int, OffsetPosition] | None = None  # an offset out of range, and where its reset has led
-    since: int | None = None  # auto.offset.reset=by_duration: the timestamp to start at
-    end: OffsetPosition | None = None  # ... and the end, should nothing be as young
-    replica: int = -1  # the node fetched from instead of the leader (KIP-392)
+    reported: tuple[int, int] | None = None  # the last reported error and the position at that time
+    missing_since: float | None = None  # since when the metadata don't contain it
+    leader_epoch: int = NO_EPOCH  # the leader epoch of the fetch
+    validated: int = NO_EPOCH  # the leader epoch that has confirmed ``next``
+    out_of_range: int = OFFSET_INVALID  # the last offset out of range; its epoch was checked
+    # an offset out of range, and the position after the reset
+    jump: tuple[int, OffsetPosition] | None = None
+    since: int | None = None  # the start timestamp of auto.offset.reset=by_duration
+    end: OffsetPosition | None = None  # and the end, in case no message is younger
+    replica: int = -1  # the node to fetch from instead of the leader (KIP-392)
     replica_until: float = 0.0
-    stored: OffsetPosition | None = None  # by store_offsets()
-    stored_at: int = OFFSET_INVALID  # the position then
-    sent: OffsetPosition | None = None  # the last that was given to a commit
-    committed: OffsetPosition | None = None  # the last that was committed
+    stored: OffsetPosition | None = None  # from store_offsets()
+    stored_at: int = OFFSET_INVALID  # the position at that time
+    sent: OffsetPosition | None = None  # the last position in a commit
+    committed: OffsetPosition | None = None  # the last committed position
 
     @property
     def key(self) -> Key:
@@ -96,38 +112,42 @@ class Assigned:
 
     @property
     def offset(self) -> int:
-        """Where to fetch from next, or a logical offset."""
+        """The offset of the next fetch, or a logical offset."""
         return self.next.offset
 
     @property
     def position(self) -> int:
-        """The next offset that the application gets, OFFSET_INVALID before the first message."""
+        """The next offset to deliver; OFFSET_INVALID before the first message."""
         return OFFSET_INVALID if self.cursor is None or self.ended else self.cursor.position
 
     @property
     def position_epoch(self) -> int:
-        """The leader epoch of the last message that the application got, -1 if it isn't known."""
+        """The leader epoch of the last delivered message; -1: unknown."""
         return NO_EPOCH if self.cursor is None else self.cursor.position_epoch
 
     def resume_position(self) -> OffsetPosition:
-        """Where to go on for the application when what is queued is dropped."""
-        position = OffsetPosition(self.position, self.position_epoch) if self.position >= 0 else self.base
+        """Where fetching continues if the queued messages are dropped."""
+        position = (
+            OffsetPosition(self.position, self.position_epoch) if self.position >= 0 else self.base
+        )
         if self.jump is not None and position.offset == self.jump[0]:
             return self.jump[1]
         return position
 
 
 REPLICA_S = 300.0
-"""How long a preferred replica is fetched from, at most, before the leader is asked again (KIP-392)."""
+"""The longest time to fetch from a preferred replica before asking the leader again (KIP-392)."""
 
 SLOW = (1.0, 30.0)
-"""Back-off in seconds for topics that can't be had."""
+"""The back-off for unavailable topics, in seconds."""
 
-AskCommitted = Callable[[Iterable[Key], "Callable[[list[TopicPartition] | KafkaError], None]", float], None]
+AskCommitted = Callable[
+    [Iterable[Key], "Callable[[list[TopicPartition] | KafkaError], None]", float], None
+]
 
 
 class FetchManager:
-    """The consumer's manager."""
+    """The manager of a consumer's assigned partitions."""
 
     def __init__(
         self,
@@ -147,11 +167,11 @@ class FetchManager:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """``reset``: auto.offset.reset as EARLIEST, LATEST, an `Ago`, or None (an error).
+        """``reset``: auto.offset.reset as EARLIEST, LATEST, an `Ago`, or None (report an error).
 
-        ``on_error(topic, partition, offset, error)`` reaches the application. ``replica_s``: metadata.max.age.ms;
-        ``error_s``: fetch.error.backoff.ms.
-        ``initial_offsets``: where to start where nothing is committed, before auto.offset.reset is asked.
+        ``on_error(topic, partition, offset, error)`` reports to the application. ``replica_s``:
+        metadata.max.age.ms; ``error_s``: fetch.error.backoff.ms. ``initial_offsets``: the start of
+        partitions without a committed offset; they take precedence over auto.offset.reset.
         """
         self._engine = engine
         self._metadata = metadata
@@ -168,57 +188,82 @@ class FetchManager:
         self._clock = clock
         self._wall_clock = wall_clock
         self._todo: dict[Key, None] = {}
-        self._due: list[tuple[float, int, Assigned]] = []  # a heap; an entry counts while its time is ``due``
+        # a heap; an entry is valid while its time equals ``due``
+        self._due: list[tuple[float, int, Assigned]] = []
         self._numbers = itertools.count()
         self._failed_topics: dict[str, tuple[float, Backoff]] = {}
-        self._hinted: int | None = None  # the one partition that metadata are about to tell of
+        self._hinted: int | None = None  # the only partition that the next metadata event concerns
         self.assigned: dict[Key, Assigned] = {}
         self._by_topic: dict[str, dict[int, Assigned]] = {}
-        self._paused: set[Key] = set()  # by the application, assigned or not: a rebalance keeps it
-        self._anew: set[Key] = set()  # to be assigned again, after their topic was made anew
+        self._paused: set[Key] = set()  # by the application, assigned or not; rebalances keep it
+        self._anew: set[Key] = set()  # partitions of a recreated topic that will be assigned again
         self.initial_offsets: dict[Key, OffsetPosition] = dict(initial_offsets or {})
         self.ask_committed: AskCommitted | None = None
-        """Set by `CommitManager`: asks for the group's offsets. None: there is no group."""
+        """Requests the group's offsets; `CommitManager` sets it. None: there is no group."""
         self.offsets_by_id: Callable[[], bool] = lambda: False
-        """Set by `CommitManager`: whether the group's offsets belong to a topic's id, and not just to its name."""
+        """Whether the group's offsets belong to the topic's id, not only to its name.
+
+        `CommitManager` sets it.
+        """
         self.on_ended: Callable[[list[Key]], None] = lambda keys: None
-        """Told of partitions whose topic was deleted and made anew. They have to be removed, and assigned once more."""
-        self.questions = Questions(metadata, timeout_s=timeout_s, all_down=pool.all_down, clock=clock)
+        """Gets the partitions of recreated topics. The listener removes and assigns them again."""
+        self.questions = Questions(
+            metadata, timeout_s=timeout_s, all_down=pool.all_down, clock=clock
+        )
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
         metadata.on_missing.append(self._report_topic_error)
 
-    # --- what the application asks ---
+    # --- calls of the application ---
 
-    def assign(self, partitions: Iterable[tuple[str, int, int] | tuple[str, int, int, int | None]], now: float) -> None:
-        """Replaces the assignment: (topic, partition, offset) or (topic, partition, offset, leader epoch) each."""
+    def assign(
+        self,
+        partitions: Iterable[tuple[str, int, int] | tuple[str, int, int, int | None]],
+        now: float,
+    ) -> None:
+        """Replaces the assignment by (topic, partition, offset[, leader epoch])."""
         self.remove(list(self.assigned))
         self.add(partitions, now)
 
-    def add(self, partitions: Iterable[tuple[str, int, int] | tuple[str, int, int, int | None]], now: float) -> None:
-        """Assigns these besides what is assigned; one that is already starts anew."""
+    def add(
+        self,
+        partitions: Iterable[tuple[str, int, int] | tuple[str, int, int, int | None]],
+        now: float,
+    ) -> None:
+        """Adds partitions to the assignment. Partitions that are assigned already start again."""
         for topic, partition, offset, *epoch in partitions:
             key = (topic, partition)
             if key in self.assigned:
                 self.remove([key])
-            position = OffsetPosition(offset, NO_EPOCH if not epoch or epoch[0] is None else epoch[0])
+            position = OffsetPosition(
+                offset, NO_EPOCH if not epoch or epoch[0] is None else epoch[0]
+            )
             given = OFFSET_STORED if offset == OFFSET_INVALID else offset
             anew = given == OFFSET_STORED and key in self._anew
             self._log.debug("%s [%d]: assigned, at offset %d", topic, partition, given)
             self.assigned[key] = self._by_topic.setdefault(topic, {})[partition] = Assigned(
-                topic, partition, position, position, given, position, paused=key in self._paused, anew=anew
+                topic,
+                partition,
+                position,
+                position,
+                given,
+                position,
+                paused=key in self._paused,
+                anew=anew,
             )
             if key not in self._paused:
                 self._todo[key] = None
             self._metadata.want(topic, now, create=self._create_topics)
 
     def remove(self, keys: Iterable[Key]) -> None:
-        """Takes these away; those that aren't assigned are left out."""
+        """Removes partitions from the assignment; ignores those that aren't assigned."""
         for key in keys:
             assigned = self.assigned.pop(key, None)
             if assigned is None:
                 continue
-            self._log.debug("%s [%d]: not assigned any more, was at offset %d", *key, assigned.position)
+            self._log.debug(
+                "%s [%d]: not assigned any more, was at offset %d", *key, assigned.position
+            )
             self._todo.pop(key, None)
             del self._by_topic[key[0]][key[1]]
             if not self._by_topic[key[0]]:
@@ -230,34 +275,52 @@ class FetchManager:
                 self._engine.drop_cursor(assigned.cursor)
                 assigned.cursor = None
 
-    def seek(self, topic: str, partition: int, offset: int, epoch: int | None = None) -> KafkaError | None:
-        """Goes on at ``offset`` (absolute or logical). What was fetched is dropped."""
+    def seek(
+        self, topic: str, partition: int, offset: int, epoch: int | None = None
+    ) -> KafkaError | None:
+        """Continues at ``offset`` (absolute or logical). Drops the fetched messages."""
         return self.seek_many([(topic, partition, offset, epoch)])
 
     def seek_many(self, positions: Iterable[tuple[str, int, int, int | None]]) -> KafkaError | None:
-        """`seek()` of many partitions, (topic, partition, offset, leader epoch) each; all of them or none."""
+        """`seek()` for several (topic, partition, offset, leader epoch): either all or none."""
         wanted = list(positions)
         for topic, partition, offset, _ in wanted:
             if (topic, partition) not in self.assigned:
-                code = KafkaError._STATE if topic in self._metadata.topics else KafkaError._UNKNOWN_PARTITION
-                return KafkaError(code, f"{topic} [{partition}] isn't assigned: assign() it before seek()")
-            if offset < 0 and offset not in (OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED) and offset > OFFSET_TAIL_BASE:
-                return KafkaError(KafkaError._INVALID_ARG, f"{topic} [{partition}] has no offset {offset} to seek to")
+                code = (
+                    KafkaError._STATE
+                    if topic in self._metadata.topics
+                    else KafkaError._UNKNOWN_PARTITION
+                )
+                return KafkaError(
+                    code, f"{topic} [{partition}] isn't assigned: assign() it before seek()"
+                )
+            if (
+                offset < 0
+                and offset not in (OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED)
+                and offset > OFFSET_TAIL_BASE
+            ):
+                return KafkaError(
+                    KafkaError._INVALID_ARG,
+                    f"{topic} [{partition}] has no offset {offset} to seek to",
+                )
         for topic, partition, offset, epoch in wanted:
             assigned = self.assigned[topic, partition]
             assigned.failed = assigned.ended = assigned.anew = False
-            assigned.told = None
+            assigned.reported = None
             assigned.backoff.reset()
             assigned.asked = OffsetPosition(offset, NO_EPOCH if epoch is None else epoch)
             self._restart(assigned, assigned.asked, forget=True)
         return None
 
     def seek_to_times(
-        self, times: Iterable[tuple[str, int, int]], done: Callable[[KafkaError | None], None], deadline: float
+        self,
+        times: Iterable[tuple[str, int, int]],
+        done: Callable[[KafkaError | None], None],
+        deadline: float,
     ) -> None:
-        """Goes on at the first message not older than (topic, partition, milliseconds), at the end if there is none.
+        """Seeks to the first message at or after (topic, partition, milliseconds), or to the end.
 
-        All partitions or, with an error for ``done``, none of them.
+        Either all partitions are sought, or ``done`` gets an error and none is.
         """
         wanted = list(times)
 
@@ -267,13 +330,18 @@ class FetchManager:
                 if isinstance(result, KafkaError):
                     done(result)
                     return
-                positions.append((topic, partition, result[0] if result[0] >= 0 else OFFSET_END, None))
+                positions.append(
+                    (topic, partition, result[0] if result[0] >= 0 else OFFSET_END, None)
+                )
             done(self.seek_many(positions))
 
         self.lookup_times(wanted, on_found, deadline)
 
     def pause(self, keys: Iterable[Key]) -> None:
-        """Fetches and hands out no more of these until resumed; positions stay. They need not be assigned yet."""
+        """Stops fetching and delivering these partitions until `resume()`.
+
+        The positions stay. The partitions may be assigned later.
+        """
         for key in keys:
             self._paused.add(key)
             assigned = self.assigned.get(key)
@@ -283,7 +351,7 @@ class FetchManager:
                 self._todo.pop(key, None)
 
     def resume(self, keys: Iterable[Key]) -> None:
-        """Undoes `pause()`."""
+        """Ends a `pause()`."""
         for key in keys:
             self._paused.discard(key)
             assigned = self.assigned.get(key)
@@ -292,16 +360,19 @@ class FetchManager:
                 self._work_on(assigned)
 
     def forget_pauses(self) -> None:
-        """The subscription ends: what was paused under it isn't when it comes back."""
+        """Forgets the pauses of unassigned partitions: the subscription has ended."""
         self._paused = {key for key, assigned in self.assigned.items() if assigned.paused}
 
     def lookup_times(
-        self, times: Iterable[tuple[str, int, int]], done: Callable[[list[Found]], None], deadline: float
+        self,
+        times: Iterable[tuple[str, int, int]],
+        done: Callable[[list[Found]], None],
+        deadline: float,
     ) -> None:
-        """Offsets of the first messages not older than (topic, partition, milliseconds), -1 (the end) if there is none.
+        """Looks up the first offsets at or after (topic, partition, milliseconds); -1: the end.
 
-        The partitions need not be assigned; EARLIEST and LATEST may stand for the time. ``done`` gets one outcome for
-        each, in order.
+        The partitions need not be assigned. EARLIEST and LATEST may replace the time. ``done`` gets
+        one outcome for each, in order.
         """
         self.questions.ask(times, done, deadline, self._isolation_level)
 
@@ -311,9 +382,11 @@ class FetchManager:
         done: Callable[[list[tuple[int, int] | KafkaError]], None],
         deadline: float,
     ) -> None:
-        """First offset and end of each of these partitions, in order."""
+        """Looks up the first offset and the end of each partition, in order."""
         wanted = list(keys)
-        questions = [(topic, partition, kind) for topic, partition in wanted for kind in (EARLIEST, LATEST)]
+        questions = [
+            (topic, partition, kind) for topic, partition in wanted for kind in (EARLIEST, LATEST)
+        ]
 
         def on_found(found: list[Found]) -> None:
             pairs: list[tuple[int, int] | KafkaError] = []
@@ -332,16 +405,23 @@ class FetchManager:
 
     @property
     def read_committed(self) -> bool:
-        """Whether messages of open and aborted transactions are left out (isolation.level)."""
+        """Whether messages of open and aborted transactions are skipped (isolation.level)."""
         return self._isolation_level == 1
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
-        """The ids of those topics whose ids are known."""
+        """The ids of those topics whose id is known."""
         known = {name: self._metadata.topics.get(name) for name in names}
-        return {name: topic.id for name, topic in known.items() if topic is not None and topic.id != NO_ID}
+        return {
+            name: topic.id
+            for name, topic in known.items()
+            if topic is not None and topic.id != NO_ID
+        }
 
     def bound_id(self, key: Key) -> bytes:
-        """The id of the topic that a partition was read of, which its offsets belong to; zeros: not known."""
+        """The id of the topic that a partition was read from; zeros: unknown.
+
+        Its offsets belong to this id.
+        """
         assigned = self.assigned.get(key)
         if assigned is None or assigned.cursor is None or not self._is_confirmed(assigned):
             return NO_ID
@@ -350,16 +430,16 @@ class FetchManager:
         return assigned.cursor.topic_id
 
     def is_missing(self, name: str) -> bool:
-        """Whether the last metadata didn't have this topic."""
+        """Whether the topic was missing in the last metadata."""
         topic = self._metadata.topics.get(name)
         return topic is not None and (topic.failed is not None or topic.missing_since is not None)
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """The name of a topic that `topic_ids()` has named."""
+        """The name of a topic id from `topic_ids()`."""
         return self._metadata.name_of(topic_id)
 
     def refresh_metadata(self) -> None:
-        """Something isn't as metadata have it."""
+        """Refreshes the metadata after an error that contradicts them."""
         self._metadata.refresh(self._clock())
 
     # --- one partition ---
@@ -369,16 +449,22 @@ class FetchManager:
             assigned.due = 0.0
             self._todo[assigned.key] = None
 
-    def _restart(self, assigned: Assigned, position: OffsetPosition | None, *, forget: bool = False) -> None:
-        """Stops fetching and drops what was fetched; polling starts it again at ``position``, None: where it was.
+    def _restart(
+        self, assigned: Assigned, position: OffsetPosition | None, *, forget: bool = False
+    ) -> None:
+        """Stops the fetch and drops its messages; poll() restarts it at ``position``.
 
-        ``forget``: the position is another one from now on.
+        ``position`` None: continue at the application's position. ``forget``: the old position is
+        void.
         """
         assigned.confirmed = not forget and self._is_confirmed(assigned)
         if assigned.cursor is not None:
-            assigned.cursor.stop()  # first: nothing more is handed out when the position is looked at
+            # first, so that nothing more is delivered while the position is read
+            assigned.cursor.stop()
         assigned.serial += 1
-        assigned.next = assigned.base = resume = assigned.resume_position() if position is None else position
+        assigned.next = assigned.base = resume = (
+            assigned.resume_position() if position is None else position
+        )
         assigned.fetching = assigned.waiting = assigned.keep_queued = False
         assigned.validated = NO_EPOCH
         assigned.replica = -1
@@ -396,7 +482,9 @@ class FetchManager:
     @staticmethod
     def _is_confirmed(assigned: Assigned) -> bool:
         cursor = assigned.cursor
-        return assigned.confirmed or assigned.position >= 0 or (cursor is not None and cursor.answered)
+        return (
+            assigned.confirmed or assigned.position >= 0 or (cursor is not None and cursor.answered)
+        )
 
     def _wake_at(self, assigned: Assigned, at: float) -> None:
         assigned.due = at
@@ -404,24 +492,24 @@ class FetchManager:
         heapq.heappush(self._due, (at, next(self._numbers), assigned))
 
     def _later(self, assigned: Assigned, least_s: float = 0.0) -> None:
-        """Tries again after a back-off of at least so long."""
+        """Schedules another attempt after a back-off of at least ``least_s``."""
         if not assigned.paused:
             self._wake_at(assigned, self._clock() + max(least_s, assigned.backoff.next_s()))
 
     def _report_error(self, assigned: Assigned, error: KafkaError) -> None:
-        """Tells the application, once while nothing moves."""
-        told = (error.code(), assigned.position)
-        if assigned.told != told:
-            assigned.told = told
+        """Reports an error to the application, once until the position changes."""
+        reported = (error.code(), assigned.position)
+        if assigned.reported != reported:
+            assigned.reported = reported
             self._on_error(assigned.topic, assigned.partition, assigned.offset, error)
 
-    def _complain(self, assigned: Assigned, error: KafkaError) -> None:
-        """Tells the application, and tries again with back-off."""
+    def _report_and_retry(self, assigned: Assigned, error: KafkaError) -> None:
+        """Reports an error to the application and retries with back-off."""
         self._report_error(assigned, error)
         self._later(assigned)
 
     def _give_up(self, assigned: Assigned, error: KafkaError) -> None:
-        """Tells the application; only a seek or a new assignment starts this partition again."""
+        """Reports an error and stops the partition. Only a seek or a new assignment restarts it."""
         assigned.failed = True
         assigned.fetching = False
         self._todo.pop(assigned.key, None)
@@ -438,8 +526,8 @@ class FetchManager:
         elif cursor is None:
             cursor = self._new_cursor(assigned, topic)
         handle, offset = self._pool.handle(leader.leader), assigned.next.offset
-        # Going on within the fetch epoch, so that a new leader or a retry loses nothing that is queued; otherwise a
-        # new one.
+        # Within the same fetch epoch, a new leader or a retry keeps the queued messages. Otherwise
+        # a new epoch begins.
         if not (assigned.keep_queued and cursor.move(handle, offset, leader.epoch, cursor.epoch)):
             cursor.start(handle, offset, leader.epoch)
             assigned.base = assigned.next
@@ -447,14 +535,16 @@ class FetchManager:
         assigned.fetching = True
         assigned.leader_epoch = leader.epoch
         where = (*assigned.key, offset, leader.leader, leader.epoch)
-        self._fetch_log.debug("%s [%d]: fetched from offset %d on, at broker %d (leader epoch %d)", *where)
+        self._fetch_log.debug(
+            "%s [%d]: fetched from offset %d on, at broker %d (leader epoch %d)", *where
+        )
 
     def _new_cursor(self, assigned: Assigned, topic: Topic) -> Cursor:
         cursor = assigned.cursor = self._engine.cursor(assigned.topic, topic.id, assigned.partition)
         assigned.cluster_id = self._metadata.cluster_id
         return cursor
 
-    # --- what metadata tell ---
+    # --- metadata events ---
 
     def _on_topic(self, topic: Topic) -> None:
         self._failed_topics.pop(topic.name, None)
@@ -467,16 +557,20 @@ class FetchManager:
                 continue
             if not assigned.fetching:
                 self._work_on(assigned)
-            elif number >= len(topic.partitions) or self._has_moved(assigned, topic, topic.partitions[number]):
-                # Where the old leader's fetch stands only the engine knows: go back to what was handed out.
+            elif number >= len(topic.partitions) or self._has_moved(
+                assigned, topic, topic.partitions[number]
+            ):
+                # Only the engine knows the old leader's fetch offset: continue at the delivered
+                # position.
                 self._restart(assigned, None)
 
     def _leave_old_topic(self, topic: Topic, partitions: Iterable[Assigned]) -> None:
-        """What was read of a topic that was deleted and made anew, with another id, ends; its offsets mean nothing now.
+        """Ends the partitions of a topic that was deleted and recreated with another id.
 
-        A position that the application has given, and that no leader of the old topic has confirmed, is meant for the
-        new one.
-        On another cluster (after a rebootstrap) the topic is taken for a copy, and has another id anyway.
+        The old topic's offsets mean nothing in the new one. If no leader of the old topic has
+        confirmed an application's position, it is meant for the new topic. On another cluster
+        (after a rebootstrap), the topic counts as a copy of the old one. Its id always differs
+        there.
         """
         ended = []
         for assigned in partitions:
@@ -490,12 +584,14 @@ class FetchManager:
                 self._restart(assigned, assigned.asked, forget=True)
         if ended:
             numbers = ", ".join(str(number) for _, number in sorted(ended))
-            self._log.warning("%s was deleted and made anew: partitions %s begin anew, too", topic.name, numbers)
+            self._log.warning(
+                "%s was deleted and made anew: partitions %s begin anew, too", topic.name, numbers
+            )
             self.end(ended)
             self.on_ended(ended)
 
     def end(self, keys: Iterable[Key]) -> None:
-        """The topic of these is another one now: nothing of the old one is handed out, stored or committed any more."""
+        """Stops partitions of a recreated topic: no more messages, stores or commits."""
         for key in keys:
             assigned = self.assigned[key]
             assigned.ended = assigned.confirmed = True
@@ -508,38 +604,46 @@ class FetchManager:
                 assigned.cursor.stop()
 
     def expect_anew(self, keys: Iterable[Key]) -> None:
-        """These are removed, and may be assigned again as partitions of a topic made anew."""
+        """Marks removed partitions of a recreated topic, which may be assigned again."""
         self._anew.update(keys)
 
     def forget_anew(self) -> None:
-        """Those that were expected are assigned; of others it isn't known any more what the group has kept."""
+        """Ends `expect_anew()`: later assignments are not about recreated topics."""
         self._anew.clear()
 
     def _has_moved(self, assigned: Assigned, topic: Topic, leader: Partition) -> bool:
-        """Whether a running fetch is at the wrong broker, or under an epoch that is over."""
+        """Whether a running fetch uses the wrong broker or an old leader epoch."""
         cursor = assigned.cursor
         if cursor is None or cursor.topic_id != topic.id:
             return True
-        node = assigned.replica if assigned.replica >= 0 and leader.leader != NO_LEADER else leader.leader
+        node = (
+            assigned.replica
+            if assigned.replica >= 0 and leader.leader != NO_LEADER
+            else leader.leader
+        )
         return cursor.broker != self._pool.handle(node) or assigned.leader_epoch != leader.epoch
 
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
-        # No partition is given up for good: should the topic come to be, metadata tells.
+        # Partitions are not given up for good: when the topic is created, metadata report it.
         self._report_topic_error(topic, error)
         if topic.name in self._by_topic:
             backoff = self._failed_topics.get(topic.name, (0.0, Backoff(*SLOW)))[1]
             self._failed_topics[topic.name] = (self._clock() + backoff.next_s(), backoff)
 
     def _report_topic_error(self, topic: Topic, error: KafkaError) -> None:
-        code = KafkaError.UNKNOWN_TOPIC_OR_PART if error.code() == KafkaError._UNKNOWN_TOPIC else error.code()
+        code = (
+            KafkaError.UNKNOWN_TOPIC_OR_PART
+            if error.code() == KafkaError._UNKNOWN_TOPIC
+            else error.code()
+        )
         for assigned in self._by_topic.get(topic.name, {}).values():
             if not assigned.failed:
                 self._report_error(assigned, KafkaError(code, error.str()))
 
-    # --- what the engine tells ---
+    # --- engine events ---
 
     def _of_event(self, event: Event) -> Assigned | None:
-        """The partition that an event is about, None for one of an older fetch epoch or assignment."""
+        """The partition of an event; None: its fetch epoch or assignment is over."""
         cursor = self._engine.cursors[event.token - 1]
         if cursor is None or event.epoch != cursor.epoch:
             return None
@@ -547,17 +651,20 @@ class FetchManager:
         return assigned if assigned is not None and assigned.cursor is cursor else None
 
     def on_cursor_error(self, event: Event, now: float) -> None:
-        """The engine has stopped a cursor at ``event.offset``."""
+        """Handles the stop of a cursor at ``event.offset``."""
         assigned = self._of_event(event)
         if assigned is None:
             return
         code = event.error_code
         if self._fetch_log.on:
             why = KafkaError(code).name() if code else "a batch that can't be used"
-            self._fetch_log.debug("%s [%d]: fetching has stopped at offset %d: %s", *assigned.key, event.offset, why)
+            self._fetch_log.debug(
+                "%s [%d]: fetching has stopped at offset %d: %s", *assigned.key, event.offset, why
+            )
         self._stopped(assigned, event.offset)
         if assigned.replica >= 0:
-            # Whatever a follower says, the leader knows better; out of range often is that it is behind.
+            # Ask the leader after any error of a follower. Out of range often means that the
+            # follower is behind.
             assigned.replica = -1
             if code == KafkaError.OFFSET_OUT_OF_RANGE:
                 self._work_on(assigned)
@@ -565,14 +672,17 @@ class FetchManager:
                 self._metadata.refresh(now)
                 self._later(assigned)
         elif code == 0:
-            # A batch that couldn't be used: the application has its Message, here it is fetched again.
+            # An unusable batch: the application has the error message, and the client fetches
+            # again.
             self._later(assigned, self._error_s)
         elif code == KafkaError.OFFSET_OUT_OF_RANGE:
             self._out_of_range(assigned)
         elif code in LEADER_RETRIABLE_ERRORS:
             self._hinted = assigned.partition
             try:
-                self._metadata.on_hint(assigned.topic, assigned.partition, event.leader_id, event.leader_epoch, now)
+                self._metadata.on_hint(
+                    assigned.topic, assigned.partition, event.leader_id, event.leader_epoch, now
+                )
             finally:
                 self._hinted = None
             leader = self._metadata.leader(assigned.topic, assigned.partition)
@@ -584,35 +694,45 @@ class FetchManager:
 
     @staticmethod
     def _stopped(assigned: Assigned, offset: int) -> None:
-        """The engine fetches no more; what it has fetched up to ``offset`` stays queued."""
+        """Records that the engine has stopped at ``offset``. Messages up to it stay queued."""
         if offset > assigned.offset:
-            assigned.backoff.reset()  # it worked in between
+            assigned.backoff.reset()  # the fetch has made progress
         assigned.fetching = False
         assigned.keep_queued = True
         assigned.next = OffsetPosition(offset)
 
     def on_replica(self, event: Event, now: float) -> None:
-        """The leader names a nearer replica, ``event.leader_id``: fetch there from ``event.offset`` on (KIP-392)."""
+        """Fetches from a nearer replica, ``event.leader_id``, as the leader suggests (KIP-392)."""
         assigned = self._of_event(event)
         if assigned is None or assigned.paused:
             return
         self._stopped(assigned, event.offset)
         cursor, handle = assigned.cursor, self._pool.handle(event.leader_id)
-        if cursor is None or handle < 0 or not cursor.move(handle, event.offset, assigned.leader_epoch, cursor.epoch):
+        if (
+            cursor is None
+            or handle < 0
+            or not cursor.move(handle, event.offset, assigned.leader_epoch, cursor.epoch)
+        ):
             self._metadata.refresh(now)
             self._later(assigned)
             return
         assigned.fetching = True
         assigned.keep_queued = False
-        self._fetch_log.debug("%s [%d]: fetched from its replica at broker %d", *assigned.key, event.leader_id)
+        self._fetch_log.debug(
+            "%s [%d]: fetched from its replica at broker %d", *assigned.key, event.leader_id
+        )
         assigned.replica = event.leader_id
         assigned.replica_until = now + self._replica_s
         self._wake_at(assigned, assigned.replica_until)
 
     def on_broker_down(self, handle: int) -> None:
-        """Partitions that are fetched from a replica there go back to their leaders."""
+        """Returns partitions that are fetched from a follower at this broker to their leaders."""
         for assigned in self.assigned.values():
-            if assigned.replica >= 0 and assigned.cursor is not None and assigned.cursor.broker == handle:
+            if (
+                assigned.replica >= 0
+                and assigned.cursor is not None
+                and assigned.cursor.broker == handle
+            ):
                 self._restart(assigned, None)
 
     def _out_of_range(self, assigned: Assigned) -> None:
@@ -622,20 +742,25 @@ class FetchManager:
             assigned.next = assigned.jump[1]
             self._work_on(assigned)
         elif position.offset == offset and position.epoch >= 0 and assigned.out_of_range != offset:
-            # Perhaps the log was cut off (KIP-320): then there is a better position than auto.offset.reset's.
+            # The log may be truncated (KIP-320): then a check finds a better position than
+            # auto.offset.reset.
             assigned.out_of_range = offset
             self._restart(assigned, position)
         elif self._reset is None:
             text = f"offset {offset} of {where} is out of range, and auto.offset.reset=error"
             self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
         else:
-            self._log.info("offset %d of %s is out of range: going on where auto.offset.reset says", offset, where)
-            assigned.jump = (offset, assigned.next)  # its end is known once it is looked up
+            self._log.info(
+                "offset %d of %s is out of range: going on where auto.offset.reset says",
+                offset,
+                where,
+            )
+            assigned.jump = (offset, assigned.next)  # the target is known after the look-up
             self._reset_to(assigned)
             self._work_on(assigned)
 
     def _reset_to(self, assigned: Assigned) -> None:
-        """Goes on where auto.offset.reset says."""
+        """Sets the next position by auto.offset.reset."""
         assigned.since = assigned.end = None
         if isinstance(self._reset, Ago):
             assigned.since = max(0, int(self._wall_clock() * 1000) - self._reset.ms)
@@ -663,7 +788,7 @@ class FetchManager:
         more, wake_up = self.questions.poll(now)
         if asks:
             self._ask_committed(asks)
-            wake_up = 0.0  # committing has something to do
+            wake_up = 0.0  # the commit manager has a request now
         wake_up = min(wake_up, self._due[0][0] if self._due else NEVER, self._retry_topics(now))
         return calls + more, wake_up
 
@@ -671,10 +796,10 @@ class FetchManager:
         if not assigned.fetching:
             self._work_on(assigned)
         elif assigned.replica >= 0:
-            self._restart(assigned, None)  # the choice of a replica has been good for long enough
+            self._restart(assigned, None)  # the preferred replica has expired
 
     def _retry_topics(self, now: float) -> float:
-        """Asks again for topics that couldn't be had."""
+        """Refreshes the metadata for unavailable topics."""
         for name, (at, backoff) in list(self._failed_topics.items()):
             if at <= now:
                 self._metadata.refresh(now)
@@ -682,7 +807,12 @@ class FetchManager:
         return min((at for at, _ in self._failed_topics.values()), default=NEVER)
 
     def _work(
-        self, assigned: Assigned, lookups: list[Lookup], checks: list[Check], asks: list[Assigned], now: float
+        self,
+        assigned: Assigned,
+        lookups: list[Lookup],
+        checks: list[Check],
+        asks: list[Assigned],
+        now: float,
     ) -> None:
         if assigned.offset in (OFFSET_STORED, OFFSET_INVALID):
             if self.ask_committed is not None:
@@ -695,9 +825,9 @@ class FetchManager:
                 return
         topic = self._metadata.topics.get(assigned.topic)
         if topic is None or not topic.known:
-            return  # metadata tells when it knows
+            return  # metadata report the topic when they know it
         if assigned.partition >= len(topic.partitions):
-            self._look_for(assigned, now)
+            self._await_partition(assigned, now)
             return
         assigned.missing_since = None
         leader = topic.partitions[assigned.partition]
@@ -706,8 +836,12 @@ class FetchManager:
             self._later(assigned)
             return
         resume = assigned.resume_position()
-        if assigned.keep_queued and leader.epoch != assigned.leader_epoch and 0 <= resume.epoch < leader.epoch:
-            self._restart(assigned, resume)  # a new leader's log may not have what is queued
+        if (
+            assigned.keep_queued
+            and leader.epoch != assigned.leader_epoch
+            and 0 <= resume.epoch < leader.epoch
+        ):
+            self._restart(assigned, resume)  # the new leader's log may lack the queued messages
             self._todo.pop(assigned.key, None)
         if assigned.offset < 0:
             lookups.append(self._lookup(assigned, leader))
@@ -719,8 +853,8 @@ class FetchManager:
             except MemoryError:
                 self._later(assigned)
 
-    def _look_for(self, assigned: Assigned, now: float) -> None:
-        """Metadata don't have the partition, which may be younger than they are. It is read as soon as they do."""
+    def _await_partition(self, assigned: Assigned, now: float) -> None:
+        """Waits for a partition that isn't in the metadata: it may be newer than they are."""
         if assigned.missing_since is None:
             assigned.missing_since = now
         elif self._metadata.is_absent(*assigned.key, assigned.missing_since):
@@ -744,7 +878,7 @@ class FetchManager:
                 assigned.waiting = False
                 error = outcome if isinstance(outcome, KafkaError) else answers[key].error
                 if error is not None:
-                    self._complain(assigned, error)
+                    self._report_and_retry(assigned, error)
                 else:
                     self._take_committed(assigned, answers[key])
                     self._work_on(assigned)
@@ -753,9 +887,10 @@ class FetchManager:
         self.ask_committed(list(serials), on_answer, NEVER)
 
     def _take_committed(self, assigned: Assigned, found: TopicPartition | None) -> None:
-        """Starts at the committed offset, else at the initial offset, else where auto.offset.reset says.
+        """Starts at the committed offset, else at the initial offset, else by auto.offset.reset.
 
-        After its topic was made anew, an offset that the group keeps by name alone may be one of the old topic's.
+        Some groups keep offsets by topic name only. After the topic was recreated, such an offset
+        may belong to the old topic.
         """
         if assigned.anew and not self.offsets_by_id():
             found = None
@@ -766,7 +901,8 @@ class FetchManager:
         elif assigned.key in self.initial_offsets and not assigned.anew:
             assigned.next = self.initial_offsets[assigned.key]
         elif self._reset is None:
-            text = f"no offset for {assigned.topic} [{assigned.partition}], and auto.offset.reset=error"
+            where = f"{assigned.topic} [{assigned.partition}]"
+            text = f"no offset for {where}, and auto.offset.reset=error"
             self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
         else:
             if assigned.anew:
@@ -792,7 +928,9 @@ class FetchManager:
                 assigned.waiting = False
                 self._found(assigned, result, tail, leader.epoch)
 
-        return Lookup(assigned.topic, assigned.partition, leader.leader, leader.epoch, timestamp, on_result)
+        return Lookup(
+            assigned.topic, assigned.partition, leader.leader, leader.epoch, timestamp, on_result
+        )
 
     def _found(self, assigned: Assigned, result: Found, tail: int, leader_epoch: int) -> None:
         if isinstance(result, KafkaError):
@@ -800,12 +938,12 @@ class FetchManager:
                 self._metadata.refresh(self._clock())
                 self._later(assigned)
             else:
-                self._complain(assigned, result)
+                self._report_and_retry(assigned, result)
             return
         position = OffsetPosition(max(0, result[0] - tail), result[1] if tail == 0 else NO_EPOCH)
         if assigned.since is not None:
             if assigned.end is None:
-                # The end is asked for first: what comes in between the two is young enough.
+                # The end is looked up first: messages that arrive after it are young enough.
                 assigned.end = position
                 self._work_on(assigned)
                 return
@@ -816,8 +954,10 @@ class FetchManager:
         if not assigned.keep_queued:
             assigned.base = position
         elif assigned.jump is not None:
-            # Only forwards: nothing between the two can be a position.
-            assigned.jump = (assigned.jump[0], position) if position.offset > assigned.jump[0] else None
+            # Only forwards: no offset between the two can be a position.
+            assigned.jump = (
+                (assigned.jump[0], position) if position.offset > assigned.jump[0] else None
+            )
         assigned.backoff.reset()
         self._work_on(assigned)
 
@@ -833,24 +973,35 @@ class FetchManager:
                 assigned.waiting = False
                 self._checked_epoch(assigned, result, epoch)
 
-        return Check(assigned.topic, assigned.partition, leader.leader, epoch, assigned.next.epoch, on_result)
+        return Check(
+            assigned.topic, assigned.partition, leader.leader, epoch, assigned.next.epoch, on_result
+        )
 
-    def _checked_epoch(self, assigned: Assigned, result: OffsetPosition | KafkaError, leader_epoch: int) -> None:
+    def _checked_epoch(
+        self, assigned: Assigned, result: OffsetPosition | KafkaError, leader_epoch: int
+    ) -> None:
         if isinstance(result, KafkaError) and result.code() not in NOT_OFFERED_ERRORS:
             if result.code() in LEADER_RETRIABLE_ERRORS:
                 self._metadata.refresh(self._clock())
                 self._later(assigned)
             else:
-                self._complain(assigned, result)
+                self._report_and_retry(assigned, result)
             return
-        # A leader that knows nothing of the epoch, or can't be asked, doesn't say that something is lost.
-        if isinstance(result, KafkaError) or result.offset < 0 or result.epoch < 0 or result.offset >= assigned.offset:
+        # If the leader doesn't know the epoch, or can't be asked, that doesn't mean that data are
+        # lost.
+        if (
+            isinstance(result, KafkaError)
+            or result.offset < 0
+            or result.epoch < 0
+            or result.offset >= assigned.offset
+        ):
             assigned.validated = leader_epoch
             self._work_on(assigned)
             return
         where = f"{assigned.topic} [{assigned.partition}]"
-        text = f"the log of {where} was truncated: it ends at {result.offset} (leader epoch {result.epoch}), below the "
-        text += f"position {assigned.offset} (leader epoch {assigned.next.epoch})"
+        text = f"the log of {where} was truncated: it ends at {result.offset} "
+        text += f"(leader epoch {result.epoch}), "
+        text += f"below the position {assigned.offset} (leader epoch {assigned.next.epoch})"
         if self._reset is None:
             self._give_up(assigned, KafkaError(KafkaError._LOG_TRUNCATION, text))
             return
@@ -859,8 +1010,10 @@ class FetchManager:
         assigned.validated = leader_epoch
 
     def close(self, error: KafkaError) -> None:
-        """The client ends: questions that are open fail with this error."""
+        """Fails unfinished look-ups with this error: the client is closing."""
         self.questions.close(error)
 
 
-assert (OFFSET_BEGINNING, OFFSET_END) == (EARLIEST, LATEST), "a logical offset is sent as the timestamp to look up"
+assert (OFFSET_BEGINNING, OFFSET_END) == (EARLIEST, LATEST), (
+    "a logical offset is sent as the timestamp to look up"
+)

@@ -1,7 +1,7 @@
-"""Questions to partition leaders, one request a leader.
+"""Look-ups at partition leaders, with one request per leader.
 
-`Lookup` and `Questions` look offsets up (ListOffsets). `Check` finds out where a leader epoch ended
-(OffsetForLeaderEpoch), to notice that a log was truncated (KIP-320).
+`Lookup` and `Questions` look offsets up (ListOffsets). `Check` finds the end of a leader epoch
+(OffsetForLeaderEpoch), which shows whether a log was truncated (KIP-320).
 
 Thread: the control thread only.
 """
@@ -34,10 +34,10 @@ def settle(
     reply: R | KafkaError,
     answers: Callable[[R], Iterable[tuple[Key, T | KafkaError]]],
 ) -> None:
-    """Answers each of these partitions' questions once.
+    """Passes each partition its answer from a reply, exactly once.
 
-    ``answers`` reads a response. What nobody has asked for, or comes a second time, is passed over; a question that it
-    leaves out has an error for its answer, and so have all if the reply is one.
+    ``answers`` reads a response. Answers that weren't requested and duplicates are ignored. A
+    partition without an answer gets an error. If the reply is an error, all partitions get it.
     """
     open_questions = dict(waiting)
     if isinstance(reply, KafkaError):
@@ -49,16 +49,18 @@ def settle(
             open_questions.pop(key)(answer)
     name = type(reply).__name__.removesuffix("Response")
     for (topic, partition), on_result in open_questions.items():
-        on_result(KafkaError(KafkaError._BAD_MSG, f"the reply to {name} leaves out {topic} [{partition}]"))
+        on_result(
+            KafkaError(KafkaError._BAD_MSG, f"the reply to {name} leaves out {topic} [{partition}]")
+        )
 
 
 Found: TypeAlias = "tuple[int, int] | KafkaError"
-"""An offset (-1: there is none) and its leader epoch (-1: unknown), or why there is no answer."""
+"""An offset (-1: none) and its leader epoch (-1: unknown), or an error."""
 
 
 @dataclass(slots=True)
 class Lookup:
-    """One partition's question: the offset at ``timestamp`` (EARLIEST, LATEST or milliseconds).
+    """Looks up one partition's offset at ``timestamp`` (EARLIEST, LATEST or milliseconds).
 
     ``on_result`` gets (offset, leader epoch) or a KafkaError.
     """
@@ -71,20 +73,27 @@ class Lookup:
     on_result: Callable[[Found], None]
 
 
-def lookup_calls(lookups: Iterable[Lookup], isolation_level: int, deadline: float, timeout_ms: int) -> list[Call]:
-    """The requests that answer these look-ups, one a leader and kind of timestamp."""
+def lookup_calls(
+    lookups: Iterable[Lookup], isolation_level: int, deadline: float, timeout_ms: int
+) -> list[Call]:
+    """The ListOffsets requests for these look-ups, one per leader and kind of timestamp."""
     groups: dict[tuple[int, int, int], dict[Key, Lookup]] = {}
     for lookup in lookups:
         key = (lookup.topic, lookup.partition)
         leader, kind, turn = lookup.leader, min(lookup.timestamp, 0), 0
-        # A broker takes a partition once a request.
+        # A request can contain each partition once.
         while key in (group := groups.setdefault((leader, kind, turn), {})):
             turn += 1
         group[key] = lookup
-    return [_lookup_call(key[0], group, isolation_level, deadline, timeout_ms) for key, group in groups.items()]
+    return [
+        _lookup_call(key[0], group, isolation_level, deadline, timeout_ms)
+        for key, group in groups.items()
+    ]
 
 
-def _lookup_call(leader: int, group: dict[Key, Lookup], isolation_level: int, deadline: float, timeout_ms: int) -> Call:
+def _lookup_call(
+    leader: int, group: dict[Key, Lookup], isolation_level: int, deadline: float, timeout_ms: int
+) -> Call:
     topics: dict[str, ListOffsetsRequest.Topic] = {}
     for lookup in group.values():
         topic = topics.get(lookup.topic)
@@ -92,11 +101,16 @@ def _lookup_call(leader: int, group: dict[Key, Lookup], isolation_level: int, de
             topic = topics[lookup.topic] = ListOffsetsRequest.Topic(name=lookup.topic)
         topic.partitions.append(
             ListOffsetsRequest.Topic.Partition(
-                partition_index=lookup.partition, current_leader_epoch=lookup.leader_epoch, timestamp=lookup.timestamp
+                partition_index=lookup.partition,
+                current_leader_epoch=lookup.leader_epoch,
+                timestamp=lookup.timestamp,
             )
         )
     message = ListOffsetsRequest(
-        replica_id=CLIENT_REPLICA, isolation_level=isolation_level, topics=list(topics.values()), timeout_ms=timeout_ms
+        replica_id=CLIENT_REPLICA,
+        isolation_level=isolation_level,
+        topics=list(topics.values()),
+        timeout_ms=timeout_ms,
     )
     waiting = {key: lookup.on_result for key, lookup in group.items()}
     return Call(message, leader, deadline, lambda reply: settle(waiting, reply, _lookup_answers))
@@ -117,7 +131,10 @@ def _result(partition: ListOffsetsResponse.Topic.Partition) -> Found:
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """One call of `Questions.ask()`. A question is (topic, partition, timestamp), known by its place in the list."""
+    """One call of `Questions.ask()`.
+
+    Questions are (topic, partition, timestamp), numbered by their index.
+    """
 
     questions: list[tuple[str, int, int]]
     done: Callable[[list[Found]], None]
@@ -126,12 +143,12 @@ class _Asked:
     isolation_level: int
     found: dict[int, Found] = field(default_factory=dict)
     last: dict[int, KafkaError] = field(default_factory=dict)
-    ready: set[int] = field(default_factory=set)  # to be asked, now or after the back-off
+    ready: set[int] = field(default_factory=set)  # to be sent, now or after the back-off
     over: bool = False
 
 
 class Questions:
-    """Offsets that the application asks for, of any partition: again while leaders move, until a deadline."""
+    """The application's offset look-ups, for any partition. Retries them until a deadline."""
 
     def __init__(
         self,
@@ -142,7 +159,10 @@ class Questions:
         all_down: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``timeout_s``: for one request. ``all_down``: whether no broker can be connected to."""
+        """``timeout_s`` is for one request.
+
+        ``all_down`` returns whether no broker can be reached.
+        """
         self._metadata = metadata
         self._timeout_s = timeout_s
         self._backoff = backoff or Backoff(0.1, 1.0)
@@ -158,9 +178,10 @@ class Questions:
         deadline: float,
         isolation_level: int,
     ) -> None:
-        """Asks for the offsets at (topic, partition, timestamp); EARLIEST and LATEST are timestamps, too.
+        """Looks up the offsets at (topic, partition, timestamp).
 
-        ``done`` gets an outcome for each, in order, by ``deadline`` (monotonic seconds).
+        EARLIEST and LATEST are timestamps, too. ``done`` gets an outcome for each, in order, by
+        ``deadline`` (monotonic seconds).
         """
         asked = _Asked(list(questions), done, self._clock(), deadline, isolation_level)
         asked.ready.update(range(len(asked.questions)))
@@ -176,16 +197,26 @@ class Questions:
             if asked.deadline <= now:
                 self._give_up(asked)
             elif now >= self._ask_at:
-                lookups = [each for number in list(asked.ready) if (each := self._lookup(asked, number, now))]
+                lookups = [
+                    each
+                    for number in list(asked.ready)
+                    if (each := self._lookup(asked, number, now))
+                ]
                 deadline = now + self._timeout_s
-                calls += lookup_calls(lookups, asked.isolation_level, deadline, int(self._timeout_s * 1000))
+                calls += lookup_calls(
+                    lookups, asked.isolation_level, deadline, int(self._timeout_s * 1000)
+                )
             self._finish(asked)
             if not asked.over:
-                wake_up = min(wake_up, asked.deadline, self._ask_at if asked.ready and self._ask_at > now else NEVER)
+                wake_up = min(
+                    wake_up,
+                    asked.deadline,
+                    self._ask_at if asked.ready and self._ask_at > now else NEVER,
+                )
         return calls, wake_up
 
     def _lookup(self, asked: _Asked, number: int, now: float) -> Lookup | None:
-        """The look-up of one question, if its leader is known; None while it isn't."""
+        """The look-up of one question; None while its leader is unknown."""
         name, partition, timestamp = asked.questions[number]
         topic = self._metadata.topics.get(name)
         if topic is None or topic.failed is not None:
@@ -195,7 +226,9 @@ class Questions:
         if not topic.known:
             return None
         if partition >= len(topic.partitions):
-            missing = KafkaError(KafkaError._UNKNOWN_PARTITION, f"{name} has no partition {partition}")
+            missing = KafkaError(
+                KafkaError._UNKNOWN_PARTITION, f"{name} has no partition {partition}"
+            )
             if self._metadata.is_absent(name, partition, asked.since):
                 asked.ready.discard(number)
                 asked.found[number] = missing
@@ -206,7 +239,9 @@ class Questions:
             return None
         leader = topic.partitions[partition]
         if leader.leader == NO_LEADER:
-            asked.last[number] = KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"{name} [{partition}] has no leader")
+            asked.last[number] = KafkaError(
+                KafkaError.LEADER_NOT_AVAILABLE, f"{name} [{partition}] has no leader"
+            )
             self._again(now)
             return None
         asked.ready.discard(number)
@@ -240,8 +275,12 @@ class Questions:
                 if cause is not None and cause.code() == KafkaError._UNKNOWN_PARTITION:
                     asked.found[number] = cause
                     continue
-                text = f"no offset of {topic} [{partition}] in time" + (f": {cause.str()}" if cause else "")
-                asked.found[number] = KafkaError(down.code() if down else KafkaError._TIMED_OUT, text)
+                text = f"no offset of {topic} [{partition}] in time" + (
+                    f": {cause.str()}" if cause else ""
+                )
+                asked.found[number] = KafkaError(
+                    down.code() if down else KafkaError._TIMED_OUT, text
+                )
 
     def _finish(self, asked: _Asked) -> None:
         if not asked.over and len(asked.found) == len(asked.questions):
@@ -250,7 +289,7 @@ class Questions:
             asked.done([asked.found[number] for number in range(len(asked.questions))])
 
     def close(self, error: KafkaError) -> None:
-        """The client ends: whatever is open fails with this error."""
+        """Fails unfinished look-ups with this error: the client is closing."""
         for asked in list(self._asked):
             for number in range(len(asked.questions)):
                 asked.found.setdefault(number, error)
@@ -259,9 +298,10 @@ class Questions:
 
 @dataclass(slots=True)
 class Check:
-    """One partition's question: where ``epoch`` has ended.
+    """Looks up the end of one partition's leader epoch ``epoch``.
 
-    ``on_result`` gets the end of the largest epoch up to that one, with its number; -1 where the leader knows of none.
+    ``on_result`` gets the number and the end of the largest epoch up to ``epoch``; -1: the leader
+    knows none.
     """
 
     topic: str
@@ -273,7 +313,7 @@ class Check:
 
 
 def check_calls(checks: Iterable[Check], deadline: float) -> list[Call]:
-    """The requests that answer these questions, one a leader."""
+    """The OffsetForLeaderEpoch requests for these checks, one per leader."""
     groups: dict[int, dict[Key, Check]] = {}
     for check in checks:
         groups.setdefault(check.leader, {})[check.topic, check.partition] = check
@@ -288,7 +328,9 @@ def _check_call(leader: int, group: dict[Key, Check], deadline: float) -> Call:
             topic = topics[check.topic] = OffsetForLeaderEpochRequest.Topic(topic=check.topic)
         topic.partitions.append(
             OffsetForLeaderEpochRequest.Topic.Partition(
-                partition=check.partition, current_leader_epoch=check.leader_epoch, leader_epoch=check.epoch
+                partition=check.partition,
+                current_leader_epoch=check.leader_epoch,
+                leader_epoch=check.epoch,
             )
         )
     message = OffsetForLeaderEpochRequest(replica_id=CLIENT_REPLICA, topics=list(topics.values()))
@@ -296,8 +338,13 @@ def _check_call(leader: int, group: dict[Key, Check], deadline: float) -> Call:
     return Call(message, leader, deadline, lambda reply: settle(waiting, reply, _check_answers))
 
 
-def _check_answers(reply: OffsetForLeaderEpochResponse) -> Iterator[tuple[Key, OffsetPosition | KafkaError]]:
+def _check_answers(
+    reply: OffsetForLeaderEpochResponse,
+) -> Iterator[tuple[Key, OffsetPosition | KafkaError]]:
     for topic in reply.topics:
         for part in topic.partitions:
             error = KafkaError(part.error_code) if part.error_code else None
-            yield (topic.topic, part.partition), error or OffsetPosition(part.end_offset, part.leader_epoch)
+            yield (
+                (topic.topic, part.partition),
+                error or OffsetPosition(part.end_offset, part.leader_epoch),
+            )

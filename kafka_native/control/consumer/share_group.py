@@ -1,17 +1,19 @@
-"""A share group (KIP-932): the membership, a share session with each leader, and the acknowledgements.
+"""A share group (KIP-932): membership, one share session per leader, and acknowledgements.
 
-The coordinator says which partitions a member fetches from; no member owns any. So nothing is given up before
-another member gets it, and there is nothing to reconcile.
+The coordinator assigns each member the partitions to fetch from, but no member owns a partition.
+Therefore there are no revocations and no reconciliation.
 
-What a broker hands out is acquired: it is this member's alone until it is acknowledged, or until its lock expires. So
-nothing is fetched ahead: a fetch goes out when the application waits for records, to each leader that has no request
-under way. Acknowledgements go along with it, or in a request of their own when nothing is to be fetched.
+The broker acquires the records that it delivers: they belong to this member until it acknowledges
+them, or until their lock expires. Therefore the client doesn't fetch ahead. It fetches when the
+application waits for records, from each leader without a request in flight. Acknowledgements go
+into the next fetch, or into their own request when there is nothing to fetch.
 
-A session counts its requests, so it has one under way at a time. One that the broker doesn't know any more, or whose
-connection has ended, is over, and the next request begins another one: what was acquired in the old one is delivered
-again, and acknowledgements of it fail instead of being taken for the next delivery's.
+A session numbers its requests, so only one is in flight at a time. A session ends when the broker
+has forgotten it or its connection was closed; the next request opens a new session. Records that
+were acquired in the old one are delivered again. Acknowledgements of the old delivery fail, so that
+they don't count for the new one.
 
-`ShareConsumerControl` holds the managers together, as `ConsumerControl` does for a consumer.
+`ShareConsumerControl` owns the managers, as `ConsumerControl` does for a consumer.
 
 Thread: the control thread only; the public API gets here through `MainThread.run()` and `post()`.
 """
@@ -51,13 +53,15 @@ if TYPE_CHECKING:
 
 Heartbeat: TypeAlias = ShareGroupHeartbeatRequest
 ShareKey: TypeAlias = tuple[bytes, int]
-"""A partition by its topic's id: a topic that was made anew is another one."""
+"""A partition by topic id. A recreated topic has another id."""
 
-_TOO_OLD = "the broker doesn't speak the share group protocol (KIP-932): Apache Kafka does since 4.1"
+_TOO_OLD = (
+    "the broker doesn't speak the share group protocol (KIP-932): Apache Kafka does since 4.1"
+)
 
 
 class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
-    """One member of one share group. Does nothing before `subscribe()`."""
+    """One member of one share group. It is idle until `subscribe()`."""
 
     api = "ShareGroupHeartbeat"
     texts = {  # noqa: RUF012 - read only
@@ -79,35 +83,42 @@ class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
         logger: Logger,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``on_assigned`` gets all that is assigned whenever that changes, nothing once the member is out.
+        """``on_assigned`` gets the whole assignment at each change; after leaving, an empty set.
 
-        ``on_error`` reaches the application through its next poll(), ``on_fatal`` ends the consumer.
+        ``on_error`` reports to the application in its next poll(); ``on_fatal`` ends the consumer.
         """
         super().__init__(
-            member, coordinator, pool, settings, on_error=on_error, on_fatal=on_fatal, logger=logger, clock=clock
+            member,
+            coordinator,
+            pool,
+            settings,
+            on_error=on_error,
+            on_fatal=on_fatal,
+            logger=logger,
+            clock=clock,
         )
         self._on_assigned = on_assigned
         self.topics: list[str] = []
 
     @property
     def assignor_protocol(self) -> str:
-        """``NONE``: nothing changes hands."""
+        """Always ``NONE``: a share group has no rebalances."""
         return "NONE"
 
     @property
     def rebalance_reason(self) -> str:
-        """Unknown: the coordinator decides."""
+        """Always empty: only the coordinator knows it."""
         return ""
 
-    # --- what the application does ---
+    # --- calls of the application ---
 
     def replace(self, topics: list[str], now: float) -> None:
-        """Subscribes to these, at least one, in place of those before."""
+        """Replaces the subscription with these topics, at least one."""
         self.topics = list(topics)
         self.subscribe(now)
 
     def subscribe(self, now: float) -> None:
-        """The subscription is another one: join with it, or tell it."""
+        """Joins with the new subscription, or sends it with the next heartbeat."""
         if self.state is State.OUT:
             self._join(now)
         elif self.state in (State.JOINING, State.JOINED):
@@ -116,7 +127,10 @@ class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
             self._join_again = True
 
     def leave(self, reason: str, done: Callable[[], None], now: float) -> None:
-        """Leaves the group. ``done`` comes when the coordinator knows, or can't be told."""
+        """Leaves the group.
+
+        ``done`` is called when the coordinator has replied or can't be reached.
+        """
         if self.state in (State.OUT, State.FAILED):
             done()
             return
@@ -127,25 +141,27 @@ class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
         self._logger.debug("leaving group %s: %s", self._member.group_id, reason)
         was_in = self.state in (State.JOINED, State.JOINING)
         self._lose(State.LEAVING)
-        if not was_in or not self._say_goodbye(now, lambda reply: self._left()):
+        if not was_in or not self._send_leave(now, lambda reply: self._left()):
             self._left()
 
     def rejoin(self, reason: str, now: float) -> None:
-        """Joins again if it is out because the application didn't poll."""
+        """Joins again, if the member has left because the application didn't poll."""
         self._logger.debug("group %s: %s", self._member.group_id, reason)
         if self.state is State.STALE:
             self._join(now)
 
     def on_poll_exceeded(self, now: float) -> None:
-        """The application has not polled for max.poll.interval.ms: leaves until it does, see rejoin()."""
+        """Leaves the group: the application has exceeded max.poll.interval.ms. See rejoin()."""
         if self.state in (State.JOINED, State.JOINING):
-            self._say_goodbye(now, lambda reply: None)
+            self._send_leave(now, lambda reply: None)
             self._lose(State.STALE)
 
     # --- heartbeats ---
 
     def _short(self, epoch: int) -> Heartbeat:
-        return Heartbeat(group_id=self._member.group_id, member_id=self._member.member_id, member_epoch=epoch)
+        return Heartbeat(
+            group_id=self._member.group_id, member_id=self._member.member_id, member_epoch=epoch
+        )
 
     def _full(self) -> Heartbeat:
         message = self._short(max(self._member.generation, JOIN_EPOCH))
@@ -153,17 +169,24 @@ class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
         message.subscribed_topic_names = sorted(self.topics)
         return message
 
-    def _goodbye(self) -> Heartbeat:
+    def _last_heartbeat(self) -> Heartbeat:
         return self._short(LEAVE_EPOCH)
 
     def _take_answer(self, reply: ShareGroupHeartbeatResponse) -> None:
         if reply.assignment is not None and self.state is State.JOINED:
             named = reply.assignment.topic_partitions
-            self._on_assigned({(each.topic_id, number) for each in named for number in each.partitions if number >= 0})
+            self._on_assigned(
+                {
+                    (each.topic_id, number)
+                    for each in named
+                    for number in each.partitions
+                    if number >= 0
+                }
+            )
 
     def _lose(self, then: State) -> None:
         self._stop_heartbeat()
-        self._next_life()
+        self._end_session()
         self._member.generation = JOIN_EPOCH
         self.state = then
         self._on_assigned(set())
@@ -175,20 +198,24 @@ FINAL_EPOCH = -1
 LAST_EPOCH = 0x7FFFFFFF
 RELEASE = 2
 LOCK_MIN_S, LOCK_MAX_S = 1.0, 3600.0
-"""For how long records may be locked, by the brokers' limits of group.share.record.lock.duration.ms."""
+"""The limits of a lock's duration: the brokers' limits of group.share.record.lock.duration.ms."""
 DEFECT_PAUSE_S = 1.0
-"""Until a request that could not be made is tried again."""
+"""The delay before the next attempt to make a request."""
 OFFSETS_MAX = 1 << 22
-"""Of one partition in one answer; brokers give a group 2,000 to 10,000 (group.share.partition.max.record.locks)."""
+"""The maximum number of records of one partition in a reply.
+
+Brokers allow a group 2,000 to 10,000 (group.share.partition.max.record.locks).
+"""
 
 
 Batch: TypeAlias = tuple[int, int, bytes]
-"""First and last offset, and what became of the records: one byte for all of them, or one for each."""
+"""The first and last offset, and the acknowledgement types: one byte for all records, or one each.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a fetch asks for, from the properties of the names in brackets."""
+    """The limits of a fetch, from the properties below."""
 
     wait_ms: int
     """fetch.wait.max.ms"""
@@ -202,50 +229,52 @@ class Limits:
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """One life of the session with one leader."""
+    """One session with one leader."""
 
     node: int
     epoch: int = 0
     partitions: set[ShareKey] = field(default_factory=set)
     waiting: list[Acknowledgement] = field(default_factory=list)
     busy: bool = False
-    asked: bool = False  # a fetch has gone out since the application wanted records
+    asked: bool = False  # a fetch was sent since the application wanted records
     closing: bool = False
     over: bool = False
 
     def advance(self) -> None:
-        """A request was answered."""
+        """Takes the next epoch after a successful reply."""
         self.epoch = self.epoch + 1 if self.epoch < LAST_EPOCH else 1
 
     def take(self) -> list[Acknowledgement]:
-        """What the next request acknowledges: one piece a partition, for ranges of two might overlap."""
+        """The acknowledgements of the next request. One per partition: ranges might overlap."""
         taken: dict[ShareKey, Acknowledgement] = {}
-        self.waiting = [each for each in self.waiting if taken.setdefault(each.key, each) is not each]
+        self.waiting = [
+            each for each in self.waiting if taken.setdefault(each.key, each) is not each
+        ]
         return list(taken.values())
 
 
 @dataclass(slots=True, eq=False)
 class Acquired:
-    """Records of one partition that are this member's for a while, as they came."""
+    """Acquired records of one partition, as the broker sent them."""
 
     session: Session
     key: ShareKey
     topic: str
     records: bytes | memoryview
     ranges: list[tuple[int, int, int]]
-    """First and last offset and delivery count, in the order of the offsets."""
+    """The first and last offset and the delivery count, in offset order."""
     until: float
-    """When the lock expires, on the monotonic clock."""
+    """When the lock expires (monotonic seconds)."""
 
 
 @dataclass(slots=True, eq=False)
 class Acknowledgement:
-    """What became of records of one partition. ``batches`` are in the order of their offsets and don't overlap."""
+    """Acknowledgements of one partition. ``batches`` are in offset order and don't overlap."""
 
     session: Session
     key: ShareKey
     topic: str
-    """Empty for what the application has never seen."""
+    """Empty if the application has never seen the records."""
     batches: list[Batch]
     on_done: Callable[[KafkaError | None], None] = lambda error: None
 
@@ -254,7 +283,7 @@ Outcome: TypeAlias = tuple[Acknowledgement, KafkaError | None]
 
 
 class ShareSessions:
-    """Fetches what is assigned and takes acknowledgements to where records came from."""
+    """Fetches the assigned partitions and sends acknowledgements to the brokers of the records."""
 
     def __init__(
         self,
@@ -271,9 +300,10 @@ class ShareSessions:
         log: Logger,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``on_outcomes`` hears of acknowledgements, ``on_error`` reaches the application through its next poll().
+        """``on_outcomes`` gets the results of acknowledgements.
 
-        ``waits``: whether the application waits for records right now.
+        ``on_error`` reports to the application in its next poll(). ``waits`` returns whether the
+        application waits for records right now.
         """
         self._member = member
         self._metadata = metadata
@@ -290,40 +320,45 @@ class ShareSessions:
         self._wanted = False
         self._sessions: dict[int, Session] = {}
         self._by_leader: dict[int, set[ShareKey]] = {}
-        self._check_at = NEVER  # who leads what is to be looked at
+        self._check_at = NEVER  # when to check the partitions' leaders
         self._pauses: dict[ShareKey, tuple[float, Backoff]] = {}
         self._holds: dict[int, tuple[float, Backoff]] = {}
         self._reported: dict[ShareKey | int, int] = {}
         self._on_ended: list[tuple[set[Session], Callable[[], None]]] = []
         metadata.on_topic.append(self._on_topic)
 
-    # --- what the consumer does ---
+    # --- calls of the consumer ---
 
     def assign(self, keys: Iterable[ShareKey]) -> None:
-        """From now on these are fetched, and no others."""
+        """Replaces the assignment."""
         self.assigned = set(keys)
         self._pauses = {key: pause for key, pause in self._pauses.items() if key in self.assigned}
         self._check_at = 0.0
-        self._log.debug("share group %s: %d partitions assigned", self._member.group_id, len(self.assigned))
+        self._log.debug(
+            "share group %s: %d partitions assigned", self._member.group_id, len(self.assigned)
+        )
 
     def fetch(self) -> None:
-        """The application wants records: each leader is asked once, and again while the application waits."""
+        """Fetches once from each leader, and again while the application waits for records."""
         self._wanted = True
         for session in self._sessions.values():
             session.asked = False
 
-    def acknowledge(self, told: Iterable[Acknowledgement]) -> None:
-        """Takes these to the brokers. Those of a session that is over fail at once."""
+    def acknowledge(self, acknowledged: Iterable[Acknowledgement]) -> None:
+        """Queues acknowledgements. If their session is over, they fail at once."""
         late: list[Outcome] = []
-        for each in told:
+        for each in acknowledged:
             if each.session.over or each.session.closing:
-                late.append((each, _over()))
+                late.append((each, _session_over()))
             else:
                 each.session.waiting.append(each)
         self._settle(late)
 
     def end(self, done: Callable[[], None]) -> None:
-        """Ends all sessions: what is acknowledged goes out, the rest is released; then ``done``."""
+        """Ends all sessions, then calls ``done``.
+
+        Sends the acknowledgements and releases other records.
+        """
         self._wanted = False
         for session in self._sessions.values():
             session.closing = True
@@ -331,11 +366,11 @@ class ShareSessions:
         self._report_ended()
 
     def close(self) -> None:
-        """Nothing more is sent."""
+        """Ends all sessions without sending anything."""
         for session in list(self._sessions.values()):
-            self._finish(session, _over())
+            self._finish(session, _session_over())
 
-    # --- who leads what ---
+    # --- leaders ---
 
     def _on_topic(self, topic: Topic) -> None:
         self._check_at = 0.0
@@ -344,13 +379,17 @@ class ShareSessions:
         return {topic.id: topic for topic in self._metadata.topics.values() if topic.known}
 
     def _check(self, now: float) -> None:
-        """Sorts what is assigned by leaders; what has none now is looked at again in a while."""
+        """Groups the assigned partitions by leader; checks those without a leader again later."""
         topics, again, missing = self._topics(), NEVER, False
         found: dict[int, set[ShareKey]] = {}
         for key in self.assigned:
             until, _ = self._pauses.get(key, (0.0, None))
             topic = topics.get(key[0])
-            leader = -1 if topic is None or key[1] >= len(topic.partitions) else topic.partitions[key[1]].leader
+            leader = (
+                -1
+                if topic is None or key[1] >= len(topic.partitions)
+                else topic.partitions[key[1]].leader
+            )
             if now < until:
                 again = min(again, until)
             elif leader < 0:
@@ -364,7 +403,7 @@ class ShareSessions:
         self._check_at = again
 
     def _pause(self, key: ShareKey) -> float:
-        """Leaves a partition alone for a while, longer each time; how long."""
+        """Skips a partition for a while, with back-off. Returns the delay."""
         _, backoff = self._pauses.get(key, (0.0, None))
         backoff = backoff or self._make_backoff()
         delay_s = backoff.next_s()
@@ -392,8 +431,10 @@ class ShareSessions:
             waiting = list(session.waiting)
             try:
                 call = self._next(session, now)
-            except Exception:  # the calls that were made before must go out all the same
-                self._log.exception("share session with broker %d: the next request can't be made", session.node)
+            except Exception:  # the calls made so far must still be sent
+                self._log.exception(
+                    "share session with broker %d: the next request can't be made", session.node
+                )
                 session.waiting = waiting
                 wake_up = min(wake_up, now + DEFECT_PAUSE_S)
                 continue
@@ -403,7 +444,7 @@ class ShareSessions:
         return calls, wake_up
 
     def _next(self, session: Session, now: float) -> Call | None:
-        """The request that is due, if any."""
+        """The session's next request; None: nothing is due."""
         if session.closing:
             if session.epoch == 0:
                 self._finish(session, None)
@@ -411,20 +452,26 @@ class ShareSessions:
             return self._acknowledge(session, FINAL_EPOCH, now)
         wanted = self._by_leader.get(session.node, set())
         fetches = self._wanted and not session.asked and bool(wanted)
-        if session.waiting and (not fetches or any(each.key not in wanted for each in session.waiting)):
+        if session.waiting and (
+            not fetches or any(each.key not in wanted for each in session.waiting)
+        ):
             return self._acknowledge(session, session.epoch, now)
         return self._fetch(session, set(wanted), now) if fetches else None
 
     def _fetch(self, session: Session, wanted: set[ShareKey], now: float) -> Call:
         request = ShareFetchRequest.FetchTopic
         taken = session.take()
-        batches: dict[ShareKey, list[AcknowledgementBatch]] = {key: [] for key in wanted - session.partitions}
+        batches: dict[ShareKey, list[AcknowledgementBatch]] = {
+            key: [] for key in wanted - session.partitions
+        }
         batches.update((each.key, _batches(each)) for each in taken)
         topics = [
             request(
                 topic_id=topic_id,
                 partitions=[
-                    request.FetchPartition(partition_index=number, acknowledgement_batches=batches[topic_id, number])
+                    request.FetchPartition(
+                        partition_index=number, acknowledgement_batches=batches[topic_id, number]
+                    )
                     for number in numbers
                 ],
             )
@@ -449,7 +496,12 @@ class ShareSessions:
         )
         session.asked = True
         deadline = now + limits.wait_ms / 1000 + self._timeout_s
-        return Call(message, session.node, deadline, lambda reply: self._on_fetched(session, taken, wanted, reply))
+        return Call(
+            message,
+            session.node,
+            deadline,
+            lambda reply: self._on_fetched(session, taken, wanted, reply),
+        )
 
     def _acknowledge(self, session: Session, epoch: int, now: float) -> Call:
         request = ShareAcknowledgeRequest.AcknowledgeTopic
@@ -468,7 +520,7 @@ class ShareSessions:
             for topic_id, numbers in _by_topic(batches)
         ]
         if epoch == FINAL_EPOCH and session.waiting:
-            epoch = session.epoch  # not the last one yet: a partition has more
+            epoch = session.epoch  # not the last request yet: a partition has more
         message = ShareAcknowledgeRequest(
             group_id=self._member.group_id,
             member_id=self._member.member_id,
@@ -477,19 +529,30 @@ class ShareSessions:
         )
         last = epoch == FINAL_EPOCH
         deadline = now + self._timeout_s
-        return Call(message, session.node, deadline, lambda reply: self._on_acknowledged(session, taken, last, reply))
+        return Call(
+            message,
+            session.node,
+            deadline,
+            lambda reply: self._on_acknowledged(session, taken, last, reply),
+        )
 
     # --- answers ---
 
-    def _on_fetched(self, session: Session, taken: list[Acknowledgement], wanted: set[ShareKey], reply: Reply) -> None:
+    def _on_fetched(
+        self, session: Session, taken: list[Acknowledgement], wanted: set[ShareKey], reply: Reply
+    ) -> None:
         if not self._answered(session, taken, reply):
             return
         session.partitions = wanted
         response: ShareFetchResponse = reply
-        if any(not _sound(each.acquired_records) for topic in response.responses for each in topic.partitions):
-            text = "the broker's answer to ShareFetch names acquired records that can't be"
+        if any(
+            not _are_valid(each.acquired_records)
+            for topic in response.responses
+            for each in topic.partitions
+        ):
+            text = "the broker's ShareFetch response has invalid acquired records"
             self._session_failed(session, KafkaError(KafkaError._BAD_MSG, text))
-            self._settle([(each, _silent()) for each in taken])
+            self._settle([(each, _unanswered()) for each in taken])
             return
         until = self._clock() + _lock_s(response.acquisition_lock_timeout_ms)
         names = {topic_id: topic.name for topic_id, topic in self._topics().items()}
@@ -505,21 +568,26 @@ class ShareSessions:
                 else:
                     self._pauses.pop(key, None)
                     self._reported.pop(key, None)
-                ranges = [(one.first_offset, one.last_offset, one.delivery_count) for one in each.acquired_records]
+                ranges = [
+                    (one.first_offset, one.last_offset, one.delivery_count)
+                    for one in each.acquired_records
+                ]
                 name = names.get(key[0])
-                if ranges and name is None:  # of a topic that isn't wanted any more
+                if ranges and name is None:  # a topic that isn't wanted any more
                     batches = [(first, last, bytes([RELEASE])) for first, last, _ in ranges]
                     session.waiting.append(Acknowledgement(session, key, "", batches))
                 elif ranges and name is not None:
                     found.append(Acquired(session, key, name, each.records or b"", ranges, until))
-        self._settle([(each, answers.get(each.key, _silent())) for each in taken])
+        self._settle([(each, answers.get(each.key, _unanswered())) for each in taken])
         if found:
             self._wanted = False
             self._on_records(found)
         elif self._waits():
             session.asked = False
 
-    def _on_acknowledged(self, session: Session, taken: list[Acknowledgement], last: bool, reply: Reply) -> None:
+    def _on_acknowledged(
+        self, session: Session, taken: list[Acknowledgement], last: bool, reply: Reply
+    ) -> None:
         if not self._answered(session, taken, reply):
             return
         response: ShareAcknowledgeResponse = reply
@@ -528,19 +596,26 @@ class ShareSessions:
             for topic in response.responses
             for each in topic.partitions
         }
-        self._settle([(each, answers.get(each.key, _silent())) for each in taken])
-        if any(error is not None and error.code() in STALE_METADATA_ERRORS for error in answers.values()):
+        self._settle([(each, answers.get(each.key, _unanswered())) for each in taken])
+        if any(
+            error is not None and error.code() in STALE_METADATA_ERRORS
+            for error in answers.values()
+        ):
             self._metadata.refresh(self._clock())
         if last:
             self._finish(session, None)
 
     def _answered(self, session: Session, taken: list[Acknowledgement], reply: Reply) -> bool:
-        """Whether there is an answer to look into; otherwise the session is over."""
+        """Returns whether the reply is a success; otherwise ends the session."""
         session.busy = False
         if session.over:
-            self._settle([(each, _over()) for each in taken])
+            self._settle([(each, _session_over()) for each in taken])
             return False
-        error = reply if isinstance(reply, KafkaError) else _error(reply.error_code, reply.error_message)
+        error = (
+            reply
+            if isinstance(reply, KafkaError)
+            else _error(reply.error_code, reply.error_message)
+        )
         if error is None:
             session.advance()
             self._holds.pop(session.node, None)
@@ -558,11 +633,13 @@ class ShareSessions:
         self._holds[node] = (now + backoff.next_s(), backoff)
         if error.code() not in SHARE_SESSION_ERRORS and self._reported.get(node) != error.code():
             self._reported[node] = error.code()
-            text = f"group {self._member.group_id}: fetching from broker {node} failed: {error.str()}"
+            text = (
+                f"group {self._member.group_id}: fetching from broker {node} failed: {error.str()}"
+            )
             self._on_error(None, None, KafkaError(error.code(), text))
-        if error.code() < 0:  # no answer at all
+        if error.code() < 0:  # no reply
             self._metadata.refresh(now)
-        self._finish(session, _over())
+        self._finish(session, _session_over())
 
     def _partition_failed(
         self, session: Session, key: ShareKey, error: KafkaError | None, hint: LeaderIdAndEpoch
@@ -578,7 +655,7 @@ class ShareSessions:
                 self._metadata.on_hint(topic.name, key[1], hint.leader_id, hint.leader_epoch, now)
                 leader = self._metadata.leader(topic.name, key[1])
                 if leader is not None and leader.leader not in (-1, session.node):
-                    return  # and it is fetched there
+                    return  # the new leader is known: no pause
         elif self._reported.get(key) != code:
             self._reported[key] = code
             self._on_error(None if topic is None else topic.name, key[1], error)
@@ -591,12 +668,12 @@ class ShareSessions:
             self._on_outcomes(outcomes)
 
     def _finish(self, session: Session, error: KafkaError | None) -> None:
-        """A session is over: what still waits for it fails."""
+        """Ends a session. Its pending acknowledgements fail."""
         session.over = True
         if self._sessions.get(session.node) is session:
             del self._sessions[session.node]
         waiting, session.waiting = session.waiting, []
-        self._settle([(each, error or _over()) for each in waiting])
+        self._settle([(each, error or _session_over()) for each in waiting])
         for sessions, _ in self._on_ended:
             sessions.discard(session)
         self._report_ended()
@@ -608,8 +685,10 @@ class ShareSessions:
             done()
 
 
-def _sound(ranges: list[ShareFetchResponse.ShareFetchableTopicResponse.PartitionData.AcquiredRecords]) -> bool:
-    """Whether ranges ascend and stand for no more records than a member may have."""
+def _are_valid(
+    ranges: list[ShareFetchResponse.ShareFetchableTopicResponse.PartitionData.AcquiredRecords],
+) -> bool:
+    """Whether the ranges ascend and contain no more records than allowed."""
     before, count = -1, 0
     for each in ranges:
         if not before < each.first_offset <= each.last_offset:
@@ -620,7 +699,10 @@ def _sound(ranges: list[ShareFetchResponse.ShareFetchableTopicResponse.Partition
 
 
 def _lock_s(lock_ms: int) -> float:
-    """How long records may wait for poll(). Where the broker doesn't say it (0), it decides when they come back."""
+    """The lock duration in seconds.
+
+    If the broker doesn't send it (0), the client assumes the maximum.
+    """
     return min(max(lock_ms / 1000, LOCK_MIN_S), LOCK_MAX_S) if lock_ms > 0 else LOCK_MAX_S
 
 
@@ -631,10 +713,10 @@ def _by_topic(keys: Iterable[ShareKey]) -> list[tuple[bytes, list[int]]]:
     return list(found.items())
 
 
-def _batches(told: Acknowledgement) -> list[AcknowledgementBatch]:
+def _batches(acknowledged: Acknowledgement) -> list[AcknowledgementBatch]:
     return [
         AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=list(types))
-        for first, last, types in told.batches
+        for first, last, types in acknowledged.batches
     ]
 
 
@@ -644,13 +726,18 @@ def _error(code: int, text: str | None) -> KafkaError | None:
     return KafkaError(code, text) if text else KafkaError(code)
 
 
-def _over() -> KafkaError:
-    text = "the share session in which these records were acquired is over: they are delivered again"
+def _session_over() -> KafkaError:
+    text = (
+        "the share session in which these records were acquired is over: they are delivered again"
+    )
     return KafkaError(KafkaError.SHARE_SESSION_NOT_FOUND, text)
 
 
-def _silent() -> KafkaError:
-    return KafkaError(KafkaError._BAD_MSG, "the broker's answer says nothing of this partition's acknowledgements")
+def _unanswered() -> KafkaError:
+    return KafkaError(
+        KafkaError._BAD_MSG,
+        "the broker's response has no result for this partition's acknowledgements",
+    )
 
 
 UNSUBSCRIBED = "the share consumer unsubscribed from all topics"
@@ -660,24 +747,29 @@ DROPPED = "the share consumer was dropped without being closed"
 
 @dataclass(slots=True)
 class ShareHooks:
-    """How the managers reach the application."""
+    """The functions by which managers reach the application."""
 
     on_records: Callable[[list[Acquired]], None]
     on_outcomes: Callable[[list[Outcome]], None]
     on_error: Callable[[str | None, int | None, KafkaError], None]
-    """A message of its next poll()."""
+    """Adds an error to the messages of the next poll()."""
     on_fatal: Callable[[KafkaError], None]
     polls: Callable[[], tuple[int, bool]]
-    """How many polls it has begun, and whether it is inside one."""
+    """How many polls the application has begun, and whether it is inside one."""
 
 
 class ShareConsumerControl:
-    """One share consumer's side of the cluster: its membership, and its sessions with the leaders."""
+    """The control plane of one share consumer: its membership and its sessions."""
 
     def __init__(
-        self, context: ManagerContext, config: Config, hooks: ShareHooks, *, clock: Callable[[], float] = time.monotonic
+        self,
+        context: ManagerContext,
+        config: Config,
+        hooks: ShareHooks,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Makes the managers; the control thread isn't running yet."""
+        """Creates the managers; the control thread isn't running yet."""
         self._metadata = context.metadata
         self._hooks = hooks
         self._settings = settings = GroupSettings.of(config)
@@ -727,7 +819,7 @@ class ShareConsumerControl:
             interval_s=settings.rebalance_timeout_s,
             on_error=self._on_group_error,
         )
-        self._missing: set[str] = set()  # topics that don't exist, as the application knows
+        self._missing: set[str] = set()  # missing topics that the application knows about
         context.metadata.on_topic.append(lambda topic: self._missing.discard(topic.name))
         context.metadata.on_missing.append(self._on_missing)
         context.metadata.on_failure.append(self._on_failure)
@@ -754,7 +846,7 @@ class ShareConsumerControl:
     # --- for the public API ---
 
     def subscribe(self, topics: list[str], now: float) -> None:
-        """Joins the group with these, at least one, in place of those before."""
+        """Joins the group with these topics, at least one. They replace the subscription."""
         self._log.debug("share group %s: subscribes to %s", self.member.group_id, topics)
         for name in set(self.membership.topics) - set(topics):
             self._metadata.forget(name)
@@ -764,15 +856,21 @@ class ShareConsumerControl:
         self.membership.replace(topics, now)
 
     def unsubscribe(self, done: Callable[[], None], now: float) -> None:
-        """Ends the sessions, so that what isn't acknowledged is released, and leaves the group; then ``done``."""
+        """Ends the sessions and leaves the group, then calls ``done``.
+
+        Ending a session releases its unacknowledged records.
+        """
         self._leave(UNSUBSCRIBED, done, now)
 
     def close(self, done: Callable[[], None], now: float) -> None:
-        """The same, for good."""
+        """Does what `unsubscribe()` does, when the consumer closes."""
         self._leave(CLOSED, done, now)
 
     def quit(self, done: Callable[[], None]) -> None:
-        """The application is gone without `close()`: leaves the group. With the sessions' connections, locks end."""
+        """Leaves the group for a share consumer that was dropped without `close()`.
+
+        Closing the sessions' connections releases its locks.
+        """
         self.membership.quit(DROPPED, done, time.monotonic())
 
     def _leave(self, reason: str, done: Callable[[], None], now: float) -> None:
@@ -786,11 +884,11 @@ class ShareConsumerControl:
             if not left[0]:
                 done()
 
-        # Beside each other: neither needs the other's answer.
+        # In parallel: neither needs the other's reply.
         self.sessions.end(ended)
         self.membership.leave(reason, ended, now)
 
     def on_close(self, error: KafkaError) -> None:
-        """The control thread ends."""
+        """Ends the membership and the sessions when the control thread ends."""
         self.membership.close()
         self.sessions.close()

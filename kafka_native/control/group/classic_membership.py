@@ -1,14 +1,16 @@
-"""Membership of a group in the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Group membership in the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-A member joins, is told the generation, and gets its assignment with SyncGroup. One member, the leader, computes the
-assignment (`GroupLeader`): it knows all topics, assigns them and watches them. While a member is in its group, the
-broker's own thread sends its heartbeats (`BrokerPool.heartbeat`), so they flow whatever the application does with the
-interpreter. What the group says of a rebalance comes with their answers.
+A member joins and gets the generation. SyncGroup then returns its assignment. One member, the
+leader, computes the assignment of all (`GroupLeader`). It fetches the metadata of all topics and
+watches them for changes. The broker's own thread sends the heartbeats (`BrokerPool.heartbeat`), so
+they continue while the application holds the interpreter. The replies to heartbeats announce
+rebalances.
 
-With an EAGER protocol everything is revoked before a member joins again. With a COOPERATIVE one (KIP-429) it joins with
-what it owns, gives up what it isn't assigned any more, and joins once more, so that this can go to another member.
-Which it is follows from the configured assignors. Should they differ, it is EAGER: the group may choose any of them,
-and an eager one hands out partitions as if nobody owned them.
+With an EAGER protocol, a member gives up all partitions before it joins again. With a COOPERATIVE
+protocol (KIP-429), it joins with the partitions that it owns. It then gives up those that it isn't
+assigned any more, and joins again, so that another member can get them. The configured assignors
+decide which of the two applies. If they differ, the protocol is EAGER, because the group may choose
+any of them. An eager assignor ignores who owns which partitions.
 
 Thread: the control thread only.
 """
@@ -18,13 +20,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka_native.cleaning import NAME_MAX, clean
-from kafka_native.control.assignors import Assignor, MemberSubscription, PartitionInfo, Range, run, wire
+from kafka_native.control.assignors import (
+    Assignor,
+    MemberSubscription,
+    PartitionInfo,
+    Range,
+    run,
+    wire,
+)
 from kafka_native.control.brokers.pool import COORDINATORS
 from kafka_native.control.errors import GENERATION_OVER_ERRORS
-from kafka_native.control.group.membership import LEAVE_TIMEOUT_S, NO_GENERATION, GroupSettings, Reports
+from kafka_native.control.group.membership import (
+    LEAVE_TIMEOUT_S,
+    NO_GENERATION,
+    GroupSettings,
+    Reports,
+)
 from kafka_native.control.positions import Key
 from kafka_native.control.requests import NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError, KafkaException
@@ -47,11 +62,11 @@ if TYPE_CHECKING:
     from kafka_native.control.metadata import Metadata, Topic
 
 METADATA_S = 5.0
-"""How long an assignment waits for metadata of topics that are new to this client: then it does without them."""
+"""How long the leader waits for the metadata of new topics. After that, it assigns without them."""
 
 
 class GroupLeader:
-    """The leader's part in one generation after the other. Between `end()` and `begin()` this member leads none."""
+    """The leader's work in each generation, between `begin()` and `end()`."""
 
     def __init__(
         self,
@@ -61,7 +76,7 @@ class GroupLeader:
         on_change: Callable[[str], None],
         logger: Logger,
     ) -> None:
-        """``on_change(reason)``: topics aren't what they were when they were assigned."""
+        """``on_change(reason)``: a topic's partition count has changed since the assignment."""
         self._metadata = metadata
         self._pool = pool
         self._subscription = subscription
@@ -71,13 +86,19 @@ class GroupLeader:
         self._members: dict[str, MemberSubscription] = {}
         self._topics: set[str] = set()
         self._guests: set[str] = set()  # topics that only other members want
-        self._counts: dict[str, int | None] = {}  # what is watched; None: not known so far, whatever comes is no news
+        # the watched partition counts; None: not known yet, so the first value isn't a change
+        self._counts: dict[str, int | None] = {}
         self._wait_until = NEVER
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(lambda topic, error: self._on_topic(topic))
 
-    def begin(self, assignor: Assignor, reply: JoinGroupResponse, own: Iterable[str], now: float) -> None:
-        """The members and their subscriptions, as the coordinator passes them on; ``own``: this member's topics."""
+    def begin(
+        self, assignor: Assignor, reply: JoinGroupResponse, own: Iterable[str], now: float
+    ) -> None:
+        """Starts a generation with the members' subscriptions from the JoinGroup reply.
+
+        ``own``: this member's topics.
+        """
         self._assignor = assignor
         self._members, warnings = wire.unpack_subscriptions(reply.members, reply.generation_id)
         for warning in warnings:
@@ -89,11 +110,11 @@ class GroupLeader:
         self._wait_until = now + METADATA_S
 
     def watch(self) -> None:
-        """The group goes on with the assignment that it has: from now on changes of the topics count."""
+        """Keeps the group's assignment, and watches its topics for changes from now on."""
         self._counts = {name: self._count(name) or None for name in self._topics}
 
     def end(self) -> None:
-        """It doesn't lead any more, or not this generation."""
+        """Ends the leadership of this generation."""
         for name in self._guests - set(self._subscription.topics):
             self._metadata.forget(name)
         self._assignor = None
@@ -107,10 +128,13 @@ class GroupLeader:
         return len(topic.partitions) if topic is not None and topic.known else 0
 
     def ready_at(self, now: float) -> float:
-        """Until when metadata are waited for: not later than now when all that can be known is."""
+        """When the metadata wait ends; now if all topics are known or have failed."""
         topics = (self._metadata.topics.get(name) for name in self._topics)
         unanswered = any(
-            topic is not None and not topic.known and topic.failed is None and topic.missing_since is None
+            topic is not None
+            and not topic.known
+            and topic.failed is None
+            and topic.missing_since is None
             for topic in topics
         )
         return self._wait_until if unanswered else now
@@ -118,7 +142,7 @@ class GroupLeader:
     def assign(self) -> list[SyncGroupRequest.Assignment]:
         """Each member's assignment in wire form.
 
-        :raises KafkaException: _FAIL: the assignor raises, or what it returns can't be.
+        :raises KafkaException: _FAIL: the assignor raises, or its result is invalid.
         """
         assert self._assignor is not None
         counts = {name: self._count(name) for name in self._topics}
@@ -128,7 +152,9 @@ class GroupLeader:
         partitions = {name: self._partitions(name) for name, count in counts.items() if count}
         assignment = run(self._assignor, partitions, self._members)
         for member_id, keys in assignment.items():
-            self._logger.debug("%s gives %d partition(s) to %s", self._assignor.name, len(keys), member_id)
+            self._logger.debug(
+                "%s gives %d partition(s) to %s", self._assignor.name, len(keys), member_id
+            )
         self._counts = dict(counts)
         return [
             SyncGroupRequest.Assignment(member_id=member_id, assignment=wire.pack_assignment(keys))
@@ -137,12 +163,16 @@ class GroupLeader:
 
     def _partitions(self, name: str) -> list[PartitionInfo]:
         racks: dict[int, str] = {
-            node_id: broker.rack for node_id, broker in self._pool.nodes.items() if broker.rack is not None
+            node_id: broker.rack
+            for node_id, broker in self._pool.nodes.items()
+            if broker.rack is not None
         }
         found = []
         for number, partition in enumerate(self._metadata.topics[name].partitions):
             replicas = partition.replicas if racks else ()
-            found.append(PartitionInfo(number, frozenset(racks[each] for each in replicas if each in racks)))
+            found.append(
+                PartitionInfo(number, frozenset(racks[each] for each in replicas if each in racks))
+            )
         return found
 
     def _on_topic(self, topic: Topic) -> None:
@@ -157,19 +187,19 @@ class GroupLeader:
 
 
 MARGIN_S = 5.0
-"""How much longer an answer may take than the broker may wait for other members."""
+"""The extra time for a reply after the broker's wait for other members."""
 MATCH_S = 2.0
-"""How long the first JoinGroup waits for patterns to be matched; it would be followed by a second one."""
+"""How long the first JoinGroup waits for patterns to be matched. It saves a second JoinGroup."""
 AT_ONCE = 3
-"""So many times a rebalance that another one has overtaken is begun again without waiting."""
+"""How many times a member joins again at once after another rebalance has interrupted its own."""
 ASSIGNOR_RETRY_S = 1.0
 ASSIGNOR_RETRY_MAX_S = 10.0
 REASON_MAX_CHARACTERS = 255
-"""Characters: a broker takes no longer one (KIP-800)."""
+"""The maximum length that brokers accept (KIP-800)."""
 
 
 class State(Enum):
-    """Where the member is on its way into the group and out."""
+    """The member's state, from joining to leaving."""
 
     OUT = "not subscribed"
     UNJOINED = "about to join"
@@ -183,7 +213,10 @@ class State(Enum):
 
 
 HEARTBEAT_STATES = (State.UNJOINED, State.LEADING, State.STABLE)
-"""With a generation, a member heartbeats in these; in others the broker waits for it, or it is none."""
+"""The states in which a member with a generation sends heartbeats.
+
+In the other states, the broker waits for it in a join or sync, or it isn't a member.
+"""
 ACTIVE = (State.UNJOINED, State.JOINING, State.LEADING, State.SYNCING, State.STABLE)
 
 
@@ -206,9 +239,9 @@ class ClassicMembership:
         logger: Logger,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``assignors``: by preference.
+        """``assignors`` are in order of preference.
 
-        ``on_error`` reaches the application through its next poll(), ``on_fatal`` ends the consumer.
+        ``on_error`` reports to the application's next poll(); ``on_fatal`` ends the consumer.
         """
         self._member = member
         self._coordinator = coordinator
@@ -229,33 +262,36 @@ class ClassicMembership:
 
         self.state = State.OUT
         self._subscribed_once = False
-        self._serial = 0  # of this life in the group: what belongs to an earlier one is ignored
-        self._reason: str | None = None  # why to join (again)
+        # number of the current session in the group: replies to earlier ones are ignored
+        self._serial = 0
+        self._reason: str | None = None  # the reason for the next join; None: no join is due
         self._join_at = 0.0
         self._match_by = 0.0
         self._backoff = Backoff(settings.retry_s, settings.retry_max_s)
         self._assignor_backoff = Backoff(ASSIGNOR_RETRY_S, ASSIGNOR_RETRY_MAX_S)
         self._sent_reason = ""
-        self._sent_topics: list[str] = []  # what the last JoinGroup asked for
-        self._assignor: Assignor | None = None  # of this generation
+        self._sent_topics: list[str] = []  # the topics of the last JoinGroup
+        self._assignor: Assignor | None = None  # the assignor of this generation
         self._urgent: list[Call] = []
-        self._waits_in_broker = False  # a JoinGroup or SyncGroup keeps its connection busy
-        self._assignment: set[Key] = set()  # what the group has given, and not taken back
-        self._changing: set[Key] = set()  # what the step under way assigns
+        self._waits_in_broker = False  # a JoinGroup or SyncGroup blocks its connection
+        # the partitions that the group has assigned and not revoked
+        self._assignment: set[Key] = set()
+        self._changing: set[Key] = set()  # the partitions that the current step assigns
         self._in_step = False
         self._losing = False
         self._on_left: list[Callable[[], None]] = []
         self._leave_reason = ""
-        self._said_goodbye = False
+        self._leave_sent = False
         self._leave_by = NEVER
         self._revoked_all = False
         self._join_again = False  # subscribed while leaving
 
-        self._heartbeating: int | None = None  # the target of the heartbeat that the broker's thread sends
+        self._heartbeating: int | None = None  # the broker whose thread sends the heartbeats
         self._heartbeat_ok = False
         self._heartbeat_serial = 0
-        self._heartbeat_at = NEVER  # a heartbeat is due as a call: the connection has to be made first
-        self._alive_at = 0.0  # when the coordinator was last known to count this member in
+        # when a heartbeat has to open the connection, before the broker's thread continues
+        self._heartbeat_at = NEVER
+        self._alive_at = 0.0  # when the coordinator last confirmed this member
 
         coordinator.on_found.append(self._on_coordinator)
         coordinator.on_refused.append(on_error)
@@ -263,18 +299,18 @@ class ClassicMembership:
 
     @property
     def assignor_protocol(self) -> str:
-        """``EAGER`` or ``COOPERATIVE`` from the first subscription on, ``NONE`` before."""
+        """``EAGER`` or ``COOPERATIVE`` after the first subscription, ``NONE`` before it."""
         return self._protocol if self._subscribed_once else "NONE"
 
     @property
     def rebalance_reason(self) -> str:
-        """What it has joined or is to join for, as the coordinator is told (KIP-800)."""
+        """The reason of the next or last join, as sent to the coordinator (KIP-800)."""
         return self._reason or self._sent_reason
 
-    # --- what the application does ---
+    # --- calls of the application ---
 
     def subscribe(self, now: float) -> None:
-        """The subscription is another one: join with it, or join again."""
+        """Joins with the new subscription, or joins again."""
         self._subscribed_once = True
         if self.state is State.OUT:
             self._enter(now)
@@ -285,7 +321,10 @@ class ClassicMembership:
             self._ask_rejoin("the subscription has changed")
 
     def leave(self, reason: str, done: Callable[[], None], now: float) -> None:
-        """Has everything revoked, then leaves; a static member keeps its place in the group until its session ends."""
+        """Gives up all partitions, then leaves.
+
+        A static member stays in the group until its session times out.
+        """
         if self.state in (State.OUT, State.FAILED):
             done()
             return
@@ -294,11 +333,11 @@ class ClassicMembership:
         if self.state is State.LEAVING:
             return
         self._leave_reason = reason
-        self._said_goodbye = False
+        self._leave_sent = False
         if self.state is State.LEADING:
-            self._lead_to_the_end()
+            self._assign_before_leaving()
         going = self._assignment | self._changing
-        self._next_life()
+        self._end_session()
         self.state = State.LEAVING
         self._revoked_all = False
         serial = self._serial
@@ -306,11 +345,14 @@ class ClassicMembership:
         self._rebalance.revoke(going, lambda: self._if_current(serial, self._on_all_revoked))
 
     def quit(self, reason: str, done: Callable[[], None], now: float) -> None:
-        """Says good-bye, and nothing else from now on; a static member's session ends by itself."""
+        """Leaves the group and sends nothing more.
+
+        A static member's session times out by itself.
+        """
         call = None
-        if self.state not in (State.OUT, State.FAILED) and not self._said_goodbye:
-            call = self._goodbye(reason, lambda reply: done(), now)
-        self._next_life()
+        if self.state not in (State.OUT, State.FAILED) and not self._leave_sent:
+            call = self._leave_call(reason, lambda reply: done(), now)
+        self._end_session()
         self._stop_heartbeat()
         self.state = State.OUT
         if call is None:
@@ -319,39 +361,46 @@ class ClassicMembership:
             self._urgent.append(call)
 
     def rejoin(self, reason: str, now: float) -> None:
-        """Joins again, also if it is out because the application didn't poll."""
+        """Joins again, even if the member has left because the application didn't poll."""
         if self.state is State.STALE:
             self._enter(now, reason)
         elif self.state in ACTIVE:
             self._ask_rejoin(reason)
 
     def on_ended(self, keys: list[Key]) -> None:
-        """The topic of these partitions was made anew. The group doesn't know of it: they stay this member's."""
-        if self._protocol == "EAGER":  # callbacks of an eager group are told of all partitions at a time
+        """Handles partitions of a recreated topic.
+
+        The group doesn't know, so this member keeps them.
+        """
+        if self._protocol == "EAGER":  # callbacks of an eager group get all partitions at once
             self._ask_rejoin("a topic was deleted and made anew")
         else:
             self._rebalance.renew(keys)
 
     def on_poll_exceeded(self, now: float) -> None:
-        """The application has not polled for max.poll.interval.ms: leaves at once, partitions are lost; see rejoin().
+        """Leaves the group: the application has exceeded max.poll.interval.ms.
 
-        A static member doesn't leave (KIP-345): its heartbeats end, and with them its session, if it stays away.
+        Its partitions are lost. `rejoin()` brings the member back. A static member doesn't send
+        LeaveGroup (KIP-345). Its heartbeats stop, and its session times out if it doesn't come
+        back.
         """
         if self.state in ACTIVE:
-            call = self._goodbye("max.poll.interval.ms has passed without a poll", lambda reply: None, now)
+            call = self._leave_call(
+                "max.poll.interval.ms has passed without a poll", lambda reply: None, now
+            )
             if call is not None:
                 self._urgent.append(call)
             self._member.member_id = ""
             self._lose(State.STALE)
 
     def close(self) -> None:
-        """Nothing more is sent; who waits for `leave()` hears of it."""
-        self._next_life()
+        """Stops all requests and calls the functions that wait for `leave()`."""
+        self._end_session()
         self._stop_heartbeat()
         self._join_again = False
         self._left()
 
-    # --- turns ---
+    # --- polling ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `requests.Manager`."""
@@ -368,26 +417,31 @@ class ClassicMembership:
         return calls, 0.0 if self._urgent else wake_up
 
     def _poll_join(self, calls: list[Call], now: float) -> float:
-        """Gives up what has to be, then sends JoinGroup, once there is a coordinator."""
-        while self._reason is not None and not self._in_step and self.state in (State.UNJOINED, State.STABLE):
+        """Gives up partitions where needed, then sends JoinGroup, once there is a coordinator."""
+        while (
+            self._reason is not None
+            and not self._in_step
+            and self.state in (State.UNJOINED, State.STABLE)
+        ):
             if now < self._join_at:
                 return self._join_at
             if not self._subscription.ready and now < self._match_by:
                 return self._match_by
             target = self._coordinator.want(now)
             if target is None:
-                return NEVER  # on_found tells
+                return NEVER  # on_found continues
             going = self._to_give_up()
             if going:
                 self._in_step = True
                 serial = self._serial
-                self._rebalance.revoke(going, lambda: self._if_current(serial, lambda: self._on_revoked(going)))  # noqa: B023
+                revoked = partial(self._on_revoked, going)
+                self._rebalance.revoke(going, partial(self._if_current, serial, revoked))
             else:
                 calls.append(self._join(target, now))
         return NEVER
 
     def _to_give_up(self) -> set[Key]:
-        """What this member mustn't own any more when it joins."""
+        """The partitions that this member has to give up before it joins."""
         if self._protocol == "EAGER":
             return set(self._assignment)
         topics = set(self._subscription.topics)
@@ -403,7 +457,7 @@ class ClassicMembership:
 
     def _ask_rejoin(self, reason: str) -> None:
         if self.state in ACTIVE:
-            self._logger.debug("group %s: to join again: %s", self._member.group_id, reason)
+            self._logger.debug("group %s: will join again: %s", self._member.group_id, reason)
             self._reason = reason
 
     def _join(self, target: int, now: float) -> Call:
@@ -423,7 +477,9 @@ class ClassicMembership:
             ],
             reason=(self._reason or "")[:REASON_MAX_CHARACTERS],
         )
-        self._logger.debug("group %s: joining as %r: %s", member.group_id, member.member_id, self._reason)
+        self._logger.debug(
+            "group %s: joining as %r: %s", member.group_id, member.member_id, self._reason
+        )
         self._sent_reason, self._reason = self._reason or "", None
         self.state = State.JOINING
         self._waits_in_broker = True
@@ -439,13 +495,18 @@ class ClassicMembership:
         return Call(message, target, now + settings.rebalance_timeout_s + MARGIN_S, on_reply)
 
     def _metadata_for(self, assignor: Assignor) -> bytes:
-        """What this member says of itself, as one assignor wants to have it."""
-        owned, generation, rack = sorted(self._assignment), self._member.generation, self._settings.rack
+        """The member's metadata for one assignor."""
+        owned, generation, rack = (
+            sorted(self._assignment),
+            self._member.generation,
+            self._settings.rack,
+        )
         try:
             return wire.pack_subscription(assignor, self._sent_topics, owned, generation, rack)
         except KafkaException as error:
-            self._reports.tell("assignment", error.args[0])
-            return wire.pack_subscription(Range(), self._sent_topics, owned, generation, rack)  # without user data
+            self._reports.report("assignment", error.args[0])
+            # without user data
+            return wire.pack_subscription(Range(), self._sent_topics, owned, generation, rack)
 
     def _on_join(self, reply: Reply, sent_id: str, sent_at: float) -> None:
         error = _error_of(reply)
@@ -473,7 +534,9 @@ class ClassicMembership:
 
     def _begin_generation(self, reply: JoinGroupResponse) -> None:
         group, leads = self._member.group_id, reply.leader == reply.member_id
-        self._logger.debug("group %s: generation %d%s", group, reply.generation_id, ", leading" if leads else "")
+        self._logger.debug(
+            "group %s: generation %d%s", group, reply.generation_id, ", leading" if leads else ""
+        )
         self._leader.end()
         self.state = State.LEADING
         if not leads:
@@ -481,32 +544,43 @@ class ClassicMembership:
             return
         assert self._assignor is not None
         self._leader.begin(self._assignor, reply, self._sent_topics, self._clock())
-        if reply.skip_assignment:  # a static leader is back, and the group goes on as it was (KIP-814)
+        # a static leader has returned; the group keeps its assignment (KIP-814)
+        if reply.skip_assignment:
             self._leader.watch()
             self._sync([])
         else:
             self._heartbeat()
 
     def _on_late_join(self, reply: Reply, sent_id: str) -> None:
-        """Nobody waits for it any more: a member that has come to be by it would hold up the group's rebalances."""
+        """Handles a JoinGroup reply that came after the member gave up.
+
+        The member that it created would block the group's rebalances, so this sends LeaveGroup for
+        it.
+        """
         if isinstance(reply, KafkaError) or sent_id or self._member.instance_id is not None:
             return
         target = self._coordinator.target
-        if target is not None and reply.member_id and reply.error_code in (0, KafkaError.MEMBER_ID_REQUIRED):
-            message = self._leave_request(reply.member_id, "nobody waits for this JoinGroup any more")
-            self._urgent.append(Call(message, target, self._clock() + LEAVE_TIMEOUT_S, lambda reply: None))
+        if (
+            target is not None
+            and reply.member_id
+            and reply.error_code in (0, KafkaError.MEMBER_ID_REQUIRED)
+        ):
+            message = self._leave_request(reply.member_id, "the client has given up this JoinGroup")
+            self._urgent.append(
+                Call(message, target, self._clock() + LEAVE_TIMEOUT_S, lambda reply: None)
+            )
 
     # --- SyncGroup ---
 
     def _poll_leading(self, calls: list[Call], now: float) -> float:
-        """Assigns, as the leader, once the metadata of all topics are there, or don't come."""
+        """As the leader, assigns when all topics are known or the wait for them is over."""
         wait_until = self._leader.ready_at(now)
         if now < wait_until:
             return wait_until
         try:
             assignments = self._leader.assign()
         except KafkaException as failure:
-            self._reports.tell("assignment", failure.args[0])
+            self._reports.report("assignment", failure.args[0])
             self._join_at = now + self._assignor_backoff.next_s()
             self.state = State.UNJOINED
             self._reason = failure.args[0].str()
@@ -517,19 +591,23 @@ class ClassicMembership:
         self._urgent.clear()
         return NEVER
 
-    def _lead_to_the_end(self) -> None:
-        """Assigns what is known by now: until the leader has, the coordinator refuses commits, also its last ones."""
+    def _assign_before_leaving(self) -> None:
+        """Assigns with the topics known so far, before the leader leaves.
+
+        The coordinator rejects all commits until then, including the leader's last ones.
+        """
         try:
             assignments = self._leader.assign()
         except KafkaException as failure:
-            self._reports.tell("assignment", failure.args[0])
-            assignments = []  # for the moment until it has left
+            self._reports.report("assignment", failure.args[0])
+            assignments = []  # only until this member has left
         self._sync(assignments)
-        self._heartbeat()  # revoking may take the application a while
+        self._heartbeat()  # the application's revoke callback may take a while
 
     def _sync(self, assignments: list[SyncGroupRequest.Assignment]) -> None:
         target = self._coordinator.target
-        if target is None:  # lost meanwhile: whoever coordinates now has to be asked for a generation first
+        # the coordinator has moved: this member has to join at the new one first
+        if target is None:
             self.state = State.UNJOINED
             self._reason = self._reason or "the coordinator has moved"
             return
@@ -576,8 +654,9 @@ class ClassicMembership:
         try:
             self._assignor.on_assignment(keys, self._member.generation)
         except Exception as problem:
-            text = f"assignor {self._assignor.name}: on_assignment() raised {type(problem).__name__}: {problem}"
-            self._reports.tell("assignment", KafkaError(KafkaError._FAIL, text))
+            kind = type(problem).__name__
+            text = f"assignor {self._assignor.name}: on_assignment() raised {kind}: {problem}"
+            self._reports.report("assignment", KafkaError(KafkaError._FAIL, text))
         self._take(self._checked(keys))
 
     def _check_sync(self, reply: SyncGroupResponse) -> KafkaError | None:
@@ -592,20 +671,22 @@ class ClassicMembership:
         return KafkaError(KafkaError.INCONSISTENT_GROUP_PROTOCOL, text)
 
     def _checked(self, keys: Iterable[Key]) -> set[Key]:
-        """Without what this member doesn't subscribe to (any more): nothing of it reaches the application."""
+        """The assigned partitions without topics that this member doesn't subscribe to."""
         asked, wanted = set(self._sent_topics), set(self._subscription.topics)
         keys = set(keys)
         foreign = {key for key in keys if key[0] not in asked}
         if foreign:
-            shown = ", ".join(f"{clean(topic, NAME_MAX)} [{number}]" for topic, number in sorted(foreign)[:3])
-            text = f"the leader has assigned what this member doesn't subscribe to: {shown}"
-            self._reports.tell("assignment", KafkaError(KafkaError._INCONSISTENT, text))
+            shown = ", ".join(
+                f"{clean(topic, NAME_MAX)} [{number}]" for topic, number in sorted(foreign)[:3]
+            )
+            text = f"the leader has assigned topics that this member doesn't subscribe to: {shown}"
+            self._reports.report("assignment", KafkaError(KafkaError._INCONSISTENT, text))
         return {key for key in keys - foreign if key[0] in wanted}
 
     # --- from one assignment to the next ---
 
     def _take(self, assigned: set[Key]) -> None:
-        """Revokes what isn't assigned any more, then assigns what is new."""
+        """Revokes partitions that aren't assigned any more, then assigns new ones."""
         revoked = self._assignment - assigned
         added = assigned - self._assignment
         if not revoked:
@@ -629,7 +710,9 @@ class ClassicMembership:
         self._in_step = True
         self._changing = added
         serial = self._serial
-        self._rebalance.assign(added, lambda: self._if_current(serial, lambda: self._on_assigned(added)))
+        self._rebalance.assign(
+            added, lambda: self._if_current(serial, lambda: self._on_assigned(added))
+        )
 
     def _on_assigned(self, added: set[Key]) -> None:
         self._in_step = False
@@ -640,7 +723,7 @@ class ClassicMembership:
 
     @property
     def _heartbeat_timeout_s(self) -> float:
-        """Early enough for another attempt, or another coordinator, within the session."""
+        """Short enough for another attempt, or another coordinator, within the session."""
         return max(min(self._settings.timeout_s, self._settings.session_timeout_s / 3), 0.1)
 
     def _heartbeat_request(self) -> HeartbeatRequest:
@@ -653,7 +736,7 @@ class ClassicMembership:
         )
 
     def _heartbeat(self) -> None:
-        """From now on the broker's thread sends heartbeats."""
+        """Starts the heartbeats by the broker's thread."""
         target = self._coordinator.target
         self._stop_heartbeat()
         if target is None:
@@ -679,7 +762,7 @@ class ClassicMembership:
             self._heartbeating = None
 
     def _poll_heartbeat(self, calls: list[Call], now: float) -> float:
-        """After the connection was gone: the first heartbeat makes it, then the broker's thread goes on."""
+        """Sends the first heartbeat of a new connection; the broker's thread continues."""
         if now < self._heartbeat_at or self.state not in HEARTBEAT_STATES:
             return self._heartbeat_at
         self._heartbeat_at = NEVER
@@ -688,7 +771,9 @@ class ClassicMembership:
             self._heartbeat_serial += 1
             serial = self._heartbeat_serial
             on_reply = lambda reply: self._on_heartbeat(reply, serial, True)  # noqa: E731
-            calls.append(Call(self._heartbeat_request(), target, now + self._heartbeat_timeout_s, on_reply))
+            calls.append(
+                Call(self._heartbeat_request(), target, now + self._heartbeat_timeout_s, on_reply)
+            )
         return NEVER
 
     def _on_heartbeat(self, reply: Reply, serial: int, begins: bool) -> None:
@@ -708,7 +793,9 @@ class ClassicMembership:
             return
         assert error is not None
         if self._heartbeating is not None and self._heartbeat_ok:
-            self._alive_at = now - (self._heartbeat_timeout_s if code == KafkaError._TIMED_OUT else 0.0)
+            self._alive_at = now - (
+                self._heartbeat_timeout_s if code == KafkaError._TIMED_OUT else 0.0
+            )
         self._heartbeat_ok = False
         if isinstance(reply, KafkaError):
             self._heartbeating = None
@@ -716,20 +803,23 @@ class ClassicMembership:
             self._failed("Heartbeat", error)
             return
         if not self._coordinator.note(error):
-            self._reports.tell("Heartbeat", error)
+            self._reports.report("Heartbeat", error)
         if self._coordinator.target is None:
-            self._stop_heartbeat()  # on_found goes on
+            self._stop_heartbeat()  # on_found continues
         elif self._heartbeating is None:
             self._heartbeat_at = now + self._settings.heartbeat_interval_s
 
     def _on_coordinator(self) -> None:
-        """It was looked for, or is another one now."""
+        """Sends a heartbeat to a new coordinator."""
         if self.state in HEARTBEAT_STATES and self._member.joined:
             self._stop_heartbeat()
             self._heartbeat_at = self._clock()
 
     def _poll_session(self, now: float) -> float:
-        """The coordinator hasn't answered for a whole session: to the group this member is none any more."""
+        """Ends the membership if the coordinator hasn't replied for session.timeout.ms.
+
+        The group has removed this member then.
+        """
         if (
             self.state not in HEARTBEAT_STATES
             or not self._member.joined
@@ -746,16 +836,16 @@ class ClassicMembership:
             return 0.0
         return ends_at
 
-    # --- what goes wrong ---
+    # --- failures ---
 
     def _failed(self, what: str, error: KafkaError) -> None:
-        """A request of a member that wants to be one was answered with an error, or not at all: join again, later."""
+        """Handles the failure of a request and schedules the next JoinGroup."""
         code, now = error.code(), self._clock()
         if code == KafkaError.FENCED_INSTANCE_ID:
             self._fail(error)
             return
         reason = f"{what} failed: {error.name()}"
-        self._reports.note(what, error)
+        self._reports.log(what, error)
         at_once = code in GENERATION_OVER_ERRORS and self._backoff.failures < AT_ONCE
         delay_s = self._backoff.next_s()
         self._join_at = now if at_once else now + delay_s
@@ -766,7 +856,7 @@ class ClassicMembership:
             self._lose(State.UNJOINED, reason)
         else:
             if code not in GENERATION_OVER_ERRORS and not self._coordinator.note(error):
-                self._reports.tell(what, error)
+                self._reports.report(what, error)
             self.state = State.UNJOINED
             self._reason = reason
 
@@ -779,14 +869,17 @@ class ClassicMembership:
         )
         self._on_fatal(KafkaError(error.code(), text, fatal=True))
 
-    # --- lives ---
+    # --- sessions in the group ---
 
     def _if_current(self, serial: int, work: Callable[[], None]) -> None:
         if serial == self._serial:
             work()
 
-    def _next_life(self) -> None:
-        """Answers and steps of the life before are of no interest any more. Heartbeats go on until stopped."""
+    def _end_session(self) -> None:
+        """Ends the session in the group: later replies to it are ignored.
+
+        Heartbeats go on until stopped.
+        """
         self._serial += 1
         self._in_step = self._losing
         self._assignment = set()
@@ -795,9 +888,9 @@ class ClassicMembership:
         self._leader.end()
 
     def _lose(self, then: State, reason: str | None = None) -> None:
-        """Others may own its partitions already."""
+        """Gives up all partitions as lost: other members may own them already."""
         self._stop_heartbeat()
-        self._next_life()
+        self._end_session()
         self._waits_in_broker = False
         self._member.generation = NO_GENERATION
         self.state = then
@@ -817,38 +910,49 @@ class ClassicMembership:
         self._leave_by = self._clock() + min(self._settings.timeout_s, LEAVE_TIMEOUT_S)
 
     def _poll_leaving(self, calls: list[Call], now: float) -> float:
-        """Says good-bye, once, if the coordinator can be found in time; otherwise the session times out."""
+        """Sends LeaveGroup once, if the coordinator is found in time.
+
+        Otherwise the session times out.
+        """
         if not self._revoked_all:
             return NEVER
         reason, serial = self._leave_reason, self._serial
-        said = self._said_goodbye
-        if now >= self._leave_by or not (said or (self._member.member_id and self._member.instance_id is None)):
+        said = self._leave_sent
+        if now >= self._leave_by or not (
+            said or (self._member.member_id and self._member.instance_id is None)
+        ):
             self._left()
             return 0.0
         if not said:
             self._coordinator.want(now)
-            call = self._goodbye(reason, lambda reply: self._if_current(serial, self._left), now)
+            call = self._leave_call(reason, lambda reply: self._if_current(serial, self._left), now)
             if call is not None:
-                self._said_goodbye = True
+                self._leave_sent = True
                 calls.append(call)
         return self._leave_by
 
-    def _goodbye(self, reason: str, on_reply: Callable[[Reply], None], now: float) -> Call | None:
-        """LeaveGroup, where the coordinator is known and would not learn of it by itself."""
+    def _leave_call(
+        self, reason: str, on_reply: Callable[[Reply], None], now: float
+    ) -> Call | None:
+        """A LeaveGroup call; None if there is no coordinator or the member is static."""
         target, member = self._coordinator.target, self._member
         if target is None or not member.member_id or member.instance_id is not None:
             return None
         self._stop_heartbeat()
         if self._waits_in_broker and target >= COORDINATORS:
-            # Behind a JoinGroup that the broker holds it would be read only when that is answered.
+            # The broker reads nothing behind a pending JoinGroup, so use another connection.
             target -= COORDINATORS
             self._waits_in_broker = False
         message = self._leave_request(member.member_id, reason)
         return Call(message, target, now + min(self._settings.timeout_s, LEAVE_TIMEOUT_S), on_reply)
 
     def _leave_request(self, member_id: str, reason: str) -> LeaveGroupRequest:
-        leaving = LeaveGroupRequest.Member(member_id=member_id, reason=reason[:REASON_MAX_CHARACTERS])
-        return LeaveGroupRequest(group_id=self._member.group_id, member_id=member_id, members=[leaving])
+        leaving = LeaveGroupRequest.Member(
+            member_id=member_id, reason=reason[:REASON_MAX_CHARACTERS]
+        )
+        return LeaveGroupRequest(
+            group_id=self._member.group_id, member_id=member_id, members=[leaving]
+        )
 
     def _left(self) -> None:
         self._stop_heartbeat()
@@ -869,7 +973,10 @@ class ClassicMembership:
     # --- topics ---
 
     def _on_topics(self) -> None:
-        """Another topic matches a pattern, or one is gone. Partition counts are the leader's business."""
+        """Joins again if the topics that match have changed.
+
+        (The leader watches the partition counts.)
+        """
         if self.state in ACTIVE and self._subscription.topics != self._sent_topics:
             self._ask_rejoin("the topics that are subscribed to have changed")
 

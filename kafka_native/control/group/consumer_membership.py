@@ -1,6 +1,6 @@
-"""Membership of a group in the consumer protocol (KIP-848): the coordinator assigns, and heartbeats carry everything.
+"""Group membership in the consumer protocol (KIP-848): the coordinator assigns, by heartbeats.
 
-How heartbeats take turns is in `heartbeats`; here is what becomes of what they assign.
+`heartbeats` sends the heartbeats. This module applies the assignments in their replies.
 
 Thread: the control thread only.
 """
@@ -17,7 +17,10 @@ from kafka_native.control.positions import Key
 from kafka_native.control.requests import NEVER
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logger
-from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kafka_native.protocol.groups import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 
 if TYPE_CHECKING:
     from kafka_native.control.brokers.coordinator import Coordinator
@@ -30,14 +33,17 @@ if TYPE_CHECKING:
 Heartbeat: TypeAlias = ConsumerGroupHeartbeatRequest
 
 LEAVE_FOR_A_WHILE_EPOCH = -2
-"""Of a static member: what it owned stays its own until the session times out."""
+"""The epoch with which a static member leaves: it keeps its partitions until its session times out.
+"""
 
-_TOO_OLD = "the broker doesn't speak the consumer group protocol (KIP-848); use group.protocol=classic"
+_TOO_OLD = (
+    "the broker doesn't speak the consumer group protocol (KIP-848); use group.protocol=classic"
+)
 _TEXTS = {
     KafkaError.UNSUPPORTED_VERSION: _TOO_OLD,
     KafkaError._UNSUPPORTED_FEATURE: _TOO_OLD,
-    KafkaError.GROUP_ID_NOT_FOUND: "the group is there already and can't change to the consumer protocol; "
-    "use group.protocol=classic or another group.id",
+    KafkaError.GROUP_ID_NOT_FOUND: "the group is there already and can't change to "
+    "the consumer protocol; use group.protocol=classic or another group.id",
     KafkaError.UNRELEASED_INSTANCE_ID: "another member of the group uses this group.instance.id, "
     "or one did and its session has not timed out yet",
 }
@@ -65,9 +71,9 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         logger: Logger,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``assignor``: group.remote.assignor, None leaves it to the broker.
+        """``assignor``: group.remote.assignor; None: the broker chooses.
 
-        ``on_error`` reaches the application through its next poll(), ``on_fatal`` ends the consumer.
+        ``on_error`` reports to the application in its next poll(); ``on_fatal`` ends the consumer.
         """
         super().__init__(
             member,
@@ -86,28 +92,29 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         self._subscribed_once = False
         self._regex_sent = False
         self._owned: dict[Key, bytes] = {}  # with the topics' ids
-        self._target: dict[bytes, list[int]] | None = None  # what the coordinator has assigned
+        self._target: dict[bytes, list[int]] | None = None  # the coordinator's assignment
         self._unnamed: set[bytes] = set()
-        self._gone: set[bytes] = set()  # of topics that were made anew, while the coordinator may still assign them
-        self._changing: set[Key] = set()  # what the step under way assigns
+        # ids of deleted topics that the coordinator may still assign
+        self._gone: set[bytes] = set()
+        self._changing: set[Key] = set()  # the partitions that the current step assigns
         self._in_step = False
         subscription.on_change.append(self._on_topics)
         metadata.on_names.append(self._on_names)
 
     @property
     def assignor_protocol(self) -> str:
-        """``COOPERATIVE`` from the first subscription on, ``NONE`` before, as librdkafka has it."""
+        """``COOPERATIVE`` after the first subscription, ``NONE`` before it, as in librdkafka."""
         return "COOPERATIVE" if self._subscribed_once else "NONE"
 
     @property
     def rebalance_reason(self) -> str:
-        """Unknown: the coordinator decides."""
+        """Always empty: only the coordinator knows it."""
         return ""
 
-    # --- what the application does ---
+    # --- calls of the application ---
 
     def subscribe(self, now: float) -> None:
-        """The subscription is another one: join with it, or tell it."""
+        """Joins with the new subscription, or sends it with the next heartbeat."""
         self._subscribed_once = True
         if self.state is State.OUT:
             self._join(now)
@@ -117,9 +124,10 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
             self._join_again = True
 
     def leave(self, reason: str, done: Callable[[], None], now: float) -> None:
-        """Has everything revoked, then leaves. ``done`` comes when the coordinator knows, or can't be told.
+        """Gives up all partitions, then leaves the group.
 
-        A static member says that it comes back. The protocol has no field for the reason.
+        ``done`` is called when the coordinator has replied or can't be reached. A static member
+        announces that it will return. The protocol has no field for the reason.
         """
         if self.state in (State.OUT, State.FAILED):
             done()
@@ -129,7 +137,8 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         if self.state is State.LEAVING:
             return
         self._logger.debug("leaving group %s: %s", self._member.group_id, reason)
-        # A member until the application has given up everything: what it commits then has to be of the current epoch.
+        # It stays a member until the application has given up everything: its last commits need the
+        # current epoch.
         was_in = self.state in (State.JOINED, State.JOINING)
         if not self._member.joined:
             self._send_at = NEVER
@@ -137,10 +146,15 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         self._target = None
         serial = self._serial
         going = set(self._owned) | self._changing
-        self._rebalance.revoke(going, lambda: self._if_current(serial, lambda: self._revoked_all(was_in)))
+        self._rebalance.revoke(
+            going, lambda: self._if_current(serial, lambda: self._revoked_all(was_in))
+        )
 
     def rejoin(self, reason: str, now: float) -> None:
-        """Joins again if it is out because the application didn't poll; a member tells everything once more."""
+        """Joins again, if the member has left because the application didn't poll.
+
+        A member that hasn't left sends a full heartbeat.
+        """
         self._logger.debug("group %s: %s", self._member.group_id, reason)
         if self.state is State.STALE:
             self.state = State.LOSING
@@ -150,13 +164,15 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
             self._send_at = now
 
     def on_ended(self, keys: list[Key]) -> None:
-        """The topic of these partitions was made anew: they are lost, and those of the new one will be assigned."""
+        """Handles recreated topics: partitions are lost, and the coordinator assigns new ones."""
         serial = self._serial
         ids = {self._owned[key] for key in keys if key in self._owned}
         self._gone |= ids
         keys = [key for key, topic_id in self._owned.items() if topic_id in ids]
         self._rebalance.end(keys)
-        self._rebalance.lose_ended(keys, lambda lost: self._if_current(serial, lambda: self._end_lost(lost)))
+        self._rebalance.lose_ended(
+            keys, lambda lost: self._if_current(serial, lambda: self._end_lost(lost))
+        )
 
     def _end_lost(self, lost: list[Key]) -> None:
         for key in lost:
@@ -166,11 +182,15 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
             self._reconcile()
 
     def on_poll_exceeded(self, now: float) -> None:
-        """The application has not polled for max.poll.interval.ms: leaves, partitions are lost; see rejoin()."""
+        """Leaves the group: the application has exceeded max.poll.interval.ms.
+
+        Its partitions are lost. `rejoin()` brings the member back.
+        """
         if self.state in (State.JOINED, State.JOINING):
-            self._say_goodbye(now, lambda reply: None)
+            self._send_leave(now, lambda reply: None)
             self._lose(State.STALE)
-        elif self.state is State.LEAVING and not self._said_goodbye:  # its callback would have been called in a poll()
+        # the revoke callback was waiting for this poll()
+        elif self.state is State.LEAVING and not self._leave_sent:
             self._rebalance.lose(lambda: None)
             self._revoked_all(True)
 
@@ -193,7 +213,9 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         message.rack_id = self._settings.rack
         message.server_assignor = self._assignor
         patterns = subscription.patterns
-        message.subscribed_topic_names = subscription.names if subscription.server_side else list(subscription.topics)
+        message.subscribed_topic_names = (
+            subscription.names if subscription.server_side else list(subscription.topics)
+        )
         if subscription.server_side and (patterns or self._regex_sent):
             message.subscribed_topic_regex = server_regex(patterns)
             self._regex_sent = True
@@ -203,10 +225,15 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         by_id: dict[bytes, list[int]] = {}
         for (_, number), topic_id in sorted(self._owned.items()):
             by_id.setdefault(topic_id, []).append(number)
-        return [Heartbeat.TopicPartitions(topic_id=topic_id, partitions=numbers) for topic_id, numbers in by_id.items()]
+        return [
+            Heartbeat.TopicPartitions(topic_id=topic_id, partitions=numbers)
+            for topic_id, numbers in by_id.items()
+        ]
 
-    def _goodbye(self) -> Heartbeat:
-        message = self._short(LEAVE_EPOCH if self._member.instance_id is None else LEAVE_FOR_A_WHILE_EPOCH)
+    def _last_heartbeat(self) -> Heartbeat:
+        message = self._short(
+            LEAVE_EPOCH if self._member.instance_id is None else LEAVE_FOR_A_WHILE_EPOCH
+        )
         message.topic_partitions = None
         return message
 
@@ -217,8 +244,10 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         return True
 
     def _match_here(self) -> None:
-        """The broker (Apache Kafka before 4.0) knows no patterns: they are matched here, as in the classic protocol."""
-        self._logger.info("group %s: the broker doesn't match patterns, the client does", self._member.group_id)
+        """Matches the patterns in the client: brokers before Apache Kafka 4.0 can't."""
+        self._logger.info(
+            "group %s: the broker doesn't match patterns, the client does", self._member.group_id
+        )
         self._subscription.server_side = False
         self._regex_sent = False
         now = self._clock()
@@ -230,10 +259,12 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
 
     def _take_answer(self, reply: ConsumerGroupHeartbeatResponse) -> None:
         if reply.assignment is not None and self.state is State.JOINED:
-            self._target = {each.topic_id: list(each.partitions) for each in reply.assignment.topic_partitions}
+            self._target = {
+                each.topic_id: list(each.partitions) for each in reply.assignment.topic_partitions
+            }
         self._reconcile()
 
-    # --- lives ---
+    # --- sessions in the group ---
 
     def _forget(self) -> None:
         self._in_step = False
@@ -248,9 +279,9 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         self._owned.clear()
 
     def _lose(self, then: State) -> None:
-        """Out of the group, or as good as that: nothing is owned any more."""
+        """Gives up all partitions as lost, because the member is, or may be, out of the group."""
         self._stop_heartbeat()
-        self._next_life()
+        self._end_session()
         self._owned.clear()
         self._member.generation = JOIN_EPOCH
         self.state = then
@@ -264,17 +295,17 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
             self._join(max(self._clock(), self._join_at))
 
     def _revoked_all(self, was_in: bool) -> None:
-        self._next_life()
+        self._end_session()
         self._owned.clear()
         self._stop_heartbeat()
-        self._said_goodbye = True
-        if not was_in or not self._say_goodbye(self._clock(), lambda reply: self._left()):
+        self._leave_sent = True
+        if not was_in or not self._send_leave(self._clock(), lambda reply: self._left()):
             self._left()
 
     # --- from one assignment to the next ---
 
     def _on_topics(self) -> None:
-        """Another topic matches a pattern, or one is gone: of interest only where the client has to match."""
+        """Sends the topics that match now, if the client matches the patterns."""
         matched_here = not self._subscription.server_side and self._subscription.patterns
         if matched_here and self.state in (State.JOINING, State.JOINED):
             self._send_at = min(self._send_at, self._clock())
@@ -284,9 +315,9 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
             self._reconcile()
 
     def _reconcile(self) -> None:
-        """Makes the next step from what is owned to what is assigned: revokes, or else assigns; then tells.
+        """Takes the next step towards the assignment: revokes, or else assigns.
 
-        A newer assignment is taken up after the step under way.
+        Then sends a heartbeat. A newer assignment is applied after the current step.
         """
         if self._in_step or self._target is None or self.state is not State.JOINED:
             return
@@ -296,12 +327,17 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         serial = self._serial
         if revoked:
             self._in_step = True
-            self._rebalance.end(key for key in revoked if key in wanted)  # the same name is another topic by now
-            self._rebalance.revoke(revoked, lambda: self._if_current(serial, lambda: self._end_step(revoked, {})))
+            # this name is another topic by now
+            self._rebalance.end(key for key in revoked if key in wanted)
+            self._rebalance.revoke(
+                revoked, lambda: self._if_current(serial, lambda: self._end_step(revoked, {}))
+            )
         elif added:
             self._in_step = True
             self._changing = set(added)
-            self._rebalance.assign(added, lambda: self._if_current(serial, lambda: self._end_step((), added)))
+            self._rebalance.assign(
+                added, lambda: self._if_current(serial, lambda: self._end_step((), added))
+            )
 
     def _end_step(self, revoked: Iterable[Key], added: dict[Key, bytes]) -> None:
         self._in_step = False
@@ -313,7 +349,10 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         self._reconcile()
 
     def _named(self, assigned: dict[bytes, list[int]]) -> dict[Key, bytes]:
-        """The assignment by name. What has no name yet is asked for, and taken up once it has."""
+        """The assignment by topic name.
+
+        Topics without a known name are looked up and applied later.
+        """
         names = {topic_id: name for (name, _), topic_id in self._owned.items()}
         found: dict[Key, bytes] = {}
         unnamed = set()
@@ -326,7 +365,11 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
             else:
                 found.update(((name, number), topic_id) for number in numbers if number >= 0)
         if unnamed - self._unnamed:
-            self._logger.info("group %s: %d assigned topics have no name here yet", self._member.group_id, len(unnamed))
+            self._logger.info(
+                "group %s: %d assigned topics have no name here yet",
+                self._member.group_id,
+                len(unnamed),
+            )
         self._metadata.unresolve(self._unnamed - unnamed)
         self._unnamed = unnamed
         if unnamed:
@@ -335,10 +378,10 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
 
 
 def server_regex(patterns: Iterable[str]) -> str:
-    """One RE2 expression that matches a whole topic name wherever one of the patterns is found in it; "" for none.
+    """One RE2 expression that matches names in which one of the patterns occurs; "": no patterns.
 
-    The broker compares whole names, the classic protocol and librdkafka search in them: ``^orders`` means
-    orders-eu, too.
+    The broker compares whole names. The classic protocol and librdkafka search in them: ``^orders``
+    also matches orders-eu.
     """
     patterns = list(patterns)
     return ".*(?:" + "|".join(f"(?:{each})" for each in patterns) + ").*" if patterns else ""

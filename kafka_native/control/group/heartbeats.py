@@ -1,16 +1,18 @@
-"""Heartbeats that carry everything: what members of the consumer protocol (KIP-848) and of share groups have in common.
+"""Heartbeats as the whole protocol: shared by the consumer protocol (KIP-848) and share groups.
 
-There are two kinds of heartbeat. A full one says all that there is to say (subscription, timeout, what is owned) and
-goes out as a call: to join, when the subscription or what is owned has changed, and after every failure, as its answer
-holds the whole assignment again. In between, the broker's own thread repeats a short one (`BrokerPool.heartbeat`), and
-what its answers say anew comes back here.
+There are two kinds of heartbeat. A full heartbeat contains everything: the subscription, the
+timeout, the owned partitions. The control thread sends it to join, after a change of the
+subscription or of the owned partitions, and after every failure. Its reply contains the whole
+assignment. Between full heartbeats, the broker's own thread repeats a short one
+(`BrokerPool.heartbeat`). Its replies come back here if they contain something new.
 
-- They take turns. Short ones begin with the answer to a full one, and whatever an answer to a short one changes ends
-  them and makes a full one due: so no answer to a heartbeat that was already replaced is ever missed, and none goes
-  out with an epoch that the coordinator has moved on from.
-- While the application keeps the interpreter to itself, that can't be helped: an answer waits here, and the broker's
-  thread goes on with the old epoch. A coordinator takes that one only from a member that owns no more than it should;
-  therefore short ones, too, name what is owned, though nothing has changed.
+- The two kinds alternate. Short heartbeats start after the reply to a full one. If a reply to a
+  short one changes anything, they stop and a full one is due. So no reply to a replaced heartbeat
+  is missed, and none is sent with an outdated epoch.
+- There is one exception. While the application holds the interpreter, a reply waits here, and the
+  broker's thread repeats the old epoch. A coordinator accepts the old epoch only from a member that
+  owns no more than its assignment. Therefore short heartbeats also contain the owned partitions,
+  although they haven't changed.
 
 Thread: the control thread only.
 """
@@ -26,8 +28,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from kafka_native.control.errors import HEARTBEAT_FATAL_ERRORS, HEARTBEAT_RETRIABLE_ERRORS, MEMBER_FENCED_ERRORS
-from kafka_native.control.group.membership import LEAVE_TIMEOUT_S, NO_GENERATION, GroupSettings, Reports
+from kafka_native.control.errors import (
+    HEARTBEAT_FATAL_ERRORS,
+    HEARTBEAT_RETRIABLE_ERRORS,
+    MEMBER_FENCED_ERRORS,
+)
+from kafka_native.control.group.membership import (
+    LEAVE_TIMEOUT_S,
+    NO_GENERATION,
+    GroupSettings,
+    Reports,
+)
 from kafka_native.control.requests import NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logger
@@ -42,24 +53,33 @@ JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 
 STEADY_S = 1.0
-"""A member that was last fenced so long ago joins again at once."""
+"""A member joins again at once if it was last fenced longer ago than this."""
 FIRST_INTERVAL_S = 5.0
-"""Until the coordinator says another (its group.consumer.heartbeat.interval.ms, or group.share's)."""
+"""The first interval, until the coordinator sends its own.
+
+The brokers' property is group.consumer.heartbeat.interval.ms, or group.share.heartbeat.interval.ms.
+"""
 INTERVAL_MIN_S = 0.1
-"""However short an interval the coordinator asks for."""
+"""The minimum interval, whatever the coordinator sends."""
 INTERVAL_MAX_S = 60.0
-"""However long an interval it asks for: assignments come with its answers. Sessions last 60 s at most by default."""
+"""The maximum interval, whatever the coordinator sends.
+
+Assignments arrive with the replies. By default, sessions last at most 60 s.
+"""
 ANSWER_LEAST_S = 10.0
-"""How long an answer may take, or three intervals if that is more; socket.timeout.ms at the most."""
+"""The minimum timeout for a reply.
+
+The timeout is three intervals if that is longer, and at most socket.timeout.ms.
+"""
 
 M = TypeVar("M", bound=Request)
-"""The heartbeat of a protocol."""
+"""The heartbeat request of a protocol."""
 R = TypeVar("R")
-"""The answer to it."""
+"""The heartbeat response of a protocol."""
 
 
 class State(Enum):
-    """Where the member is on its way into the group and out."""
+    """The member's state, from joining to leaving."""
 
     OUT = "not subscribed"
     JOINING = "joining"
@@ -78,15 +98,15 @@ class Heartbeat:
 
 
 class Heartbeats(ABC, Generic[M, R]):
-    """A member's heartbeats, and what their failures mean; the protocols say what is in them and what an answer does.
+    """Sends a member's heartbeats and handles their failures.
 
-    `poll()` is what `requests.Manager` asks for.
+    The subclasses make the requests and apply the replies. `poll()` is that of `requests.Manager`.
     """
 
     api = ""
-    """The heartbeat's name, for errors."""
+    """The name of the request, for errors."""
     texts: dict[int, str] = {}  # noqa: RUF012 - read only
-    """What fatal errors mean here, where their own text doesn't say it."""
+    """Texts of fatal errors that are clearer than the error's own text."""
 
     def __init__(
         self,
@@ -100,7 +120,7 @@ class Heartbeats(ABC, Generic[M, R]):
         logger: Logger,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``on_error`` reaches the application through its next poll(), ``on_fatal`` ends the consumer."""
+        """``on_error`` reports to the application's next poll(); ``on_fatal`` ends the consumer."""
         self._member = member
         self._coordinator = coordinator
         self._pool = pool
@@ -114,14 +134,15 @@ class Heartbeats(ABC, Generic[M, R]):
 
         self.state = State.OUT
         self.interval_s = FIRST_INTERVAL_S
-        self._serial = 0  # of this life in the group: what belongs to an earlier one is ignored
-        self._send_at = NEVER  # a full heartbeat is due
-        self._in_flight = False  # a full heartbeat is under way
+        # number of the current session in the group: replies to earlier ones are ignored
+        self._serial = 0
+        self._send_at = NEVER  # when a full heartbeat is due
+        self._in_flight = False  # a full heartbeat is in flight
         self._urgent: list[Call] = []
         self._heartbeating: Heartbeat | None = None
         self._on_left: list[Callable[[], None]] = []
         self._join_again = False  # subscribed while leaving
-        self._said_goodbye = False
+        self._leave_sent = False
         self._join_at = 0.0
         self._fenced_at = -NEVER
 
@@ -129,34 +150,34 @@ class Heartbeats(ABC, Generic[M, R]):
         coordinator.on_found.append(self._on_coordinator)
         coordinator.on_refused.append(on_error)
 
-    # --- what the protocols have to say ---
+    # --- for subclasses ---
 
     @abstractmethod
     def _short(self, epoch: int) -> M:
-        """A heartbeat that says nothing new."""
+        """Makes a heartbeat without changes."""
 
     @abstractmethod
     def _full(self) -> M:
-        """A heartbeat that says everything."""
+        """Makes a heartbeat that contains everything."""
 
     @abstractmethod
-    def _goodbye(self) -> M:
-        """The last heartbeat."""
+    def _last_heartbeat(self) -> M:
+        """Makes the last heartbeat, which leaves the group."""
 
     @abstractmethod
     def _take_answer(self, reply: R) -> None:
-        """What an answer without an error says besides the epoch."""
+        """Applies a successful reply, except for its epoch."""
 
     @abstractmethod
     def _lose(self, then: State) -> None:
-        """Out of the group, or as good as that: nothing is owned any more."""
+        """Gives up all partitions as lost, because the member is, or may be, out of the group."""
 
     def _refused(self, error: KafkaError, message: M) -> bool:
-        """Whether the failure of a full heartbeat has been dealt with, and needs no more."""
+        """Whether the subclass has handled the failure of a full heartbeat."""
         return False
 
     def _forget(self) -> None:
-        """A life in the group has ended: what is known of it goes."""
+        """Drops the state of the session that has ended."""
 
     # --- sending ---
 
@@ -169,7 +190,7 @@ class Heartbeats(ABC, Generic[M, R]):
             return calls, self._send_at
         target = self._coordinator.want(now)
         if target is None:
-            return calls, NEVER  # on_found tells
+            return calls, NEVER  # on_found continues
         self._send_at = NEVER
         self._in_flight = True
         self._stop_heartbeat()
@@ -186,15 +207,17 @@ class Heartbeats(ABC, Generic[M, R]):
 
     @property
     def _heartbeats(self) -> bool:
-        """Whether there is a member, or one to be, whose heartbeats go out."""
-        return self.state in (State.JOINING, State.JOINED) or (self.state is State.LEAVING and self._member.joined)
+        """Whether the member, or one that is joining, sends heartbeats."""
+        return self.state in (State.JOINING, State.JOINED) or (
+            self.state is State.LEAVING and self._member.joined
+        )
 
     @property
     def _answer_s(self) -> float:
         return min(self._settings.timeout_s, max(ANSWER_LEAST_S, 3 * self.interval_s))
 
     def _heartbeat(self) -> None:
-        """Lets the broker's thread go on with short heartbeats, unless a full one is due."""
+        """Starts short heartbeats by the broker's thread, unless a full one is due."""
         target = self._coordinator.target
         if target is None or self._send_at != NEVER:
             return
@@ -214,13 +237,16 @@ class Heartbeats(ABC, Generic[M, R]):
             self._heartbeating = None
 
     def _on_coordinator(self) -> None:
-        """It was looked for, or is another one now: it hears everything, at once."""
+        """Sends a full heartbeat to a new coordinator at once."""
         if self._heartbeats:
             self._stop_heartbeat()
             self._send_at = min(self._send_at, self._clock())
 
-    def _say_goodbye(self, now: float, done: Callable[[Reply], None]) -> bool:
-        """Leaves: once, and only where the coordinator is known; otherwise the session times out."""
+    def _send_leave(self, now: float, done: Callable[[Reply], None]) -> bool:
+        """Sends the last heartbeat, if the coordinator is known.
+
+        Otherwise the session times out.
+        """
         target = self._coordinator.target
         if target is None:
             return False
@@ -228,7 +254,12 @@ class Heartbeats(ABC, Generic[M, R]):
         serial = self._serial
         deadline = now + min(self._settings.timeout_s, LEAVE_TIMEOUT_S)
         self._urgent.append(
-            Call(self._goodbye(), target, deadline, lambda reply: self._if_current(serial, lambda: done(reply)))
+            Call(
+                self._last_heartbeat(),
+                target,
+                deadline,
+                lambda reply: self._if_current(serial, lambda: done(reply)),
+            )
         )
         return True
 
@@ -261,10 +292,14 @@ class Heartbeats(ABC, Generic[M, R]):
             if reply.error_code == KafkaError.STALE_MEMBER_EPOCH and reply.member_epoch > 0:
                 self._member.generation = reply.member_epoch
             text = reply.error_message
-            self._failed(KafkaError(reply.error_code, text) if text else KafkaError(reply.error_code))
+            self._failed(
+                KafkaError(reply.error_code, text) if text else KafkaError(reply.error_code)
+            )
             return
-        if reply.member_epoch <= JOIN_EPOCH:  # sent back, it would ask for something else than to stay
-            text = f"{self.api}: the coordinator answers with the epoch {reply.member_epoch}, which no member has"
+        # sent back to the coordinator, it would mean join or leave
+        if reply.member_epoch <= JOIN_EPOCH:
+            text = f"{self.api}: the coordinator answers with the epoch {reply.member_epoch}, "
+            text += "which is invalid"
             self._failed(KafkaError(KafkaError._BAD_MSG, text))
             return
         self._coordinator.answered()
@@ -284,18 +319,20 @@ class Heartbeats(ABC, Generic[M, R]):
     def _take_interval(self, reported_s: float) -> None:
         interval_s = min(max(reported_s, INTERVAL_MIN_S), INTERVAL_MAX_S)
         if reported_s > INTERVAL_MAX_S and self.interval_s != interval_s:
-            text = "group %s: the coordinator wants a heartbeat each %.0f s: one is sent each %.0f s"
+            text = "group %s: the coordinator asks for a heartbeat every %.0f s: "
+            text += "the client sends one every %.0f s"
             self._logger.warning(text, self._member.group_id, reported_s, interval_s)
         self.interval_s = interval_s
 
     def _failed(self, error: KafkaError) -> None:
-        """A heartbeat wasn't answered, or with an error."""
+        """Handles a heartbeat that got no reply or an error."""
         self._stop_heartbeat()
         now, code = self._clock(), error.code()
         if self.state is State.LEAVING and code in MEMBER_FENCED_ERRORS | HEARTBEAT_FATAL_ERRORS:
-            self._member.generation = JOIN_EPOCH  # out already; the callback isn't interrupted
+            # it isn't a member any more; the revoke callback still runs to its end
+            self._member.generation = JOIN_EPOCH
         elif code in MEMBER_FENCED_ERRORS:
-            self._reports.note("fenced, joining again", error)
+            self._reports.log("fenced, joining again", error)
             self._join_at = now + self._rejoin_pause_s(now)
             self._lose(State.LOSING)
         elif code in HEARTBEAT_FATAL_ERRORS:
@@ -303,10 +340,12 @@ class Heartbeats(ABC, Generic[M, R]):
         elif code == KafkaError._DESTROY:
             pass  # the client closes
         elif self._coordinator.note(error):
-            self._send_at = now if self._coordinator.target is None else now + self._backoff.next_s()
+            self._send_at = (
+                now if self._coordinator.target is None else now + self._backoff.next_s()
+            )
         elif code == KafkaError.INVALID_REGULAR_EXPRESSION:
             self._report(error)
-            self._send_at = NEVER  # until the subscription is another one
+            self._send_at = NEVER  # until the subscription changes
             if self._member.joined:
                 self._heartbeat()
         elif code in HEARTBEAT_RETRIABLE_ERRORS:
@@ -316,7 +355,7 @@ class Heartbeats(ABC, Generic[M, R]):
             self._send_at = now + max(self.interval_s, self._backoff.next_s())
 
     def _rejoin_pause_s(self, now: float) -> float:
-        """A fenced member joins at once. One that is fenced again and again, each time after it has joined, waits."""
+        """The delay before a fenced member joins again: 0, unless it was fenced shortly before."""
         if self.state is not State.JOINED:
             return self._backoff.next_s()
         steady_s, self._fenced_at = now - self._fenced_at, now
@@ -326,21 +365,24 @@ class Heartbeats(ABC, Generic[M, R]):
         return 0.0
 
     def _report(self, error: KafkaError) -> None:
-        self._reports.tell(self.api, error)
+        self._reports.report(self.api, error)
 
     def _fail(self, error: KafkaError) -> None:
         self._lose(State.FAILED)
         text = f"group {self._member.group_id}: {self.texts.get(error.code()) or error.str()}"
         self._on_fatal(KafkaError(error.code(), text, fatal=True))
 
-    # --- lives ---
+    # --- sessions in the group ---
 
     def _if_current(self, serial: int, work: Callable[[], None]) -> None:
         if serial == self._serial:
             work()
 
-    def _next_life(self) -> None:
-        """Answers and steps of the life before are of no interest any more. Short heartbeats go on until stopped."""
+    def _end_session(self) -> None:
+        """Ends the session in the group: later replies to it are ignored.
+
+        Short heartbeats go on.
+        """
         self._serial += 1
         self._in_flight = False
         self._send_at = NEVER
@@ -348,7 +390,7 @@ class Heartbeats(ABC, Generic[M, R]):
 
     def _left(self) -> None:
         self.state = State.OUT
-        self._said_goodbye = False
+        self._leave_sent = False
         self._member.generation = NO_GENERATION
         waiting, self._on_left = self._on_left, []
         if self._join_again:
@@ -359,29 +401,31 @@ class Heartbeats(ABC, Generic[M, R]):
 
     def _join(self, at: float) -> None:
         self._stop_heartbeat()
-        self._next_life()
+        self._end_session()
         self.state = State.JOINING
         self._member.generation = JOIN_EPOCH
         self._send_at = at
 
     def quit(self, reason: str, done: Callable[[], None], now: float) -> None:
-        """The application is gone: says good-bye, and nothing else from now on. The protocol has no field for why."""
-        is_member = self.state in (State.JOINED, State.JOINING, State.LEAVING) and not self._said_goodbye
-        self._next_life()
+        """Leaves the group and sends nothing more. The protocol has no field for the reason."""
+        is_member = (
+            self.state in (State.JOINED, State.JOINING, State.LEAVING) and not self._leave_sent
+        )
+        self._end_session()
         self.state = State.OUT
-        if not is_member or not self._say_goodbye(now, lambda reply: done()):
+        if not is_member or not self._send_leave(now, lambda reply: done()):
             done()
 
     def close(self) -> None:
-        """Nothing more is sent; who waits for `leave()` hears of it."""
-        self._next_life()
+        """Stops all requests and calls the functions that wait for `leave()`."""
+        self._end_session()
         self._stop_heartbeat()
         self._left()
 
 
 def new_member_id() -> str:
-    """An id that the client makes up for itself (KIP-1082): a random UUID in Kafka's own spelling."""
+    """A member id that the client generates (KIP-1082): a random UUID in Kafka's text form."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        if not text.startswith("-"):  # would be taken for an option by command line tools
+        if not text.startswith("-"):  # command line tools would read it as an option
             return text

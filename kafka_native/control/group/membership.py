@@ -1,6 +1,6 @@
-"""What the group protocols share: the member, their interface, their settings, max.poll.interval.ms.
+"""What the group protocols share: the member, the interface, the settings, max.poll.interval.ms.
 
-Thread: the control thread only. The membership writes `Member`, managers that send requests to the
+Thread: the control thread only. The membership writes `Member`. Managers that send requests to the
 coordinator read it.
 """
 
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from kafka_native.config import Config
 
 NO_GENERATION = -1
-"""Of somebody who is no member: a commit says that it comes from nobody in particular."""
+"""The generation of a client that isn't a member.
+
+The coordinator accepts its commits for an empty group.
+"""
 
 
 @dataclass(slots=True)
 class Member:
-    """One member. Without a subscription it stays as it is made: such a client commits as nobody in particular."""
+    """One member. Without a subscription it never joins, and its commits carry no member id."""
 
     group_id: str
     instance_id: str | None = None
@@ -34,112 +37,136 @@ class Member:
     """``classic`` or ``consumer`` (KIP-848): group.protocol."""
     member_id: str = ""
     generation: int = NO_GENERATION
-    """The group's generation; in the consumer protocol the member's epoch."""
+    """The group's generation; in the consumer protocol, the member's epoch."""
 
     @property
     def joined(self) -> bool:
-        """Whether the coordinator knows it as a member of its generation."""
+        """Whether the coordinator knows it as a member of this generation."""
         return self.generation > 0
 
 
-TOLD, NOTED = "told", "noted"
-"""What fails, as subjects of outages: what the application has to know, and what is for the log."""
+REPORTED, LOGGED = "reported", "logged"
+"""The subjects of outages: errors for the application, and errors for the log only."""
 LEAVE_TIMEOUT_S = 5.0
-"""How long a coordinator has for taking note that a member leaves; socket.timeout.ms at the most."""
+"""The timeout of the request to leave; socket.timeout.ms at most."""
 WATCH_LONGEST_S = 1.0
 WATCH_SHORTEST_S = 0.01
 BACK_S = 0.1
-"""How often to look whether an application that was too slow polls again."""
+"""The check interval after the limit was exceeded, until the application polls again."""
 
 
 class Watched(Protocol):
     """A member whose application has to poll (max.poll.interval.ms)."""
 
     def rejoin(self, reason: str, now: float) -> None:
-        """Take part in another rebalance; a member that was too slow (`on_poll_exceeded()`) comes back."""
+        """Takes part in another rebalance. After `on_poll_exceeded()` it brings the member back."""
 
     def on_poll_exceeded(self, now: float) -> None:
-        """The application hasn't polled for max.poll.interval.ms: leaves, partitions are lost, until `rejoin()`."""
+        """Leaves the group until `rejoin()`: the application has exceeded max.poll.interval.ms.
+
+        The member's partitions are lost.
+        """
 
 
 class Membership(Watched, Protocol):
-    """One member of one group: `membership_classic` and `membership_consumer`. Does nothing before `subscribe()`."""
+    """One member of one group. It is idle until `subscribe()`.
+
+    The implementations are `classic_membership` and `consumer_membership`.
+    """
 
     @property
     def assignor_protocol(self) -> str:
-        """How partitions change hands: ``NONE`` (no group joined yet), ``EAGER`` or ``COOPERATIVE``."""
+        """How rebalances move partitions: ``EAGER``, ``COOPERATIVE`` or ``NONE`` (never joined)."""
 
     @property
     def state(self) -> Enum:
-        """Where the member is on its way into the group and out; the two protocols have states of their own."""
+        """The member's state, from joining to leaving. Each protocol has its own states."""
 
     @property
     def rebalance_reason(self) -> str:
-        """Why it has joined last, as far as that is known."""
+        """The reason of the last join, if it is known."""
 
     def subscribe(self, now: float) -> None:
-        """The application's subscription is another one than before: join with it, or rejoin."""
+        """Joins with the new subscription, or joins again."""
 
     def leave(self, reason: str, done: Callable[[], None], now: float) -> None:
-        """Hands everything over through `Rebalance`, then leaves the group.
+        """Gives up all partitions through `Rebalance`, then leaves the group.
 
-        ``done`` always comes, in bounded time unless the application never polls while it has a callback to be called.
+        ``done`` is always called. It is called in bounded time, unless a callback is due and the
+        application never polls.
         """
 
     def quit(self, reason: str, done: Callable[[], None], now: float) -> None:
-        """The application is gone: leaves at once, without giving anything over. ``done`` comes in bounded time."""
+        """Leaves at once, for a dropped application: no callbacks.
+
+        ``done`` is called in bounded time.
+        """
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `requests.Manager`."""
 
     def on_ended(self, keys: list[Key]) -> None:
-        """The topic of these partitions was deleted and made anew: has them given up, and assigned once more."""
+        """Handles recreated topics: has their partitions given up and assigned again."""
 
     def close(self) -> None:
-        """Nothing is sent any more, and every ``done`` that is owed comes now."""
+        """Stops all requests and calls every pending ``done``."""
 
 
 class Reports:
-    """Errors of a group's requests on their way to the application and the log: once a cause and minute (`Outages`)."""
+    """Reports errors of group requests to the application and the log, once per cause and minute.
+
+    See `Outages`.
+    """
 
     def __init__(
-        self, group_id: str, on_error: Callable[[KafkaError], None], logger: Logger, clock: Callable[[], float]
+        self,
+        group_id: str,
+        on_error: Callable[[KafkaError], None],
+        logger: Logger,
+        clock: Callable[[], float],
     ) -> None:
-        """``on_error`` reaches the application through its next poll()."""
+        """``on_error`` reports to the application in its next poll()."""
         self._group_id = group_id
         self._on_error = on_error
         self._logger = logger
         self._outages = Outages(clock)
 
-    def tell(self, what: str, error: KafkaError) -> None:
-        """``what`` has failed, and the application has to know."""
-        if self._outages.is_due(TOLD, (what, error.code())):
-            self._on_error(KafkaError(error.code(), f"group {self._group_id}: {what} failed: {error.str()}"))
+    def report(self, what: str, error: KafkaError) -> None:
+        """Reports to the application that ``what`` has failed."""
+        if self._outages.is_due(REPORTED, (what, error.code())):
+            self._on_error(
+                KafkaError(error.code(), f"group {self._group_id}: {what} failed: {error.str()}")
+            )
 
-    def note(self, what: str, error: KafkaError) -> None:
-        """``what`` has failed: for the log."""
-        is_due = self._outages.is_due(NOTED, (what, error.code()))
+    def log(self, what: str, error: KafkaError) -> None:
+        """Logs that ``what`` has failed."""
+        is_due = self._outages.is_due(LOGGED, (what, error.code()))
         say = self._logger.info if is_due else self._logger.debug
         say("group %s: %s: %s", self._group_id, what, error.str())
 
     def end(self) -> None:
-        """The coordinator counts this member in: the next failure is a first one."""
-        outage_s = self._outages.end(TOLD)
-        self._outages.end(NOTED)
+        """Ends the outage: the coordinator has confirmed this member."""
+        outage_s = self._outages.end(REPORTED)
+        self._outages.end(LOGGED)
         if outage_s is not None:
-            self._logger.info("group %s: its requests succeed again, after %.1f s", self._group_id, outage_s)
+            self._logger.info(
+                "group %s: its requests succeed again, after %.1f s", self._group_id, outage_s
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """What the configuration says of the group; seconds, where a property has milliseconds."""
+    """The settings of a group member.
+
+    Durations are in seconds; their properties have milliseconds.
+    """
 
     session_timeout_s: float = 45.0
     heartbeat_interval_s: float = 3.0
     rebalance_timeout_s: float = 300.0
     """max.poll.interval.ms"""
     timeout_s: float = 60.0
-    """socket.timeout.ms: for what the coordinator answers at once."""
+    """socket.timeout.ms: for requests that the coordinator answers at once."""
     retry_s: float = 0.1
     retry_max_s: float = 1.0
     protocol_type: str = "consumer"
@@ -148,7 +175,7 @@ class GroupSettings:
 
     @classmethod
     def of(cls, config: Config) -> GroupSettings:
-        """From the properties of the same names."""
+        """The settings from a configuration."""
         return cls(
             session_timeout_s=config.integer("session.timeout.ms") / 1000,
             heartbeat_interval_s=config.integer("heartbeat.interval.ms") / 1000,
@@ -162,7 +189,7 @@ class GroupSettings:
 
 
 class PollWatch:
-    """Sees to max.poll.interval.ms: an application that doesn't poll for so long is no member until it does."""
+    """Enforces max.poll.interval.ms: after so long, the member leaves until the next poll."""
 
     def __init__(
         self,
@@ -173,11 +200,10 @@ class PollWatch:
         interval_s: float,
         on_error: Callable[[KafkaError], None],
     ) -> None:
-        """``subscribed``: whether there is a subscription at all.
+        """``subscribed`` returns whether there is a subscription.
 
-        ``polls``: how many polls the application has begun, and whether it is inside one.
-
-        ``on_error`` reaches the application as a message of its next poll().
+        ``polls`` returns how many polls the application has begun, and whether it is inside one.
+        ``on_error`` adds an error to the messages of its next poll().
         """
         self._membership = membership
         self._subscribed = subscribed
@@ -189,7 +215,7 @@ class PollWatch:
         self._seen_at = 0.0
         self._check_at = NEVER
         self.exceeded = False
-        """The application was too slow and hasn't polled since."""
+        """Whether the application has exceeded the interval and hasn't polled since."""
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `requests.Manager`."""
@@ -213,8 +239,9 @@ class PollWatch:
         self.exceeded = True
         over_ms = int((now - self._seen_at - self._interval_s) * 1000)
         text = (
-            f"Application maximum poll interval ({int(self._interval_s * 1000)}ms) exceeded by {over_ms}ms "
-            "(adjust max.poll.interval.ms for long-running message processing): leaving the group"
+            f"Application maximum poll interval ({int(self._interval_s * 1000)}ms) exceeded by "
+            f"{over_ms}ms (adjust max.poll.interval.ms for long-running message processing): "
+            "leaving the group"
         )
         self._on_error(KafkaError(KafkaError._MAX_POLL_EXCEEDED, text))
         self._membership.on_poll_exceeded(now)

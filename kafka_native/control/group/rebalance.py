@@ -1,11 +1,12 @@
-"""Handing partitions over in a rebalance: what both group protocols do with an assignment.
+"""Applies assignments in a rebalance, for both group protocols.
 
-A step (assign, revoke, lose) goes to the application's callback, in its next poll(), close() or unsubscribe(). Where it
-has none, or leaves the assignment alone in it, the default is done here. Stored offsets of what is revoked are
-committed before the step ends, so that the next owner starts behind them. What is lost isn't committed: somebody else
-may own it.
+A step (assign, revoke, lose) runs the application's callback in its next poll(), close() or
+unsubscribe(). Without a callback, or if the callback doesn't change the assignment, the default
+runs. Stored offsets of revoked partitions are committed before the step ends, so that the next
+owner starts after them. Offsets of lost partitions aren't committed, because another member may own
+those partitions.
 
-Thread: the control thread, but for the callback itself, which the application's thread runs.
+Thread: the control thread, except for the callback, which runs on the application's thread.
 """
 
 from __future__ import annotations
@@ -28,37 +29,37 @@ FINISH_S = 5.0
 
 
 class Partitions(Protocol):
-    """What is assigned: `FetchManager`."""
+    """The assigned partitions. `FetchManager` implements it."""
 
     @property
     def assigned(self) -> Mapping[Key, Assigned]:
         """The partitions with their state."""
 
     def add(self, partitions: list[tuple[str, int, int]], now: float) -> None:
-        """Reads (topic, partition, offset), too."""
+        """Adds (topic, partition, offset) to the assignment."""
 
     def remove(self, keys: list[Key]) -> None:
-        """Reads these no more."""
+        """Removes partitions from the assignment."""
 
     def end(self, keys: Iterable[Key]) -> None:
-        """Nothing of these is handed out, stored or committed any more."""
+        """Stops delivery, stores and commits of these partitions: their topic was recreated."""
 
     def expect_anew(self, keys: Iterable[Key]) -> None:
-        """These are removed, and may be assigned again as partitions of a topic made anew."""
+        """Marks removed partitions of a recreated topic, which may be assigned again."""
 
     def forget_anew(self) -> None:
-        """None are expected any more."""
+        """Ends `expect_anew()`."""
 
 
 class Commits(Protocol):
-    """What commits: `CommitManager`."""
+    """The commits. `CommitManager` implements it."""
 
     def flush(self, keys: list[Key], done: Callable[[], None]) -> None:
-        """Takes what is stored of these partitions now and commits it, if auto commit is on; then ``done``."""
+        """Commits the stored offsets of partitions (enable.auto.commit), then calls ``done``."""
 
 
 class Kind(Enum):
-    """What happens to the partitions of a step."""
+    """The kind of a step."""
 
     ASSIGN = "assign"
     REVOKE = "revoke"
@@ -66,29 +67,29 @@ class Kind(Enum):
 
 
 Listener: TypeAlias = Callable[[Kind, list[Key]], bool]
-"""The application's side of a step, on its thread: calls its callback; True if that has changed the assignment."""
+"""Calls the application's callback on its thread. True: the callback has changed the assignment."""
 
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """One change of the assignment, from the membership to its end."""
+    """One change of the assignment."""
 
     kind: Kind
     keys: list[Key]
     done: Callable[[], None]
-    begun: bool = False  # its callback has been called
-    dropped: bool = False  # what came after has made it pointless: its end is of no interest
-    ended: bool = False  # to lose only what of its partitions has ended, because their topic was made anew
-    silent: bool = False  # of partitions that were assigned by hand: no callback hears of it
+    begun: bool = False  # its callback was called
+    dropped: bool = False  # a later step replaces it: ``done`` isn't called
+    ended: bool = False  # lose only those partitions whose topic was recreated
+    silent: bool = False  # for manually assigned partitions: no callback
 
 
 def _left_alone(kind: Kind, keys: list[Key]) -> bool:
-    """The listener of an application that has none."""
+    """The listener for an application without a callback."""
     return False
 
 
 class Rebalance:
-    """Makes one step after the other."""
+    """Runs one step after the other."""
 
     def __init__(
         self,
@@ -100,7 +101,7 @@ class Rebalance:
         clock: Callable[[], float],
         log: Log = QUIET["cgrp"],
     ) -> None:
-        """``call_back`` has a function called by the application's next poll(), ``post`` by the control thread."""
+        """``call_back`` queues a function for the application, ``post`` for the control thread."""
         self._fetches = fetches
         self._commits = commits
         self._call_back = call_back
@@ -108,64 +109,71 @@ class Rebalance:
         self._clock = clock
         self._log = log
         self._steps: deque[Step] = deque()
-        self._held: set[Key] = set()  # handed over by an assignment, and by no later step given up
+        self._held: set[Key] = set()  # assigned partitions that no later step has taken away
         self.count = 0
-        """How many steps there were that concern any partition."""
+        """The number of steps with at least one partition."""
         self.last_at: float | None = None
-        """When the last of these began."""
+        """When the last of these steps began."""
         self.listeners: dict[Kind, Listener] = {}
-        """The application's callbacks; a kind that isn't there is done without one.
+        """The application's callbacks. For a kind without a callback, the default runs.
 
-        Giving up waits for the next poll() all the same: until then the application may be dealing with messages of the
-        partition, which it has yet to commit. Of what is revoked nobody else shall get any meanwhile; of what is lost
-        somebody else may have got them, and a member that had joined again would commit them as its own.
+        Revoking and losing always wait for the next poll(). Until then, the application may be
+        processing messages that it hasn't committed. No other member may get revoked partitions in
+        that time. Lost partitions may already have another owner. If the member had joined again,
+        it would commit its old messages as the new owner.
         """
         self.in_application: Callable[[Step, Listener], Any] = self._in_application
-        """What the application's next poll() does for a step: calls the listener, then has `finish()` called."""
+        """Runs a step in the application's next poll(): calls the listener, then `finish()`.
+        """
 
     @property
     def owned(self) -> set[Key]:
-        """What is assigned now."""
+        """The assigned partitions."""
         return set(self._fetches.assigned)
 
     @property
     def busy(self) -> bool:
-        """Whether a step has not ended yet."""
+        """Whether a step is running or waiting."""
         return bool(self._steps)
 
     @property
     def kind(self) -> Kind | None:
-        """Of the step that is under way, None: none is."""
+        """The kind of the running step; None: no step."""
         return self._steps[0].kind if self._steps else None
 
     def assign(self, added: Iterable[Key], done: Callable[[], None]) -> None:
-        """These partitions are this member's from now on, besides what it has."""
+        """Adds partitions to the assignment."""
         self._begin(Step(Kind.ASSIGN, sorted(added), done))
 
     def revoke(self, revoked: Iterable[Key], done: Callable[[], None]) -> None:
-        """These go to another member, which waits until they are given up."""
+        """Takes partitions away for another member, which waits for the end of this step."""
         self._begin(Step(Kind.REVOKE, sorted(revoked), done))
 
     def lose(self, done: Callable[[], None]) -> None:
-        """All that is assigned may be another member's already. Steps that have not ended yet never call their done."""
+        """Takes all partitions away as lost: another member may own them.
+
+        Drops the unfinished steps.
+        """
         for step in self._steps:
             step.dropped = True
         self._begin(Step(Kind.LOSE, sorted(self.owned), done))
 
     def end(self, keys: Iterable[Key]) -> None:
-        """The topic of these is another one: when they are given up, nothing of them is committed."""
+        """Stops partitions of recreated topics: their offsets won't be committed."""
         self._fetches.end([key for key in keys if key in self._fetches.assigned])
 
-    def lose_ended(self, keys: Iterable[Key], done: Callable[[list[Key]], None], *, silent: bool = False) -> None:
-        """The topic of these was deleted and made anew: what they were is gone. ``done`` gets those that it was so for.
+    def lose_ended(
+        self, keys: Iterable[Key], done: Callable[[list[Key]], None], *, silent: bool = False
+    ) -> None:
+        """Takes partitions of recreated topics away as lost.
 
-        ``silent``: no callback is called.
+        ``done`` gets those that were taken away. ``silent``: no callback is called.
         """
         step = Step(Kind.LOSE, sorted(keys), lambda: done(step.keys), ended=True, silent=silent)
         self._begin(step)
 
     def renew(self, keys: Iterable[Key], *, silent: bool = False) -> None:
-        """The same, and they are assigned once more, before anything else happens."""
+        """Does what `lose_ended()` does, then assigns the partitions again before other steps."""
 
         def assign(lost: list[Key]) -> None:
             if lost:
@@ -184,7 +192,7 @@ class Rebalance:
             self._run(step)
 
     def _run(self, step: Step) -> None:
-        # Steps before it may have changed what there is to give up: nothing is revoked twice.
+        # Earlier steps may have removed partitions: nothing is revoked twice.
         if step.ended:
             step.keys = self._ended(step.keys)
         elif step.kind is Kind.LOSE:
@@ -197,7 +205,12 @@ class Rebalance:
             self._held.difference_update(step.keys)
         if self._log.on:
             keys = ", ".join(f"{topic} [{number}]" for topic, number in step.keys) or "nothing"
-            self._log.debug("rebalance: %s %s%s", step.kind.name.lower(), keys, ", dropped" if step.dropped else "")
+            self._log.debug(
+                "rebalance: %s %s%s",
+                step.kind.name.lower(),
+                keys,
+                ", dropped" if step.dropped else "",
+            )
         listener = None if step.silent else self.listeners.get(step.kind)
         if listener is None and step.kind is not Kind.ASSIGN:
             listener = _left_alone
@@ -212,14 +225,15 @@ class Rebalance:
             if not step.dropped:
                 step.begun = True
                 handled = listener(step.kind, step.keys)
-        finally:  # also when the callback raises: the group goes on
+        finally:  # also after an exception in the callback: the group goes on
             self._finish_from_application(step, handled)
 
     def _finish_from_application(self, step: Step, handled: bool) -> None:
         """Ends a step whose callback has returned.
 
-        The application's thread goes on to take messages afterwards, and none of them may be of what it has just given
-        up: so it waits until the control thread has stopped that.
+        After that, the application's thread takes messages again. None may come from partitions
+        that it has just given up. Therefore it waits here until the control thread has stopped
+        them.
         """
         finished = Event()
 
@@ -231,38 +245,46 @@ class Rebalance:
 
         self._post(work)
         if step.kind is not Kind.ASSIGN:
-            finished.wait(FINISH_S)  # a client that is being closed may never do it, and hands out nothing either
+            # a closing client may never run it, but delivers no messages either
+            finished.wait(FINISH_S)
 
     def finish(self, step: Step, handled: bool) -> None:
-        """Control thread: ends a step. ``handled``: the application has changed the assignment itself."""
+        """Ends a step. ``handled``: the application has changed the assignment itself.
+
+        Control thread only.
+        """
         if step.kind is Kind.ASSIGN:
             if not step.dropped and not handled:
                 self.add(step.keys)
             self._end(step)
         elif step.kind is Kind.REVOKE and not step.dropped:
             self.remove(step.keys, lambda: self._end(step))
-        elif step.begun or not step.dropped:  # or the one that came after gives up what is left, and says so
+        # otherwise the later step removes the rest and reports it
+        elif step.begun or not step.dropped:
             if step.ended:
-                step.keys = self._ended(step.keys)  # the application may have sought to a position in the new topic
+                # the application may have sought to a position in the new topic
+                step.keys = self._ended(step.keys)
             self._remove([key for key in step.keys if key in self._fetches.assigned])
             self._end(step)
         else:
             self._end(step)
 
     def add(self, keys: Iterable[Key]) -> None:
-        """Starts partitions where the group has committed, or else where auto.offset.reset says."""
+        """Starts partitions at the group's committed offset, or else by auto.offset.reset."""
         new = [
-            (topic, number, OFFSET_STORED) for topic, number in keys if (topic, number) not in self._fetches.assigned
+            (topic, number, OFFSET_STORED)
+            for topic, number in keys
+            if (topic, number) not in self._fetches.assigned
         ]
         self._fetches.add(new, self._clock())
 
     def remove(self, keys: Iterable[Key], done: Callable[[], None]) -> None:
-        """Takes partitions away and commits what is stored of them (enable.auto.commit); then ``done``."""
+        """Removes partitions, commits their stored offsets (enable.auto.commit), calls ``done``."""
         gone = [key for key in keys if key in self._fetches.assigned]
         for key in gone:
             cursor = self._fetches.assigned[key].cursor
             if cursor is not None:
-                cursor.stop()  # nothing is handed out behind what is committed
+                cursor.stop()  # no message is delivered after the committed offset is read
         self._commits.flush(gone, done)
         self._remove(gone)
 
@@ -277,7 +299,9 @@ class Rebalance:
 
     def _end(self, step: Step) -> None:
         count = len(self._fetches.assigned)
-        self._log.debug("rebalance: %s has ended, %d partition(s) assigned", step.kind.name.lower(), count)
+        self._log.debug(
+            "rebalance: %s has ended, %d partition(s) assigned", step.kind.name.lower(), count
+        )
         if step.kind is Kind.ASSIGN:
             self._fetches.forget_anew()
         self._steps.remove(step)

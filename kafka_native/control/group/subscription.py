@@ -1,7 +1,7 @@
-"""The topics that a group member subscribes to: names, and patterns that are matched against the cluster's topics.
+"""A group member's subscription: topic names, and patterns that match the cluster's topics.
 
-A pattern begins with ``^`` and is a regular expression. With the consumer protocol (KIP-848) the broker matches it:
-then ``server_side`` is set, and nothing is matched here.
+A pattern is a regular expression that begins with ``^``. With the consumer protocol (KIP-848) the
+broker matches it. ``server_side`` is True then, and the client matches nothing.
 
 Thread: the control thread only.
 """
@@ -19,7 +19,7 @@ from kafka_native.protocol.metadata import MetadataRequest
 
 
 class Subscription:
-    """What is subscribed to, and which topics that are at present."""
+    """The subscribed names and patterns, and the topics that they stand for now."""
 
     def __init__(
         self,
@@ -34,10 +34,10 @@ class Subscription:
         on_error: Callable[[str, KafkaError], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``refresh_s``: how often patterns are matched anew (topic.metadata.refresh.interval.ms; <= 0: once).
+        """``refresh_s`` is the interval for matching patterns; <= 0: match once.
 
-        ``excluded``: patterns of topics that don't exist for this client (topic.blacklist). ``on_error(topic, error)``
-        reaches the application: once for each topic that can't be had.
+        ``excluded``: patterns of topics to ignore (topic.blacklist). ``on_error(topic, error)``
+        reports to the application, once per unavailable topic.
         """
         self._metadata = metadata
         self._refresh_s = refresh_s if refresh_s > 0 else NEVER
@@ -54,31 +54,38 @@ class Subscription:
         self._said: dict[str, int] = {}
         self.server_side = server_side
         self.ready = True
-        """Whether ``topics`` is all of it: False until patterns are matched for the first time; that is a change."""
+        """Whether ``topics`` is complete.
+
+        It is False until the patterns are matched for the first time. Becoming complete counts as a
+        change.
+        """
         self.wanted: list[str] = []
-        """As the application gave it."""
+        """The names and patterns as the application gave them."""
         self.topics: list[str] = []
-        """The names among it, and what its patterns match; sorted."""
+        """The given names and the topics that match the patterns; sorted."""
         self.on_change: list[Callable[[], None]] = []
-        """Called when ``topics`` or a topic's number of partitions is another one than before, not by `replace()`."""
+        """Called when ``topics`` or a topic's partition count changes, except by `replace()`.
+        """
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
         metadata.on_missing.append(self._report_error)
 
     @property
     def names(self) -> list[str]:
-        """Those given by name."""
+        """The topics given by name."""
         return [each for each in self.wanted if not each.startswith("^")]
 
     @property
     def patterns(self) -> list[str]:
-        """Those given as a pattern, with the ``^``."""
+        """The patterns, with the ``^``."""
         return [each for each in self.wanted if each.startswith("^")]
 
     def replace(self, wanted: Iterable[str], now: float) -> None:
-        """Subscribes to these and nothing else; ValueError for a pattern that isn't one. Empty: unsubscribes."""
+        """Replaces the subscription; empty: unsubscribes. ValueError: a pattern is invalid."""
         wanted = list(dict.fromkeys(wanted))
-        patterns = [] if self.server_side else [_compiled(each) for each in wanted if each.startswith("^")]
+        patterns = (
+            [] if self.server_side else [_compiled(each) for each in wanted if each.startswith("^")]
+        )
         self.wanted = wanted
         self._patterns = patterns
         self._said.clear()
@@ -88,7 +95,7 @@ class Subscription:
         self._set_topics(kept | set(self.names), now)
 
     def partition_count(self, name: str) -> int:
-        """How many partitions a topic has as far as is known, 0 for none."""
+        """A topic's known number of partitions; 0: unknown."""
         topic = self._metadata.topics.get(name)
         return len(topic.partitions) if topic is not None and topic.known else 0
 
@@ -110,7 +117,11 @@ class Subscription:
         self._match_at = now + self._refresh_s if self._patterns else NEVER
         if not self._patterns:
             return
-        there = [topic.name or "" for topic in reply.topics if not topic.error_code and not topic.is_internal]
+        there = [
+            topic.name or ""
+            for topic in reply.topics
+            if not topic.error_code and not topic.is_internal
+        ]
         matched = {name for name in there if is_topic_name(name) and self._is_matched(name)}
         changed = self._set_topics(matched | set(self.names), now)
         if changed or not self.ready:
@@ -156,10 +167,14 @@ class Subscription:
             self._notify()
 
     def _report_error(self, topic: Topic, error: KafkaError) -> None:
-        """Tells the application, once until the topic is there."""
+        """Reports an unavailable topic to the application, once until the topic exists."""
         if topic.name not in self._counts:
             return
-        code = KafkaError.UNKNOWN_TOPIC_OR_PART if error.code() == KafkaError._UNKNOWN_TOPIC else error.code()
+        code = (
+            KafkaError.UNKNOWN_TOPIC_OR_PART
+            if error.code() == KafkaError._UNKNOWN_TOPIC
+            else error.code()
+        )
         if self._said.get(topic.name) != code:
             self._said[topic.name] = code
             text = f"Subscribed topic not available: {topic.name}: {KafkaError(code).str()}"

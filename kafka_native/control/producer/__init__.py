@@ -1,1 +1,1 @@
-"""What producers ask of brokers: routes, producer ids, transactions."""
+"""The requests of producers: routes, producer ids, transactions."""

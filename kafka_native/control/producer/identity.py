@@ -1,4 +1,4 @@
-"""The producer id and epoch under which an idempotent producer numbers its batches (KIP-98, KIP-360).
+"""The producer id and epoch with which an idempotent producer numbers batches (KIP-98, KIP-360).
 
 Thread: the control thread only.
 """
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 NO_PRODUCER = -1
 WAIVED = -2
-"""In place of a producer id: the engine numbers nothing."""
+"""Instead of a producer id: the engine numbers no batches."""
 LAST_EPOCH = 32_767
-"""An id whose epochs are used up is given back for a new one."""
+"""After this epoch, the producer requests a new id."""
 
 
 class Identity:
-    """Asks for a producer id, and moves on to another epoch when a partition's numbering has to start anew.
+    """Requests a producer id, and raises its epoch when a partition's numbering has to restart.
 
-    Batches wait in the engine until there is an id; message.timeout.ms goes on counting meanwhile.
+    Batches wait in the engine until there is an id. Their message.timeout.ms runs meanwhile.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class Identity:
         on_waived: Callable[[KafkaError], None] | None = None,
         log: Log = QUIET["eos"],
     ) -> None:
-        """``timeout_s``: how long one request may take.
+        """``timeout_s``: the timeout of one request.
 
-        ``on_waived`` is told why the brokers give no id, and messages are sent without numbers then; None: somebody has
-        set enable.idempotence, so that is fatal.
+        ``on_waived`` gets the error if the brokers grant no id; messages are then sent without
+        numbers. None: the application has set enable.idempotence, so that error is fatal.
         """
         self._engine = engine
         self._backoff = backoff
@@ -55,17 +55,18 @@ class Identity:
         self.producer_id = NO_PRODUCER
         self.epoch = NO_PRODUCER
         self.granted = 0
-        """How many ids and epochs there were."""
+        """The number of ids and epochs so far."""
 
     def on_out_of_sequence(self, event: Event) -> None:
-        """A partition can't go on under this id and epoch: its next batches get numbers of another epoch.
+        """Raises the epoch: a partition can't continue under the current one.
 
-        As Java's producer does it: the epoch of a producer without transactions is its own to raise.
+        Java's producer does the same. A producer without transactions may raise its epoch by
+        itself.
         """
         if (event.offset, event.epoch) != (self.producer_id, self.epoch):
-            return  # another partition's news of the same
+            return  # another partition has already caused a new epoch
         cause = KafkaError(event.error_code).name() if event.error_code else "a batch has failed"
-        self._log.info("%s: messages are numbered anew, under another epoch than %d", cause, self.epoch)
+        self._log.info("%s: sequence numbers restart, with a new epoch after %d", cause, self.epoch)
         if self.epoch == LAST_EPOCH:
             self.producer_id = self.epoch = NO_PRODUCER
             self._ask_at = 0.0
@@ -75,12 +76,12 @@ class Identity:
 
     @property
     def known(self) -> bool:
-        """Whether there is an id."""
+        """Whether the producer has an id."""
         return self.producer_id != NO_PRODUCER
 
     @property
     def asking(self) -> bool:
-        """Whether a request for one is under way."""
+        """Whether a request for an id is in flight."""
         return not self.known and self._ask_at == NEVER
 
     def _grant(self) -> None:
@@ -101,7 +102,7 @@ class Identity:
     def _on_reply(self, reply: Reply) -> None:
         if not isinstance(reply, KafkaError):
             refusal = KafkaError(reply.error_code) if reply.error_code else None
-            reply = refusal or impossible(reply.producer_id, reply.producer_epoch) or reply
+            reply = refusal or invalid_identity(reply.producer_id, reply.producer_epoch) or reply
         if isinstance(reply, KafkaError):
             if reply.code() in NOT_OFFERED_ERRORS:
                 self._refused(reply)
@@ -116,7 +117,8 @@ class Identity:
         self._grant()
 
     def _refused(self, error: KafkaError) -> None:
-        if self._on_waived is not None and self.granted == 0:  # otherwise messages may carry numbers
+        # otherwise sent messages may carry numbers
+        if self._on_waived is not None and self.granted == 0:
             self._engine.grant(WAIVED, NO_PRODUCER)
             self._on_waived(error)
             return
@@ -124,9 +126,11 @@ class Identity:
         self._on_fatal(KafkaError(error.code(), text, fatal=True))
 
 
-def impossible(producer_id: int, epoch: int) -> KafkaError | None:
-    """An error for what a broker grants and no producer can have: -1 stands for none."""
+def invalid_identity(producer_id: int, epoch: int) -> KafkaError | None:
+    """An error for an invalid id or epoch from a broker; None: both are valid."""
     if producer_id >= 0 and epoch >= 0:
         return None
-    text = f"the broker grants the producer id {producer_id} with the epoch {epoch}, which can't be"
+    text = (
+        f"the broker grants the producer id {producer_id} with the epoch {epoch}, which is invalid"
+    )
     return KafkaError(KafkaError._BAD_MSG, text)

@@ -1,4 +1,4 @@
-"""Tells the engine where produced partitions go: from metadata and the engine's events to topics and their leaders.
+"""Passes topics, partitions and leaders from the metadata to the engine, for produced messages.
 
 Thread: the control thread only.
 """
@@ -22,16 +22,16 @@ EXPIRE_EVERY_S = 0.5
 
 
 class ProduceRouter:
-    """The producer's manager."""
+    """The manager that routes produced partitions to their leaders."""
 
     def __init__(self, engine: Engine, metadata: Metadata, pool: BrokerPool) -> None:
-        """Listens to ``metadata`` from here on."""
+        """Registers for events of ``metadata``."""
         self._engine = engine
         self._metadata = metadata
         self._pool = pool
         self._expire_at = 0.0
         self._produced: set[str] = set()
-        self._short: set[str] = set()  # something is staged for a partition that isn't there
+        self._short: set[str] = set()  # topics with staged messages for unknown partitions
         self._asked: list[tuple[str, float, Callable[[int | KafkaError], None]]] = []
         self._closed: KafkaError | None = None
         self._unreported: dict[str, Topic] = {}  # the engine had no memory for their partitions
@@ -41,11 +41,11 @@ class ProduceRouter:
 
     @property
     def produces(self) -> bool:
-        """Whether anything has been produced, or is about to be."""
+        """Whether the application has produced, or is about to produce, a message."""
         return bool(self._produced)
 
     def on_topic_wanted(self, event: Event, now: float) -> None:
-        """The first message that is staged: its topic's partitions aren't known, or it names one that isn't."""
+        """Handles the first staged message whose topic or partition isn't known."""
         name = self._engine.topics[event.token - 1].name
         self._produced.add(name)
         topic = self._metadata.want(name, now, create=True)
@@ -53,8 +53,10 @@ class ProduceRouter:
             self._on_topic(topic)
             self._find_partitions(now)
 
-    def ask(self, name: str, deadline: float, done: Callable[[int | KafkaError], None], now: float) -> None:
-        """Tells ``done`` how many partitions a topic has, or why nobody knows; at ``deadline`` at the latest."""
+    def ask(
+        self, name: str, deadline: float, done: Callable[[int | KafkaError], None], now: float
+    ) -> None:
+        """Passes a topic's partition count to ``done``, or an error, by ``deadline``."""
         if self._closed is not None:
             done(self._closed)
             return
@@ -65,7 +67,7 @@ class ProduceRouter:
             self._on_topic(topic)
 
     def close(self, error: KafkaError) -> None:
-        """Nobody will answer any more."""
+        """Fails unfinished calls with ``error``: the client is closing."""
         self._closed = error
         self._answer(None, error)
 
@@ -76,27 +78,34 @@ class ProduceRouter:
             done(answer)
 
     def _expire_asked(self, now: float) -> float:
-        """Ends questions whose time is over; when to look again."""
+        """Fails calls whose deadline is over. Returns the next deadline."""
         due = [entry for entry in self._asked if entry[1] <= now]
         self._asked = [entry for entry in self._asked if entry[1] > now]
         for name, _, done in due:
-            done(KafkaError(KafkaError._TIMED_OUT, f"topic {name}: its partitions aren't known yet"))
+            done(
+                KafkaError(KafkaError._TIMED_OUT, f"topic {name}: its partitions aren't known yet")
+            )
         return min((deadline for _, deadline, _ in self._asked), default=NEVER)
 
     def on_partition_error(self, event: Event, now: float) -> None:
-        """A leader has refused a batch: it may have moved."""
+        """Refreshes the leader after it has rejected a batch: it may have moved."""
         name = self._engine.topics[event.token - 1].name
         self._metadata.on_hint(name, event.partition, event.leader_id, event.leader_epoch, now)
 
     def fatal_error(self, event: Event) -> KafkaError:
-        """Why the engine takes nothing new: a partition's guarantee is gone."""
+        """The error of a partition that has lost its delivery guarantee.
+
+        The producer ends with it.
+        """
         where = f"{self._engine.topics[event.token - 1].name} [{event.partition}]"
         if event.error_code in SEQUENCE_LOST_ERRORS:
             error = KafkaError(event.error_code)
-            text = f"{where}: {error.str()}: the broker has lost messages that it acknowledged or may have written"
+            text = f"{where}: {error.str()}: the broker has lost messages that it acknowledged "
+            text += "or may have written"
             return KafkaError(event.error_code, text, fatal=True)
         cause = KafkaError(event.error_code) if event.error_code else from_status(event.status)
-        text = f"{where}: a message failed ({cause.str()}), and enable.gapless.guarantee allows nothing behind it"
+        text = f"{where}: a message failed ({cause.str()}), and enable.gapless.guarantee "
+        text += "allows no message after it"
         return KafkaError(KafkaError._GAPLESS_GUARANTEE, text, fatal=True)
 
     def _on_topic(self, topic: Topic) -> None:
@@ -111,16 +120,18 @@ class ProduceRouter:
             self._unreported[topic.name] = topic  # poll() tries again
             return
         self._unreported.pop(topic.name, None)
-        self._short.add(topic.name)  # perhaps: the next look tells
+        self._short.add(topic.name)  # perhaps: the next check decides
         self._answer(topic.name, len(leaders))
 
     def _find_partitions(self, now: float) -> None:
-        """Looks for the partitions that staged messages name, and gives up what has waited for long enough."""
+        """Looks for the partitions of staged messages. Fails messages that have waited too long."""
         for name in list(self._short):
             topic = self._metadata.topics.get(name)
             if topic is None or not topic.known or topic.updated_at is None:
-                continue  # then they wait for the topic
-            if self._engine.topic(name).fail_unknown(topic.updated_at - self._metadata.propagation_s):
+                continue  # their messages wait for the topic
+            if self._engine.topic(name).fail_unknown(
+                topic.updated_at - self._metadata.propagation_s
+            ):
                 self._metadata.want_partition(name, len(topic.partitions), now)
             else:
                 self._short.discard(name)
@@ -140,7 +151,10 @@ class ProduceRouter:
         return [], min(self._expire_at, self._report_unreported(now), self._expire_asked(now))
 
     def _report_unreported(self, now: float) -> float:
-        """Tells the engine of partitions that it had no memory for; when to try again."""
+        """Passes the partitions to the engine that it had no memory for.
+
+        Returns the next attempt's time.
+        """
         if self._unreported and now >= self._report_at:
             self._report_at = now + NO_MEMORY_S
             for topic in list(self._unreported.values()):

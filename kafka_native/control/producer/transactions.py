@@ -1,19 +1,21 @@
-"""Transactions: one transactional id, its producer id and epoch, and what its current transaction has become (KIP-98).
+"""Transactions (KIP-98): one transactional id, its producer id and epoch, its current transaction.
 
-What the application calls (init, begin, send offsets, commit, abort) is one operation at a time. Its requests are tried
-again until they have an outcome, also when the call has run out of its time: calling again goes on waiting, or has the
-outcome that came meanwhile.
+The application calls init, begin, send offsets, commit or abort, one operation at a time. The
+operation's requests are retried until it has an outcome, even after the call has timed out. The
+next call of the same kind waits for that outcome, or returns it.
 
-Version 1: a partition is added to the transaction before its first batch is sent, a group before its offsets. Version 2
-(KIP-890): what is written is added by it, and each end gives a new epoch. Which one holds is the cluster's say, and is
-looked at when a transaction begins.
+Version 1: a partition is added to the transaction before its first batch is sent, and a group
+before its offsets. Version 2 (KIP-890): writing adds a partition or group by itself, and each end
+of a transaction returns a new epoch. The cluster decides the version. The producer checks it at the
+begin of each transaction.
 
-Several producers may write to one transaction (`Transactions.adopt()`): they have the producer id and epoch that one of
-them was given, each writes to partitions of its own, for a partition's numbers can't have two sources, and one of them
-ends the transaction for all.
+Several producers may write to one transaction (`Transactions.adopt()`). They share the producer id
+and epoch that one of them got. Each writes to its own partitions, because a partition's sequence
+numbers need one source. One of them ends the transaction for all.
 
-With two-phase commit (KIP-939) a transaction can be prepared: all of it is delivered, and nothing but its end is left,
-on which somebody else decides. A newer instance may have it kept, to end it as was decided.
+With two-phase commit (KIP-939) a transaction can be prepared: all its messages are delivered, and
+only its end is missing. An external coordinator decides how it ends. A newer instance can keep a
+prepared transaction and then end it by that decision.
 
 Thread: the control thread only.
 """
@@ -37,7 +39,7 @@ from kafka_native.control.errors import (
     WRONG_STATE_ERRORS,
 )
 from kafka_native.control.positions import Key, OffsetPosition
-from kafka_native.control.producer.identity import impossible
+from kafka_native.control.producer.identity import invalid_identity
 from kafka_native.control.requests import ANY_VERSION, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
@@ -62,60 +64,66 @@ if TYPE_CHECKING:
 
 NO_PRODUCER = -1
 MARKERS_S = 0.002
-"""The first wait for the markers of the last transaction (CONCURRENT_TRANSACTIONS), which are on their way."""
+"""The first delay after CONCURRENT_TRANSACTIONS: the broker still writes the last markers."""
 HOLD = 2
-"""Of the markers, when EndTxn is answered, two appends to logs are left to do, and one was done to answer it. So the
-next transaction sends its first request after twice the time that the answer took: who comes earlier may wait for
-longer, as a leader that adds the partition itself looks for the markers only every 20 ms."""
+"""The next transaction's first request waits this many times the duration of the last EndTxn.
+
+The broker replies to EndTxn after one log append; two more are needed for the markers. An earlier
+request may even take longer: a leader that adds the partition itself checks for the markers only
+every 20 ms.
+"""
 HOLD_MAX_S = 0.02
 LAST_OF_CLIENTS = 3
-"""Of AddPartitionsToTxn: the later ones are for brokers."""
+"""The newest AddPartitionsToTxn version for clients: newer ones are for brokers."""
 LAST_EXPLICIT = 4
-"""Of EndTxn and TxnOffsetCommit: the later ones are KIP-890's."""
+"""The newest EndTxn and TxnOffsetCommit versions without KIP-890."""
 TRANSACTION_VERSION = "transaction.version"
-"""The cluster's feature; from `IMPLICIT` on its transactions are those of KIP-890."""
+"""The cluster's feature. From `IMPLICIT` on, transactions follow KIP-890."""
 IMPLICIT = 2
 TWO_PHASE = "transaction.two.phase.commit.enable"
 _UNSTABLE = (
-    "InitProducerId 6, which brokers have with `unstable.api.versions.enable=true`, and an epoch for each transaction, "
-    "which they have with `transaction.version` 2 (KIP-890)"
+    "InitProducerId 6, which brokers have with `unstable.api.versions.enable=true`, "
+    "and an epoch for each transaction, which they have with `transaction.version` 2 (KIP-890)"
 )
-WANTED = {
+TWO_PHASE_NEEDS = {
     KafkaError._UNSUPPORTED_FEATURE: _UNSTABLE,
     KafkaError.UNSUPPORTED_VERSION: _UNSTABLE,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"`{TWO_PHASE}=true` of the brokers, and where there is an "
-    "authorizer the operation TWO_PHASE_COMMIT on the transactional id",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"`{TWO_PHASE}=true` of the brokers, "
+    "and where there is an authorizer the operation TWO_PHASE_COMMIT on the transactional id",
 }
-"""What two-phase commit needs, by what is said where it isn't there."""
+"""What two-phase commit needs, by the error that a broker returns without it."""
 
 OUTSTANDING = "outstanding"
-"""See `Transactions.shut_and_commit()`."""
+"""A result of `Transactions.shut_and_commit()`: messages are outstanding."""
 
 Done: TypeAlias = Callable[[KafkaError | None], None]
 
 
 class Writer(Protocol):
-    """The engine, as far as transactions are its matter."""
+    """The engine's functions for transactions."""
 
     def grant(self, producer_id: int, epoch: int) -> None:
-        """Batches are numbered under this id and epoch from now on."""
+        """Numbers batches with this id and epoch from now on."""
 
     def transaction_begin(self, number: int, implicit: bool, hold_s: float) -> None:
-        """Messages are taken from now on, and sent after ``hold_s``. ``implicit``: partitions needn't be admitted."""
+        """Accepts messages from now on and sends them after ``hold_s``.
+
+        ``implicit``: partitions need no `transaction_admit()`.
+        """
 
     @property
     def outstanding(self) -> int:
-        """Messages that have no outcome yet, or whose report wasn't served."""
+        """The number of messages without an outcome, or whose report wasn't served."""
 
     def transaction_shut(self) -> None:
-        """No message is taken any more; what was is sent."""
+        """Accepts no more messages. Accepted ones are still sent."""
 
     def transaction_admit(self, topic: str, partition: int, number: int) -> None:
-        """Batches of this partition may be sent in this transaction."""
+        """Allows batches of this partition to be sent in this transaction."""
 
 
 class State(Enum):
-    """What the transactional id is doing; the names are librdkafka's ``txn_state``."""
+    """The state of the transactional id. The names are librdkafka's ``txn_state``."""
 
     INIT = "Init"
     WAIT_PID = "WaitPID"
@@ -129,7 +137,7 @@ class State(Enum):
 
 
 class Kind(Enum):
-    """What the application calls."""
+    """The application's calls."""
 
     INIT = "init_transactions"
     OFFSETS = "send_offsets_to_transaction"
@@ -140,17 +148,20 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Shared:
-    """What a producer has to know that writes to a transaction of another one with the same transactional id."""
+    """The data that a producer needs to join a transaction of another producer with the same id."""
 
     producer_id: int
     epoch: int
     version: int
-    """The cluster's ``transaction.version`` as the first of them has seen it: all of them speak the same one."""
+    """The cluster's ``transaction.version`` that the first producer has seen.
+
+    All of them use it.
+    """
 
 
 @dataclass(eq=False)
 class Operation:
-    """A call of the application's until somebody has heard its outcome."""
+    """One call of the application, until its outcome was returned."""
 
     kind: Kind
     done: Done | None
@@ -164,7 +175,7 @@ class Operation:
 
 
 class Transactions:
-    """The producer's manager of its transactional id."""
+    """The manager of a producer's transactional id."""
 
     def __init__(
         self,
@@ -183,11 +194,11 @@ class Transactions:
         clock: Callable[[], float] = time.monotonic,
         two_phase: bool = False,
     ) -> None:
-        """``timeout_ms``: transaction.timeout.ms; ``request_s``: how long one request may take.
+        """``timeout_ms``: transaction.timeout.ms; ``request_s``: the timeout of one request.
 
-        ``two_phase``: transaction.two.phase.commit.enable.
-        ``version`` tells the cluster's ``transaction.version``, ``group_coordinator`` the coordinator of a group,
-        ``hear`` has events of the engine's handled that are there already.
+        ``two_phase``: transaction.two.phase.commit.enable. ``version`` returns the cluster's
+        ``transaction.version``. ``group_coordinator`` returns the coordinator of a group. ``hear``
+        handles the queued events of the engine.
         """
         self._writer = writer
         self._coordinator = coordinator
@@ -207,15 +218,19 @@ class Transactions:
         self.state = State.INIT
         self.producer_id = self.epoch = NO_PRODUCER
         self.error: KafkaError | None = None
-        """Why the transaction has to be aborted, or the producer closed."""
+        """Why the transaction has to be aborted, or the producer has to be closed."""
         self.granted = 0
-        """How many ids and epochs there were."""
+        """The number of ids and epochs so far."""
         self.taking = False
-        """Whether messages are taken."""
+        """Whether the producer accepts messages."""
         self.prepared: PreparedTxnState | None = None
-        """The transaction that is prepared, or was; with none in it: init() was to keep one, and there was none."""
-        self._keep = False  # the transaction of an older instance
-        self._claimed: PreparedTxnState | None = None  # it is to be committed, if it is the one that is open
+        """The current or last prepared transaction.
+
+        It is empty if init() should keep a prepared transaction, but there was none.
+        """
+        self._keep = False  # keep the transaction of an older instance
+        # the transaction to commit, if it is the open one
+        self._claimed: PreparedTxnState | None = None
         self._number = 0
         self._implicit = False
         self._adopted: Shared | None = None
@@ -223,27 +238,28 @@ class Transactions:
         self._asking = False
         self._ask_at = NEVER
         self._asked_at = 0.0
-        self._held_until = 0.0  # the markers of the last transaction may be missing
+        self._held_until = 0.0  # until then, the last transaction's markers may be missing
         self._to_add: dict[Key, None] = {}
         self._added: set[Key] = set()
         self._added_group = False
         self._touched = False  # the coordinator knows of a transaction
-        self._unsure = False  # it may: whether it has done what it was asked isn't known
-        self._reset = False  # another epoch has to be asked for
+        self._unsure = False  # it may know of one: a request got no reply
+        self._reset = False  # a new epoch has to be requested
         self._watched: set[Coordinator] = set()
         self._watch(coordinator)
 
     @property
     def committing(self) -> bool:
-        """Whether the commit has been asked for, and may be done although its call has ended."""
+        """Whether a commit was requested. It may succeed even if its call has ended."""
         return self.state is State.COMMITTING or (
-            self._operation is not None and self._operation.kind is Kind.COMMIT  # which is over by now
+            # the operation has ended
+            self._operation is not None and self._operation.kind is Kind.COMMIT
         )
 
-    # --- what the application asks ---
+    # --- calls of the application ---
 
     def init(self, done: Done, deadline: float, *, keep_prepared: bool = False) -> None:
-        """Has the producer id of the transactional id, and ends, or keeps, what an older instance has left open."""
+        """Gets the producer id, and ends (or keeps) the open transaction of an older instance."""
         if self.state in (State.READY, State.PREPARED) and self._operation is None:
             done(_error(KafkaError._STATE, "transactions are initialized already"))
             return
@@ -255,12 +271,14 @@ class Transactions:
         self._call(Operation(Kind.INIT, done, deadline), (State.INIT, State.WAIT_PID))
 
     def begin(self) -> KafkaError | None:
-        """A transaction begins here; nothing is asked of anybody."""
+        """Begins a transaction, without a request."""
         if self.state is not State.READY or self._operation is not None:
             return self._out_of_order("begin_transaction")
         implicit = self._spoken() >= IMPLICIT
         # First: it may raise MemoryError, and then nothing has begun.
-        self._writer.transaction_begin(self._number + 1, implicit, max(0.0, self._held_until - self._clock()))
+        self._writer.transaction_begin(
+            self._number + 1, implicit, max(0.0, self._held_until - self._clock())
+        )
         self.prepared = None
         self._number += 1
         self._implicit = implicit
@@ -272,20 +290,20 @@ class Transactions:
         return None
 
     def _spoken(self) -> int:
-        """The version of transactions that counts now."""
+        """The transaction version in use."""
         return self._version() if self._adopted is None else self._adopted.version
 
     def share(self) -> Shared | KafkaError:
-        """What others need to `adopt()` the next transaction, or why there is nothing to be shared."""
+        """The data for `adopt()` by other producers, or an error."""
         if self.state is not State.READY or self._operation is not None:
             return self._out_of_order("share")
         return Shared(self.producer_id, self.epoch, self._spoken())
 
     def adopt(self, shared: Shared) -> KafkaError | None:
-        """Goes on in a transaction that others write to, in place of any that this producer was in before.
+        """Joins a transaction that other producers write to. Leaves the previous one.
 
-        It is open, as far as this one can tell: who ends it asks the coordinator to, and nothing of the one before is
-        outstanding.
+        This producer assumes that the transaction is open, so ending it always sends a request. No
+        message of the previous one is outstanding.
         """
         if self.state is State.FATAL or self._operation is not None:
             return self._out_of_order("adopt")
@@ -301,14 +319,21 @@ class Transactions:
         return error
 
     def send_offsets(
-        self, offsets: Mapping[Key, OffsetPosition], member: ConsumerGroupMetadata, done: Done, deadline: float
+        self,
+        offsets: Mapping[Key, OffsetPosition],
+        member: ConsumerGroupMetadata,
+        done: Done,
+        deadline: float,
     ) -> None:
-        """The group's offsets are committed with the transaction."""
+        """Commits the group's offsets with the transaction."""
         operation = Operation(Kind.OFFSETS, done, deadline, dict(offsets), member)
         self._call(operation, (State.IN_TRANSACTION,))
 
     def shut(self, *, abort: bool) -> KafkaError | None:
-        """Takes no more messages, before what was taken is flushed, or thrown away; or says why it can't end now."""
+        """Accepts no more messages, before a flush or purge.
+
+        Returns an error if it can't end now.
+        """
         waits = Kind.ABORT if abort else Kind.COMMIT
         if abort:
             self._drop_offsets()
@@ -331,23 +356,33 @@ class Transactions:
         self._writer.transaction_shut()
 
     def _drop_offsets(self) -> None:
-        """Offsets that nobody has taken yet needn't be: the transaction is aborted."""
+        """Drops unsent offsets, because the transaction is aborted."""
         operation = self._operation
-        if operation is not None and operation.kind is Kind.OFFSETS and self.state is not State.FATAL:
+        if (
+            operation is not None
+            and operation.kind is Kind.OFFSETS
+            and self.state is not State.FATAL
+        ):
             self._finish(_error(KafkaError._CONFLICT, "the transaction is aborted"))
             self._operation = None
 
     def shut_and_commit(self, done: Callable[[object], None], deadline: float) -> None:
-        """Takes no more messages, and commits where there are none to wait for; OUTSTANDING: `commit()` comes later."""
+        """Accepts no more messages, and commits if none are outstanding.
+
+        OUTSTANDING: the caller has to flush and then call `commit()`.
+        """
         error = self.shut(abort=False)
         if error is not None or self._writer.outstanding:
             done(OUTSTANDING if error is None else error)
             return
-        self._hear()  # what failed before nothing was outstanding
+        self._hear()  # handles failures that came before the last message was done
         self.commit(done, deadline)
 
     def shut_and_prepare(self, done: Callable[[object], None], _deadline: float) -> None:
-        """Takes no more messages, and prepares where there are none to wait for; OUTSTANDING: it is called again."""
+        """Accepts no more messages, and prepares the transaction if none are outstanding.
+
+        OUTSTANDING: the caller has to flush and then call this again.
+        """
         if self.state is not State.IN_TRANSACTION or not self._two_phase:
             done(self._out_of_order("prepare_transaction"))
             return
@@ -363,15 +398,27 @@ class Transactions:
         self.prepared = PreparedTxnState(f"{self.producer_id}:{self.epoch}")
         done(self.prepared)
 
-    def complete(self, given: PreparedTxnState, done: Callable[[object], None], deadline: float) -> None:
-        """Commits what is prepared if it is this one, else aborts it. ``done(Kind)``: that call is still to be made."""
+    def complete(
+        self, given: PreparedTxnState, done: Callable[[object], None], deadline: float
+    ) -> None:
+        """Commits the prepared transaction if it is ``given``, else aborts it.
+
+        ``done(Kind)``: the caller has to make that call.
+        """
         before, prepared = self._operation, self.prepared
-        if before is None and self.state is State.READY and prepared is not None and not prepared.has_transaction():
+        if (
+            before is None
+            and self.state is State.READY
+            and prepared is not None
+            and not prepared.has_transaction()
+        ):
             done(None)
         elif before is not None and before.kind is Kind.COMPLETE and before.claim != given:
             done(self._unfinished(before))
         elif prepared is None and (self.state is State.PREPARED or before is not None):
-            operation = Operation(Kind.COMPLETE, done, deadline, claim=given, claimed=not given.has_transaction())
+            operation = Operation(
+                Kind.COMPLETE, done, deadline, claim=given, claimed=not given.has_transaction()
+            )
             self._call(operation, (State.PREPARED,))
         elif prepared is None or (before is None and self.state in (State.READY, State.FATAL)):
             done(self._out_of_order(Kind.COMPLETE.value))
@@ -379,17 +426,17 @@ class Transactions:
             done(Kind.COMMIT if given == prepared else Kind.ABORT)
 
     def commit(self, done: Done, deadline: float) -> None:
-        """Ends it; everything that was produced in it has been delivered."""
+        """Commits the transaction; all its messages have been delivered."""
         allowed = (State.IN_TRANSACTION, State.PREPARED, State.COMMITTING)
         self._call(Operation(Kind.COMMIT, done, deadline), allowed)
 
     def abort(self, done: Done, deadline: float) -> None:
-        """Ends it; nothing of it is queued or in flight any more."""
+        """Aborts the transaction; none of its messages is queued or in flight."""
         allowed = (State.IN_TRANSACTION, State.PREPARED, State.ABORTABLE, State.ABORTING)
         self._call(Operation(Kind.ABORT, done, deadline), allowed)
 
     def _call(self, operation: Operation, allowed: Iterable[State]) -> None:
-        """Starts an operation, or has the one go on that a call before it has given up waiting for."""
+        """Starts an operation, or continues the unfinished one of an earlier call."""
         assert operation.done is not None
         if operation.kind is Kind.ABORT:
             self._drop_offsets()
@@ -423,14 +470,16 @@ class Transactions:
         return _error(KafkaError._STATE if before.over else KafkaError._PREV_IN_PROGRESS, text)
 
     def _give_up_waiting(self, now: float) -> float:
-        """The call has run out of its time, the operation goes on; otherwise, when that will be."""
+        """Ends a call whose time is over; the operation goes on. Returns the call's deadline."""
         operation = self._operation
         if operation is None or operation.done is None:
             return NEVER
         if now < operation.deadline:
             return operation.deadline
         done, operation.done = operation.done, None
-        text = f"{operation.kind.value}() isn't done in time: it goes on, call it again to wait for it"
+        text = (
+            f"{operation.kind.value}() isn't done in time: it goes on, call it again to wait for it"
+        )
         done(KafkaError(KafkaError._TIMED_OUT, text, retriable=True))
         return NEVER
 
@@ -453,19 +502,19 @@ class Transactions:
             operation.done(outcome)
 
     def give_up(self, on_lost: Callable[[KafkaError], None]) -> None:
-        """The producer is about to close, so nobody will abort what can't be committed: ``on_lost`` gets the reason."""
+        """Registers ``on_lost`` for an error that prevents the commit while the producer closes."""
         self._on_lost = on_lost
         if self.error is not None:
             on_lost(self.error)
 
     def close(self, error: KafkaError) -> None:
-        """The client is: a call that waits ends with this error, also where it waits for nobody's answer."""
+        """Ends the waiting call with this error: the client closes."""
         self._finish(error)
 
-    # --- what the engine tells ---
+    # --- engine events ---
 
     def on_partition(self, topic: str, partition: int, number: int) -> None:
-        """A partition is to be written to for the first time in this transaction."""
+        """Handles the first write to a partition in this transaction."""
         if number != self._number or (topic, partition) in self._added:
             return
         if self._implicit:
@@ -475,7 +524,7 @@ class Transactions:
         self._check()
 
     def on_failed(self, error: KafkaError, number: int) -> None:
-        """A message of a transaction wasn't delivered: it can't be committed any more."""
+        """Handles an undelivered message: its transaction can't be committed any more."""
         if number != self._number or self.state is State.FATAL:
             return
         self._reset = self._reset or not self._implicit  # its sequence numbers may have a gap
@@ -485,7 +534,7 @@ class Transactions:
             self._to_be_aborted(error)
 
     def on_out_of_sequence(self, error: KafkaError, producer_id: int, epoch: int) -> None:
-        """A partition can't go on under this id and epoch."""
+        """Handles a partition that can't continue under this id and epoch."""
         if (producer_id, epoch) == (self.producer_id, self.epoch):
             self.on_failed(error, self._number)
 
@@ -510,7 +559,7 @@ class Transactions:
         self._ask_at = min(self._ask_at, self._clock())
 
     def _watch(self, coordinator: Coordinator) -> Coordinator:
-        """Hears when it is found, or refused."""
+        """Registers for the events of a coordinator, once."""
         if coordinator not in self._watched:
             self._watched.add(coordinator)
             coordinator.on_found.append(self._check)
@@ -532,8 +581,8 @@ class Transactions:
         target = coordinator.want(now)
         if target is None:  # `_check` is called when it is found
             if coordinator.refused is not None:
-                self._sort(coordinator, coordinator.refused, take)
-            return [], now  # not later: it may have had its turn, or be a new one, and has to ask only now
+                self._handle_reply(coordinator, coordinator.refused, take)
+            return [], now  # not later: the coordinator may not be polled again in this iteration
         self._asking = True
         self._note_asked(message, now)
 
@@ -541,7 +590,7 @@ class Transactions:
             self._asking = False
             self._ask_at = self._clock()
             if self.state is not State.FATAL:
-                self._sort(coordinator, reply, take)
+                self._handle_reply(coordinator, reply, take)
 
         newest = LAST_OF_CLIENTS if isinstance(message, AddPartitionsToTxnRequest) else ANY_VERSION
         if not self._implicit and isinstance(message, EndTxnRequest | TxnOffsetCommitRequest):
@@ -549,19 +598,23 @@ class Transactions:
         return [Call(message, target, now + self._request_s, on_reply, newest)], wake_at
 
     def _note_asked(self, message: Request, now: float) -> None:
-        """What may have begun a transaction at the coordinator, also if no answer comes."""
+        """Records that a request may begin a transaction, even if it gets no reply."""
         self._asked_at = now
         if isinstance(message, AddPartitionsToTxnRequest | AddOffsetsToTxnRequest):
             self._unsure = True
         elif isinstance(message, TxnOffsetCommitRequest):
-            self._touched = True  # KIP-890: the group is added before anything is looked at
+            self._touched = True  # KIP-890: the coordinator adds the group before all checks
 
     def _next(self) -> tuple[Coordinator, Request, Callable[[Reply], KafkaError | None]] | None:
-        """The next request there is to make, whom to ask, and what takes the answer."""
+        """The next request, its coordinator, and the function that reads its reply."""
         operation = self._operation
         kind = None if operation is None or operation.over else operation.kind
         if operation is not None and operation.claim is not None and not operation.claimed:
-            return self._coordinator, self._end_request(operation.claim, commit=True), self._on_claimed
+            return (
+                self._coordinator,
+                self._end_request(operation.claim, commit=True),
+                self._on_claimed,
+            )
         anew = kind is Kind.ABORT and not self._touched and (self._reset or self._unsure)
         if anew or kind in (Kind.INIT, Kind.COMPLETE):
             return self._coordinator, self._init_request(), self._on_identity
@@ -577,17 +630,27 @@ class Transactions:
                 )
                 return self._coordinator, message, self._on_group_added
             coordinator = self._watch(self._group_coordinator(operation.member.group_id))
-            return coordinator, self._offsets_request(operation.offsets, operation.member), self._on_offsets
+            return (
+                coordinator,
+                self._offsets_request(operation.offsets, operation.member),
+                self._on_offsets,
+            )
         if kind in (Kind.COMMIT, Kind.ABORT):
             if not self._touched:
                 self._ended()
                 return None
-            return self._coordinator, self._end_request(self, commit=kind is Kind.COMMIT), self._on_ended
+            return (
+                self._coordinator,
+                self._end_request(self, commit=kind is Kind.COMMIT),
+                self._on_ended,
+            )
         return None
 
-    def _sort(self, coordinator: Coordinator, reply: Reply, take: Callable[[Reply], KafkaError | None]) -> None:
-        """Takes an answer in; what passes is asked again, later."""
-        error = self._explained(reply if isinstance(reply, KafkaError) else take(reply))
+    def _handle_reply(
+        self, coordinator: Coordinator, reply: Reply, take: Callable[[Reply], KafkaError | None]
+    ) -> None:
+        """Handles a reply. After a retriable error, the request is sent again later."""
+        error = self._with_hint(reply if isinstance(reply, KafkaError) else take(reply))
         if error is None:
             coordinator.answered()
             self._backoff.reset()
@@ -600,19 +663,28 @@ class Transactions:
             delay_s = backoff.next_s()
             self._ask_at = self._clock() + delay_s
             self._log.debug("%s; asked again in %.3f s", error.str(), delay_s)
-        elif code in PRODUCER_FENCED_ERRORS or code in TRANSACTION_FATAL_ERRORS or self.state is State.WAIT_PID:
+        elif (
+            code in PRODUCER_FENCED_ERRORS
+            or code in TRANSACTION_FATAL_ERRORS
+            or self.state is State.WAIT_PID
+        ):
             self._fail(error)
         elif code in PRODUCER_FORGOTTEN_ERRORS and self.state is State.ABORTING:
-            self._reset, self._touched = True, False  # there is nothing to abort: it has a new epoch instead
-        elif code == KafkaError.INVALID_TXN_STATE and (self.state is State.ABORTING or not self._implicit):
+            # nothing to abort: a new epoch replaces the abort
+            self._reset, self._touched = True, False
+        elif code == KafkaError.INVALID_TXN_STATE and (
+            self.state is State.ABORTING or not self._implicit
+        ):
             self._fail(error)
         elif self.state is not State.ABORTING or take in (self._on_ended, self._on_identity):
             self._reset = self._reset or code in PRODUCER_FORGOTTEN_ERRORS
             self._to_be_aborted(error)
 
-    def _explained(self, error: KafkaError | None) -> KafkaError | None:
-        """With what two-phase commit wants of brokers, where it is that which they refuse."""
-        wanted = WANTED.get(error.code()) if error is not None and self._two_phase else None
+    def _with_hint(self, error: KafkaError | None) -> KafkaError | None:
+        """Adds to an error what two-phase commit needs from the brokers, if that caused it."""
+        wanted = (
+            TWO_PHASE_NEEDS.get(error.code()) if error is not None and self._two_phase else None
+        )
         if error is None or wanted is None or self.state is not State.WAIT_PID:
             return error
         return KafkaError(error.code(), f"{error.str()}; `{TWO_PHASE}` wants {wanted}")
@@ -628,7 +700,7 @@ class Transactions:
         )
 
     def _keeps(self) -> bool:
-        """Whether what an older instance has left open is to be kept now."""
+        """Whether this request has to keep the open transaction of an older instance."""
         return self._keep and self._operation is not None and self._operation.kind is Kind.INIT
 
     def _on_identity(self, reply: InitProducerIdResponse) -> KafkaError | None:
@@ -638,11 +710,15 @@ class Transactions:
             return _error(reply.error_code, "InitProducerId")
         if self._two_phase and self._spoken() < IMPLICIT:
             return _error(KafkaError.UNSUPPORTED_VERSION, "transactions")
-        if keeps_nothing:  # Apache Kafka 4.3: what is open stays as it is, until it is ended by its identity
-            self._log.info("the coordinator can't keep prepared transactions: complete_transaction() asks for the end")
+        # Apache Kafka 4.3: the open transaction stays until it is ended by its id and epoch
+        if keeps_nothing:
+            self._log.info(
+                "the coordinator can't keep prepared transactions: "
+                "complete_transaction() ends the open one"
+            )
             self._await_end(None)
             return None
-        if (error := impossible(reply.producer_id, reply.producer_epoch)) is not None:
+        if (error := invalid_identity(reply.producer_id, reply.producer_epoch)) is not None:
             return error
         self._identify(reply.producer_id, reply.producer_epoch)
         self._reset = False
@@ -656,7 +732,7 @@ class Transactions:
         return None
 
     def _await_end(self, prepared: PreparedTxnState | None) -> None:
-        """A transaction of an older instance is to be ended next; None: which one isn't known, nor whether it is."""
+        """Waits for the end of an older instance's transaction; None: it isn't known."""
         self.prepared = prepared
         self._implicit = True
         self._touched, self._unsure = prepared is not None, prepared is None
@@ -678,7 +754,9 @@ class Transactions:
             v3_and_below_transactional_id=self._id,
             v3_and_below_producer_id=self.producer_id,
             v3_and_below_producer_epoch=self.epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=some) for name, some in topics.items()],
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=name, partitions=some) for name, some in topics.items()
+            ],
         )
 
     def _on_added(self, reply: AddPartitionsToTxnResponse) -> KafkaError | None:
@@ -692,8 +770,12 @@ class Transactions:
                         self._touched = True
                         self._writer.transaction_admit(*key, self._number)
                 elif each.partition_error_code != KafkaError.OPERATION_NOT_ATTEMPTED:
-                    errors.append(_error(each.partition_error_code, f"AddPartitionsToTxn {key[0]} [{key[1]}]"))
-        return min(errors, key=lambda error: error.code() in TRANSACTION_RETRIABLE_ERRORS, default=None)
+                    errors.append(
+                        _error(each.partition_error_code, f"AddPartitionsToTxn {key[0]} [{key[1]}]")
+                    )
+        return min(
+            errors, key=lambda error: error.code() in TRANSACTION_RETRIABLE_ERRORS, default=None
+        )
 
     def _on_group_added(self, reply: AddOffsetsToTxnResponse) -> KafkaError | None:
         if reply.error_code:
@@ -722,31 +804,46 @@ class Transactions:
             generation_id=member.generation,
             member_id=member.member_id,
             group_instance_id=member.instance_id,
-            topics=[TxnOffsetCommitRequest.Topic(name=name, partitions=some) for name, some in topics.items()],
+            topics=[
+                TxnOffsetCommitRequest.Topic(name=name, partitions=some)
+                for name, some in topics.items()
+            ],
         )
 
     def _on_offsets(self, reply: TxnOffsetCommitResponse) -> KafkaError | None:
         codes = [
-            (each.error_code, f"TxnOffsetCommit {clean(topic.name, NAME_MAX)} [{each.partition_index}]")
+            (
+                each.error_code,
+                f"TxnOffsetCommit {clean(topic.name, NAME_MAX)} [{each.partition_index}]",
+            )
             for topic in reply.topics
             for each in topic.partitions
             if each.error_code
         ]
         if codes:
             return min(
-                (_error(*each) for each in codes), key=lambda error: error.code() in TRANSACTION_RETRIABLE_ERRORS
+                (_error(*each) for each in codes),
+                key=lambda error: error.code() in TRANSACTION_RETRIABLE_ERRORS,
             )
         if self._operation is not None and self._operation.kind is Kind.OFFSETS:
             self._finish(None)
         return None
 
-    def _end_request(self, whose: Transactions | PreparedTxnState, *, commit: bool) -> EndTxnRequest:
+    def _end_request(
+        self, whose: Transactions | PreparedTxnState, *, commit: bool
+    ) -> EndTxnRequest:
         return EndTxnRequest(
-            transactional_id=self._id, producer_id=whose.producer_id, producer_epoch=whose.epoch, committed=commit
+            transactional_id=self._id,
+            producer_id=whose.producer_id,
+            producer_epoch=whose.epoch,
+            committed=commit,
         )
 
     def _on_claimed(self, reply: EndTxnResponse) -> KafkaError | None:
-        """A transaction was to be committed by its identity; if it isn't the one that is open, that one is aborted."""
+        """Handles the commit of a transaction by its id and epoch.
+
+        If another one is open, aborts it.
+        """
         if reply.error_code and reply.error_code not in TRANSACTION_NOT_OPEN_ERRORS:
             return _error(reply.error_code, "EndTxn")
         if self._operation is not None:
@@ -759,14 +856,15 @@ class Transactions:
         if reply.error_code:
             return _error(reply.error_code, "EndTxn")
         if self._implicit and reply.producer_id != NO_PRODUCER:
-            if (error := impossible(reply.producer_id, reply.producer_epoch)) is not None:
+            if (error := invalid_identity(reply.producer_id, reply.producer_epoch)) is not None:
                 return error
             self._identify(reply.producer_id, reply.producer_epoch)
             self._reset = False
         now = self._clock()
         self._held_until = now + min(HOLD * (now - self._asked_at), HOLD_MAX_S)
         self._touched = self._unsure = False
-        if self._reset:  # without KIP-890 an abort keeps the epoch: the numbering begins anew under the next one
+        # without KIP-890, an abort keeps the epoch: sequence numbers restart under the next one
+        if self._reset:
             return None
         self._ended()
         return None
@@ -780,7 +878,7 @@ class Transactions:
 
 
 def _error(code: int, what: str) -> KafkaError:
-    """An error of a call, with what it is about."""
+    """An error of a call, with its subject in the text."""
     own = KafkaError(code)
     text = what if code in WRONG_STATE_ERRORS else f"{what}: {own.str()}"
     return KafkaError(code, text, retriable=code in TRANSACTION_RETRIABLE_ERRORS)
