@@ -1,5 +1,5 @@
-"""What the guide promises: pyarrow, pandas, polars and DuckDB take an ArrowBatch and an ArrowStream
-as they are.
+"""The guide's promise: pyarrow, pandas, polars and DuckDB read ArrowBatch and ArrowStream
+directly.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TYPES = [
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    """A topic with keys that are numbers, some null, and values of 0 to 29 bytes."""
+    """Yield a topic with keys that are numbers or null, and values of 0 to 29 bytes."""
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic(TOPIC, 1)
         with Producer(
@@ -49,14 +49,14 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def consumer(bootstrap: str) -> Iterator[Consumer]:
-    """At the beginning."""
+    """Yield a consumer at the beginning."""
     with Consumer({"bootstrap.servers": bootstrap}) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
         yield consumer
 
 
 def keys(text: bool) -> list[Any]:
-    """What the keys are."""
+    """Return the expected keys."""
     every = [None if number % 10 == 0 else f"{number}" for number in range(COUNT)]
     return every if text else [None if key is None else key.encode() for key in every]
 
@@ -110,8 +110,7 @@ def test_pandas_by_itself(consumer: Consumer) -> None:
 def test_duckdb(consumer: Consumer) -> None:
     table = pa.table(consumer.consume_arrow(COUNT, WAIT_S, columns=list(COLUMNS)))
     found = duckdb.sql(
-        "select topic::varchar, count(*), count(key), sum(octet_length(value)), "
-        "epoch_ms(max(timestamp)), "
+        "select topic::varchar, count(*), count(key), sum(octet_length(value)), epoch_ms(max(timestamp)), "
         "sum(len(headers)) from messages group by 1",
         connection=over(table),
     ).fetchall()
@@ -126,7 +125,7 @@ def test_duckdb(consumer: Consumer) -> None:
 
 
 def over(table: Any) -> duckdb.DuckDBPyConnection:
-    """A database that knows the table as `messages`."""
+    """Return a database that has the table as `messages`."""
     connection = duckdb.connect()
     connection.register("messages", table)
     return connection

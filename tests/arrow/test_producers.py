@@ -1,6 +1,4 @@
-"""produce_arrow() takes what pyarrow, polars, DuckDB and pandas have, and the same messages
-arrive.
-"""
+"""produce_arrow() takes data of pyarrow, polars, DuckDB and pandas, with equal messages."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ PRODUCERS: dict[str, Callable[[pa.Table], Any]] = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[MockCluster]:
-    """One broker."""
+    """Yield one broker."""
     with MockCluster(brokers=1) as cluster:
         yield cluster
 
@@ -39,7 +37,7 @@ def cluster() -> Iterator[MockCluster]:
 def sent(
     cluster: MockCluster, topic: str, data: Any, count: int, **arguments: Any
 ) -> list[Message]:
-    """What arrives when it is produced to a new topic of one partition."""
+    """Produce to a new topic of one partition, and return its messages."""
     cluster.create_topic(topic, 1)
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
         assert producer.produce_arrow(topic, data, **arguments) == count

@@ -1,7 +1,7 @@
-"""Apache Kafka for tests: brokers as processes of this machine, as containers, or somebody's own.
+"""Apache Kafka for tests: brokers as local processes, as containers, or an existing cluster.
 
-A Cluster says where it is (`bootstrap`) and, if it is ours, can kill and start its brokers.
-`start()` chooses the kind.
+A Cluster has the address (`bootstrap`). If it is ours, it can kill and start its brokers. `start()`
+chooses the kind.
 """
 
 from __future__ import annotations
@@ -33,20 +33,19 @@ from tests.harness.processes import started
 from tests.shared_classes import LEAN
 
 HOST = "127.0.0.1"
-# Below what the kernel hands out by itself: a killed broker must find its port free when it comes
-# back.
+# Below the kernel's automatic ports: a killed broker must find its port free when it comes back.
 PORTS = range(20000, 32000)
 UP_TIMEOUT_SECONDS = 240
 # A tag can be moved to another image, a digest can't.
 DIGEST = "sha256:77e3df9054047a88b520d0cc46e16696d3b22022e1d580aeccd2632df6532837"
 IMAGE = f"apache/kafka:{java.KAFKA_VERSION}@{DIGEST}"
-# A broker for tests is up soon and takes little; one for benchmarks has all of Java's compilers and
-# more memory.
+# A broker for tests starts fast and needs little. One for benchmarks has all compilers and more
+# memory.
 TEST_OPTIONS = [*LEAN, "-Xms128m", "-Xmx512m"]
 BENCH_OPTIONS = ["-Xms1g", "-Xmx1g"]
 
 
-# What a killed member of a share group had comes again soon, and isn't given up.
+# Records of a killed share group member come again soon, and aren't archived.
 SHARE_GROUPS = {
     "share.coordinator.state.topic.num.partitions": "1",
     "share.coordinator.state.topic.min.isr": "1",
@@ -61,11 +60,11 @@ SHARE_GROUPS = {
 
 
 class NoBroker(Exception):
-    """There is no way to have a broker here; the text says why."""
+    """No broker is possible here. The text has the reason."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
+    """Return free ports."""
     found: list[int] = []
     with contextlib.ExitStack() as held:
         for port in random.sample(PORTS, len(PORTS)):
@@ -79,25 +78,23 @@ def free_ports(count: int) -> list[int]:
 
 
 class Listener(NamedTuple):
-    """One more listener of each broker, besides the plaintext one."""
+    """An additional listener of each broker, besides the plaintext one."""
 
     protocol: str
     """``PLAINTEXT``, ``SASL_PLAINTEXT``, ``SSL`` or ``SASL_SSL``."""
     values: dict[str, str]
     """Its properties, without the prefix ``listener.name.NAME.``."""
     told: Sequence[int] = ()
-    """The port of each broker that clients are told, where it is a proxy's and not the listener's
-    own.
-    """
+    """The advertised port of each broker, if it is a proxy's port and not the listener's own."""
 
 
 class TlsOnly(NamedTuple):
-    """In place of plaintext: TLS for clients, and among brokers and controllers."""
+    """TLS instead of plaintext, for clients, brokers and controllers."""
 
     broker: Callable[[int], dict[str, str]]
     """The properties of the broker with this number, for all of these listeners."""
     client: dict[str, Any]
-    """What a client has to set besides ``bootstrap.servers``."""
+    """The properties that a client needs besides ``bootstrap.servers``."""
 
 
 def properties(
@@ -149,8 +146,8 @@ def properties(
         "transaction.state.log.replication.factor": str(count),
         "transaction.state.log.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
-        # A member that crashed is missed soon, and the other group protocol moves partitions
-        # without long waits.
+        # A crashed member is removed soon, and the other group protocol moves partitions without
+        # long waits.
         "group.min.session.timeout.ms": "1000",
         "group.consumer.min.session.timeout.ms": "1000",
         "group.consumer.session.timeout.ms": "6000",
@@ -158,8 +155,7 @@ def properties(
         "group.consumer.heartbeat.interval.ms": "1000",
         # The topic of share groups' state fits on these brokers.
         "share.coordinator.state.topic.replication.factor": str(count),
-        # A killed broker is missed after these, and one that has nobody to fail over to isn't for
-        # being slow.
+        # A killed broker is detected after these. A single broker isn't fenced for being slow.
         "broker.session.timeout.ms": "6000" if count > 1 else "60000",
         "broker.heartbeat.interval.ms": "500",
         "replica.lag.time.max.ms": "3000",
@@ -167,10 +163,9 @@ def properties(
         "leader.imbalance.check.interval.seconds": "1",
         "leader.imbalance.per.broker.percentage": "0",
         "log.cleaner.enable": "false",
-        # Records with timestamps of long ago stay: by default a check each five minutes takes those
-        # older than a week.
+        # Records with old timestamps stay: by default a check deletes those older than a week.
         "log.retention.ms": "-1",
-        # Permissions can be made and deleted; everybody here may do everything all the same.
+        # ACLs can be created and deleted, but every user may do everything.
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
         **SHARE_GROUPS,
@@ -185,30 +180,30 @@ class Broker(ABC):
         self.port = port
 
     def prepare(self) -> None:  # noqa: B027 - a container prepares itself
-        """Makes its storage, once."""
+        """Make its storage, once."""
 
     @abstractmethod
     def start(self) -> None:
-        """Starts it, for the first time or again, and doesn't wait."""
+        """Start it, for the first time or again, without a wait."""
 
     @abstractmethod
     def kill(self) -> None:
-        """Ends it as `kill -9` does."""
+        """Kill it as `kill -9` does."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Ends it as an operator does: it hands over its partitions."""
+        """Stop it as an operator does: it hands over its partitions."""
 
     def remove(self) -> None:
-        """Ends it for good."""
+        """End it for good."""
         self.kill()
 
     def log(self) -> str:
-        """The end of what it printed."""
+        """Return the end of its output."""
         return ""
 
     def died(self) -> bool:
-        """Whether it ended by itself."""
+        """Return whether it ended by itself."""
         return False
 
 
@@ -271,9 +266,7 @@ class ProcessBroker(Broker):
 
 
 class ContainerBroker(Broker):
-    """A broker in a Docker container on the host's network, so that all brokers and clients agree
-    on addresses.
-    """
+    """A broker in a Docker container on the host's network, so that all agree on addresses."""
 
     def __init__(
         self, node: int, port: int, values: dict[str, str], cluster_id: str, options: list[str]
@@ -286,9 +279,8 @@ class ContainerBroker(Broker):
             .with_kwargs(network_mode="host")
             .with_env("CLUSTER_ID", cluster_id)
         )
-        heap = [
-            option for option in options if option.startswith(("-Xms", "-Xmx"))
-        ]  # the image chooses the rest
+        # the image chooses the rest
+        heap = [option for option in options if option.startswith(("-Xms", "-Xmx"))]
         self._container.with_env("KAFKA_HEAP_OPTS", " ".join(heap))
         self._container.with_env(
             "KAFKA_OPTS", " ".join(option for option in options if option.startswith("-D"))
@@ -315,7 +307,7 @@ class ContainerBroker(Broker):
 
 
 def container_environment(values: dict[str, str]) -> dict[str, str]:
-    """Properties as the image wants them: `log.dirs` is KAFKA_LOG_DIRS."""
+    """Return properties in the image's form: `log.dirs` is KAFKA_LOG_DIRS."""
     changed = {
         name: name.upper().replace("_", "__").replace("-", "___").replace(".", "_")
         for name in values
@@ -324,7 +316,7 @@ def container_environment(values: dict[str, str]) -> dict[str, str]:
 
 
 class Cluster:
-    """A running Kafka. `brokers` is empty when it isn't ours, and then nothing can be killed."""
+    """A running Kafka. `brokers` is empty if it isn't ours, and then it can't be killed."""
 
     def __init__(
         self,
@@ -347,13 +339,11 @@ class Cluster:
         self.size = size
 
     def conf(self, **more: Any) -> dict[str, Any]:
-        """A client's configuration; ``more``: properties in place of these, such as one broker's
-        address.
-        """
+        """Return a client's configuration. ``more`` are properties that replace the defaults."""
         return {"bootstrap.servers": self.bootstrap, **self._client, **more}
 
     def wait_until_up(self) -> None:
-        """Returns when every broker answers and knows all the others."""
+        """Return when every broker answers and knows all the others."""
         deadline = time.monotonic() + UP_TIMEOUT_SECONDS
         while not self._is_up():
             dead = [broker for broker in self.brokers.values() if broker.died()]
@@ -381,11 +371,11 @@ class Cluster:
         return True
 
     def admin(self) -> AdminClient:
-        """librdkafka's admin client, which says nothing about brokers that are down."""
+        """Return librdkafka's admin client, which logs nothing about stopped brokers."""
         return AdminClient(quiet(self.conf()))
 
     def creates_topics(self) -> bool:
-        """Whether a topic comes to be because somebody asks for it."""
+        """Return whether a metadata request creates a topic."""
         admin = self.admin()
         [node, *_] = admin.list_topics(timeout=10).brokers
         resource = ConfigResource(ConfigResource.Type.BROKER, str(node))
@@ -393,14 +383,14 @@ class Cluster:
         return str(found["auto.create.topics.enable"].value) == "true"
 
     def close(self) -> None:
-        """Ends the brokers that are ours."""
+        """End the brokers that are ours."""
         for broker in self.brokers.values():
             broker.remove()
         self.brokers = {}
 
 
 def quiet(config: dict[str, Any]) -> dict[str, Any]:
-    """A confluent_kafka configuration without log lines about brokers that tests kill."""
+    """Return a confluent_kafka configuration without log lines about killed brokers."""
     return {
         "log_level": 0,
         "socket.connection.setup.timeout.ms": 5000,
@@ -410,7 +400,7 @@ def quiet(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def docker_answers() -> bool:
-    """Whether containers can be started here."""
+    """Return whether containers can be started here."""
     try:
         import docker
         import testcontainers.core.container  # noqa: F401
@@ -468,16 +458,14 @@ _shared: dict[int, Cluster] = {}
 
 
 def shared(size: int) -> Cluster:
-    """The cluster of this size that all tests of a lane share; it ends with the lane, or with the
-    process.
-    """
+    """Return the cluster of this size that all tests of a lane share. It ends with the lane."""
     if size not in _shared:
         _shared[size] = start(size)
     return _shared[size]
 
 
 def close_shared() -> None:
-    """Ends the clusters of `shared`. The next call of `shared` starts a new one."""
+    """End the clusters of `shared`. Its next call starts a new one."""
     while _shared:
         _shared.popitem()[1].close()
 
@@ -491,10 +479,7 @@ def start_own(
     plugins: Path | None = None,
     tls_only: TlsOnly | None = None,
 ) -> Cluster:
-    """A cluster of containers or of Java processes.
-
-    It ends with this process, however that ends.
-    """
+    """Start a cluster of containers or of Java processes. It ends with this process."""
     found = free_ports((2 + len(listeners)) * size)
     clients, controllers, *others = (found[at : at + size] for at in range(0, len(found), size))
     ports = dict(zip(listeners, others, strict=True))

@@ -1,4 +1,4 @@
-"""Clusters of real Apache Kafka, started once a lane and only if a test wants them."""
+"""Clusters of real Apache Kafka. Each starts once a lane, and only if a test needs it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.broker.support import TopicMaker, delete_topics, shared_or_skip
 HERE = Path(__file__).parent
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m chooses
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test that wants a cluster has the `broker` marker, and `slow` if the one shared broker
-    isn't enough.
+    """Mark tests with a cluster as `broker`, and as `slow` unless the one shared broker is
+    enough.
     """
     for item in items:
         wanted = set(getattr(item, "fixturenames", ())) if item.path.is_relative_to(HERE) else set()
@@ -30,22 +30,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def kafka() -> Cluster:
-    """One broker."""
+    """Return one broker."""
     return shared_or_skip(1)
 
 
 @pytest.fixture(scope="module")
 def kafka3() -> Cluster:
-    """Three brokers. A test that kills one has to start it again and to wait."""
+    """Return three brokers. A test that kills one must start it again and wait."""
     return shared_or_skip(3)
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def old_kafka(request: pytest.FixtureRequest) -> Iterator[OldKafka]:
-    """One broker of each version from before 1.0, one after the other.
-
-    They exist as Java processes only.
-    """
+    """Yield one broker of each version before 1.0 in turn. They are always Java processes."""
     why = java.missing()
     if why:
         pytest.skip(f"no old Apache Kafka: {why}")
@@ -59,7 +56,7 @@ def old_kafka(request: pytest.FixtureRequest) -> Iterator[OldKafka]:
 
 @pytest.fixture
 def owned3(kafka3: Cluster) -> Cluster:
-    """Three brokers that may be killed."""
+    """Return three brokers that may be killed."""
     if not kafka3.brokers:
         pytest.skip(f"brokers of {kafka3.kind} can't be killed")
     return kafka3
@@ -67,7 +64,7 @@ def owned3(kafka3: Cluster) -> Cluster:
 
 @pytest.fixture
 def strict(kafka: Cluster) -> Cluster:
-    """One broker that doesn't create topics because somebody asks for them."""
+    """Return one broker without automatic topic creation."""
     if kafka.creates_topics():
         pytest.skip(f"{kafka.kind} has auto.create.topics.enable=true")
     return kafka
@@ -75,7 +72,7 @@ def strict(kafka: Cluster) -> Cluster:
 
 @pytest.fixture
 def tool() -> Callable[..., bytes]:
-    """java_tool, where there is Java."""
+    """Return java_tool, if Java is there."""
     why = java.missing()
     if why:
         pytest.skip(f"Kafka's Java tools: {why}")
@@ -84,7 +81,10 @@ def tool() -> Callable[..., bytes]:
 
 @pytest.fixture
 def new_topic(request: pytest.FixtureRequest) -> Iterator[TopicMaker]:
-    """Makes topics with names of their own and deletes them at the end of the test."""
+    """Yield a function that makes topics with unique names.
+
+    They are deleted at the end of the test.
+    """
     made: list[tuple[Cluster, str]] = []
     yield TopicMaker(request.node.name, made)
     delete_topics(made)

@@ -16,16 +16,16 @@ from kafka_native.eos import Progress, process
 
 MESSAGES = 50
 ABORTS = 0.002
-"""Which share of the messages fails at first, after it is in the log."""
+"""The share of the messages that fails at first, after it is in the log."""
 CALL_S = 30.0
 
 
 def main(bootstrap: str, source: str, target: str, group: str, transactional_id: str) -> None:
-    """Goes on after what ends its clients."""
+    """Continue after errors that end its clients."""
     consuming = {
         "bootstrap.servers": bootstrap,
         "group.id": group,
-        "group.protocol": "classic",  # the only one that Kafka's copier speaks
+        "group.protocol": "classic",  # the only one that Kafka's copier supports
         "partition.assignment.strategy": "range",
         "session.timeout.ms": 6000,
         "auto.offset.reset": "earliest",
@@ -47,9 +47,8 @@ def main(bootstrap: str, source: str, target: str, group: str, transactional_id:
                 return [{"topic": target, "value": message.value(), "key": message.key()}]
 
             def until(progress: Progress) -> bool:
-                print(
-                    json.dumps({"totalProcessed": progress.messages}), flush=True
-                )  # in Kafka's copier's words
+                # in the words of Kafka's copier
+                print(json.dumps({"totalProcessed": progress.messages}), flush=True)
                 return False
 
             try:

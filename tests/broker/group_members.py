@@ -1,8 +1,7 @@
-"""Members of consumer groups for tests: ours, librdkafka's and Java's, which all tell what they own
-and what they read.
+"""Members of consumer groups for tests: ours, librdkafka's and Java's.
 
-A member reads until it is stopped. ``owned`` and ``read`` may be looked at any time, from any
-thread.
+All of them report their partitions and messages. A member reads until it is stopped. Any thread may
+read ``owned`` and ``read`` at any time.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ JAVA_ASSIGNORS = {
 }
 STOP_SECONDS = 120.0
 HEARTBEAT_MS = 300
-"""A classic member hears of a rebalance with its next heartbeat."""
+"""A classic member learns of a rebalance with its next heartbeat."""
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -54,11 +53,11 @@ class Member(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Leaves the group as it should, and returns when it has."""
+        """Leave the group properly, and return afterwards."""
 
 
 class PythonMember(Member):
-    """A consumer in a thread: ours, or librdkafka's, which have the same methods."""
+    """A consumer in a thread: ours, or librdkafka's, which has the same methods."""
 
     def __init__(self, kind: str, cluster: Cluster, topic: str, group: str, **config: str) -> None:
         super().__init__(topic)
@@ -126,8 +125,8 @@ class PythonMember(Member):
 
 
 class JavaMember(Member):
-    """Kafka's own VerifiableConsumer: a process that prints what happens to it, and commits what it
-    has read.
+    """Kafka's own VerifiableConsumer: a process that prints its events, and commits its
+    messages.
     """
 
     kind = "java"
@@ -179,8 +178,7 @@ class JavaMember(Member):
                 first, last = each["minOffset"], each["maxOffset"]
                 assert each["count"] == last - first + 1
                 self.read.update((each["partition"], offset) for offset in range(first, last + 1))
-        # A commit that fails because a cooperative rebalance is under way is no problem: there will
-        # be another.
+        # A commit that fails during a cooperative rebalance is no problem: another one follows.
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
@@ -193,9 +191,7 @@ class JavaMember(Member):
 
 
 class Members:
-    """The members of one group, of any kind, that come and go in a test; those that left are
-    remembered.
-    """
+    """The members of one group, of any kind. Those that left are remembered."""
 
     def __init__(
         self, cluster: Cluster, topic: str, partitions: int, group: str, folder: Path
@@ -218,7 +214,7 @@ class Members:
             self.leave(member)
 
     def join(self, kind: str, **config: str) -> Member:
-        """Another one; `settle()` waits until it has partitions."""
+        """Add a member. `settle()` waits until it has partitions."""
         if kind == "java":
             member: Member = JavaMember(self.cluster, self.topic, self.group, self.folder, **config)
         else:
@@ -227,13 +223,13 @@ class Members:
         return member
 
     def leave(self, member: Member) -> None:
-        """Ends a member in peace."""
+        """Stop a member normally."""
         self.present.remove(member)
         self.gone.append(member)
         member.stop()
 
     def settle(self, timeout: float = 60.0) -> None:
-        """Returns when every member has partitions, and every partition exactly one member."""
+        """Wait until every member has partitions, and every partition exactly one member."""
 
         def settled() -> bool:
             owners = Counter(
@@ -255,7 +251,7 @@ class Members:
 
     @property
     def read(self) -> Counter[Place]:
-        """What all of them have read, those that left too."""
+        """Return the messages of all members, including those that left."""
         total: Counter[Place] = Counter()
         for member in [*self.present, *self.gone]:
             total.update(Counter(dict(member.read)))
@@ -264,10 +260,9 @@ class Members:
     def expect_each_once(
         self, sent: dict[int, int], *, but: tuple[str, ...] = (), timeout: float = 60.0
     ) -> None:
-        """Waits until ``sent`` messages of each partition were read, and nothing twice, by nobody
-        with a problem.
+        """Wait until ``sent`` messages of each partition were read once, without problems.
 
-        ``but`` kinds of members who may hand partitions over without having committed everything.
+        Members of the kinds in ``but`` may hand partitions over without a full commit.
         """
         want = sum(sent.values())
         wait_for(lambda: len(self.read) >= want, f"{want} messages of {self.group}", timeout)
@@ -291,7 +286,7 @@ class Members:
             assert member.problems == [], member.kind
 
     def _readers(self, places: Iterable[Place]) -> str:
-        """Who has read these, of each partition from where to where."""
+        """Return which members read these messages, by ranges of each partition."""
         said = []
         for member in [*self.gone, *self.present]:
             mine = sorted(place for place in places if place in member.read)

@@ -1,6 +1,4 @@
-"""An OpenID Connect provider on this machine, over HTTPS: its keys for brokers, tokens for clients
-that it knows.
-"""
+"""A local OpenID Connect provider over HTTPS: keys for brokers, and tokens for known clients."""
 
 from __future__ import annotations
 
@@ -23,13 +21,13 @@ JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 CLIENT_ID, SECRET = "service", "s3cret-of-a-service"
 AUDIENCE = "kafka"
 ELSEWHERE = "elsewhere"
-"""A scope whose tokens are for somebody else."""
+"""A scope whose tokens are for another audience."""
 
 Answer = tuple[int, dict[str, Any]]
 
 
 class IdentityProvider(TokenEndpoint):
-    """A context manager. ``folder`` gets ``ca.pem``, what clients and brokers trust."""
+    """A context manager. ``folder`` gets ``ca.pem``, which clients and brokers trust."""
 
     def __init__(self, folder: Path) -> None:
         authority = trustme.CA()
@@ -46,17 +44,17 @@ class IdentityProvider(TokenEndpoint):
         self.keys_url = f"{self.issuer}/keys"
 
     def assertion_key(self) -> str:
-        """What a client signs its assertions with, in PEM form."""
+        """Return the key with which a client signs its assertions, in PEM form."""
         return self._assertion_key.private_bytes(
             Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
         ).decode()
 
     def issued(self, grant: str) -> int:
-        """How often a token was asked for in this way."""
+        """Return how many tokens were requested with this grant."""
         return sum(asked.form.get("grant_type") == grant for asked in self.asked)
 
     def token(self, **claims: Any) -> str:
-        """A token for Kafka, with claims in place of the right ones."""
+        """Return a token for Kafka. ``claims`` replace the right ones."""
         now = time.time()
         said: dict[str, Any] = {
             "iss": self.issuer,
@@ -103,7 +101,7 @@ class IdentityProvider(TokenEndpoint):
         return self._issued(asked, claims["sub"])
 
     def _issued(self, asked: Asked, subject: str) -> Answer:
-        scope = asked.form.get("scope", "messages")  # Kafka wants one
+        scope = asked.form.get("scope", "messages")  # Kafka requires one
         token = self.token(
             sub=subject, scope=scope, aud=ELSEWHERE if scope == ELSEWHERE else AUDIENCE
         )

@@ -1,6 +1,4 @@
-"""Apache Kafka's jars, fetched once through Maven and checked, and its Java tools, run as
-witnesses.
-"""
+"""Apache Kafka's jars, fetched once through Maven and checked, and its Java tools."""
 
 from __future__ import annotations
 
@@ -19,13 +17,13 @@ JARS = downloads.JarSet(
 
 
 def missing() -> str | None:
-    """Why Java can't be used here; None if it can."""
+    """Return why Java can't be used here, or None."""
     absent = [program for program in ("java", "mvn") if shutil.which(program) is None]
     return f"{' and '.join(absent)} not installed" if absent else None
 
 
 def jars() -> Path:
-    """The folder with Kafka's jars."""
+    """Return the folder with Kafka's jars."""
     return downloads.jars(JARS)
 
 
@@ -44,7 +42,7 @@ def java_command(
 
 
 def compiled(source: Path, into: Path) -> Path:
-    """The folder ``into`` with the classes of a source file that needs Kafka's jars."""
+    """Compile a source file that needs Kafka's jars, and return the folder ``into``."""
     command = ["javac", "-Xlint:all", "-Werror", "-d", str(into), "-cp", f"{jars()}/*", str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROGRAM_S)
     assert done.returncode == 0, f"{source.name}:\n{done.stdout}{done.stderr}"
@@ -61,8 +59,9 @@ TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 
 
 def java_tool(main_class: str, *args: str, input: bytes | None = None) -> bytes:
-    """Runs a tool to its end and returns what it printed; a failure is an AssertionError with
-    everything it said.
+    """Run a tool to its end, and return its output.
+
+    A failure is an AssertionError with all output.
     """
     done = subprocess.run(
         java_command(main_class, *args),
@@ -73,5 +72,5 @@ def java_tool(main_class: str, *args: str, input: bytes | None = None) -> bytes:
     )
     said = (done.stdout[-2000:] + done.stderr[-4000:]).decode(errors="replace")
     assert done.returncode == 0, f"{main_class} ended with {done.returncode}:\n{said}"
-    print(done.stderr[-4000:].decode(errors="replace"))  # a tool may end well after an error
+    print(done.stderr[-4000:].decode(errors="replace"))  # a tool may succeed after an error
     return done.stdout

@@ -1,4 +1,4 @@
-"""MIT Kerberos for tests: a KDC of this machine, with a realm of its own in a folder of its own."""
+"""MIT Kerberos for tests: a local KDC, with its own realm in its own folder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KDC_CONF = """\
 
 
 def missing() -> str | None:
-    """Why there can be no Kerberos here; None if there can."""
+    """Return why Kerberos isn't possible here, or None."""
     path = _path()
     absent = [program for program in PROGRAMS if shutil.which(program, path=path) is None]
     if absent:
@@ -53,7 +53,7 @@ def _path() -> str:
 
 
 class Kdc:
-    """A context manager. `environment` is what programs need that use it."""
+    """A context manager. Programs that use it need `environment`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -84,7 +84,7 @@ class Kdc:
             self._process.wait(PROGRAM_S)
 
     def run(self, program: str, *arguments: str) -> None:
-        """One of Kerberos' programs; it has to succeed."""
+        """Run one of Kerberos' programs, which must succeed."""
         found = shutil.which(program, path=_path()) or program
         environment = {**os.environ, **self.environment}
         done = subprocess.run(
@@ -98,7 +98,7 @@ class Kdc:
         assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
 
     def keytab(self, principal: str) -> Path:
-        """A principal's keys; the principal is made."""
+        """Create a principal, and return the file with its keys."""
         path = self.folder / f"{principal.replace('/', '-')}.keytab"
         self.run("kadmin.local", "-r", REALM, "-q", f"addprinc -randkey {principal}")
         self.run("kadmin.local", "-r", REALM, "-q", f"ktadd -k {path} {principal}")

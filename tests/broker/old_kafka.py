@@ -38,13 +38,13 @@ log4j.appender.out.layout.ConversionPattern=%d %p %c %m%n
 
 
 def jars_of(version: str) -> downloads.JarSet:
-    """A version's jars, and those that it was released with."""
+    """Return a version's jars, and those with which it was released."""
     properties = (f"kafka={version}", f"scala={SCALA.get(version, '2.11')}")
     return downloads.JarSet(f"kafka-{version}", POM, "copy-dependencies", properties)
 
 
 class OldKafka:
-    """A broker of the ZooKeeper era, which creates topics when somebody asks for them."""
+    """A broker of the ZooKeeper era, with automatic topic creation."""
 
     def __init__(self, version: str) -> None:
         self.version = version
@@ -63,7 +63,7 @@ class OldKafka:
         ]
 
     def start(self) -> None:
-        """Returns when the broker takes connections."""
+        """Return when the broker accepts connections."""
         properties = {
             "broker.id": "1",
             "host.name": HOST,
@@ -72,7 +72,7 @@ class OldKafka:
             "log.dirs": str(self._directory / "data"),
             "num.partitions": "1",
             "log.cleaner.enable": "false",
-            # a hundred years, for old timestamps; not all versions know "for ever"
+            # a hundred years, for old timestamps; not all versions support "for ever"
             "log.retention.hours": "876000",
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "1",
@@ -99,23 +99,21 @@ class OldKafka:
 
     @staticmethod
     def _leads(admin: AdminClient) -> bool:
-        """A broker listens before it is a member of its cluster, and 0.8 knows of no member before
-        there is a topic.
-        """
+        """A broker listens before it is a cluster member, and 0.8 has no member without a topic."""
         try:
             partitions = admin.list_topics("first", timeout=10).topics["first"].partitions
             return any(partition.leader == 1 for partition in partitions.values())
-        except KafkaException:  # librdkafka makes little of a cluster without members
+        except KafkaException:  # librdkafka can't use a cluster without members
             return False
 
     @property
     def can_be_asked(self) -> bool:
-        """Whether it knows ApiVersions."""
+        """Return whether it supports ApiVersions."""
         return not self.version.startswith(("0.8.", "0.9."))
 
     @property
     def client_config(self) -> dict[str, Any]:
-        """What either client must be told."""
+        """Return the properties that either client needs."""
         how = (
             {}
             if self.can_be_asked
@@ -124,7 +122,7 @@ class OldKafka:
         return {"bootstrap.servers": self.bootstrap, **how}
 
     def close(self) -> None:
-        """Ends both, and their files."""
+        """End both processes, and delete their files."""
         for process in reversed(self._processes):
             process.send_signal(signal.SIGKILL)
             process.wait(timeout=20)

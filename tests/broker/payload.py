@@ -13,7 +13,7 @@ DIGEST_BYTES = 8
 
 
 def make(topic: str, partition: int, number: int, size_bytes: int = 0) -> bytes:
-    """The value of message `number`, padded to a size with something that isn't all the same."""
+    """Return the value of message `number`, padded to a size with varying bytes."""
     text = f"{topic} {partition} {number} ".encode()
     padding = (b"%d." % number) * (max(size_bytes - len(text) - DIGEST_BYTES, 0) // 2 + 1)
     text += padding[: max(size_bytes - len(text) - DIGEST_BYTES, 0)]
@@ -21,7 +21,7 @@ def make(topic: str, partition: int, number: int, size_bytes: int = 0) -> bytes:
 
 
 def number_of(value: bytes | None, topic: str, partition: int) -> int:
-    """The number of a value that was read from this partition."""
+    """Check a value that was read from this partition, and return its number."""
     assert value is not None
     text, digest = value[:-DIGEST_BYTES], value[-DIGEST_BYTES:]
     assert hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest() == digest, (

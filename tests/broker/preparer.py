@@ -14,7 +14,7 @@ CALL_S = 60.0
 
 
 def main(bootstrap: str, topic: str, transactional_id: str, *values: str) -> None:
-    """Each value goes to a partition of its own."""
+    """Write each value to its own partition."""
     conf = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id}
     with Producer({**conf, "transaction.two.phase.commit.enable": True}) as producer:
         producer.init_transactions(CALL_S)

@@ -21,7 +21,7 @@ BOTH_SCRAM = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
 
 
 def every_mechanism(user: str, password: str) -> dict[str, str]:
-    """A listener's properties for all of them; for PLAIN with this user."""
+    """Return a listener's properties for all mechanisms, with this user for PLAIN."""
     return {
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "plain.sasl.jaas.config": f"{MODULES}.plain.PlainLoginModule required "
@@ -75,7 +75,7 @@ def assert_all_comes_back_until(
 def add_user(
     cluster: Cluster, user: str, password: str, mechanisms: Iterable[ScramMechanism] = BOTH_SCRAM
 ) -> None:
-    """Gives a user SCRAM credentials, one at a time: Kafka takes no more of a user in a request."""
+    """Give a user SCRAM credentials one by one: Kafka accepts only one for a user in a request."""
     with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
         for mechanism in mechanisms:
             upsertion = UserScramCredentialUpsertion(

@@ -25,7 +25,7 @@ DONE = {
 
 
 def decide(message: Message) -> AcknowledgeType:
-    """What becomes of a record."""
+    """Return the decision for a record."""
     last = (message.value() or b"")[-1:]
     if last == b"0":
         return AcknowledgeType.REJECT
@@ -37,7 +37,7 @@ def decide(message: Message) -> AcknowledgeType:
 
 
 def main(bootstrap: str, group: str, topic: str, log: str) -> None:
-    """Until it is killed."""
+    """Run until it is killed."""
     config = {
         "bootstrap.servers": bootstrap,
         "group.id": group,

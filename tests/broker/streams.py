@@ -1,4 +1,4 @@
-"""Producing and consuming that go on while a test does something to the cluster."""
+"""Continuous production and consumption during a test's changes to the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.waiting import wait_for
 
 
 class Stream(threading.Thread):
-    """Produces numbered values until it is told to stop, and keeps every report."""
+    """Produces numbered values until it is stopped, and keeps every report."""
 
     def __init__(
         self, producer: kafka_native.Producer, topic: str, partitions: int, pause_s: float = 0.002
@@ -66,12 +66,12 @@ class Stream(threading.Thread):
         self.join(60)
 
     def acked_after(self, number: int, partition: int | None = None) -> int:
-        """How many of the messages from this number on are acked, in all partitions or in one."""
-        acked = list(self.acked)  # copied in one step, while the thread goes on
+        """Return how many messages from this number on are acked, in all partitions or in one."""
+        acked = list(self.acked)  # copied in one step, while the thread continues
         return sum(n >= number and partition in (None, n % self.partitions) for n in acked)
 
     def end(self) -> None:
-        """Stops, and waits until everything is settled."""
+        """Stop, and wait until every message has an outcome."""
         self._ended.set()
         self.join(60)
         flush(self.producer)
@@ -79,7 +79,7 @@ class Stream(threading.Thread):
 
 
 class Reader:
-    """Reads all partitions of a topic and counts the numbers that it sees."""
+    """Reads all partitions of a topic and counts the numbers."""
 
     def __init__(self, consumer: kafka_native.Consumer, topic: str, partitions: int) -> None:
         self.seen: Counter[int] = Counter()
@@ -91,7 +91,7 @@ class Reader:
         )
 
     def read(self) -> None:
-        """Takes what is there. Offsets go up without a gap."""
+        """Take the current messages. Offsets rise without a gap."""
         for message in self._consumer.consume(1000, 0.1):
             assert message.error() is None, message.error()
             partition = message.partition()
@@ -100,7 +100,7 @@ class Reader:
             self._next_offset[partition] += 1
 
     def until(self, condition: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
-        """Reads until the condition is true."""
+        """Read until the condition is true."""
 
         def read_on() -> bool:
             self.read()
@@ -110,7 +110,7 @@ class Reader:
 
 
 def in_sync(cluster: Cluster, topic: str) -> bool:
-    """Whether every replica of every partition has caught up."""
+    """Return whether every replica of every partition is in sync."""
     found = cluster.admin().list_topics(topic, timeout=10).topics[topic].partitions.values()
     return bool(found) and all(
         len(each.isrs) == len(each.replicas) == 3 and each.leader >= 0 for each in found
@@ -118,13 +118,13 @@ def in_sync(cluster: Cluster, topic: str) -> bool:
 
 
 def all_go_on(reader: Reader, after: int, count: int) -> bool:
-    """Whether this many messages of each partition were read that were sent after a moment."""
+    """Return whether so many messages of each partition were read that were sent after a number."""
     found = Counter(number % reader.partitions for number in reader.seen if number >= after)
     return all(found[partition] >= count for partition in range(reader.partitions))
 
 
 def check_places(cluster: Cluster, stream: Stream) -> list[list[int]]:
-    """Each acked message is where its report says; librdkafka looks.
+    """Check with librdkafka that each acked message is at its reported place.
 
     Returns the numbers of each partition in order.
     """

@@ -1,4 +1,4 @@
-"""What the tests on a real broker share: topics, and reading and writing with both clients."""
+"""Common parts of the tests on a real broker: topics, and both clients."""
 
 from __future__ import annotations
 
@@ -26,15 +26,13 @@ LEADER_MOVES = (
     KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError.LEADER_NOT_AVAILABLE,
 )
-"""A new leader says so until it knows its high watermark; librdkafka doesn't count them among what
-is retriable.
-"""
+"""The errors of a new leader until it knows its high watermark. librdkafka doesn't retry them."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
 def shared_or_skip(size: int) -> Cluster:
-    """The shared cluster of this size; where there can be none, the test is skipped."""
+    """Return the shared cluster of this size. Without one the test is skipped."""
     try:
         return shared(size)
     except NoBroker as reason:
@@ -43,10 +41,7 @@ def shared_or_skip(size: int) -> Cluster:
 
 @contextmanager
 def running(size: int, **how: Any) -> Iterator[Cluster]:
-    """A cluster until the end of the block; where there can be none, the test is skipped.
-
-    ``how``: see `start`.
-    """
+    """Yield a cluster for the block. Without one the test is skipped. ``how``: see `start`."""
     try:
         cluster = start(size, **how)
     except NoBroker as reason:
@@ -58,12 +53,12 @@ def running(size: int, **how: Any) -> Iterator[Cluster]:
 
 
 def told(tool: Callable[..., bytes], cluster: Cluster, command: str, *options: str) -> str:
-    """What one of Kafka's own tools prints of a cluster."""
+    """Return the output of one of Kafka's own tools."""
     return tool(command, "--bootstrap-server", cluster.bootstrap, *options).decode()
 
 
 def lower(cluster: Cluster, feature: str, level: int) -> None:
-    """Has the cluster run a feature at a lower level, as far as each broker knows."""
+    """Lower the level of a feature, until each broker knows it."""
     with AdminClient(quiet({"bootstrap.servers": cluster.bootstrap})) as admin:
         update = FeatureUpdate(level, UpgradeType.SAFE_DOWNGRADE)
         admin.update_features({feature: update})[feature].result(WAIT_S)
@@ -83,7 +78,7 @@ def lower(cluster: Cluster, feature: str, level: int) -> None:
 
 
 class Record(NamedTuple):
-    """Everything that a client shows of a message."""
+    """All fields of a message in either client."""
 
     partition: int
     offset: int
@@ -95,7 +90,7 @@ class Record(NamedTuple):
 
     @classmethod
     def of(cls, message: Any) -> Record:
-        """A Message of either client."""
+        """Return the record of a Message of either client."""
         kind, timestamp = message.timestamp()
         return cls(
             *(
@@ -118,7 +113,7 @@ class TopicMaker:
         self._made = made
 
     def __call__(self, cluster: Cluster, partitions: int = 1, **config: str) -> str:
-        """A topic on all brokers; an underscore in a config's name stands for a dot."""
+        """Make a topic on all brokers. An underscore in a config's name stands for a dot."""
         name = f"{self._prefix}-{uuid.uuid4().hex[:8]}"
         create(
             cluster,
@@ -133,7 +128,7 @@ class TopicMaker:
 def create(
     cluster: Cluster, name: str, partitions: int = 1, config: dict[str, str] | None = None
 ) -> None:
-    """Makes a topic and waits until each partition has a leader, and that one knows it."""
+    """Make a topic, and wait until each partition has a leader that knows its role."""
     admin = cluster.admin()
     new = NewTopic(name, partitions, replication_factor=min(cluster.size, 3), config=config or {})
     admin.create_topics([new], operation_timeout=20)[name].result(30)
@@ -164,7 +159,7 @@ def wait_for_answers(admin: Any, topic: str, partitions: int) -> None:
 
 
 def leaders(cluster: Cluster, topic: str, admin: Any = None) -> dict[int, int]:
-    """The leader of each partition that has one."""
+    """Return the leader of each partition that has one."""
     found = (admin or cluster.admin()).list_topics(topic, timeout=10).topics[topic]
     return {
         number: each.leader
@@ -174,7 +169,7 @@ def leaders(cluster: Cluster, topic: str, admin: Any = None) -> dict[int, int]:
 
 
 def in_sync(cluster: Cluster, topic: str) -> bool:
-    """Whether every replica of every partition has caught up."""
+    """Return whether every replica of every partition is in sync."""
     found = cluster.admin().list_topics(topic, timeout=10).topics[topic].partitions.values()
     return bool(found) and all(
         len(each.isrs) == len(each.replicas) and each.leader >= 0 for each in found
@@ -182,7 +177,7 @@ def in_sync(cluster: Cluster, topic: str) -> bool:
 
 
 def delete(cluster: Cluster, *names: str) -> None:
-    """Deletes topics; one that isn't there is no matter."""
+    """Delete topics. Missing ones are ignored."""
     admin = cluster.admin()  # it must live until the futures have their results
     for future in admin.delete_topics(list(names), operation_timeout=20).values():
         try:
@@ -193,13 +188,13 @@ def delete(cluster: Cluster, *names: str) -> None:
 
 
 def delete_topics(made: list[tuple[Cluster, str]]) -> None:
-    """Deletes what a TopicMaker has made."""
+    """Delete the topics that a TopicMaker has made."""
     for cluster in {id(cluster): cluster for cluster, _ in made}.values():
         delete(cluster, *(name for owner, name in made if owner is cluster))
 
 
 def our_producer(cluster: Cluster, **config: Any) -> kafka_native.Producer:
-    """Its messages time out early enough for a failed test to end."""
+    """Return a producer whose messages time out early enough for a failed test to end."""
     return kafka_native.Producer(
         cluster.conf(**{"message.timeout.ms": int(WAIT_S * 1000), **dotted(config)})
     )
@@ -212,9 +207,7 @@ def our_consumer(cluster: Cluster, **config: Any) -> kafka_native.Consumer:
 
 
 def their_producer(cluster: Cluster, **config: Any) -> confluent_kafka.Producer:
-    """Idempotent, or a retry in a partition whose leader has just been made would change the
-    order.
-    """
+    """Return an idempotent producer: otherwise a retry at a new leader would change the order."""
     return confluent_kafka.Producer(
         quiet(cluster.conf(**{"enable.idempotence": True, **dotted(config)}))
     )
@@ -226,10 +219,7 @@ def their_consumer(cluster: Cluster, **config: Any) -> confluent_kafka.Consumer:
 
 
 def end_of(witness: confluent_kafka.Consumer, topic: str, partition: int) -> int:
-    """Where librdkafka sees the end.
-
-    A leader that moves, as when a broker is slow or has come back, is waited for.
-    """
+    """Return the end in librdkafka's view, after waiting for a moving leader."""
 
     def low_and_high() -> tuple[int, int] | None:
         place = confluent_kafka.TopicPartition(topic, partition)
@@ -245,7 +235,7 @@ def end_of(witness: confluent_kafka.Consumer, topic: str, partition: int) -> int
 
 
 def dotted(config: dict[str, Any]) -> dict[str, Any]:
-    """`linger_ms=5` as `{"linger.ms": 5}`; callbacks are spelled as they are."""
+    """Return `linger_ms=5` as `{"linger.ms": 5}`. Callbacks keep their names."""
     return {
         name if callable(value) else name.replace("_", "."): value for name, value in config.items()
     }
@@ -281,6 +271,6 @@ def read(
 
 
 def flush(producer: Any, timeout: float = WAIT_S) -> None:
-    """Everything is settled."""
+    """Wait until every message has an outcome."""
     left = producer.flush(timeout)
     assert left == 0, f"{left} messages were not settled in {timeout} s"

@@ -1,6 +1,4 @@
-"""AdminClient on three brokers of Apache Kafka; Kafka's own Java tools and confluent_kafka say what
-came of it.
-"""
+"""AdminClient on three brokers. Kafka's Java tools and confluent_kafka check the results."""
 
 from __future__ import annotations
 
@@ -51,13 +49,13 @@ Tool = Callable[..., bytes]
 
 
 def of(futures: Any) -> Any:
-    """The result of the one future."""
+    """Return the result of the only future."""
     (future,) = futures.values()
     return future.result(WAIT_S)
 
 
 def settings(cluster: Cluster, topic: str) -> dict[str, str | None]:
-    """A topic's settings, told by confluent_kafka."""
+    """Return a topic's settings, from confluent_kafka."""
     admin = cluster.admin()
     resource = confluent_kafka.admin.ConfigResource("topic", topic)
     return {name: entry.value for name, entry in of(admin.describe_configs([resource])).items()}
@@ -182,18 +180,18 @@ def test_groups_offsets_and_records(
 
 
 def empty(admin: AdminClient, group: str) -> bool:
-    """Whether it has no members any more."""
+    """Return whether a group has no members any more."""
     return bool(of(admin.describe_consumer_groups([group])).state is ConsumerGroupState.EMPTY)
 
 
 def stable(admin: AdminClient, group: str) -> Any:
-    """Its description once it is stable."""
+    """Return a group's description once it is stable."""
     described = of(admin.describe_consumer_groups([group]))
     return described if described.state is ConsumerGroupState.STABLE and described.members else None
 
 
 def acl_names(acls: Any) -> set[tuple[str, ...]]:
-    """Permissions of either library, in one form."""
+    """Return the ACLs of either library, in one form."""
     return {
         (each.restype.name, each.name, each.resource_pattern_type.name, each.principal)
         for each in acls
@@ -345,8 +343,7 @@ def test_replicas_are_found_and_what_is_too_large_fails_alone(
             (2, False),
             (3, False),
         ]
-        # A broker closes the connection of whoever sends it such a name, and nothing of the request
-        # is done.
+        # A broker closes the connection for such a name, and executes nothing of the request.
         described = admin.describe_topics(TopicCollection([topic, too_long]))
         assert described[topic].result(WAIT_S).name == topic
         with pytest.raises(KafkaException, match="too long") as error:
@@ -370,9 +367,7 @@ def test_elections(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
         assert admin.elect_leaders(ElectionType.UNCLEAN).result(WAIT_S) == {}, "nobody needs one"
 
         def elected() -> int | None:
-            """The leader by an election that was needed; None: the cluster has moved it by itself
-            meanwhile.
-            """
+            """Return the elected leader, or None if the cluster moved it by itself."""
             now, replicas = placed(admin, topic)
             preferred = next(each for each in replicas if each != now)
             order = (preferred, *(each for each in replicas if each != preferred))
@@ -392,6 +387,6 @@ def test_elections(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
 
 
 def placed(admin: AdminClient, topic: str) -> tuple[int, tuple[int, ...]]:
-    """The leader and the replicas of a topic's first partition."""
+    """Return the leader and the replicas of a topic's first partition."""
     first = of(admin.describe_topics(TopicCollection([topic]))).partitions[0]
     return first.leader.id if first.leader else -1, tuple(each.id for each in first.replicas)

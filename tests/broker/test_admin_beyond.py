@@ -1,6 +1,4 @@
-"""AdminClient beyond librdkafka, on three brokers of real Apache Kafka: its own Java tools say what
-came of it.
-"""
+"""AdminClient's calls beyond librdkafka, on three brokers. Kafka's Java tools check the results."""
 
 from __future__ import annotations
 
@@ -43,13 +41,13 @@ TOOLS = "org.apache.kafka.tools"
 
 
 def of(futures: Any) -> Any:
-    """The result of the one future."""
+    """Return the result of the only future."""
     (future,) = futures.values()
     return future.result(WAIT_S)
 
 
 def code_of(future: Any) -> int:
-    """The code that it fails with."""
+    """Return the error code of a future."""
     with pytest.raises(KafkaException) as failed:
         future.result(WAIT_S)
     code: int = failed.value.args[0].code()
@@ -61,7 +59,7 @@ def admin_of(kafka: Cluster) -> AdminClient:
 
 
 def filled(kafka: Cluster, topic: str, count: int = 200) -> None:
-    """So many messages of a kilobyte in partition 0."""
+    """Produce so many messages of a kilobyte to partition 0."""
     with our_producer(kafka) as producer:
         for _ in range(count):
             producer.produce(topic, b"x" * 1000, partition=0)
@@ -69,14 +67,12 @@ def filled(kafka: Cluster, topic: str, count: int = 200) -> None:
 
 
 def configs(tool: Tool, kafka: Cluster, *args: str) -> str:
-    """What kafka-configs prints."""
+    """Return the output of kafka-configs."""
     return told(tool, kafka, CONFIGS, "--describe", *args)
 
 
 def log_dirs(tool: Tool, kafka: Cluster, topic: str) -> dict[int, dict[str, int]]:
-    """By kafka-log-dirs: for each broker the directories that hold a topic, and how large it is
-    there.
-    """
+    """Return kafka-log-dirs' directories of a topic and its sizes, for each broker."""
     text = told(tool, kafka, f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", topic)
     (line,) = [each for each in text.splitlines() if each.startswith("{")]
     return {
@@ -144,7 +140,7 @@ def test_a_reassignment_under_way_is_listed_and_cancelled(
         )
         down.stop()
         try:
-            # A broker that is registered but down never catches up, so the move stays under way.
+            # A registered broker that is down never catches up, so the move stays in progress.
             begun = admin.alter_partition_reassignments({place: NewPartitionReassignment([1, 3])})
             assert of(begun) is None
             found = admin.list_partition_reassignments([place]).result(WAIT_S)[place]
@@ -321,7 +317,7 @@ def test_features(owned3: Cluster, tool: Tool) -> None:
 
 
 def at_level(admin: AdminClient, name: str, level: int) -> Any:
-    """The features, once every broker says that this one is at a level."""
+    """Return the features, once every broker has this one at a level."""
     told = [admin.describe_features(broker=broker).result(WAIT_S) for broker in (1, 2, 3)]
     return (
         told[0]
@@ -331,7 +327,7 @@ def at_level(admin: AdminClient, name: str, level: int) -> Any:
 
 
 def levels(tool: Tool, kafka: Cluster) -> dict[str, str]:
-    """The level of each feature by kafka-features."""
+    """Return the level of each feature, from kafka-features."""
     text = told(tool, kafka, f"{TOOLS}.FeatureCommand", "describe")
     return dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", text))
 
@@ -384,7 +380,6 @@ def test_voters_come_and_go(tool: Tool) -> None:
             pytest.skip(f"the voters of {own.kind} stay as they are")
         with admin_of(own) as admin:
             # They begin with voters from their configuration (kraft.version 0), which can't change.
-            # A leader that has just been elected doesn't know yet that the others could have them.
             wait_for(lambda: voters_may_change(admin), "voters that can change")
             before = admin.describe_metadata_quorum().result(WAIT_S)
             gone = next(each for each in before.voters if each.replica_id != before.leader_id)
@@ -405,7 +400,7 @@ def test_voters_come_and_go(tool: Tool) -> None:
 
 
 def voters_may_change(admin: AdminClient) -> bool:
-    """Whether kraft.version is 1 now."""
+    """Return whether kraft.version is 1 now."""
     [future] = admin.update_features({"kraft.version": FeatureUpdate(1)}).values()
     error = future.exception(WAIT_S)
     assert error is None or error.args[0].code() == ErrorCode.INVALID_UPDATE_VERSION, error
@@ -413,7 +408,7 @@ def voters_may_change(admin: AdminClient) -> bool:
 
 
 def voters(tool: Tool, kafka: Cluster) -> set[int]:
-    """Who votes, by kafka-metadata-quorum."""
+    """Return the voters, from kafka-metadata-quorum."""
     text = told(tool, kafka, f"{TOOLS}.MetadataQuorumCommand", "describe", "--replication")
     return {
         int(line.split()[0])
@@ -475,7 +470,7 @@ def test_log_levels_and_client_metrics(owned3: Cluster, new_topic: TopicMaker, t
 
 
 def with_resource(admin: AdminClient, kinds: set[ResourceType], wanted: ConfigResource) -> Any:
-    """What has settings, once this is among it."""
+    """Return the resources with settings, once they include this one."""
     found = admin.list_config_resources(kinds).result(WAIT_S)
     return found if wanted in found else None
 
@@ -531,7 +526,7 @@ def test_pages_and_what_was_made(owned3: Cluster, new_topic: TopicMaker, tool: T
 
 
 def known(admin: AdminClient, name: str) -> Any:
-    """A topic's description once there is one."""
+    """Return a topic's description once there is one."""
     future = admin.describe_topics(TopicCollection([name]))[name]
     return None if future.exception(WAIT_S) else future.result()
 

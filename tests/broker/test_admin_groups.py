@@ -44,7 +44,7 @@ def test_offsets_are_forgotten_and_members_removed(
                     future.result(WAIT_S)
                 assert error.value.args[0].code() == KafkaError.GROUP_SUBSCRIBED_TO_TOPIC
             left = members(admin, group)
-        if protocol == "classic":  # a static member that has closed stays until its session is over
+        if protocol == "classic":  # a closed static member stays until its session ends
             assert members(admin, group) == left
             futures = admin.remove_members_from_consumer_group(
                 group, ["one", "two"], reason="a test"
@@ -67,12 +67,12 @@ def test_offsets_are_forgotten_and_members_removed(
             ]
             return {int(line[2]): line[3] for line in lines if line[:2] == [group, topic]}
 
-        # A coordinator that has just moved may show what it knew to be committed as a follower.
+        # A coordinator that has just moved may return the commits that it knew as a follower.
         wait_for(lambda: offsets() == {kept.partition: "1"}, "one offset")
 
 
 def members(admin: AdminClient, group: str) -> list[str]:
-    """Their ids."""
+    """Return the member ids of a group."""
     return [
         each.member_id
         for each in admin.describe_consumer_groups([group])[group].result(WAIT_S).members

@@ -23,7 +23,7 @@ T, K = "t", ("t", 0)
 
 
 def life_of(history: History, name: str, events: list[tuple[float, str, object]]) -> Life:
-    """A member with its log."""
+    """Return a member with its log."""
     life = Life(name, 0, Path("none"), 0.0, ready=0.0)
     history.lives.append(life)
     for at, event, more in events:
@@ -33,8 +33,9 @@ def life_of(history: History, name: str, events: list[tuple[float, str, object]]
 
 
 def good() -> History:
-    """Member a reads five messages, commits and freezes; b takes over and reads the rest; a notices
-    afterwards.
+    """Member a reads five messages, commits and freezes. b takes over and reads the rest.
+
+    a notices later.
     """
     history = History(session_s=6.0, max_poll_s=8.0, settle_s=30.0)
     history.acked = {K: {offset: 100 + offset for offset in range(10)}}

@@ -1,4 +1,4 @@
-"""The harness itself: a broker that is found, ended and started again."""
+"""The harness itself: a broker is found, killed and started again."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_ports_are_different_and_out_of_the_kernels_range() -> None:
     sys.platform != "linux", reason="the kernel of this system can't end a child with its parent"
 )
 def test_a_broker_ends_when_the_test_run_is_killed(tmp_path: Path) -> None:
-    # The middle process stands for the test run: it starts a guarded sleep, says its pid, and is
+    # The middle process stands for the test run: it starts a guarded sleep, prints its pid, and is
     # killed.
     text = (
         "import subprocess, sys, os, time\n"
@@ -82,7 +82,7 @@ def test_a_broker_ends_when_the_test_run_is_killed(tmp_path: Path) -> None:
 
 
 def command_of(pid: int) -> bytes:
-    """The command line of a process; empty when it has ended."""
+    """Return the command line of a process, or nothing when it has ended."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -133,7 +133,7 @@ def test_the_mock_cluster_refuses_broken_metrics_or_reads_as_many_at_most(
         (b"\xff" * 11, "more than ten bytes"),
         (b"\x0b", "wire type 3"),
         (b"\x00\x00", "without a number"),
-        (b"\x08\x01", "no message"),
+        (b"\x08\x01", "not a message"),
     ],
 )
 def test_the_mock_cluster_says_what_is_wrong(data: bytes, why: str) -> None:

@@ -1,4 +1,4 @@
-"""Every fuzz target builds and runs for a moment; long runs are `tests/fuzz/run.py --runs N`."""
+"""Every fuzz target builds and runs briefly. For long runs use `tests/fuzz/run.py --runs N`."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def described_bytes(data: bytes | None) -> str | None:
 
 
 def described_batch(batch: records.Batch) -> dict[str, Any]:
-    """The same words as Golden.java uses."""
+    """Describe a batch in Golden.java's words."""
     found = {
         name: getattr(batch, name)
         for name in (
@@ -69,7 +69,8 @@ def described_batch(batch: records.Batch) -> dict[str, Any]:
         for record in batch.records
     ]
     if batch.magic < 2:
-        # The wire has the offset of a wrapper's last message only; Java looks inside for the first.
+        # The wire has the offset of a wrapper's last message only. Java reads the first from its
+        # content.
         found["base_offset"] = batch.records[0].offset
     return found
 
@@ -183,7 +184,7 @@ def test_java_reads_what_we_write(java: Java, tmp_path: Path) -> None:
 
 
 def regenerate() -> None:
-    """Writes the golden files anew."""
+    """Write the golden files again."""
     java = Java()
     for path in BATCHES.glob("*.bin"):
         path.unlink()

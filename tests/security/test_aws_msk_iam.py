@@ -34,7 +34,7 @@ def test_signature_is_the_one_that_the_other_side_computes(session_token: str | 
     credentials = AwsCredentials("AKIDEXAMPLE", SECRET, session_token)
     payload = signed_payload(credentials, HOST, "eu-west-1", "agent", NOW)
     keys = {"AKIDEXAMPLE": AwsKey(SECRET, session_token)}
-    told = aws_iam.check(json.dumps(payload).encode(), keys, NOW + 899).told
+    told = aws_iam.check(json.dumps(payload).encode(), keys, NOW + 899).properties
     assert told == {"host": HOST, "user-agent": "agent", "region": "eu-west-1"}
     with pytest.raises(ValueError, match="expired"):
         aws_iam.check(json.dumps(payload).encode(), keys, NOW + 901)

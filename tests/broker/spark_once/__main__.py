@@ -38,7 +38,7 @@ from tests.harness.runs import drawn, report
 @click.option("--seed", type=int, help="Of the kills (default: drawn, and printed).")
 @click.option("--bug", default="", help="To see that it can fail: at-least-once.")
 def main(seed: int | None, **rest: object) -> None:
-    """A stream whose processes are killed at each step, and what committed readers see of it."""
+    """Kill a stream's processes at each step, and check the view of read_committed readers."""
     options = Options(seed=drawn(seed), **rest)  # type: ignore[arg-type]
     click.echo(f"{options}")
     run = Run(options)

@@ -18,7 +18,7 @@ PAUSE_S = 0.2
 
 
 def main() -> None:
-    """Never returns."""
+    """Run the driver. Never returns."""
     settings = json.loads(sys.argv[1])
     session = make_session(settings["master"], spark_executor_memory="512m")
     while True:

@@ -1,4 +1,4 @@
-"""A run: rows for a stream, kills, and what committed readers see of its output at the end."""
+"""A run: rows for a stream, kills, and the final view of read_committed readers."""
 
 from __future__ import annotations
 
@@ -46,11 +46,9 @@ STEPS = [
         for phase in (BEFORE, ANSWERED, AFTER)
     ),
 ]
-"""Of the protocol, as docs/guide/transactions.md has it: a request at three moments."""
+"""The protocol's steps in docs/guide/transactions.md: a request at three moments."""
 WORKER, JVM = "worker", "jvm"
-"""Who is killed: the Python process that makes the request, or the JVM, driver or executor, that it
-belongs to.
-"""
+"""The victim: the Python process that makes the request, or its JVM, driver or executor."""
 NEWEST_TRANSACTIONS = 2
 END_S = 600.0
 CHECK_INTERVAL_S = 0.2
@@ -58,18 +56,17 @@ CHECK_INTERVAL_S = 0.2
 
 @dataclass
 class Options:
-    """What to run."""
+    """The options of a run."""
 
     kills: int = 100
-    seconds: float = float("inf")  # after which nobody is killed any more, once somebody was
+    # after this time, and at least one kill, no process is killed any more
+    seconds: float = float("inf")
     seed: int = 0
     rate: int = 100
     master: str = "local[2, 2]"
     jvm_share: float = 0.25
     transaction_version: int = 2
-    bug: str = (
-        ""  # "at-least-once": no transactional.id, so that of all steps only Produce is there
-    )
+    bug: str = ""  # "at-least-once": no transactional.id, so that only Produce remains of all steps
 
     def __str__(self) -> str:
         return (
@@ -80,16 +77,16 @@ class Options:
 
 @dataclass
 class Result:
-    """What is judged."""
+    """The data that the rules check."""
 
     rows: int = 0
-    """How many there are to be: 0, 1, and so on."""
+    """The expected number of rows: 0, 1, and so on."""
     readings: dict[str, Counter[int]] = field(default_factory=dict)
     open_transactions: list[str] = field(default_factory=list)
 
 
 def violations(result: Result) -> list[str]:
-    """What is wrong, a sentence each."""
+    """Return the broken rules, one sentence each."""
     found = list(result.open_transactions)
     for name, seen in result.readings.items():
         missing = [row for row in range(result.rows) if not seen[row]]
@@ -101,10 +98,7 @@ def violations(result: Result) -> list[str]:
 
 
 class Killer:
-    """Decides who dies when.
-
-    Thread: those of the proxies; its lock is held while somebody is killed.
-    """
+    """Decides which process dies when. Thread: the proxies'. It holds its lock during a kill."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -120,18 +114,18 @@ class Killer:
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """Return the number of kills."""
         return self.kills.total()
 
     def well(self) -> None:
-        """Nobody is killed any more."""
+        """Kill no further processes."""
         with self._lock:
             self._over = True
 
     def _arm(self) -> None:
-        """The next one: at which step, of whom, and how many such requests live before.
+        """Choose the next step, its process, and how many such requests live before.
 
-        No two of a step in a row.
+        No step repeats at once.
         """
         self._step = self._deck.draw()
         self._askers.clear()
@@ -139,7 +133,7 @@ class Killer:
         self._spared = self._random.randrange(3)
 
     def __call__(self, api: int, phase: str, port: int) -> bool:
-        """What a proxy sees."""
+        """Handle a step that a proxy reports."""
         if api != self._step[0]:
             return True
         with self._lock:
@@ -161,14 +155,14 @@ class Killer:
         return phase == AFTER
 
     def _kill(self, pid: int, driver: subprocess.Popen[bytes]) -> bool:
-        """False: it had ended by itself."""
+        """Return False if the process had ended by itself."""
         the_drivers = self._victim == JVM and "java" not in map(name_of, ancestors(pid))
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             return False
         if the_drivers:
-            driver.kill()  # what is left of it waits for nothing
+            driver.kill()  # the rest of it waits for nothing
         return True
 
     def _spare(self) -> bool:
@@ -191,7 +185,7 @@ class Run:
         self.result = Result()
 
     def run(self) -> Result:
-        """Everything; the processes are gone at the end, however it ends."""
+        """Run everything. The processes are gone at the end, however it ends."""
         began = time.monotonic()
         with ExitStack() as stack:
             proxy = stack.enter_context(StepProxy(self._killer))
@@ -217,7 +211,7 @@ class Run:
                 if time.monotonic() - began > (
                     self._options.seconds if self._killer.count else END_S
                 ):
-                    break  # a machine that is busy may take minutes until the first row is written
+                    break  # a busy machine may take minutes until the first row is written
                 self._keep_going(bootstrap)
                 for _ in range(max(1, int(self._options.rate * CHECK_INTERVAL_S))):
                     producer.produce(self._source, str(self._fed), partition=self._fed % 2)
@@ -236,7 +230,7 @@ class Run:
             time.sleep(1.0)
 
     def _keep_going(self, bootstrap: str) -> None:
-        """Has a driver."""
+        """Keep a driver running."""
         driver = self._killer.driver
         if driver is not None and driver.poll() is None:
             return
@@ -260,11 +254,11 @@ class Run:
         self._lives += 1
 
     def _last_words(self) -> str:
-        """What a driver that is stuck says: its threads, in its output, which is long."""
+        """Return the threads of a stuck driver from its long output."""
         driver = self._killer.driver
         for pid in descendants(driver.pid) if driver is not None else ():
             if name_of(pid) == "java":
-                os.kill(pid, signal.SIGQUIT)  # has it print its threads
+                os.kill(pid, signal.SIGQUIT)  # makes it print its threads
         time.sleep(2.0)
         text = (self.directory / f"driver.{self._lives - 1}.out").read_text(errors="replace")
         return (
@@ -286,7 +280,7 @@ class Run:
             self.result.open_transactions = open_transactions(cluster, self._target, self._target)
 
     def lines(self) -> list[str]:
-        """What the run was like."""
+        """Return the figures of the run."""
         starts, failures = 0, Counter[str]()
         for event in said(self.directory):
             starts += event["e"] == "start"
