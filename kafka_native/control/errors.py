@@ -178,8 +178,8 @@ PRODUCER_FENCED_ERRORS: Final[Codes] = frozenset(
 """From a coordinator: a newer producer has the transactional id.
 
 This producer can't use it any more. A partition leader also sends INVALID_PRODUCER_EPOCH when only
-the transaction has ended (KIP-588). The coordinator's reply to the abort distinguishes the two
-cases.
+the transaction has ended (KIP-588). The coordinator's reply to the abort
+distinguishes the two cases.
 """
 PRODUCER_FORGOTTEN_ERRORS: Final[Codes] = frozenset(
     {KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID}
