@@ -1,8 +1,8 @@
 """Codecs served by Python packages, for builds that found no library of their own.
 
-Each decompressor yields its output in pieces of bounded size, so that whoever collects them can
-stop at a cap: none of them lets an announced length or a ratio decide how much memory is taken. The
-C side calls these through `records.pyx`.
+Each decompressor yields its output in pieces of bounded size, so that the caller can stop at a
+maximum. No announced length or ratio decides how much memory it takes. The C side calls these
+through `records.pyx`.
 """
 
 from __future__ import annotations
@@ -159,9 +159,9 @@ def zstd_compress(data: memoryview, level: int) -> bytes:
 
 
 def _zstd_steps(zstd: ModuleType, data: memoryview) -> Iterator[memoryview]:
-    """Yield the parts of the first frame: its header, then its blocks.
+    """Yield the parts of the frame at the start of data: its header, then its blocks.
 
-    No block decompresses to more than 128 KiB.
+    A block yields at most 128 KiB.
     """
     size = zstd.frame_header_size(data)
     parameters = zstd.get_frame_parameters(data)
