@@ -62,7 +62,7 @@ class Log:
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
     with MockCluster(brokers=1) as cluster:
         made = Log(cluster)
-        look_at = fetch._Round._look_at
+        look_at = fetch._Round._read_partition
 
         def check_and_report(self: fetch._Round, wanted: fetch.Wanted) -> None:
             look_at(self, wanted)
@@ -75,7 +75,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
                     for producer, offset in reversed(made.aborted)
                 ]
 
-        monkeypatch.setattr(fetch._Round, "_look_at", check_and_report)
+        monkeypatch.setattr(fetch._Round, "_read_partition", check_and_report)
         yield made
 
 

@@ -100,32 +100,13 @@ def test_lag_and_offsets(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> 
         (row,) = [line.split() for line in said.splitlines() if line.split()[1:3] == [topic, "0"]]
         return int(row[3])
 
-    cli(
-        kafka3,
-        "groups",
-        "reset-offsets",
-        group,
-        "-t",
-        f"{topic}:0",
-        "--to-datetime",
-        "1700000003000",
-    )
+    reset = ("groups", "reset-offsets", group, "-t", f"{topic}:0")
+    to_time = (*reset, "--to-datetime", "1700000003000")
+    cli(kafka3, *to_time)
     assert java_offset() == message.offset() + 1, "a dry run"
-    cli(
-        kafka3,
-        "groups",
-        "reset-offsets",
-        group,
-        "-t",
-        f"{topic}:0",
-        "--to-datetime",
-        "1700000003000",
-        "--execute",
-    )
+    cli(kafka3, *to_time, "--execute")
     assert java_offset() == 3
-    cli(
-        kafka3, "groups", "reset-offsets", group, "-t", f"{topic}:0", "--shift-by", "4", "--execute"
-    )
+    cli(kafka3, *reset, "--shift-by", "4", "--execute")
     assert java_offset() == 7
     cli(kafka3, "topics", "delete-records", topic, "-p", "0", "--before", "5", "-y")
     (first, _) = cli_json(kafka3, "topics", "offsets", topic)

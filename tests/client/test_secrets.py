@@ -84,39 +84,18 @@ def test_nothing_that_comes_out_has_a_secret(tmp_path: Path) -> None:
             "enable.sasl.oauthbearer.unsecure.jwt": True,
             "sasl.oauthbearer.config": f"principal=alice secret={IN_CONFIG}",
         }
+        plain = {"sasl.mechanism": "PLAIN", "sasl.password": PASSWORD}
         good = [
-            {**shared, **keystore, "sasl.mechanism": "PLAIN", "sasl.password": PASSWORD},
+            {**shared, **keystore, **plain},
             {**shared, **key, "sasl.mechanism": "SCRAM-SHA-256", "sasl.password": PASSWORD},
             {**shared, **unsecured},
         ]
         bad = [
             {**shared, **keystore, "sasl.mechanism": "SCRAM-SHA-256", "sasl.password": WRONG},
-            {
-                **shared,
-                **keystore,
-                "ssl.keystore.password": WRONG,
-                "sasl.mechanism": "PLAIN",
-                "sasl.password": PASSWORD,
-            },
-            {
-                **shared,
-                **key,
-                "ssl.key.password": WRONG,
-                "sasl.mechanism": "PLAIN",
-                "sasl.password": PASSWORD,
-            },
-            {
-                **shared,
-                "proxy.url": proxy.url("alice", WRONG),
-                "sasl.mechanism": "PLAIN",
-                "sasl.password": PASSWORD,
-            },
-            {
-                **shared,
-                "ssl.ca.pem": Certificates().ca_pem,
-                "sasl.mechanism": "PLAIN",
-                "sasl.password": PASSWORD,
-            },
+            {**shared, **keystore, "ssl.keystore.password": WRONG, **plain},
+            {**shared, **key, "ssl.key.password": WRONG, **plain},
+            {**shared, "proxy.url": proxy.url("alice", WRONG), **plain},
+            {**shared, "ssl.ca.pem": Certificates().ca_pem, **plain},
             {**shared, **oidc},
         ]
         everything = said(good, bad)

@@ -161,6 +161,27 @@ def modern_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None
         "topic_partitions": first.parts(),
     }
     note("all is said", first, first.ask(base + 2, **full))
+    modern_offsets(cluster, first, base, steps)
+    note("first joins anew", first, first.join())
+    note("and heartbeats", first, first.heartbeat())
+    note("and has", first, first.acknowledge())
+    note("second goes on", second, second.heartbeat())
+    note(
+        "second joins with an expression too", second, second.join(subscribed_topic_regex="nothing")
+    )
+    note("second goes on", second, second.acknowledge())
+    note("first changes its assignor", first, first.heartbeat(server_assignor="range"))
+    note("second goes on", second, second.heartbeat())
+    note("second has", second, second.acknowledge())
+    note("first has", first, first.acknowledge())
+    note("second leaves", second, second.leave())
+    note("first moves on", first, first.heartbeat())
+    note("second again", second, second.leave())
+    note("first leaves", first, first.leave())
+    steps.append(("commit by nobody, to an empty group", first.commit(6, -1)))
+
+
+def modern_offsets(cluster: Any, first: modern.Member, base: int, steps: Steps) -> None:
     steps.append(("commit", first.commit(5, base + 2)))
     steps.append(("commit by version 8", first.commit(5, base + 2, version=8)))
     steps.append(("commit of a later epoch", first.commit(5, base + 3)))
@@ -190,23 +211,6 @@ def modern_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None
         group_id=modern.GROUP, topics=[OffsetDeleteRequest.Topic(name="a", partitions=[part])]
     )
     steps.append(("delete what is read", first.wire.ask(wish).topics[0].partitions[0].error_code))
-    note("first joins anew", first, first.join())
-    note("and heartbeats", first, first.heartbeat())
-    note("and has", first, first.acknowledge())
-    note("second goes on", second, second.heartbeat())
-    note(
-        "second joins with an expression too", second, second.join(subscribed_topic_regex="nothing")
-    )
-    note("second goes on", second, second.acknowledge())
-    note("first changes its assignor", first, first.heartbeat(server_assignor="range"))
-    note("second goes on", second, second.heartbeat())
-    note("second has", second, second.acknowledge())
-    note("first has", first, first.acknowledge())
-    note("second leaves", second, second.leave())
-    note("first moves on", first, first.heartbeat())
-    note("second again", second, second.leave())
-    note("first leaves", first, first.leave())
-    steps.append(("commit by nobody, to an empty group", first.commit(6, -1)))
 
 
 def modern_static(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
@@ -237,6 +241,58 @@ def modern_static(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
     note("new leaves", new, new.leave())
     note("other gets the rest", other, other.heartbeat())
     other.leave()
+
+
+def static_member_returns(
+    cluster: Any,
+    pool: ThreadPoolExecutor,
+    steps: Steps,
+    members: tuple[classic.Member, classic.Member],
+    version: int,
+) -> classic.Member:
+    one, two = members
+
+    def note(text: str, code: int) -> None:
+        steps.append((text, ErrorCode(code).name))
+
+    back = classic.Member(
+        cluster, pool, protocols=subscription("a"), instance_id="one", session_ms=20_000
+    )
+    answer = back.join_once(version)
+    back.id, back.generation, back.protocol = (
+        answer.member_id,
+        answer.generation_id,
+        answer.protocol_name,
+    )
+    leads = "me" if answer.leader == back.id else "before" if answer.leader == one.id else "other"
+    seen = (
+        answer.error_code,
+        answer.generation_id,
+        leads,
+        len(answer.members),
+        answer.skip_assignment,
+    )
+    steps.append((f"the static member is back with version {version}", seen))
+    note("before is fenced", one.heartbeat())
+    note("before can't commit", one.commit(3) if version < 0 else back.commit(3))
+    steps.append(("its assignment", back.sync().assignment))
+    note("the other goes on", two.heartbeat())
+    return back
+
+
+def refused_syncs(one: classic.Member, note: Callable[[str, int], None]) -> None:
+    silent = SyncGroupRequest(
+        group_id=classic.GROUP, generation_id=one.generation, member_id=one.id
+    )
+    note("sync that says nothing of its protocol", one.wire.ask(silent, 5).error_code)
+    note("which older ones can't", one.wire.ask(silent, 4).error_code)
+    wrong = SyncGroupRequest(
+        group_id=classic.GROUP,
+        generation_id=one.generation,
+        member_id=one.id,
+        protocol_type="other",
+    )
+    note("sync of another type", one.wire.ask(wrong).error_code)
 
 
 def classic_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
@@ -287,43 +343,8 @@ def classic_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> Non
     note("sync of the leader", one.sync({one.id: b"1", two.id: b"2"}).error_code)
     steps.append(("sync of the other", waiting.result(WAIT_S).assignment))
     for version in (8, 9):
-        back = classic.Member(
-            cluster, pool, protocols=subscription("a"), instance_id="one", session_ms=20_000
-        )
-        answer = back.join_once(version)
-        back.id, back.generation, back.protocol = (
-            answer.member_id,
-            answer.generation_id,
-            answer.protocol_name,
-        )
-        leads = (
-            "me" if answer.leader == back.id else "before" if answer.leader == one.id else "other"
-        )
-        seen = (
-            answer.error_code,
-            answer.generation_id,
-            leads,
-            len(answer.members),
-            answer.skip_assignment,
-        )
-        steps.append((f"the static member is back with version {version}", seen))
-        note("before is fenced", one.heartbeat())
-        note("before can't commit", one.commit(3) if version < 0 else back.commit(3))
-        steps.append(("its assignment", back.sync().assignment))
-        note("the other goes on", two.heartbeat())
-        one = back
-    silent = SyncGroupRequest(
-        group_id=classic.GROUP, generation_id=one.generation, member_id=one.id
-    )
-    note("sync that says nothing of its protocol", one.wire.ask(silent, 5).error_code)
-    note("which older ones can't", one.wire.ask(silent, 4).error_code)
-    wrong = SyncGroupRequest(
-        group_id=classic.GROUP,
-        generation_id=one.generation,
-        member_id=one.id,
-        protocol_type="other",
-    )
-    note("sync of another type", one.wire.ask(wrong).error_code)
+        one = static_member_returns(cluster, pool, steps, (one, two), version)
+    refused_syncs(one, note)
     stranger = classic.Member(cluster, pool, protocols={"other": b""})
     note("another assignor", stranger.join().error_code)
     note("two leaves", two.leave())
@@ -334,14 +355,7 @@ def classic_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> Non
     steps.append(("committed", one.committed()))
 
 
-def classic_odds(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
-    one = classic.Member(
-        cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500
-    )
-
-    def note(text: str, code: int) -> None:
-        steps.append((text, ErrorCode(code).name))
-
+def refused_joins(one: classic.Member, note: Callable[[str, int], None]) -> None:
     for text, fields in (
         ("no session", {"session_timeout_ms": 0}),
         ("a session of days", {"session_timeout_ms": 1 << 30}),
@@ -359,6 +373,17 @@ def classic_odds(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
         for name, value in fields.items():
             setattr(wish, name, value)
         note(text, one.wire.ask(wish, 9).error_code)
+
+
+def classic_odds(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
+    one = classic.Member(
+        cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500
+    )
+
+    def note(text: str, code: int) -> None:
+        steps.append((text, ErrorCode(code).name))
+
+    refused_joins(one, note)
     leaver = LeaveGroupRequest.Member(member_id="stranger")
     left = one.wire.ask(LeaveGroupRequest(group_id=classic.GROUP, members=[leaver]))
     steps.append(
