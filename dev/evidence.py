@@ -127,7 +127,7 @@ _OF_BOTH: Final = {
         "csrc/engine/broker_thread.c::reconnect_backoff_ms",
     ),
     "reconnect.backoff.max.ms": _at(
-        f"{_TIME}test_pauses_between_connections_end_at_the_most",
+        f"{_TIME}test_pauses_between_connections_end_at_the_maximum",
         "csrc/engine/broker_thread.c::reconnect_backoff_max_ms",
     ),
     "ssl.cipher.suites": _at(
@@ -349,7 +349,7 @@ _OF_BOTH: Final = {
         "kafka_native/control/consumer/consumer_control.py::retry_s",
     ),
     "retry.backoff.max.ms": _at(
-        f"{_TIME}test_pauses_between_retries_end_at_the_most",
+        f"{_TIME}test_pauses_between_retries_end_at_the_maximum",
         "csrc/produce/sender.c::retry_backoff_max_ms",
         "kafka_native/control/consumer/consumer_control.py::retry_max_s",
         "kafka_native/control/metadata.py::fast_max_s",
@@ -406,7 +406,7 @@ _OF_PRODUCERS: Final = {
         f"{_TIME}test_batch_lingers", "csrc/produce/accumulator.c::linger_us"
     ),
     "message.send.max.retries": _at(
-        "tests/client/test_scenarios_backoff.py::test_number_of_tries_ends_at_the_most",
+        "tests/client/test_scenarios_backoff.py::test_number_of_tries_ends_at_the_maximum",
         "csrc/produce/sender.c::retries",
     ),
     "queue.buffering.backpressure.threshold": _at(

@@ -266,12 +266,12 @@ cdef class Delivery:
                 self.loop.call_soon(function, self, context=context)
 
     def __await__(self):
-        cdef DeliveryOutcome told
+        cdef DeliveryOutcome outcome
         if self.state == PENDING:
             return self._wait().__await__()
-        told = DeliveryOutcome.__new__(DeliveryOutcome)
-        told.delivery = self
-        return told
+        outcome = DeliveryOutcome.__new__(DeliveryOutcome)
+        outcome.delivery = self
+        return outcome
 
     __iter__ = __await__
 
@@ -371,15 +371,15 @@ cdef class DeliveryOutcome:
         raise StopIteration(self.delivery.result())
 
 
-cdef int _outcome_send(object told, object value, PyObject **result) except -1:
-    outcome = (<DeliveryOutcome>told).delivery.result()
+cdef int _outcome_send(object awaited, object value, PyObject **result) except -1:
+    outcome = (<DeliveryOutcome>awaited).delivery.result()
     Py_INCREF(outcome)
     result[0] = <PyObject *>outcome
     return SEND_RETURN
 
 
-cdef PyObject *_outcome_next(object told) except? NULL:
-    PyErr_SetObject(StopIteration, (<DeliveryOutcome>told).delivery.result())
+cdef PyObject *_outcome_next(object awaited) except? NULL:
+    PyErr_SetObject(StopIteration, (<DeliveryOutcome>awaited).delivery.result())
     return NULL
 
 

@@ -62,7 +62,7 @@ def test_retries_wait_as_long_as_told(cluster: MockCluster, client: Client):
     assert min(pauses(cluster, ApiKey.PRODUCE)) >= 0.5 * (1 - JITTER) * LATE
 
 
-def test_pauses_between_retries_end_at_the_most(cluster: MockCluster, client: Client):
+def test_pauses_between_retries_end_at_the_maximum(cluster: MockCluster, client: Client):
     topic = client.topic()
     with client.producer(
         **{"retry.backoff.ms": 1, "retry.backoff.max.ms": 2, "linger.ms": 0}
@@ -156,7 +156,7 @@ def test_connections_are_made_anew_after_a_pause(cluster: MockCluster, client: C
     assert min(pauses(cluster, ApiKey.PRODUCE)[1:]) >= 0.5 * (1 - JITTER) * LATE
 
 
-def test_pauses_between_connections_end_at_the_most():
+def test_pauses_between_connections_end_at_the_maximum():
     conf = {
         "reconnect.backoff.ms": 1,
         "reconnect.backoff.max.ms": 2,

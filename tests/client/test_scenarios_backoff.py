@@ -27,7 +27,7 @@ def pauses(cluster: MockCluster, api_key: int) -> list[float]:
 
 
 @pytest.mark.parametrize("idempotence", [False, True])
-def test_pauses_between_tries_double_up_to_the_most(
+def test_pauses_between_tries_double_up_to_the_maximum(
     cluster: MockCluster, client: Client, idempotence: bool
 ) -> None:
     topic = client.topic()
@@ -52,7 +52,7 @@ def test_pauses_between_tries_double_up_to_the_most(
     assert sum(found) >= sum(expected) * (1 - JITTER)
 
 
-def test_pauses_end_at_the_most(cluster: MockCluster, client: Client) -> None:
+def test_pauses_end_at_the_maximum(cluster: MockCluster, client: Client) -> None:
     topic = client.topic()
     tries = 14
     conf = {"retry.backoff.ms": 2, "retry.backoff.max.ms": 4, "linger.ms": 0}
@@ -87,7 +87,7 @@ def test_pauses_are_spread(cluster: MockCluster, client: Client) -> None:
     assert found[-1] - found[0] > 0.001
 
 
-def test_number_of_tries_ends_at_the_most(cluster: MockCluster, client: Client) -> None:
+def test_number_of_tries_ends_at_the_maximum(cluster: MockCluster, client: Client) -> None:
     topic = client.topic()
     reports: list[KafkaError | None] = []
     conf = {"retry.backoff.ms": 1, "retry.backoff.max.ms": 2, "retries": 3, "linger.ms": 0}
