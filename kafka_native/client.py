@@ -17,14 +17,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
 from kafka_native._native.snapshots import note_throttle
 from kafka_native.config import Config, parse_bootstrap
-from kafka_native.control.brokers.pool import Broker, BrokerPool, canonical_servers
-from kafka_native.control.brokers.security import Authenticator, Encryption, SecurityWorker
+from kafka_native.control.brokers.broker import Broker
+from kafka_native.control.brokers.pool import BrokerPool, canonical_servers
+from kafka_native.control.brokers.security import (
+    Authenticator,
+    Connections,
+    Encryption,
+    SecurityWorker,
+)
 from kafka_native.control.brokers.versions import Fallback
 from kafka_native.control.context import ManagerContext, WorkQueue
 from kafka_native.control.main_thread import MainThread, Managers
 from kafka_native.control.metadata import NO_ID, Metadata
 from kafka_native.control.operations import OperationDriver
-from kafka_native.control.requests import ANY_BROKER, Call, Reply
+from kafka_native.control.requests import ANY_BROKER, BrokerIdentity, Call, Reply
 from kafka_native.control.statistics import Statistics
 from kafka_native.control.telemetry import Sampler, Telemetry
 from kafka_native.deadlines import deadline_of, left_s
@@ -58,7 +64,7 @@ if TYPE_CHECKING:
     from kafka_native.mock import MockCluster
 
 T = TypeVar("T")
-MetadataAnswer: TypeAlias = tuple[MetadataResponse, Broker | None]
+MetadataAnswer: TypeAlias = tuple[MetadataResponse, BrokerIdentity | None]
 
 LAST_PUSH_S = 0.5
 """The longest wait of close() for the last client metrics, if a broker wants them (KIP-714)."""
@@ -116,9 +122,9 @@ class Client:
         self._throttle_cb = config.function("throttle_cb")
         self._closing = Lock()
         self._operations: OperationDriver | None = None  # guarded by _closing
-        self.context = self._make_context(encryption)
-        self._security_worker = SecurityWorker(self.name, self.context.work.post)
-        self.context.pool.authenticator = self._authenticator(self.context.pool)
+        work = WorkQueue(self.engine)
+        self._security_worker = SecurityWorker(self.name, work.post)
+        self.context = self._make_context(work, encryption)
         self._stopped: Callable[[], None] = self.release
         self._ended: Any = None
         try:
@@ -133,13 +139,12 @@ class Client:
             self._make_telemetry(managers) if config.flag("enable.metrics.push") else None
         )
         self.main = self._make_main_thread(managers)
-        self._thread = self.main  # always the real one: asyncio's clients replace ``main``
         _clients.add(self)
         if exits_elsewhere():  # _at_exit() has already run, so the threads would be killed anywhere
             self.close()
             raise SystemExit
 
-    def _make_context(self, encryption: Encryption | None) -> ManagerContext:
+    def _make_context(self, work: WorkQueue, encryption: Encryption | None) -> ManagerContext:
         config = self.config
         pool = BrokerPool(
             self.engine,
@@ -147,13 +152,14 @@ class Client:
             client_version=version(),
             handshake_timeout_s=config.integer("api.version.request.timeout.ms") / 1000,
             on_error=self.on_error,
+            on_throttled=self.on_throttled,
+            make_authenticator=None if self._mechanism is None else self._make_authenticator,
             logs=self.logs,
             reports_closes=config.flag("log.connection.close"),
             rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
             fallback=_fallback_of(config),
             encryption=encryption,
         )
-        pool.on_throttled = self.on_throttled
         metadata = Metadata(
             pool,
             refresh_s=config.integer("topic.metadata.refresh.interval.ms") / 1000,
@@ -163,16 +169,15 @@ class Client:
             timeout_s=config.integer("socket.timeout.ms") / 1000,
             trigger_s=config.integer("metadata.recovery.rebootstrap.trigger.ms") / 1000,
         )
-        return ManagerContext(self.engine, pool, metadata, WorkQueue(self.engine))
+        return ManagerContext(self.engine, pool, metadata, work)
 
-    def _authenticator(self, pool: BrokerPool) -> Authenticator | None:
+    def _make_authenticator(self, connections: Connections) -> Authenticator:
         mechanism, log = self._mechanism, self.logs["security"]
-        if mechanism is None:
-            return None
+        assert mechanism is not None
         for remark in mechanism.remarks(encrypted=self.config["security.protocol"] == "sasl_ssl"):
             log.warning("%s", remark)
         return Authenticator(
-            pool,
+            connections,
             mechanism,
             self._security_worker,
             timeout_s=self.config.integer("socket.timeout.ms") / 1000,
@@ -709,7 +714,7 @@ class _ErrorOf:
         return error
 
 
-def _cluster_of(reply: MetadataResponse, reported_by: Broker | None) -> ClusterMetadata:
+def _cluster_of(reply: MetadataResponse, reported_by: BrokerIdentity | None) -> ClusterMetadata:
     cluster = ClusterMetadata()
     if reported_by is not None:
         cluster.orig_broker_id, cluster.orig_broker_name = reported_by.node_id, reported_by.name

@@ -189,8 +189,7 @@ async def end_threads(client: Client, push_last: PendingCall[Any] | None = None)
             main.engine.close()
             ended()
 
-        main.on_close.append(lambda _: main.post(last))
-        main.begin_stop()
+        main.begin_stop(at_end=last)
 
     await wait_for_thread(subscribe, RUN_BOUND_S)
 
