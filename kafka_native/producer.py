@@ -1189,7 +1189,7 @@ def _transactions_of(settings: Config, client: Client, coordinator: Coordinator)
         group_coordinator=of_group,
         version=lambda: pool.features.get(TRANSACTION_VERSION, 0),
         on_fatal=client.on_fatal,
-        hear=lambda: client.main.hear(),
+        handle_events=lambda: client.main.handle_events(),
         log=client.logs["eos"],
         two_phase=bool(settings["transaction.two.phase.commit.enable"]),
     )

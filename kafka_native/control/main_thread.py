@@ -356,10 +356,10 @@ class MainThread:
 
         Returns the seconds to sleep, negative: until an event.
         """
-        self.hear()
+        self.handle_events()
         work = len(self._work)
         if work:  # handle all events that were sent before this work was posted
-            self.hear()
+            self.handle_events()
         self._report_dropped()
         if time.monotonic() >= self._orphaned_at:
             self._orphaned_at = NEVER
@@ -457,7 +457,7 @@ class MainThread:
         """Logs the exception that is being handled. The client goes on with its other work."""
         self._logger.exception("the control thread has met an unexpected error and goes on")
 
-    def hear(self) -> None:
+    def handle_events(self) -> None:
         """Handles all events that the engine has queued."""
         for event in self.engine.next_events():
             self._guarded(event)
