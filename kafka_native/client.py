@@ -619,12 +619,14 @@ class Observed:
 
     def add(self, client: object) -> None:
         """Adds a client; TypeError: it isn't one."""
-        core = getattr(client, "_core", client)  # the synchronous client of an asyncio client
-        if not isinstance(getattr(core, "_client", None), Client):
-            raise TypeError(
-                f"a producer, consumer or admin client is expected, not {type(client).__name__}"
-            )
-        self._clients.append(weakref.ref(core))
+        # an asyncio client keeps its synchronous client in _core
+        for each in (client, getattr(client, "_core", None)):
+            if isinstance(getattr(each, "_client", None), Client):
+                self._clients.append(weakref.ref(each))
+                return
+        raise TypeError(
+            f"a producer, consumer or admin client is expected, not {type(client).__name__}"
+        )
 
     def metrics(self) -> Iterator[ClientMetrics]:
         """The statistics of each open client. Closed clients are removed."""
