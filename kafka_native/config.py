@@ -541,7 +541,7 @@ def _convert_text(declared: Property, name: str, text: str) -> str:
 
 def _check_broker_version(name: str, text: str) -> None:
     try:
-        releases.unasked(text)
+        releases.fixed_ranges(text)
     except ValueError:
         _fail(
             f'Invalid value for configuration property "{name}": {text}',

@@ -26,7 +26,7 @@ class ProducerRecord:
 
     topic: str
     value: Any = None
-    """What produce() accepts: bytes, str, a buffer or None. The same holds for ``key``."""
+    """The types of produce(): bytes, str, a buffer or None. The same holds for ``key``."""
     key: Any = None
     partition: int = -1
     headers: Any = None
@@ -135,8 +135,8 @@ class Chain:
         self._logger = logger
         self._open = [
             True
-            # The call of close() that takes the item out closes the interceptors. A forked child
-            # could find a lock held, so there is none.
+            # The call of close() that removes the item closes the interceptors. There is no lock,
+            # because a forked child could find it held.
         ]
         logger.debug(
             "called in this order: %s", ", ".join(type(each).__name__ for each in self.interceptors)
@@ -217,11 +217,11 @@ def intercept(client: Any, mixin: type, chain: Chain) -> None:
     """Give the client a class with the mixin before its own. Other clients keep their class."""
     client._chain = chain
     cls: type = type(client)
-    client.__class__ = _with(mixin, cls)
+    client.__class__ = _subclass_of(mixin, cls)
 
 
 @cache
-def _with(mixin: type, cls: type) -> type:
+def _subclass_of(mixin: type, cls: type) -> type:
     body = {
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
