@@ -226,7 +226,7 @@ class Config(Mapping[str, object]):
         """Return the value of a property without secrets, for logs and error texts."""
         return PROPERTIES[name].shown(self[name])
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (Config, (self._role, self._values, self._given))
 
 

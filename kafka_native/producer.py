@@ -72,7 +72,7 @@ CHECK_INTERVAL_S = 0.1
 """The interval at which a commit that waits for messages checks whether it still has to wait."""
 NOT_CONFIGURED = "transactions need `transactional.id`"
 
-OnDelivery: TypeAlias = Callable[..., Any]
+OnDelivery: TypeAlias = Callable[..., object]
 """``f(error, message)``: None or a KafkaError, and the Message as it was delivered."""
 
 
@@ -698,7 +698,7 @@ class Producer(ProducerCore):
         return begun.then(lambda outcome: None if outcome is OUTSTANDING else outcome)
 
     def _begin_complete_at_once(
-        self, prepared_state: Any, timeout: float
+        self, prepared_state: object, timeout: float
     ) -> PendingCall[Kind | None]:
         """Ends a transaction that only the coordinator knows. A `Kind`: make that call instead."""
         manager = self._transactions()
@@ -1036,7 +1036,7 @@ def owner_of(consumer: Reader) -> ConsumerGroupMetadata:
     return identity
 
 
-def _check_metadata(given: Any) -> None:
+def _check_metadata(given: object) -> None:
     if not isinstance(given, ConsumerGroupMetadata):
         text = "group_metadata must be what Consumer.consumer_group_metadata() returns"
         raise TypeError(f"{text}, not {type(given).__name__}")
@@ -1130,7 +1130,7 @@ def _exception_of(
     return KafkaException(error, hint=hint)
 
 
-def _managers_of(settings: Config, everything: Mapping[str, Any], client: Client) -> Managers:
+def _managers_of(settings: Config, everything: Mapping[str, object], client: Client) -> Managers:
     context = client.context
     router = ProduceRouter(context.engine, context.metadata, context.pool)
     if everything["transactional_id"]:
