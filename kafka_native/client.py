@@ -1,4 +1,4 @@
-"""What Producer, Consumer and AdminClient share: engine, control thread, errors, metadata.
+"""The base of Producer, Consumer and AdminClient: engine, control thread, errors, metadata.
 
 Layer: public API. The decisions are in ``control``; the engine moves the bytes.
 """
@@ -48,7 +48,7 @@ from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.security.mechanisms import Credentials, Mechanism
 from kafka_native.security.proxy import proxy_of
 from kafka_native.statistics import ClientMetrics
-from kafka_native.threads import Lock, new_future
+from kafka_native.threads import Lock, LockType, new_future
 from kafka_native.types import (
     OFFSET_INVALID,
     BrokerMetadata,
@@ -89,7 +89,7 @@ class Client:
         self,
         config: Config,
         kind: str,
-        settings: Mapping[str, Any],
+        settings: Mapping[str, object],
         make_managers: Callable[[Client], Managers] = lambda client: Managers(),
     ) -> None:
         """``kind`` is "producer", "consumer" or "admin"; ``settings`` are all engine settings.
@@ -126,7 +126,7 @@ class Client:
         self._security_worker = SecurityWorker(self.name, work.post)
         self.context = self._make_context(work, encryption)
         self._stopped: Callable[[], None] = self.release
-        self._ended: Any = None
+        self._ended: LockType | None = None
         try:
             managers = make_managers(self)
         except BaseException:
@@ -248,7 +248,7 @@ class Client:
         with contextlib.suppress(KafkaException, RuntimeError):
             self.begin_push_last(timeout).result()
 
-    def begin_push_last(self, timeout: float) -> PendingCall[Any]:
+    def begin_push_last(self, timeout: float) -> PendingCall[None]:
         """Before close(): pushes the last client metrics if they are wanted, for up to LAST_PUSH_S.
 
         ``timeout``: the rest of the time for closing, in seconds; negative: no limit.
@@ -321,7 +321,7 @@ class Client:
             self.logs["broker"].debug("to error_cb: %s", error.str())
             self.call_back(partial(self._error_cb, error))
 
-    def call_back(self, callback: Callable[[], Any]) -> None:
+    def call_back(self, callback: Callable[[], object]) -> None:
         """Queues a callback for the running or next poll(). Control thread only."""
         self.engine.callbacks.append(callback)
         self.engine.kick()
@@ -342,7 +342,7 @@ class Client:
                 self.on_error(error)
         self.engine.refuse()
 
-    def give_up(self, error: KafkaError) -> None:
+    def fail_queued(self, error: KafkaError) -> None:
         """Fails the queued messages of a closing producer with this error. Control thread only."""
         self._error_of.lost = error
         self.engine.refuse()
@@ -420,7 +420,7 @@ class Client:
     def forked(self) -> bool:
         """Whether this process is a child of the one that created the client.
 
-        It has no such threads.
+        A forked child has none of the client's threads.
         """
         return self.engine.forked
 
@@ -528,12 +528,12 @@ class Client:
         """
         pool = self.main.pool
         message = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-        asked: Future[object] = self.main.begin_gather(
+        reply: Future[object] = self.main.begin_gather(
             lambda deadline, done: [Call(message, ANY_BROKER, deadline, done)], timeout
         )
         while True:
             try:
-                asked.exception(ADMISSION_CHECK_INTERVAL_S)
+                reply.exception(ADMISSION_CHECK_INTERVAL_S)
                 return
             except FutureTimeoutError:
                 pass
@@ -569,8 +569,8 @@ class _MetadataQuery:
         self._ask()
 
     def _ask(self) -> None:
-        asked = self._main.begin_gather(self._make, left_s(self._deadline))
-        asked.add_done_callback(self._answered)
+        answer = self._main.begin_gather(self._make, left_s(self._deadline))
+        answer.add_done_callback(self._answered)
 
     def _make(self, deadline: float, done: Callable[[Any], None]) -> list[Call]:
         def answered(reply: Reply) -> None:
@@ -579,8 +579,8 @@ class _MetadataQuery:
         call = Call(self._message, ANY_BROKER, deadline, answered)
         return [call]
 
-    def _answered(self, asked: Future[MetadataAnswer]) -> None:
-        error = asked.exception()
+    def _answered(self, answer: Future[MetadataAnswer]) -> None:
+        error = answer.exception()
         if error is not None:
             is_lost = (
                 isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TRANSPORT
@@ -591,7 +591,7 @@ class _MetadataQuery:
             else:
                 self.future.set_exception(error)
             return
-        reply, broker = asked.result()
+        reply, broker = answer.result()
         if reply.error_code == KafkaError.REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
             self._may_rebootstrap, self._may_reconnect = False, True
             self._main.post(self._main.pool.rebootstrap)
@@ -624,12 +624,14 @@ class Observed:
 
     def add(self, client: object) -> None:
         """Adds a client; TypeError: it isn't one."""
-        core = getattr(client, "_core", client)  # the synchronous client of an asyncio client
-        if not isinstance(getattr(core, "_client", None), Client):
-            raise TypeError(
-                f"a producer, consumer or admin client is expected, not {type(client).__name__}"
-            )
-        self._clients.append(weakref.ref(core))
+        # an asyncio client keeps its synchronous client in _core
+        for each in (client, getattr(client, "_core", None)):
+            if isinstance(getattr(each, "_client", None), Client):
+                self._clients.append(weakref.ref(each))
+                return
+        raise TypeError(
+            f"a producer, consumer or admin client is expected, not {type(client).__name__}"
+        )
 
     def metrics(self) -> Iterator[ClientMetrics]:
         """The statistics of each open client. Closed clients are removed."""
@@ -652,7 +654,7 @@ class UninitializedClient:
     def __get__(self, instance: object, owner: type) -> Client:
         """Raises RuntimeError."""
         if instance is None:
-            return self  # type: ignore[return-value]  # asked of the class: by what lists its members
+            return self  # type: ignore[return-value]  # on the class, for tools that list its members
         raise RuntimeError(f"{owner.__name__} is not initialised: call super().__init__(conf)")
 
 
@@ -769,7 +771,7 @@ def _id_text(topic_id: bytes) -> str:
     return "" if topic_id == NO_ID else str(Uuid.from_bytes(topic_id))
 
 
-def living(objects: weakref.WeakSet[T]) -> list[T]:
+def existing(objects: weakref.WeakSet[T]) -> list[T]:
     """The objects that exist now. Other threads may create and drop some meanwhile."""
     while True:
         try:
@@ -781,7 +783,7 @@ def living(objects: weakref.WeakSet[T]) -> list[T]:
 def _at_exit() -> None:
     """Ends open clients before the interpreter kills their threads. Queued messages are lost."""
     begin_exit()
-    for client in living(_clients):
+    for client in existing(_clients):
         client.close()
     for client in list(_dropped):
         if not client.forked:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 import kafka_native
 
@@ -116,7 +116,7 @@ class _PackageLoader(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        def later(name: str) -> Any:
+        def later(name: str) -> object:
             try:
                 return getattr(kafka_native, name)
             except AttributeError:
