@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-import kafka_native.aio
 from kafka_native.mock import MockCluster
 from tests.aio.support import run
 from tests.compat.aio_calls import (
