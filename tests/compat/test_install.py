@@ -208,6 +208,7 @@ import kafka_native.compat
 sys.path[:] = [each for each in sys.path if "site-packages" not in each]
 kafka_native.compat.install()
 import confluent_kafka
+print(importlib.metadata.version("confluent-kafka") == confluent_kafka.version())
 for name in ("schema_registry", "avro"):
     try:
         __import__(f"confluent_kafka.{name}")
@@ -219,6 +220,7 @@ except ModuleNotFoundError as error:
     print(error)
 """
     assert says(python(code=code)).splitlines() == [
+        "True",
         "confluent_kafka.schema_registry True",
         "confluent_kafka.avro True",
         "No module named 'confluent_kafka.no_such_part'",
