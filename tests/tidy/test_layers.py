@@ -34,7 +34,8 @@ LAYERS = [
     {"producer", "consumer", "share_consumer", "admin"},
     {"compacted", "deserializing_consumer", "deserializing_share_consumer", "serializing_producer"},
     {"terminal"},
-    {"aio", "compat", "eos", "spark", "cli", "prometheus", "opentelemetry"},
+    {"aio"},
+    {"compat", "eos", "spark", "cli", "prometheus", "opentelemetry"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # The mock cluster judges us, so it shares nothing but the declarations and the record format with
