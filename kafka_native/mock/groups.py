@@ -13,14 +13,20 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.membership import Committed, EditMetadata, GroupError, Left, Settings
+from kafka_native.mock.membership import (
+    Committed,
+    EditMetadata,
+    GroupClient,
+    GroupError,
+    Left,
+    Settings,
+)
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.consumer_protocol import ConsumerProtocolSubscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka_native.mock.call import Call
     from kafka_native.mock.clock import Clock
     from kafka_native.protocol.groups import JoinGroupRequest, SyncGroupRequest
 
@@ -116,12 +122,12 @@ class Group:
 
     # --- joining ---
 
-    def join(self, call: Call, request: JoinGroupRequest) -> Joined:
+    def join(self, client: GroupClient, request: JoinGroupRequest) -> Joined:
         """Join, and wait for the generation to begin. Raises ``GroupError``."""
         self.tick()
         self._check_join(request)
         leader = self.leader
-        member, is_back = self._find_or_admit(call, request)
+        member, is_back = self._find_or_admit(client, request)
         protocols = {one.name: bytes(one.metadata) for one in request.protocols}
         is_news = protocols != member.protocols or member.is_joining
         member.protocols = protocols
@@ -136,7 +142,7 @@ class Group:
         member.seen()
         if is_back and self.state is State.STABLE and self._elect_protocol() == self.protocol:
             # A static member came back. The assignment stays, so a leader must not assign again.
-            skips = call.version >= _FIRST_WITH_SKIP_ASSIGNMENT and member.id == self.leader
+            skips = client.version >= _FIRST_WITH_SKIP_ASSIGNMENT and member.id == self.leader
             return Joined(member, self.leader if skips else leader, skips, skips)
         keeps_generation = (
             self.state is State.STABLE and member.id != self.leader
@@ -146,7 +152,7 @@ class Group:
         if self.state is not State.PREPARING:
             self._prepare_rebalance()
         member.is_joining = True
-        self._wait_while(call, member, lambda: member.is_joining)
+        self._wait_while(client, member, lambda: member.is_joining)
         return Joined(member, self.leader, member.id == self.leader)
 
     def _check_join(self, request: JoinGroupRequest) -> None:
@@ -178,19 +184,19 @@ class Group:
                 self._drop(known.id)
             raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
-    def _find_or_admit(self, call: Call, request: JoinGroupRequest) -> tuple[Member, bool]:
+    def _find_or_admit(self, client: GroupClient, request: JoinGroupRequest) -> tuple[Member, bool]:
         """Return the member, and whether it is a static member that came back under another id."""
         instance = request.group_instance_id
         member_id = request.member_id
         if member_id and member_id not in self._pending:
             return self.known(member_id, instance), False
         if not member_id:
-            member_id = f"{instance or call.client_id}-{uuid.uuid4()}"
-            if instance is None and call.version >= _FIRST_WITH_MEMBER_ID_REQUIRED:
+            member_id = f"{instance or client.id}-{uuid.uuid4()}"
+            if instance is None and client.version >= _FIRST_WITH_MEMBER_ID_REQUIRED:
                 self._pending[member_id] = self.clock.now() + request.session_timeout_ms / 1000
                 raise GroupError(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         self._pending.pop(member_id, None)
-        member = Member(member_id, instance, call.client_id, call.connection.peer[0], self.clock)
+        member = Member(member_id, instance, client.id, client.host, self.clock)
         old = None if instance is None else self.members.pop(self._static.get(instance, ""), None)
         self.admit(member)
         # The old instance of a static member is fenced from now on. The new one takes over its
@@ -288,7 +294,7 @@ class Group:
 
     # --- syncing and staying ---
 
-    def sync(self, call: Call, request: SyncGroupRequest) -> Member:
+    def sync(self, client: GroupClient, request: SyncGroupRequest) -> Member:
         """Wait for the assignment. The leader's request contains it. Raises ``GroupError``."""
         self.tick()
         member = self.known(request.member_id, request.group_instance_id)
@@ -310,7 +316,7 @@ class Group:
             self.changed.notify_all()
         generation = self.generation
         self._wait_while(
-            call, member, lambda: self.state is State.COMPLETING and self.generation == generation
+            client, member, lambda: self.state is State.COMPLETING and self.generation == generation
         )
         if self.state is not State.STABLE or self.generation != generation:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -385,32 +391,29 @@ class Group:
             return
         self._begin_generation()
 
-    def _wait_while(self, call: Call, member: Member, condition: Callable[[], bool]) -> None:
+    def _wait_while(
+        self, client: GroupClient, member: Member, condition: Callable[[], bool]
+    ) -> None:
         member.waiting += 1
         try:
             self.tick()
-            while (
-                condition()
-                and not call.connection.is_closing
-                and self.members.get(member.id) is member
-            ):
-                self._check_is_mine(call)
+            while condition() and not client.is_closing() and self.members.get(member.id) is member:
+                self._check_is_mine(client)
                 self.changed.wait(_CHECK_INTERVAL_S)
                 self.tick()
         finally:
             member.waiting -= 1
             member.seen()
-        self._check_is_mine(call)
+        self._check_is_mine(client)
         if self.members.get(member.id) is not member:
             is_fenced = self._static.get(member.instance_id or "", member.id) != member.id
             raise GroupError(
                 ErrorCode.FENCED_INSTANCE_ID if is_fenced else ErrorCode.UNKNOWN_MEMBER_ID
             )
 
-    def _check_is_mine(self, call: Call) -> None:
+    def _check_is_mine(self, client: GroupClient) -> None:
         """Raise ``GroupError`` if another broker or another protocol has taken over the group."""
-        if call.cluster.coordinator_of(self.id) is not call.broker:
-            raise GroupError(ErrorCode.NOT_COORDINATOR)
+        client.check_coordinator()
         if self.is_converted:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 

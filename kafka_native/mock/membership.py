@@ -43,6 +43,22 @@ class Left(NamedTuple):
     reason: str | None
 
 
+class GroupClient(NamedTuple):
+    """The client that sent a JoinGroup or SyncGroup request.
+
+    - ``version``: the version of the request.
+    - ``is_closing``: returns whether its connection closes.
+    - ``check_coordinator``: raises ``GroupError`` unless the request's broker still coordinates the
+      group.
+    """
+
+    id: str
+    host: str
+    version: int
+    is_closing: Callable[[], bool]
+    check_coordinator: Callable[[], None]
+
+
 class Settings:
     """The settings of all groups. Tests may change them at any time. Times are in seconds.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafka_native.mock.assignors import Key
-    from kafka_native.mock.call import Call
+    from kafka_native.mock.membership import GroupClient
     from kafka_native.mock.topics import Topic
     from kafka_native.protocol.groups import JoinGroupRequest, SyncGroupRequest
 
@@ -108,17 +108,17 @@ def _packed(assigned: set[Key], names: Mapping[bytes, str]) -> bytes:
 # --- classic members in a group of the consumer protocol ---
 
 
-def join(group: ConsumerGroup, call: Call, request: JoinGroupRequest) -> ConsumerMember:
+def join(group: ConsumerGroup, client: GroupClient, request: JoinGroupRequest) -> ConsumerMember:
     """Let a classic member join. It never waits, and never leads. Raises ``GroupError``."""
     protocols = {one.name: bytes(one.metadata) for one in request.protocols}
     subscription = _check(group, request, protocols)
     instance, member_id = request.group_instance_id, request.member_id
     if not member_id:
-        member_id = f"{instance or call.client_id}-{uuid.uuid4()}"
-        if instance is None and call.version >= _FIRST_WITH_MEMBER_ID_REQUIRED:
+        member_id = f"{instance or client.id}-{uuid.uuid4()}"
+        if instance is None and client.version >= _FIRST_WITH_MEMBER_ID_REQUIRED:
             raise GroupError(ErrorCode.MEMBER_ID_REQUIRED, member_id)
     member = group.classic_joins(
-        member_id, instance, call.client_id, call.connection.peer[0], bool(request.member_id)
+        member_id, instance, client.id, client.host, bool(request.member_id)
     )
     rebalance_ms = (
         request.rebalance_timeout_ms

@@ -256,8 +256,8 @@ class ShareGroups:
         with self._lock:
             return sum(broker in (None, key[0]) for key in self._sessions)
 
-    def connection_gone(self, connection: Connection) -> None:
-        """End the sessions of a connection that has ended."""
+    def end_sessions(self, connection: Connection) -> None:
+        """End the sessions of a connection whose thread ends. Takes the lock."""
         with self._lock:
             for key, session in list(self._sessions.items()):
                 if session.connection is connection:

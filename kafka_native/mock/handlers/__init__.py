@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.call import Call, Reply
+from kafka_native.mock.call import Call
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.mock.handlers import (
     access,
@@ -37,12 +37,14 @@ from kafka_native.mock.handlers import (
     transactions_seen,
     versions,
 )
+from kafka_native.mock.replies import CLOSE, Close, Reply
 from kafka_native.protocol import ApiKey, UnsupportedVersion, decode_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka_native.mock.server import Connection
+    from kafka_native.mock.state import ClusterState
     from kafka_native.protocol.schema import Request, Response
 
     Handler = Callable[[Call, Any], "Response | Reply | None"]
@@ -51,12 +53,6 @@ if TYPE_CHECKING:
 QUOTA_APIS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
 """The APIs whose responses carry a throttle time: those that have quotas."""
 
-
-class Close:
-    """The type of the constant ``CLOSE``."""
-
-
-CLOSE: Final = Close()
 
 HANDLERS: dict[int, Handler] = {
     ApiKey.PRODUCE: produce.produce,
@@ -149,10 +145,11 @@ class Incoming:
         self.reply_version = reply_version
 
     @classmethod
-    def read(cls, frame: bytearray, connection: Connection) -> Incoming | None:
+    def read(
+        cls, cluster: ClusterState, frame: bytearray, connection: Connection
+    ) -> Incoming | None:
         """Read a frame. None closes the connection. Raises ``ProtocolError`` for invalid bytes."""
         broker = connection.broker
-        cluster = broker.cluster
         try:
             header, request = decode_request(frame)
         except UnsupportedVersion as error:
@@ -170,10 +167,10 @@ class Incoming:
                 header.correlation_id,
             )
             client = header.client_id or ""
-        cluster.note_request(broker.id, key, version, correlation_id, client)
+        cluster.requests.add(broker.id, key, version, correlation_id, client)
         if not connection.login.admits(key):
             return None
-        first, last = cluster.versions.get(key, (0, -1))
+        first, last = cluster.settings.versions.get(key, (0, -1))
         call = Call(cluster, broker, connection, key, version, client)
         if request is not None and first <= version <= last:
             return cls(call, request, correlation_id, version)

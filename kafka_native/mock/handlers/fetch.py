@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.call import RECORDS_HERE, Reply
 from kafka_native.mock.handlers.leaders import Hints, find
+from kafka_native.mock.replies import RECORDS_HERE, Reply
 from kafka_native.mock.sessions import Wanted, outside
 from kafka_native.mock.topics import Waiter
 from kafka_native.protocol import ApiKey
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafka_native.mock.call import Call
-    from kafka_native.mock.cluster import MockCluster
     from kafka_native.mock.sessions import Session
+    from kafka_native.mock.state import ClusterState
     from kafka_native.mock.topics import Partition
 
 _FIRST_WITH_HINTS = 16
@@ -126,7 +126,7 @@ class _Round:
             wanted.offset,
             min(wanted.max_bytes, left),
             at_least_one=self.size_bytes == 0,
-            cut=self.call.cluster.partial_batches,
+            cut=self.call.cluster.settings.partial_batches,
             end=end if end < partition.log.end_offset else None,
         )
         self.size_bytes += size
@@ -171,7 +171,7 @@ class _Round:
 
 
 def corrupted(
-    cluster: MockCluster, topic: str, partition: int, slices: list[memoryview]
+    cluster: ClusterState, topic: str, partition: int, slices: list[memoryview]
 ) -> list[memoryview]:
     """Return the slices, with a bit flipped in the first batch if a test ordered it."""
     if not cluster.faults.take_corrupt(topic, partition):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import migration
 from kafka_native.mock.groups import Group, Member, State
-from kafka_native.mock.membership import GroupError
+from kafka_native.mock.membership import GroupClient, GroupError
 from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_native.protocol.group_admin import (
     DeleteGroupsRequest,
@@ -100,9 +101,14 @@ def check_own(call: Call, group_id: str) -> None:
     groups = call.cluster.groups
     if call.denies_group(group_id):
         raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    _check_coordinator(call, group_id)
+    groups.coordinators.check_loaded(group_id)
+
+
+def _check_coordinator(call: Call, group_id: str) -> None:
+    """Raise ``GroupError`` unless this broker coordinates the group."""
     if call.cluster.coordinator_of(group_id) is not call.broker:
         raise GroupError(ErrorCode.NOT_COORDINATOR)
-    groups.coordinators.check_loaded(group_id)
 
 
 def _own_group(call: Call, group_id: str) -> AnyGroup:
@@ -119,6 +125,16 @@ def _own_group(call: Call, group_id: str) -> AnyGroup:
 # --- membership ---
 
 
+def _client(call: Call, group_id: str) -> GroupClient:
+    return GroupClient(
+        call.client_id,
+        call.connection.peer[0],
+        call.version,
+        lambda: call.connection.is_closing,
+        partial(_check_coordinator, call, group_id),
+    )
+
+
 def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
     """Let a member join, and wait for the others."""
     with call.cluster.lock:
@@ -129,7 +145,7 @@ def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
             group = call.cluster.groups.for_classic_join(request.group_id)
             if not isinstance(group, Group):
                 return _joined_consumer_group(group, call, request)
-            joined = group.join(call, request)
+            joined = group.join(_client(call, group.id), request)
         except GroupError as error:
             name = None if call.version >= 7 else ""
             member_id = error.member_id or request.member_id
@@ -150,7 +166,7 @@ def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
 def _joined_consumer_group(
     group: ConsumerGroup, call: Call, request: JoinGroupRequest
 ) -> JoinGroupResponse:
-    joined = migration.join(group, call, request)
+    joined = migration.join(group, _client(call, group.id), request)
     return JoinGroupResponse(
         generation_id=group.members[joined.id].epoch,
         protocol_type=_CONSUMER,
@@ -184,7 +200,7 @@ def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
                 return SyncGroupResponse(
                     protocol_type=_CONSUMER, protocol_name=name, assignment=assignment
                 )
-            member = group.sync(call, request)
+            member = group.sync(_client(call, group.id), request)
         except GroupError as error:
             return SyncGroupResponse(error_code=error.code)
         return SyncGroupResponse(

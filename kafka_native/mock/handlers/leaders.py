@@ -75,7 +75,7 @@ class Hints:
     def __init__(self, call: Call, first_version: int) -> None:
         """Give hints from this version of the API on, unless the cluster gives none."""
         self._call = call
-        self._wanted = call.cluster.leader_hints and call.version >= first_version
+        self._wanted = call.cluster.settings.leader_hints and call.version >= first_version
         self.brokers: dict[int, Broker] = {}
 
     def leader(self, error: int, partition: Partition | None) -> tuple[int, int]:

@@ -56,7 +56,7 @@ def _topics(call: Call, request: MetadataRequest) -> list[MetadataResponse.Topic
             if not call.denies_topic(name) and not cluster.faults.take_hidden(name)
         ]
         return [_described(call, cluster.topics[name]) for name in names]
-    may_create = cluster.auto_create_topics and (
+    may_create = cluster.settings.auto_create_topics and (
         request.allow_auto_topic_creation or call.version < _FIRST_WITH_AUTO_CREATE_FLAG
     )
     return [_asked(call, one, may_create) for one in asked]

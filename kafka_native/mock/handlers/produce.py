@@ -124,7 +124,7 @@ def _store(
 
 def _checked(call: Call, data: memoryview, topic: Topic) -> _Store:
     """Verify the records, and return the function that stores them. Raises ``Refused``."""
-    limit = topic.max_message_bytes(call.cluster.message_max_bytes)
+    limit = topic.max_message_bytes(call.cluster.settings.message_max_bytes)
     if call.version < _FIRST_WITH_BATCHES:
         messages = legacy.check(data, max_bytes=limit)
 

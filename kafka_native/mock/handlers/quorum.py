@@ -174,14 +174,14 @@ def unregister_broker(call: Call, request: UnregisterBrokerRequest) -> Unregiste
     cluster = call.cluster
     with cluster.lock:
         if (
-            request.broker_id not in cluster.broker_ids
+            request.broker_id not in cluster.brokers
             or request.broker_id in cluster.quorum.unregistered
         ):
             text = f"broker {request.broker_id} isn't registered"
             return UnregisterBrokerResponse(
                 error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=text
             )
-        cluster.remove_broker(request.broker_id)
+        cluster.fence_broker(request.broker_id)
         cluster.quorum.unregistered.add(request.broker_id)
         cluster.quorum.changed()
     return UnregisterBrokerResponse(error_message=None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import quotas
-from kafka_native.mock.call import Reply
+from kafka_native.mock.replies import Reply
 from kafka_native.protocol.produce import ProduceRequest
 from kafka_native.protocol.quotas import (
     AlterClientQuotasRequest,

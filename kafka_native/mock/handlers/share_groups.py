@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.call import RECORDS_HERE, Reply
 from kafka_native.mock.handlers.fetch import corrupted
 from kafka_native.mock.handlers.groups import check_own
 from kafka_native.mock.handlers.leaders import Found, Hints, find
 from kafka_native.mock.membership import GroupError
+from kafka_native.mock.replies import RECORDS_HERE, Reply
 from kafka_native.mock.share_groups import (
     FINAL_EPOCH,
     FIRST_EPOCH,

@@ -35,7 +35,7 @@ def _speaks(call: Call) -> ApiVersionsResponse:
         ],
         api_keys=[
             ApiVersionsResponse.ApiVersion(api_key=key, min_version=first, max_version=last)
-            for key, (first, last) in call.cluster.versions.items()
+            for key, (first, last) in call.cluster.settings.versions.items()
         ],
     )
 
