@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from kafka_native._native import records
-from kafka_native.mock import legacy, versions
+from kafka_native.mock import message_sets, versions
 from kafka_native.mock.faults import CLOSE_CONNECTION, PARTITION_ERROR_APIS, Tamper
 from kafka_native.mock.handlers import Incoming
 from kafka_native.mock.log import Refused
@@ -645,4 +645,4 @@ def _plant(partition: Partition, data: memoryview) -> None:
             count = header.last_offset - header.base_offset + 1
             log.store(piece, count, header.max_timestamp, partition.leader_epoch)
         else:
-            legacy.store(log, legacy.check(piece, max_bytes=len(piece)), partition.leader_epoch)
+            message_sets.store(log, message_sets.check(piece, max_bytes=len(piece)), partition.leader_epoch)

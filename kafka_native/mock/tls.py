@@ -22,7 +22,7 @@ from kafka_native.mock.certificates import Certificates, Identity, Presented
 
 if TYPE_CHECKING:
     from kafka_native.mock.faults import Faults
-    from kafka_native.mock.streams import Pieces
+    from kafka_native.mock.byte_streams import Pieces
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafka_native._native.records import decode_batches
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock import legacy
+from kafka_native.mock import message_sets
 from kafka_native.mock.handlers.leaders import Hints, find
 from kafka_native.mock.log import Refused, check_batches
 from kafka_native.protocol.produce import ProduceRequest, ProduceResponse
@@ -126,13 +126,13 @@ def _checked(call: Call, data: memoryview, topic: Topic) -> _Store:
     """Verify the records, and return the function that stores them. Raises ``Refused``."""
     limit = topic.max_message_bytes(call.cluster.settings.message_max_bytes)
     if call.version < _FIRST_WITH_BATCHES:
-        messages = legacy.check(data, max_bytes=limit)
+        messages = message_sets.check(data, max_bytes=limit)
 
         def store_messages(
             partition: Partition, now: int | None, answer: ProduceResponse.Topic.Partition
         ) -> bool:
             answer.base_offset = partition.log.end_offset
-            legacy.store(partition.log, messages, partition.leader_epoch)
+            message_sets.store(partition.log, messages, partition.leader_epoch)
             return True
 
         return store_messages

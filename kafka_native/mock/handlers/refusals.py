@@ -14,10 +14,10 @@ from kafka_native.mock.handlers import (
     offsets,
     produce,
     quotas,
-    shared_groups,
+    group_admin,
     topics,
     transactions,
-    transactions_seen,
+    transaction_admin,
 )
 from kafka_native.protocol import registry
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
@@ -84,7 +84,7 @@ def refuse(call: Call, request: Request, code: int) -> Response | None:
         request,
         ShareGroupDescribeRequest | StreamsGroupDescribeRequest | DescribeShareGroupOffsetsRequest,
     ):
-        return shared_groups.describe_refused(request, code)
+        return group_admin.describe_refused(request, code)
     if isinstance(request, ConsumerGroupHeartbeatRequest):
         return ConsumerGroupHeartbeatResponse(error_code=code, assignment=None)
     if isinstance(request, AddPartitionsToTxnRequest):
@@ -92,11 +92,11 @@ def refuse(call: Call, request: Request, code: int) -> Response | None:
     if isinstance(request, TxnOffsetCommitRequest):
         return transactions.commit_refused(request, code)
     if isinstance(request, DescribeTransactionsRequest):
-        return transactions_seen.describe_refused(request, code)
+        return transaction_admin.describe_refused(request, code)
     if isinstance(request, DescribeProducersRequest):
-        return transactions_seen.producers_refused(request, code)
+        return transaction_admin.producers_refused(request, code)
     if isinstance(request, WriteTxnMarkersRequest):
-        return transactions_seen.markers_refused(request, code)
+        return transaction_admin.markers_refused(request, code)
     if isinstance(request, JoinGroupRequest):
         name = None if call.version >= _FIRST_WITHOUT_PROTOCOL else ""
         return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=name)
