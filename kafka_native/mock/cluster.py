@@ -69,7 +69,8 @@ class MockCluster:
     :param rebalance_delay: How many seconds an empty group waits for members in its first
         rebalance.
     :param group_heartbeat: The heartbeat interval of the consumer protocol in seconds (Kafka: 5).
-    :param group_session: After so many silent seconds a member of the consumer protocol is removed.
+    :param group_session: How many seconds a member of the consumer protocol may send nothing. Then
+        the cluster removes it.
     :param group_max_size: The maximum number of members of a group. None means no limit.
     :param racks: The racks of the brokers, in their order. See ``logs.set_rack()``.
     :param transaction_version: 2 for transactions as in KIP-890, 1 for the older ones.
@@ -412,12 +413,12 @@ class MockCluster:
     def hold_reassignments(self) -> None:
         """Keep reassignments in progress until ``finish_reassignments()``."""
         with self.state.lock:
-            self.state.holds_reassignments = True
+            self.state.reassignments_held = True
 
     def finish_reassignments(self) -> None:
         """Complete every reassignment in progress. Later ones complete at once."""
         with self.state.lock:
-            self.state.holds_reassignments = False
+            self.state.reassignments_held = False
             for partition in self.state.partitions():
                 partition.end_move()
 
@@ -535,7 +536,7 @@ class MockCluster:
     def oversize_next_response(
         self, broker: int | None, announced_bytes: int, api_key: int | None = None, count: int = 1
     ) -> None:
-        """Announce this frame size in the next responses, whatever their real size."""
+        """Announce this frame size in the next responses, in place of their real size."""
         if not 0 <= announced_bytes <= 0xFFFFFFFF:
             raise ValueError("a frame's length has 32 bits")
         self.faults.tamper_with(broker, api_key, count, Tamper(announced_bytes=announced_bytes))
@@ -645,4 +646,6 @@ def _plant(partition: Partition, data: memoryview) -> None:
             count = header.last_offset - header.base_offset + 1
             log.store(piece, count, header.max_timestamp, partition.leader_epoch)
         else:
-            message_sets.store(log, message_sets.check(piece, max_bytes=len(piece)), partition.leader_epoch)
+            message_sets.store(
+                log, message_sets.check(piece, max_bytes=len(piece)), partition.leader_epoch
+            )

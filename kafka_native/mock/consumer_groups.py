@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
-LEAVE_FOR_A_WHILE_EPOCH = -2
+LEAVE_STATIC_MEMBER_EPOCH = -2
 DEFAULT_REBALANCE_SECONDS = 300.0
 # Python's expressions have these, RE2's don't: lookaround, atomic groups, conditions, references.
 _NOT_RE2 = re.compile(r"\(\?(?:<?[=!]|>|\()|\(\?P=|\\[1-9]")
@@ -98,7 +98,7 @@ class ConsumerMember:
     @property
     def is_away(self) -> bool:
         """Whether this static member left temporarily."""
-        return self.epoch == LEAVE_FOR_A_WHILE_EPOCH
+        return self.epoch == LEAVE_STATIC_MEMBER_EPOCH
 
 
 def check_regex(pattern: str) -> re.Pattern[str]:
@@ -215,13 +215,13 @@ class ConsumerGroup:
         client_id: str,
         host: str,
     ) -> ConsumerMember:
-        joins = request.member_epoch == JOIN_EPOCH
+        is_join = request.member_epoch == JOIN_EPOCH
         if request.instance_id is not None:
-            member = self._static_member(request.instance_id, request.member_id, joins)
+            member = self._static_member(request.instance_id, request.member_id, is_join)
         else:
             member = self.members.get(request.member_id)
         if member is None:
-            if not joins:
+            if not is_join:
                 if request.member_id in self.fenced:
                     raise GroupError(
                         ErrorCode.FENCED_MEMBER_EPOCH, text="The consumer group member was fenced."
@@ -231,7 +231,7 @@ class ConsumerGroup:
             return self.admit(
                 ConsumerMember(request.member_id, request.instance_id, client_id, host, self.clock)
             )
-        if joins:
+        if is_join:
             return self._rejoined(member)
         if member.classic is not None:
             raise GroupError(
@@ -259,12 +259,12 @@ class ConsumerGroup:
         return member
 
     def _static_member(
-        self, instance_id: str, member_id: str, joins: bool
+        self, instance_id: str, member_id: str, is_join: bool
     ) -> ConsumerMember | None:
         known = self.members.get(self._static.get(instance_id, ""))
         if known is None:
             return None
-        if joins:
+        if is_join:
             if not known.is_away and known.classic is None:
                 text = (
                     f"Static member {member_id} with instance id {instance_id} cannot join the "
@@ -295,12 +295,12 @@ class ConsumerGroup:
 
     # --- members of the classic protocol ---
 
-    def classic_joins(
+    def join_classic(
         self, member_id: str, instance_id: str | None, client_id: str, host: str, is_known: bool
     ) -> ConsumerMember:
         """Let a classic member join or rejoin. Raises ``GroupError``.
 
-        ``is_known`` says that the member sent its member id.
+        ``is_known`` is whether the member sent its member id.
         """
         self.tick()
         self._check_size(member_id, instance_id)
@@ -387,8 +387,8 @@ class ConsumerGroup:
         """
         self.tick()
         member = self.known(member_id, instance_id)
-        if epoch == LEAVE_FOR_A_WHILE_EPOCH and instance_id is not None:
-            member.epoch = LEAVE_FOR_A_WHILE_EPOCH
+        if epoch == LEAVE_STATIC_MEMBER_EPOCH and instance_id is not None:
+            member.epoch = LEAVE_STATIC_MEMBER_EPOCH
             member.revoking.clear()
             member.revoke_deadline = None
             member.step = Step.STABLE
@@ -466,10 +466,7 @@ class ConsumerGroup:
             self.target = ASSIGNORS[self.assignor](inputs, partitions)
 
     def _elect_assignor(self) -> str:
-        """Return the assignor that the largest number of members want.
-
-        If no member names one, return the coordinator's default.
-        """
+        """Return the assignor with the most votes, or the default if no member names one."""
         votes = [one.assignor for one in self.members.values() if one.assignor is not None]
         return max(sorted(set(votes)), key=votes.count) if votes else self.settings.server_assignor
 
@@ -478,7 +475,7 @@ class ConsumerGroup:
     def reconcile(self, member: ConsumerMember, owned: set[Key] | None) -> None:
         """Let a member take its next step towards the target.
 
-        The member says that it owns ``owned``. None means that it didn't say.
+        ``owned`` are the partitions in the member's heartbeat, or None if it has no such field.
         """
         next_epoch = member.epoch
         if member.step is Step.STABLE:

@@ -72,7 +72,7 @@ class _Armed:
         self.count = count
         self.tamper = tamper
 
-    def is_about(self, broker: int, api_key: int) -> bool:
+    def matches(self, broker: int, api_key: int) -> bool:
         return self.broker in (None, broker) and self.api_key in (None, api_key)
 
 
@@ -208,7 +208,7 @@ class Faults:
             return None
         with self._lock:
             for armed in self._tampers:
-                if armed.is_about(broker, api_key):
+                if armed.matches(broker, api_key):
                     armed.count -= 1
                     if armed.count <= 0:
                         self._tampers.remove(armed)

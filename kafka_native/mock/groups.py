@@ -81,14 +81,14 @@ class Member:
 class Joined(NamedTuple):
     """The result of a join.
 
-    - ``sees_members``: whether the response lists the other members.
-    - ``skips_assignment``: whether this leader must not assign partitions.
+    - ``has_members``: whether the response lists the other members.
+    - ``skip_assignment``: whether this leader must not assign partitions.
     """
 
     member: Member
     leader: str
-    sees_members: bool
-    skips_assignment: bool = False
+    has_members: bool
+    skip_assignment: bool = False
 
 
 class Group:
@@ -142,12 +142,12 @@ class Group:
         member.seen()
         if is_back and self.state is State.STABLE and self._elect_protocol() == self.protocol:
             # A static member came back. The assignment stays, so a leader must not assign again.
-            skips = client.version >= _FIRST_WITH_SKIP_ASSIGNMENT and member.id == self.leader
-            return Joined(member, self.leader if skips else leader, skips, skips)
-        keeps_generation = (
+            skip = client.version >= _FIRST_WITH_SKIP_ASSIGNMENT and member.id == self.leader
+            return Joined(member, self.leader if skip else leader, skip, skip)
+        is_same_generation = (
             self.state is State.STABLE and member.id != self.leader
         ) or self.state is State.COMPLETING
-        if keeps_generation and not is_news and not is_back:
+        if is_same_generation and not is_news and not is_back:
             return Joined(member, self.leader, member.id == self.leader)
         if self.state is not State.PREPARING:
             self._prepare_rebalance()
@@ -300,11 +300,11 @@ class Group:
         member = self.known(request.member_id, request.group_instance_id)
         if request.generation_id != self.generation:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION)
-        for said, known in (
+        for requested, actual in (
             (request.protocol_type, self.protocol_type),
             (request.protocol_name, self.protocol),
         ):
-            if said is not None and said != known:
+            if requested is not None and requested != actual:
                 raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         member.seen()
         member.must_sync = False

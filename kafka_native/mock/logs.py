@@ -45,7 +45,7 @@ class Logs:
             found = self._cluster.topics[topic].partitions[partition]
             if offset < found.log.start_offset:
                 raise ValueError(f"the log begins at {found.log.start_offset} already")
-            found.log.reach(offset)
+            found.log.move_end(offset)
             self._cluster.begin_at(found, offset)
             found.wake()
 

@@ -88,7 +88,7 @@ class Plain(Exchange):
             raise Denied(
                 "PLAIN needs a user and a password, and the authorization id must be the user"
             )
-        if not self.accounts.knows(user, password):
+        if not self.accounts.has_password(user, password):
             raise self.denied()
         self.complete(user)
         return b""
@@ -113,7 +113,7 @@ class ScramExchange(Exchange):
         """Wait for the client's first message."""
         super().__init__(mechanism, accounts, fault)
         self._scram = SCRAM[mechanism]
-        self._said = ""
+        self._auth_message = ""
         self._header = ""
         self._nonce = ""
         self._owner = ""
@@ -156,7 +156,7 @@ class ScramExchange(Exchange):
         first = f"r={shown},s={base64.b64encode(self._credential.salt).decode()},i={iterations}"
         if self.fault == "mandatory_extension":
             first = f"m=unheard-of,{first}"
-        self._said = f"{match['bare']},{first}"
+        self._auth_message = f"{match['bare']},{first}"
         return first
 
     def _last(self, text: str, credential: Credential) -> str:
@@ -171,13 +171,13 @@ class ScramExchange(Exchange):
             raise self.denied() from None
         client_key = self._mac(credential.salted_password, b"Client Key")
         stored_key = hashlib.new(self._scram.hash, client_key).digest()
-        said = f"{self._said},{text.rpartition(',p=')[0]}".encode()
+        auth_message = f"{self._auth_message},{text.rpartition(',p=')[0]}".encode()
         expected = bytes(
-            a ^ b for a, b in zip(client_key, self._mac(stored_key, said), strict=True)
+            a ^ b for a, b in zip(client_key, self._mac(stored_key, auth_message), strict=True)
         )
         if channel != self._header.encode() or not hmac.compare_digest(expected, proof):
             raise self.denied()
-        signature = self._mac(self._mac(credential.salted_password, b"Server Key"), said)
+        signature = self._mac(self._mac(credential.salted_password, b"Server Key"), auth_message)
         if self.fault == "wrong_signature":
             signature = bytes(len(signature))
         self.complete(self._owner)

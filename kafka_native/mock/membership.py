@@ -66,7 +66,7 @@ class Settings:
     - ``max_size``: the maximum number of members of a group. None means no limit.
     - ``heartbeat_seconds``: the heartbeat interval of the consumer protocol.
     - ``heartbeat_intervals``: the same for single groups.
-    - ``session_seconds``: after so long a silent member of the consumer protocol is removed.
+    - ``session_seconds``: how long a member of the consumer protocol may send nothing.
     - ``server_assignor``: the assignor if no member names one.
     - ``migration``: the direction in which groups may change their protocol. It is
       ``bidirectional``, ``upgrade``, ``downgrade`` or ``disabled``.

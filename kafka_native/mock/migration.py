@@ -117,7 +117,7 @@ def join(group: ConsumerGroup, client: GroupClient, request: JoinGroupRequest) -
         member_id = f"{instance or client.id}-{uuid.uuid4()}"
         if instance is None and client.version >= _FIRST_WITH_MEMBER_ID_REQUIRED:
             raise GroupError(ErrorCode.MEMBER_ID_REQUIRED, member_id)
-    member = group.classic_joins(
+    member = group.join_classic(
         member_id, instance, client.id, client.host, bool(request.member_id)
     )
     rebalance_ms = (
@@ -180,8 +180,11 @@ def sync(
     member = _known(group, request.member_id, request.group_instance_id, request.generation_id)
     assert member.classic is not None
     protocol = next(iter(member.classic.protocols))
-    for said, known in ((request.protocol_type, _CONSUMER), (request.protocol_name, protocol)):
-        if said is not None and said != known:
+    for requested, actual in (
+        (request.protocol_type, _CONSUMER),
+        (request.protocol_name, protocol),
+    ):
+        if requested is not None and requested != actual:
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.epoch > member.epoch and member.step is not Step.UNREVOKED:
         _must_rejoin(member)

@@ -21,10 +21,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kafka_native.mock.byte_streams import PlainStream, Stream
 from kafka_native.mock.replies import Close, Reply, frame_pieces
 from kafka_native.mock.sasl import Login
 from kafka_native.mock.sessions import Sessions
-from kafka_native.mock.byte_streams import PlainStream, Stream
 from kafka_native.protocol import ProtocolError
 
 if TYPE_CHECKING:

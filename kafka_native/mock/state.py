@@ -88,7 +88,7 @@ class ClusterState:
         self.sasl = security.sasl(self.lock, self.access, self.faults)
         self.quotas, self.resources = Quotas(), Resources()
         self.quorum = quorum
-        self.holds_reassignments = False
+        self.reassignments_held = False
         self.transactions = Transactions(self.write_marker, self._store_offsets, self.clock)
         self.requests = RequestLog()
         self.brokers: dict[int, Broker] = {}

@@ -64,7 +64,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
         made = Log(cluster)
         look_at = fetch._Round._read_partition
 
-        def check_and_report(self: fetch._Round, wanted: fetch.Wanted) -> None:
+        def check_and_report(self: fetch._Round, wanted: fetch.FetchPartition) -> None:
             look_at(self, wanted)
             answer = self.answers[-1][1]
             if answer.aborted_transactions is not None:

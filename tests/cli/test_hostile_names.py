@@ -138,7 +138,7 @@ def hostile() -> Iterator[MockCluster]:
         MockCluster(brokers=2) as cluster,
         ExitStack() as stack,
     ):
-        for module in ("cluster", "handlers.metadata"):
+        for module in ("state", "handlers.metadata"):
             patch.setattr(f"kafka_native.mock.{module}.is_valid_name", bool)
         with cluster.state.lock:
             cluster.state.add_topic(TOPIC, [[1, 2]], {"retention.ms": VALUE, VALUE: VALUE})

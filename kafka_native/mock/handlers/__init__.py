@@ -17,6 +17,7 @@ from kafka_native.mock.handlers import (
     configs,
     consumer_groups,
     fetch,
+    group_admin,
     group_offsets,
     groups,
     log_dirs,
@@ -29,12 +30,11 @@ from kafka_native.mock.handlers import (
     refusals,
     sasl,
     share_groups,
-    group_admin,
     telemetry,
     tokens,
     topics,
-    transactions,
     transaction_admin,
+    transactions,
     versions,
 )
 from kafka_native.mock.replies import CLOSE, Close, Reply
@@ -168,7 +168,7 @@ class Incoming:
             )
             client = header.client_id or ""
         cluster.requests.add(broker.id, key, version, correlation_id, client)
-        if not connection.login.admits(key):
+        if not connection.login.allows(key):
             return None
         first, last = cluster.settings.versions.get(key, (0, -1))
         call = Call(cluster, broker, connection, key, version, client)

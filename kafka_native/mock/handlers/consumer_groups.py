@@ -10,7 +10,7 @@ from kafka_native.mock.assignors import ASSIGNORS
 from kafka_native.mock.consumer_groups import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
-    LEAVE_FOR_A_WHILE_EPOCH,
+    LEAVE_STATIC_MEMBER_EPOCH,
     ConsumerGroup,
     ConsumerMember,
     check_first_heartbeat,
@@ -63,9 +63,9 @@ def _check(call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
         call.version >= _FIRST_WITH_OWN_IDS or request.member_epoch != JOIN_EPOCH
     ):
         text = "MemberId can't be empty."
-    elif request.member_epoch == LEAVE_FOR_A_WHILE_EPOCH and request.instance_id is None:
+    elif request.member_epoch == LEAVE_STATIC_MEMBER_EPOCH and request.instance_id is None:
         text = "InstanceId can't be null."
-    elif request.member_epoch < LEAVE_FOR_A_WHILE_EPOCH:
+    elif request.member_epoch < LEAVE_STATIC_MEMBER_EPOCH:
         text = "MemberEpoch is invalid."
     if text:
         raise GroupError(ErrorCode.INVALID_REQUEST, text=text)
@@ -87,19 +87,19 @@ def _heartbeat(
 ) -> ConsumerGroupHeartbeatResponse:
     joins = request.member_epoch == JOIN_EPOCH
     group = call.cluster.groups.for_heartbeat(request.group_id, make=joins)
-    if request.member_epoch in (LEAVE_EPOCH, LEAVE_FOR_A_WHILE_EPOCH):
+    if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_MEMBER_EPOCH):
         epoch = group.leave(request.member_id, request.instance_id, request.member_epoch)
         return ConsumerGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=epoch, assignment=None
         )
     if not request.member_id:
         request.member_id = str(uuid.uuid4())
-    member, sends_assignment = group.heartbeat(request, call.client_id, call.connection.peer[0])
+    member, has_assignment = group.heartbeat(request, call.client_id, call.connection.peer[0])
     return ConsumerGroupHeartbeatResponse(
         member_id=member.id,
         member_epoch=member.epoch,
         heartbeat_interval_ms=group.heartbeat_ms(),
-        assignment=_assignment(member.assigned) if sends_assignment else None,
+        assignment=_assignment(member.assigned) if has_assignment else None,
     )
 
 

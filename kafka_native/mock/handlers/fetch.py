@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.handlers.leaders import Hints, find
 from kafka_native.mock.replies import RECORDS_HERE, Reply
-from kafka_native.mock.sessions import Wanted, outside
+from kafka_native.mock.sessions import FetchPartition, partitions_of
 from kafka_native.mock.topics import Waiter
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.fetch import FetchRequest, FetchResponse
@@ -40,18 +40,20 @@ class _Round:
         self.call = call
         self.request = request
         self.hints = Hints(call, _FIRST_WITH_HINTS)
-        self.answers: list[tuple[Wanted, FetchResponse.Topic.Partition, list[memoryview]]] = []
+        self.answers: list[
+            tuple[FetchPartition, FetchResponse.Topic.Partition, list[memoryview]]
+        ] = []
         self.size_bytes = 0
         self.has_error = False
         self.has_redirect = False
         self.partitions: list[Partition] = []
 
-    def read_all(self, wanted: Iterable[Wanted]) -> None:
+    def read_all(self, wanted: Iterable[FetchPartition]) -> None:
         """Read every partition, within the limits of the request."""
         for one in wanted:
             self._read_partition(one)
 
-    def _read_partition(self, wanted: Wanted) -> None:
+    def _read_partition(self, wanted: FetchPartition) -> None:
         answer = FetchResponse.Topic.Partition(
             partition_index=wanted.index, high_watermark=-1, aborted_transactions=None, records=b""
         )
@@ -118,7 +120,7 @@ class _Round:
         ]
         return max(near, key=partition.end_at, default=None)
 
-    def _read(self, partition: Partition, wanted: Wanted, end: int) -> list[memoryview]:
+    def _read(self, partition: Partition, wanted: FetchPartition, end: int) -> list[memoryview]:
         left = self.request.max_bytes - self.size_bytes
         if left <= 0 and self.size_bytes:
             return []
@@ -150,7 +152,7 @@ class _Round:
             if slices:
                 records.append(self._corrupted(answer, wanted, slices))
                 if session is not None:
-                    session.served(wanted)
+                    session.move_to_back(wanted)
         response.node_endpoints = [
             FetchResponse.NodeEndpoint(
                 node_id=broker.id,
@@ -163,7 +165,10 @@ class _Round:
         return Reply(response, records)
 
     def _corrupted(
-        self, answer: FetchResponse.Topic.Partition, wanted: Wanted, slices: list[memoryview]
+        self,
+        answer: FetchResponse.Topic.Partition,
+        wanted: FetchPartition,
+        slices: list[memoryview],
     ) -> list[memoryview]:
         found = self.call.cluster.topic_by_id(wanted.topic_id)
         name = found.name if found is not None else wanted.topic
@@ -183,7 +188,7 @@ def corrupted(
 
 
 def _has_news(
-    wanted: Wanted, answer: FetchResponse.Topic.Partition, slices: list[memoryview]
+    wanted: FetchPartition, answer: FetchResponse.Topic.Partition, slices: list[memoryview]
 ) -> bool:
     """Return whether the response is news to the session's client, and remember it as sent."""
     sent = (wanted.high_watermark, wanted.log_start)
@@ -211,7 +216,7 @@ def fetch(call: Call, request: FetchRequest) -> Reply | None:
             session.update(request)
             if not is_full:
                 session.advance()
-        wanted = outside(request) if session is None else list(session.wanted.values())
+        wanted = partitions_of(request) if session is None else list(session.partitions.values())
     deadline = cluster.clock.now() + max(request.max_wait_ms, 0) / 1000
     waiter = Waiter()
     while True:
@@ -255,7 +260,7 @@ def refused(call: Call, request: FetchRequest, code: int) -> FetchResponse:
                 response.session_id = session.id
                 if not is_full:
                     session.advance()
-        for wanted in outside(request) if session is None else session.wanted.values():
+        for wanted in partitions_of(request) if session is None else session.partitions.values():
             answer = FetchResponse.Topic.Partition(
                 partition_index=wanted.index, error_code=code, high_watermark=-1, records=b""
             )

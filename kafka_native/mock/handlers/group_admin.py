@@ -102,20 +102,20 @@ def describe_offsets(
     """Return the start offsets of share groups: the records before them are done."""
     response = DescribeShareGroupOffsetsResponse()
     with call.cluster.lock:
-        for asked in request.groups:
-            answer = _OFFSETS(group_id=asked.group_id)
+        for requested in request.groups:
+            answer = _OFFSETS(group_id=requested.group_id)
             response.groups.append(answer)
             held: dict[str, dict[int, SharePartition]] = {}
             try:
-                held = _own(call, asked.group_id).topics_of()
+                held = _own(call, requested.group_id).topics_of()
             except GroupError as error:
                 # a group that doesn't exist has no offsets
                 if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
                     answer.error_code, answer.error_message = error.code, error.text
                     continue
             wanted = {name: list(parts) for name, parts in held.items()}
-            if asked.topics is not None:
-                wanted = {topic.topic_name: topic.partitions for topic in asked.topics}
+            if requested.topics is not None:
+                wanted = {topic.topic_name: topic.partitions for topic in requested.topics}
             answer.topics = [
                 _topic_offsets(call, held.get(name, {}), name, numbers)
                 for name, numbers in wanted.items()
@@ -151,11 +151,11 @@ def alter_offsets(
         except GroupError as error:
             return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.text)
         response = AlterShareGroupOffsetsResponse()
-        for asked in request.topics:
-            topic = call.cluster.topics.get(asked.topic_name)
-            answer = AlterShareGroupOffsetsResponse.Topic(topic_name=asked.topic_name)
+        for requested in request.topics:
+            topic = call.cluster.topics.get(requested.topic_name)
+            answer = AlterShareGroupOffsetsResponse.Topic(topic_name=requested.topic_name)
             response.responses.append(answer)
-            for part in asked.partitions:
+            for part in requested.partitions:
                 one = AlterShareGroupOffsetsResponse.Topic.Partition(
                     partition_index=part.partition_index
                 )
@@ -178,9 +178,9 @@ def delete_offsets(
         except GroupError as error:
             return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.text)
         response = DeleteShareGroupOffsetsResponse()
-        for asked in request.topics:
-            topic = call.cluster.topics.get(asked.topic_name)
-            answer = DeleteShareGroupOffsetsResponse.Topic(topic_name=asked.topic_name)
+        for requested in request.topics:
+            topic = call.cluster.topics.get(requested.topic_name)
+            answer = DeleteShareGroupOffsetsResponse.Topic(topic_name=requested.topic_name)
             response.responses.append(answer)
             if topic is None:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

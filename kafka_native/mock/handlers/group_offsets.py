@@ -125,19 +125,22 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
         if call.version >= _FIRST_WITH_GROUPS:
             stable = request.require_stable
             return OffsetFetchResponse(
-                groups=[_of_group(call, asked, require_stable=stable) for asked in request.groups]
+                groups=[
+                    _of_group(call, requested, require_stable=stable)
+                    for requested in request.groups
+                ]
             )
         try:
             offsets = _stored(call, request.group_id, None, -1)
         except GroupError as error:
             return fetch_refused(call, request, error.code)
-        asked = (
+        requested = (
             None
             if request.topics is None
             else [(topic.name, topic.partition_indexes) for topic in request.topics]
         )
         response = OffsetFetchResponse()
-        for name, indexes in _visible(call, offsets) if asked is None else asked:
+        for name, indexes in _visible(call, offsets) if requested is None else requested:
             answer = OffsetFetchResponse.Topic(name=name)
             for index in indexes:
                 found, code = _look_up(
@@ -202,23 +205,23 @@ def _look_up(
 
 
 def _of_group(
-    call: Call, asked: OffsetFetchRequest.Group, *, require_stable: bool
+    call: Call, requested: OffsetFetchRequest.Group, *, require_stable: bool
 ) -> OffsetFetchResponse.Group:
-    group_id = asked.group_id
+    group_id = requested.group_id
     response = OffsetFetchResponse.Group(group_id=group_id)
     try:
-        offsets = _stored(call, group_id, asked.member_id, asked.member_epoch)
+        offsets = _stored(call, group_id, requested.member_id, requested.member_epoch)
     except GroupError as error:
         response.error_code = error.code
         return response
     cluster = call.cluster
     wanted: list[tuple[str, bytes, list[int]]] = []
-    if asked.topics is None:
+    if requested.topics is None:
         for name, indexes in _visible(call, offsets):
             known = cluster.topics.get(name)
             wanted.append((name, ZERO_UUID if known is None else known.id, indexes))
     else:
-        for topic in asked.topics:
+        for topic in requested.topics:
             by_id = cluster.topic_by_id(topic.topic_id)
             wanted.append(
                 (
@@ -249,8 +252,8 @@ def fetch_refused(call: Call, request: OffsetFetchRequest, code: int) -> OffsetF
     """Return the same error for every group, or before version 8 for every partition."""
     if call.version >= _FIRST_WITH_GROUPS:
         groups = [
-            OffsetFetchResponse.Group(group_id=asked.group_id, error_code=code)
-            for asked in request.groups
+            OffsetFetchResponse.Group(group_id=requested.group_id, error_code=code)
+            for requested in request.groups
         ]
         return OffsetFetchResponse(groups=groups)
     response = OffsetFetchResponse(error_code=code)

@@ -38,7 +38,7 @@ _FIRST_WITH_COORDINATORS = 4
 _FIRST_WITH_LEAVERS = 3
 _FIRST_WITH_PROTOCOL = 5
 _CONSUMER = "consumer"
-_OF_GROUPS, _OF_TRANSACTIONS = 0, 1
+_GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
 
 # --- coordinators ---
@@ -63,9 +63,9 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordin
 
 
 def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coordinator:
-    if kind == _OF_GROUPS and call.denies_group(key):
+    if kind == _GROUP_KEY and call.denies_group(key):
         return _no_coordinator(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if kind == _OF_TRANSACTIONS and call.denies_transactional_id(key):
+    if kind == _TRANSACTION_KEY and call.denies_transactional_id(key):
         return _no_coordinator(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     broker = call.cluster.coordinator_of(key)
     if broker is None:
@@ -155,10 +155,10 @@ def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
             protocol_type=group.protocol_type,
             protocol_name=group.protocol,
             leader=joined.leader,
-            skip_assignment=joined.skips_assignment,
+            skip_assignment=joined.skip_assignment,
             member_id=joined.member.id,
         )
-        if joined.sees_members:
+        if joined.has_members:
             response.members = [_for_leader(group, one) for one in group.members.values()]
         return response
 

@@ -75,7 +75,7 @@ class Hints:
     def __init__(self, call: Call, first_version: int) -> None:
         """Give hints from this version of the API on, unless the cluster gives none."""
         self._call = call
-        self._wanted = call.cluster.settings.leader_hints and call.version >= first_version
+        self._is_enabled = call.cluster.settings.leader_hints and call.version >= first_version
         self.brokers: dict[int, Broker] = {}
 
     def leader(self, error: int, partition: Partition | None) -> tuple[int, int]:
@@ -83,7 +83,7 @@ class Hints:
 
         The method also collects the leader's address.
         """
-        if not self._wanted or partition is None or error not in LEADER_ERRORS:
+        if not self._is_enabled or partition is None or error not in LEADER_ERRORS:
             return -1, -1
         for broker in self._call.cluster.live_brokers():
             if broker.id == partition.leader:

@@ -48,8 +48,8 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
 
 def _topics(call: Call, request: MetadataRequest) -> list[MetadataResponse.Topic]:
     cluster = call.cluster
-    asked = request.topics
-    if asked is None or (not asked and call.version < _FIRST_WITH_NULL_FOR_ALL):
+    requested = request.topics
+    if requested is None or (not requested and call.version < _FIRST_WITH_NULL_FOR_ALL):
         names = [
             name
             for name in cluster.topics
@@ -59,22 +59,24 @@ def _topics(call: Call, request: MetadataRequest) -> list[MetadataResponse.Topic
     may_create = cluster.settings.auto_create_topics and (
         request.allow_auto_topic_creation or call.version < _FIRST_WITH_AUTO_CREATE_FLAG
     )
-    return [_asked(call, one, may_create) for one in asked]
+    return [_requested_topic(call, one, may_create) for one in requested]
 
 
-def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> MetadataResponse.Topic:
+def _requested_topic(
+    call: Call, requested: MetadataRequest.Topic, may_create: bool
+) -> MetadataResponse.Topic:
     cluster = call.cluster
-    if asked.topic_id != ZERO_UUID:
-        topic = cluster.topic_by_id(asked.topic_id)
+    if requested.topic_id != ZERO_UUID:
+        topic = cluster.topic_by_id(requested.topic_id)
         if topic is not None and call.denies_topic(topic.name):
             topic = None  # a client that may not see a topic doesn't learn its name
         if topic is None or cluster.faults.take_hidden(topic.name):
             name = None if call.version >= _FIRST_WITH_NULL_NAMES else ""
             return MetadataResponse.Topic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=asked.topic_id, name=name
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=requested.topic_id, name=name
             )
         return _described(call, topic)
-    name = asked.name
+    name = requested.name
     if name is None or not is_valid_name(name):
         return MetadataResponse.Topic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name or "")
     if call.denies_topic(name):

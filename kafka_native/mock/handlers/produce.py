@@ -61,19 +61,19 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
 
 
 def _append(
-    call: Call, asked: ProduceRequest.Topic, part: ProduceRequest.Topic.Partition, hints: Hints
+    call: Call, requested: ProduceRequest.Topic, part: ProduceRequest.Topic.Partition, hints: Hints
 ) -> ProduceResponse.Topic.Partition:
     """Store a batch, unless a test ordered an error.
 
     An error with ``done`` stores the batch too.
     """
-    found = find(call, asked.name, asked.topic_id, part.index)
-    name = asked.name if found.topic is None else found.topic.name
+    found = find(call, requested.name, requested.topic_id, part.index)
+    name = requested.name if found.topic is None else found.topic.name
     pushed = call.cluster.faults.take_error_within(call.api_key, call.broker.id, name, part.index)
     if pushed is None or pushed.code == ErrorCode.NO_ERROR:
-        return _store(call, asked, part, hints)
+        return _store(call, requested, part, hints)
     if pushed.done:
-        _store(call, asked, part, hints)
+        _store(call, requested, part, hints)
     answer = ProduceResponse.Topic.Partition(
         index=part.index, error_code=pushed.code, base_offset=-1
     )
@@ -83,11 +83,11 @@ def _append(
 
 
 def _store(
-    call: Call, asked: ProduceRequest.Topic, part: ProduceRequest.Topic.Partition, hints: Hints
+    call: Call, requested: ProduceRequest.Topic, part: ProduceRequest.Topic.Partition, hints: Hints
 ) -> ProduceResponse.Topic.Partition:
     """Check a batch without the lock, then store it under the lock."""
     answer = ProduceResponse.Topic.Partition(index=part.index, base_offset=-1)
-    found = find(call, asked.name, asked.topic_id, part.index)
+    found = find(call, requested.name, requested.topic_id, part.index)
     if found.topic is not None and found.error == ErrorCode.NO_ERROR:
         data = part.records
         data = data if isinstance(data, memoryview) else memoryview(bytearray(data or b""))
@@ -95,7 +95,7 @@ def _store(
             store = _checked(call, data, found.topic)
             with call.cluster.lock:
                 # The leader or the topic may have changed meanwhile.
-                found = find(call, asked.name, asked.topic_id, part.index)
+                found = find(call, requested.name, requested.topic_id, part.index)
                 if (
                     found.error == ErrorCode.NO_ERROR
                     and found.topic is not None

@@ -69,11 +69,11 @@ def describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuoru
     topic = DescribeQuorumResponse.Topic
     response = DescribeQuorumResponse(error_message=None)
     with call.cluster.lock:
-        for asked in request.topics:
-            answer = topic(topic_name=asked.topic_name)
+        for requested in request.topics:
+            answer = topic(topic_name=requested.topic_name)
             response.topics.append(answer)
-            for each in asked.partitions:
-                known = asked.topic_name == _METADATA and each.partition_index == 0
+            for each in requested.partitions:
+                known = requested.topic_name == _METADATA and each.partition_index == 0
                 answer.partitions.append(
                     _partition(call)
                     if known

@@ -42,18 +42,18 @@ def describe_client_quotas(
         found = [
             kind(
                 entity=[
-                    kind.Entity(entity_type=of, entity_name=name)
-                    for of, name in sorted(entity, key=str)
+                    kind.Entity(entity_type=entity_type, entity_name=name)
+                    for entity_type, name in sorted(entity, key=str)
                 ],
                 values=[kind.Value(key=key, value=value) for key, value in values.items()],
             )
             for entity, values in call.cluster.quotas.entries.items()
-            if _fits(entity, request)
+            if _matches(entity, request)
         ]
     return DescribeClientQuotasResponse(error_message=None, entries=found)
 
 
-def _fits(entity: Entity, request: DescribeClientQuotasRequest) -> bool:
+def _matches(entity: Entity, request: DescribeClientQuotasRequest) -> bool:
     names = dict(entity)
     for each in request.components:
         if each.entity_type not in names:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.handlers import (
     fetch,
+    group_admin,
     group_offsets,
     groups,
     log_dirs,
@@ -14,10 +15,9 @@ from kafka_native.mock.handlers import (
     offsets,
     produce,
     quotas,
-    group_admin,
     topics,
-    transactions,
     transaction_admin,
+    transactions,
 )
 from kafka_native.protocol import registry
 from kafka_native.protocol.coordinator import FindCoordinatorRequest

@@ -60,7 +60,7 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
                 return ShareGroupHeartbeatResponse(
                     member_id=request.member_id, member_epoch=LEAVE_EPOCH
                 )
-            member, sends_assignment = group.heartbeat(
+            member, has_assignment = group.heartbeat(
                 request, call.client_id, call.connection.peer[0]
             )
         except GroupError as error:
@@ -69,7 +69,7 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
             member_id=member.id,
             member_epoch=member.epoch,
             heartbeat_interval_ms=int(share.settings.heartbeat_seconds * 1000),
-            assignment=_assignment(member.assigned) if sends_assignment else None,
+            assignment=_assignment(member.assigned) if has_assignment else None,
         )
 
 

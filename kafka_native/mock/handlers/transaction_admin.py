@@ -49,7 +49,7 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTrans
     producers = set(request.producer_id_filters)
     now_ms = int(time.time() * 1000)
 
-    def fits(name: str, found: Transactional) -> bool:
+    def matches(name: str, found: Transactional) -> bool:
         return (
             (not request.state_filters or found.state.value in states)
             and (not producers or found.producer_id in producers)
@@ -70,7 +70,7 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTrans
                 transaction_state=each.state.value,
             )
             for name, each in call.cluster.transactions.all().items()
-            if call.cluster.coordinator_of(name) is call.broker and fits(name, each)
+            if call.cluster.coordinator_of(name) is call.broker and matches(name, each)
         ]
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.handlers.groups import check_own
 from kafka_native.mock.membership import Committed, GroupError
-from kafka_native.mock.transactions import NOTHING_KEPT, TransactionError
+from kafka_native.mock.transactions import NO_KEPT_TRANSACTION, TransactionError
 from kafka_native.protocol.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -53,7 +53,7 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
     name = request.transactional_id
     with call.cluster.lock:
         transactions = call.cluster.transactions
-        kept = NOTHING_KEPT
+        kept = NO_KEPT_TRANSACTION
         try:
             if name is None:
                 number, epoch = transactions.idempotent(request.producer_id, request.producer_epoch)
@@ -68,7 +68,7 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
                     two_phase=request.enable2_pc,
                     keep=request.keep_prepared_txn,
                 )
-                kept = transactions.all()[name].kept or NOTHING_KEPT
+                kept = transactions.all()[name].kept or NO_KEPT_TRANSACTION
         except TransactionError as error:
             return InitProducerIdResponse(error_code=error.code)
     return InitProducerIdResponse(
@@ -109,7 +109,7 @@ def _add(
     with call.cluster.lock:
         try:
             _check_own(call, name)
-            found = call.cluster.transactions.checked(name, producer_id, epoch, call.version)
+            found = call.cluster.transactions.find_owned(name, producer_id, epoch, call.version)
         except TransactionError as error:
             codes = dict.fromkeys(keys, error.code)
         else:
@@ -165,7 +165,7 @@ def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffset
         try:
             _check_own(call, request.transactional_id)
             transactions = call.cluster.transactions
-            found = transactions.checked(
+            found = transactions.find_owned(
                 request.transactional_id, request.producer_id, request.producer_epoch, call.version
             )
         except TransactionError as error:
@@ -206,7 +206,7 @@ def _keep_offsets(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
     transactions.expire()
     try:
         check_own(call, request.group_id)
-        found = transactions.checked(
+        found = transactions.find_owned(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
@@ -245,7 +245,7 @@ def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
                 request.producer_epoch,
                 commit=request.committed,
                 version=call.version,
-                bumps=call.version >= _FIRST_IMPLICIT and call.cluster.transaction_version > 1,
+                bump_epoch=call.version >= _FIRST_IMPLICIT and call.cluster.transaction_version > 1,
             )
         except TransactionError as error:
             return EndTxnResponse(error_code=error.code)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Return the APIs, versions and features of this cluster."""
-    call.connection.login.reported_versions()
-    return _speaks(call)
+    call.connection.login.note_api_versions()
+    return _supported(call)
 
 
-def _speaks(call: Call) -> ApiVersionsResponse:
+def _supported(call: Call) -> ApiVersionsResponse:
     quorum = call.cluster.quorum
     return ApiVersionsResponse(
         supported_features=[
@@ -42,6 +42,6 @@ def _speaks(call: Call) -> ApiVersionsResponse:
 
 def unsupported(call: Call) -> ApiVersionsResponse:
     """Return the error for an ApiVersions version that is too new, with the supported versions."""
-    response = _speaks(call)
+    response = _supported(call)
     response.error_code = ErrorCode.UNSUPPORTED_VERSION
     return response
