@@ -38,7 +38,7 @@ def uniform(
         for index in range(count)
     ]
     count_max = -(-len(wanted) // max(len(members), 1))
-    # So many members have ``count_max`` partitions. The others have one less.
+    # This many members have ``count_max`` partitions. The others have one less.
     larger = len(wanted) - (count_max - 1) * len(members)
     free = []
     for key in wanted:

@@ -50,7 +50,7 @@ class MockCluster:
 
     ``groups``, ``share``, ``logs``, ``security`` and ``client_metrics`` have the methods that
     change these parts. Their names on the cluster itself, such as ``cluster.move_coordinator()``,
-    are aliases for one more release.
+    are aliases for one more release. ``state`` is internal.
 
     :param brokers: The number of brokers.
     :param port: The port of the first broker. The others follow. 0 takes free ports.
@@ -509,7 +509,7 @@ class MockCluster:
     def delay_responses(
         self, broker: int | None, seconds: float, api_key: int | None = None
     ) -> None:
-        """Delay responses by so many seconds, as a slow network does. 0 ends the delay.
+        """Delay responses by this many seconds, as a slow network does. 0 ends the delay.
 
         ``broker=None`` means any broker, ``api_key=None`` any API. A delay for an API wins over a
         delay for a broker. The responses of a connection stay in order, so later ones wait for a
@@ -527,7 +527,7 @@ class MockCluster:
     def close_mid_frame(
         self, broker: int | None, after_bytes: int, api_key: int | None = None, count: int = 1
     ) -> None:
-        """Close the connection after so many bytes of the next responses.
+        """Close the connection after this many bytes of the next responses.
 
         The broker has executed the request. With ``api_key`` only responses of that API count.
         """
@@ -597,7 +597,7 @@ class MockCluster:
         """Append bytes to a partition's log without checks, and return their first offset.
 
         Batches and message sets get the next offsets. With ``record_count`` the cluster neither
-        reads nor changes the bytes: any bytes then count as so many records.
+        reads nor changes the bytes: any bytes then count as this many records.
         """
         view = memoryview(bytearray(data))
         with self.state.lock:
@@ -608,7 +608,7 @@ class MockCluster:
                 log.store(view, record_count, -1, found.leader_epoch)
             else:
                 _plant(found, view)
-            self.state.appended(found, len(view))
+            self.state.count_append(found, len(view))
         return first
 
     @property
@@ -623,7 +623,7 @@ class MockCluster:
     def wait_for_requests(
         self, api_key: int, count: int = 1, broker: int | None = None, timeout: float = 10.0
     ) -> list[SeenRequest]:
-        """Wait until so many requests of an API have arrived, and return them.
+        """Wait until this many requests of an API have arrived, and return them.
 
         Raises ``TimeoutError``.
         """

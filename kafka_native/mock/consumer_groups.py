@@ -91,7 +91,7 @@ class ConsumerMember:
         self.revoke_deadline: float | None = None
         self.join_deadline: float | None = None
 
-    def seen(self) -> None:
+    def restart_session(self) -> None:
         """Restart the session timeout."""
         self.last_seen = self.clock.now()
 
@@ -190,7 +190,7 @@ class ConsumerGroup:
         member = self._member_of(request, owned, client_id, host)
         before = set(member.assigned)
         changed = self._update(member, request)
-        member.seen()
+        member.restart_session()
         self._refresh(bump=changed)
         self.reconcile(member, owned)
         is_full = request.rebalance_timeout_ms != -1 and owned is not None
@@ -307,7 +307,7 @@ class ConsumerGroup:
         if instance_id is None:
             found = self.members.get(member_id)
         elif is_known:
-            found = self.known(member_id, instance_id)
+            found = self.find_member(member_id, instance_id)
         else:
             found = self.members.get(self.static_id(instance_id))
             if found is not None:
@@ -324,7 +324,7 @@ class ConsumerGroup:
         changed = member.is_new or member.topics != wanted or bool(member.regex)
         member.is_new = False
         member.topics, member.regex, member.classic = wanted, "", classic
-        member.seen()
+        member.restart_session()
         member.join_deadline = None
         if member.is_away:
             member.epoch = 0
@@ -386,19 +386,19 @@ class ConsumerGroup:
         Raises ``GroupError``.
         """
         self.tick()
-        member = self.known(member_id, instance_id)
+        member = self.find_member(member_id, instance_id)
         if epoch == LEAVE_STATIC_MEMBER_EPOCH and instance_id is not None:
             member.epoch = LEAVE_STATIC_MEMBER_EPOCH
             member.revoking.clear()
             member.revoke_deadline = None
             member.step = Step.STABLE
-            member.seen()
+            member.restart_session()
         else:
             self.remove(member)
         self.left.append(Left(member.id, instance_id, f"member epoch {epoch}"))
         return epoch
 
-    def known(self, member_id: str, instance_id: str | None = None) -> ConsumerMember:
+    def find_member(self, member_id: str, instance_id: str | None = None) -> ConsumerMember:
         """Return a member by its ids. Raises ``GroupError``."""
         if instance_id is not None:
             found = self._static_member(instance_id, member_id, False)
@@ -547,7 +547,7 @@ class ConsumerGroup:
         self.tick()
         if epoch < 0 and not self.members:
             return
-        member = self.known(member_id)
+        member = self.find_member(member_id)
         if member.classic is None and version < 9:
             text = f"OffsetCommit {version} can't be used by members of the consumer protocol."
             raise GroupError(ErrorCode.UNSUPPORTED_VERSION, text=text)
@@ -561,7 +561,7 @@ class ConsumerGroup:
         if member_id is None and epoch < 0:
             return
         self.tick()
-        self._check_member_epoch(self.known(member_id or ""), epoch)
+        self._check_member_epoch(self.find_member(member_id or ""), epoch)
 
     @staticmethod
     def _check_member_epoch(member: ConsumerMember, epoch: int) -> None:

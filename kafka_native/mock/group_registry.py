@@ -383,7 +383,7 @@ class Groups:
     def load_coordinator(self, group_id: str, seconds: float) -> None:
         """Answer requests to a group's coordinator with COORDINATOR_LOAD_IN_PROGRESS.
 
-        It lasts so many seconds. 0 ends it.
+        It lasts this many seconds. 0 ends it.
         """
         with self._lock:
             self.coordinators.load(group_id, seconds)

@@ -211,7 +211,7 @@ class PartitionLog:
     def store(
         self, data: memoryview, record_count: int, max_timestamp: int, leader_epoch: int
     ) -> None:
-        """Append bytes as so many records, without a check."""
+        """Append bytes as this many records, without a check."""
         base = self.end_offset
         if not self.epochs or self.epochs[-1][0] != leader_epoch:
             self.epochs.append((leader_epoch, base))

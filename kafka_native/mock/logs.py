@@ -46,7 +46,7 @@ class Logs:
             if offset < found.log.start_offset:
                 raise ValueError(f"the log begins at {found.log.start_offset} already")
             found.log.move_end(offset)
-            self._cluster.begin_at(found, offset)
+            self._cluster.move_start(found, offset)
             found.wake()
 
     def hang_transaction(self, transactional_id: str) -> None:

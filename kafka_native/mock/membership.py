@@ -101,7 +101,7 @@ class Coordinators:
         self._loading: dict[str, float] = {}
 
     def load(self, group_id: str, seconds: float) -> None:
-        """Make the coordinator of a group load for so many seconds."""
+        """Make the coordinator of a group load for this many seconds."""
         self._loading[group_id] = self._clock.now() + seconds
 
     def check_loaded(self, group_id: str) -> None:

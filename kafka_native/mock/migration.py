@@ -161,11 +161,11 @@ def _owned(group: ConsumerGroup, subscription: ConsumerProtocolSubscription) -> 
     }
 
 
-def _known(
+def _find_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int | None
 ) -> ConsumerMember:
     group.tick()
-    member = group.known(member_id, instance_id)
+    member = group.find_member(member_id, instance_id)
     if member.classic is None:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
     if generation is not None and generation != member.epoch:
@@ -177,7 +177,9 @@ def sync(
     group: ConsumerGroup, request: SyncGroupRequest, topics: Mapping[str, Topic]
 ) -> tuple[str, bytes]:
     """Return protocol and assignment of a classic member. Raises ``GroupError``."""
-    member = _known(group, request.member_id, request.group_instance_id, request.generation_id)
+    member = _find_member(
+        group, request.member_id, request.group_instance_id, request.generation_id
+    )
     assert member.classic is not None
     protocol = next(iter(member.classic.protocols))
     for requested, actual in (
@@ -189,7 +191,7 @@ def sync(
     if group.epoch > member.epoch and member.step is not Step.UNREVOKED:
         _must_rejoin(member)
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
-    member.seen()
+    member.restart_session()
     return protocol, _packed(member.assigned, {topic.id: name for name, topic in topics.items()})
 
 
@@ -197,8 +199,8 @@ def heartbeat(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
 ) -> None:
     """Restart a classic member's session. Raises ``GroupError``, for example in a rebalance."""
-    member = _known(group, member_id, instance_id, generation)
-    member.seen()
+    member = _find_member(group, member_id, instance_id, generation)
+    member.restart_session()
     group.refresh_topics()
     can_get_more = member.step is Step.UNRELEASED and not group.waits_for_others(member)
     if member.epoch < group.epoch or member.step is Step.UNREVOKED or can_get_more:
@@ -217,6 +219,6 @@ def leave(
     """Remove a classic member. Raises ``GroupError``."""
     if not member_id and instance_id is not None:
         member_id = group.static_id(instance_id)
-    member = _known(group, member_id, instance_id, None)
+    member = _find_member(group, member_id, instance_id, None)
     group.remove(member)
     group.left.append(Left(member.id, instance_id, reason))

@@ -14,7 +14,7 @@ PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
 CLIENT_QUOTAS = frozenset({PRODUCE, FETCH, "request_percentage", "controller_mutation_rate"})
 ADDRESS_QUOTAS = frozenset({"connection_creation_rate"})
 WINDOW_S = 1.0
-"""A client may use the quota of this time at once."""
+"""A client may use the quota of this many seconds at once."""
 
 
 def refusal(entity: Entity, keys: set[str]) -> str | None:
@@ -48,7 +48,7 @@ class Quotas:
     def throttle_ms(
         self, broker: int, user: str, client_id: str, key: str, size: int, now: float
     ) -> int:
-        """Return the throttle time of a client after so many bytes, by its most specific quota."""
+        """Return the throttle time after this many bytes, by the client's most specific quota."""
         for entity in _most_specific_first(user, client_id):
             rate = self.entries.get(entity, {}).get(key)
             if rate is not None:

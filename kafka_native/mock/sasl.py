@@ -103,14 +103,14 @@ class _State(enum.Enum):
     HANDSHAKE = enum.auto()
     TOKENS = enum.auto()
     OPEN = enum.auto()
-    OVER = enum.auto()
+    FAILED = enum.auto()
 
 
 _ALLOWED: Final = {
     _State.BEGUN: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
     _State.HANDSHAKE: (ApiKey.SASL_HANDSHAKE,),
     _State.TOKENS: (ApiKey.SASL_AUTHENTICATE,),
-    _State.OVER: (),
+    _State.FAILED: (),
 }
 
 
@@ -143,9 +143,9 @@ class Login:
         self._session_end: float | None = None
 
     @property
-    def is_over(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether the broker closes the connection after the current response."""
-        return self._state is _State.OVER
+        return self._state is _State.FAILED
 
     @property
     def is_bare(self) -> bool:
@@ -247,7 +247,7 @@ class Login:
 
     def _fail(self, reason: str) -> None:
         self._note(None, reason, {})
-        self._state = _State.OVER
+        self._state = _State.FAILED
         log.info("broker %d fails an authentication: %s", self._broker, reason)
 
     def _note(self, principal: str | None, error: str | None, extensions: dict[str, str]) -> None:

@@ -88,7 +88,7 @@ class Sessions:
     """The fetch sessions of one broker. The least recently used one is evicted at the limit."""
 
     def __init__(self, limit: int) -> None:
-        """Allow so many sessions. 0 means none."""
+        """Allow this many sessions. 0 means none."""
         self.limit = limit
         self._sessions: OrderedDict[int, Session] = OrderedDict()
 

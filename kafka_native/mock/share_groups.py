@@ -44,7 +44,7 @@ class ShareMember:
         self._clock = clock
         self.last_seen = clock.now()
 
-    def seen(self) -> None:
+    def restart_session(self) -> None:
         """Restart the session timeout."""
         self.last_seen = self._clock.now()
 
@@ -100,7 +100,7 @@ class ShareGroup:
             raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text=text)
         if request.subscribed_topic_names is not None:
             member.topics = sorted(set(request.subscribed_topic_names))
-        member.seen()
+        member.restart_session()
         self._assign()
         member.epoch = self.epoch
         has_assignment = (
@@ -171,11 +171,11 @@ class ShareGroup:
 
     def forget(self, topic: Topic) -> bool:
         """Delete the group's state in a topic. Return whether it existed."""
-        gone = [key for key in self.partitions if key[0] == topic.id]
-        for key in gone:
+        keys = [key for key in self.partitions if key[0] == topic.id]
+        for key in keys:
             del self.partitions[key]
         self._seen = None  # so the next subscription assigns the topic again
-        return bool(gone)
+        return bool(keys)
 
 
 class ShareSession:

@@ -131,8 +131,8 @@ class ClusterState:
 
     def fenced_brokers(self) -> list[Broker]:
         """Return the brokers that are registered but not up."""
-        gone = self._live | self.quorum.unregistered
-        return [broker for broker in self.brokers.values() if broker.id not in gone]
+        excluded = self._live | self.quorum.unregistered
+        return [broker for broker in self.brokers.values() if broker.id not in excluded]
 
     @property
     def transaction_version(self) -> int:
@@ -229,7 +229,7 @@ class ClusterState:
         self.groups.forget_topic(topic.name)
         for partition in topic.partitions:
             # The entries of the partition in ``_kept`` are without effect from now on.
-            self.begin_at(partition, partition.log.end_offset)
+            self.move_start(partition, partition.log.end_offset)
             partition.wake()
 
     def grow_topic(
@@ -269,7 +269,7 @@ class ClusterState:
 
     # --- logs ---
 
-    def appended(self, partition: Partition, size_bytes: int) -> None:
+    def count_append(self, partition: Partition, size_bytes: int) -> None:
         """Count a batch that was stored, and wake the fetches that wait for it."""
         if self.settings.retention_bytes is not None:
             self._kept.append(partition)
@@ -277,7 +277,7 @@ class ClusterState:
         if partition.waiters:
             partition.wake()
 
-    def begin_at(self, partition: Partition, offset: int) -> None:
+    def move_start(self, partition: Partition, offset: int) -> None:
         """Move the first offset of a partition forward."""
         freed = partition.log.truncate_before(offset)
         if self.settings.retention_bytes is not None:
@@ -305,7 +305,7 @@ class ClusterState:
             size = partition.log.end_transaction(
                 producer_id, epoch, now, partition.leader_epoch, commit=commit
             )
-            self.appended(partition, size)
+            self.count_append(partition, size)
 
     def _store_offsets(self, group: str, offsets: dict[tuple[str, int], Committed]) -> None:
         self.groups.for_commit(group).offsets.update(offsets)

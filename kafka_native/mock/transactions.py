@@ -250,8 +250,8 @@ class Transactions:
 
         Raises ``TransactionError``.
 
-        With ``bump_epoch`` each end raises the epoch (KIP-890). So the next transaction accepts no late
-        batch, and a client that got no response may repeat the request.
+        With ``bump_epoch`` each end raises the epoch (KIP-890). So the next transaction accepts no
+        late batch, and a client that got no response may repeat the request.
         """
         found = self._by_id.get(transactional_id)
         done = State.COMMITTED if commit else State.ABORTED

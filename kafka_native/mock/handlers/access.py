@@ -159,13 +159,13 @@ def alter_user_scram_credentials(
             )
             if code:
                 continue
-            gone = {each.mechanism for each in deletions}
+            deleted = {each.mechanism for each in deletions}
             new = {
                 each.mechanism: Credential(each.iterations, each.salt, each.salted_password)
                 for each in upsertions
             }
             users[name] = {
-                mechanism: each for mechanism, each in known.items() if mechanism not in gone
+                mechanism: each for mechanism, each in known.items() if mechanism not in deleted
             } | new
             if not users[name]:
                 del users[name]

@@ -15,7 +15,7 @@ from kafka_native.mock.consumer_groups import (
     ConsumerMember,
     check_first_heartbeat,
 )
-from kafka_native.mock.handlers.groups import check_own
+from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.membership import GroupError
 from kafka_native.mock.streams_groups import StreamsGroup
 from kafka_native.protocol.group_admin import (
@@ -42,7 +42,7 @@ def heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGro
     with call.cluster.lock:
         try:
             _check(call, request)
-            check_own(call, request.group_id)
+            check_group(call, request.group_id)
             return _heartbeat(call, request)
         except GroupError as error:
             return ConsumerGroupHeartbeatResponse(
@@ -130,7 +130,7 @@ def describe(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroup
             try:
                 if not name:
                     raise GroupError(ErrorCode.INVALID_GROUP_ID)
-                check_own(call, name)
+                check_group(call, name)
                 group = call.cluster.groups.find(name)
                 if not isinstance(group, ConsumerGroup) or isinstance(group, StreamsGroup):
                     text = (
@@ -161,13 +161,13 @@ def _described(
         client_host=f"/{member.host}",
         subscribed_topic_names=member.topics,
         subscribed_topic_regex=member.regex or None,
-        assignment=named(call, member.assigned),
-        target_assignment=named(call, group.target.get(member.id, set())),
+        assignment=describe_assignment(call, member.assigned),
+        target_assignment=describe_assignment(call, group.target.get(member.id, set())),
         member_type=_CONSUMER_TYPE if member.classic is None else _CLASSIC_TYPE,
     )
 
 
-def named(call: Call, assigned: set[Key]) -> MemberAssignment:
+def describe_assignment(call: Call, assigned: set[Key]) -> MemberAssignment:
     """Return an assignment with the names of its topics."""
     parts = []
     for topic_id, indexes in _by_topic(assigned).items():

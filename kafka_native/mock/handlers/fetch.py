@@ -237,7 +237,7 @@ def fetch(call: Call, request: FetchRequest) -> Reply | None:
             waiter.watch(cluster.waiters, done.partitions)
         waiter.wait(cluster.lock, min(left, max(expires - now, 0)))
         if call.connection.is_abandoned():
-            return None  # Faults that a test armed meanwhile stay for the next request.
+            return None  # Faults that a test armed during the wait stay for the next request.
 
 
 def refused(call: Call, request: FetchRequest, code: int) -> FetchResponse:

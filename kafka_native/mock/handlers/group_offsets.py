@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.groups import METADATA_MAX_BYTES
-from kafka_native.mock.handlers.groups import check_own
+from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.membership import Committed, GroupError
 from kafka_native.protocol.offsets import (
     OffsetCommitRequest,
@@ -58,7 +58,7 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
 def _for_commit(call: Call, request: OffsetCommitRequest) -> AnyGroup:
     if not request.group_id:
         raise GroupError(ErrorCode.INVALID_GROUP_ID)
-    check_own(call, request.group_id)
+    check_group(call, request.group_id)
     groups = call.cluster.groups
     if groups.find(request.group_id) is None and request.generation_id_or_member_epoch >= 0:
         is_new = call.version >= _FIRST_OF_MEMBERS
@@ -163,7 +163,7 @@ def _stored(
     call: Call, group_id: str, member_id: str | None, epoch: int
 ) -> dict[tuple[str, int], Committed]:
     """Return all offsets of a group, for a member or for any client. Raises ``GroupError``."""
-    check_own(call, group_id)
+    check_group(call, group_id)
     group = call.cluster.groups.find(group_id)
     if group is None:
         if epoch >= 0 and call.version >= _FIRST_OF_MEMBERS:
@@ -278,7 +278,7 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespo
         try:
             if not request.group_id:
                 raise GroupError(ErrorCode.INVALID_GROUP_ID)
-            check_own(call, request.group_id)
+            check_group(call, request.group_id)
         except GroupError as error:
             return OffsetDeleteResponse(error_code=error.code)
         group = call.cluster.groups.find(request.group_id)

@@ -96,7 +96,7 @@ def coordinator_refused(
     return FindCoordinatorResponse(error_code=code, error_message=None, node_id=-1, port=-1)
 
 
-def check_own(call: Call, group_id: str) -> None:
+def check_group(call: Call, group_id: str) -> None:
     """Raise ``GroupError`` unless this broker coordinates the group and the client may see it."""
     groups = call.cluster.groups
     if call.denies_group(group_id):
@@ -111,11 +111,11 @@ def _check_coordinator(call: Call, group_id: str) -> None:
         raise GroupError(ErrorCode.NOT_COORDINATOR)
 
 
-def _own_group(call: Call, group_id: str) -> AnyGroup:
+def _find_group(call: Call, group_id: str) -> AnyGroup:
     """Return a group that this broker coordinates. Raises ``GroupError``."""
     if not group_id:
         raise GroupError(ErrorCode.INVALID_GROUP_ID)
-    check_own(call, group_id)
+    check_group(call, group_id)
     group = call.cluster.groups.find(group_id)
     if group is None:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -141,7 +141,7 @@ def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
         try:
             if not request.group_id:
                 raise GroupError(ErrorCode.INVALID_GROUP_ID)
-            check_own(call, request.group_id)
+            check_group(call, request.group_id)
             group = call.cluster.groups.for_classic_join(request.group_id)
             if not isinstance(group, Group):
                 return _joined_consumer_group(group, call, request)
@@ -189,7 +189,7 @@ def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
     """Wait for the assignment. The leader's request contains it."""
     with call.cluster.lock:
         try:
-            group = _own_group(call, request.group_id)
+            group = _find_group(call, request.group_id)
             if call.version >= _FIRST_WITH_PROTOCOL and None in (
                 request.protocol_type,
                 request.protocol_name,
@@ -214,7 +214,7 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
     """Restart the member's session."""
     with call.cluster.lock:
         try:
-            group = _own_group(call, request.group_id)
+            group = _find_group(call, request.group_id)
             if isinstance(group, Group):
                 group.heartbeat(request.member_id, request.group_instance_id, request.generation_id)
             else:
@@ -230,7 +230,7 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Remove members from their group."""
     with call.cluster.lock:
         try:
-            group = _own_group(call, request.group_id)
+            group = _find_group(call, request.group_id)
             if call.version < _FIRST_WITH_LEAVERS:
                 _leave(group, request.member_id, None, None)
                 return LeaveGroupResponse()
@@ -267,7 +267,7 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroup
             answer = DescribeGroupsResponse.Group(group_id=name, group_state=State.DEAD.value)
             response.groups.append(answer)
             try:
-                group = _own_group(call, name)
+                group = _find_group(call, name)
                 if not isinstance(group, Group):
                     raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
             except GroupError as error:
@@ -324,7 +324,7 @@ def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsRespo
     with call.cluster.lock:
         for name in request.groups_names:
             try:
-                check_own(call, name)
+                check_group(call, name)
                 code = call.cluster.groups.delete(name)
                 if code == ErrorCode.GROUP_ID_NOT_FOUND:
                     call.cluster.share.delete(name)

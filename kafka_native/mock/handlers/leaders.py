@@ -37,9 +37,7 @@ def find(
 ) -> Found:
     """Find a partition by the topic's name or id.
 
-    ``epoch`` is the leader epoch that the client knows.
-
-    With ``or_follower`` any replica is enough.
+    ``epoch`` is the leader epoch in the request. With ``or_follower`` any replica is enough.
     """
     cluster = call.cluster
     if topic_id != ZERO_UUID:

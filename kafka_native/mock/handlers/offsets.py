@@ -150,7 +150,7 @@ def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsRe
                     log = found.partition.log
                     offset = log.end_offset if part.offset == -1 else part.offset
                     if log.start_offset <= offset <= log.end_offset:
-                        call.cluster.begin_at(found.partition, offset)
+                        call.cluster.move_start(found.partition, offset)
                         answer.low_watermark = log.start_offset
                     else:
                         answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE

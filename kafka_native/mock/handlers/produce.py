@@ -94,7 +94,7 @@ def _store(
         try:
             store = _checked(call, data, found.topic)
             with call.cluster.lock:
-                # The leader or the topic may have changed meanwhile.
+                # The leader or the topic may have changed since the first look-up.
                 found = find(call, requested.name, requested.topic_id, part.index)
                 if (
                     found.error == ErrorCode.NO_ERROR
@@ -104,7 +104,7 @@ def _store(
                     now = int(time.time() * 1000) if found.topic.has_append_time else None
                     is_new = store(found.partition, now, answer)
                     if is_new:
-                        call.cluster.appended(found.partition, len(data))
+                        call.cluster.count_append(found.partition, len(data))
         except Refused as error:
             answer.error_code = error.code
             answer.error_message = error.text

@@ -149,7 +149,7 @@ def add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVoterResp
         quorum.endpoints[request.voter_id] = [
             (each.name, each.host, each.port) for each in request.listeners
         ]
-        quorum.changed()
+        quorum.count_change()
     return AddRaftVoterResponse(error_message=None)
 
 
@@ -165,7 +165,7 @@ def remove_raft_voter(call: Call, request: RemoveRaftVoterRequest) -> RemoveRaft
             text = f"{request.voter_id} with this directory isn't a voter"
             return RemoveRaftVoterResponse(error_code=ErrorCode.VOTER_NOT_FOUND, error_message=text)
         del quorum.voters[request.voter_id]
-        quorum.changed()
+        quorum.count_change()
     return RemoveRaftVoterResponse(error_message=None)
 
 
@@ -183,5 +183,5 @@ def unregister_broker(call: Call, request: UnregisterBrokerRequest) -> Unregiste
             )
         cluster.fence_broker(request.broker_id)
         cluster.quorum.unregistered.add(request.broker_id)
-        cluster.quorum.changed()
+        cluster.quorum.count_change()
     return UnregisterBrokerResponse(error_message=None)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.handlers.fetch import corrupted
-from kafka_native.mock.handlers.groups import check_own
+from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.handlers.leaders import Found, Hints, find
 from kafka_native.mock.membership import GroupError
 from kafka_native.mock.replies import RECORDS_HERE, Reply
@@ -49,7 +49,7 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
             if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
                 text = "SubscribedTopicNames must be set in first request."
                 raise GroupError(ErrorCode.INVALID_REQUEST, text=text)
-            check_own(call, request.group_id)
+            check_group(call, request.group_id)
             other = call.cluster.groups.find(request.group_id)
             if other is not None and other.members:
                 text = f"Group {request.group_id} is not a share group."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.handlers.groups import check_own
+from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.membership import Committed, GroupError
 from kafka_native.mock.transactions import NO_KEPT_TRANSACTION, TransactionError
 from kafka_native.protocol.transactions import (
@@ -32,7 +32,7 @@ _FIRST_IMPLICIT = 5
 _FENCED_SINCE_OF_COMMITS = 99  # TxnOffsetCommit never returns PRODUCER_FENCED
 
 
-def _check_own(call: Call, transactional_id: str) -> None:
+def _check_id(call: Call, transactional_id: str) -> None:
     """Raise ``TransactionError`` unless the client may use the id at this broker.
 
     The broker must be the coordinator of the id.
@@ -58,7 +58,7 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
             if name is None:
                 number, epoch = transactions.idempotent(request.producer_id, request.producer_epoch)
             else:
-                _check_own(call, name)
+                _check_id(call, name)
                 number, epoch = transactions.initialize(
                     name,
                     request.transaction_timeout_ms,
@@ -108,7 +108,7 @@ def _add(
     codes: dict[tuple[str, int], int] = dict.fromkeys(keys, ErrorCode.NO_ERROR)
     with call.cluster.lock:
         try:
-            _check_own(call, name)
+            _check_id(call, name)
             found = call.cluster.transactions.find_owned(name, producer_id, epoch, call.version)
         except TransactionError as error:
             codes = dict.fromkeys(keys, error.code)
@@ -163,7 +163,7 @@ def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffset
     """Add a group, whose offsets the transaction will commit."""
     with call.cluster.lock:
         try:
-            _check_own(call, request.transactional_id)
+            _check_id(call, request.transactional_id)
             transactions = call.cluster.transactions
             found = transactions.find_owned(
                 request.transactional_id, request.producer_id, request.producer_epoch, call.version
@@ -205,7 +205,7 @@ def _keep_offsets(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
     transactions = call.cluster.transactions
     transactions.expire()
     try:
-        check_own(call, request.group_id)
+        check_group(call, request.group_id)
         found = transactions.find_owned(
             request.transactional_id,
             request.producer_id,
@@ -238,7 +238,7 @@ def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
     """Commit or abort a transaction."""
     with call.cluster.lock:
         try:
-            _check_own(call, request.transactional_id)
+            _check_id(call, request.transactional_id)
             number, epoch = call.cluster.transactions.end(
                 request.transactional_id,
                 request.producer_id,
