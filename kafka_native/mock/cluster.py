@@ -12,7 +12,7 @@ from kafka_native.mock.faults import CLOSE_CONNECTION, PARTITION_ERROR_APIS, Tam
 from kafka_native.mock.handlers import Incoming
 from kafka_native.mock.log import Refused
 from kafka_native.mock.logs import Logs
-from kafka_native.mock.membership import Settings
+from kafka_native.mock.membership import GroupSettings
 from kafka_native.mock.quorum import Quorum
 from kafka_native.mock.security import ListenerSecurity, Security
 from kafka_native.mock.server import Broker, BrokerCallbacks, BrokerSettings
@@ -128,7 +128,7 @@ class MockCluster:
         security = security or ListenerSecurity()
         state = self.state = ClusterState(
             settings,
-            Settings(rebalance_delay, group_heartbeat, group_session, group_max_size),
+            GroupSettings(rebalance_delay, group_heartbeat, group_session, group_max_size),
             ShareSettings(group_heartbeat, group_session),
             Quorum(list(range(1, brokers + 1)), transaction_version),
             security,

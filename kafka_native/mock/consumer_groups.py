@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.assignors import ASSIGNORS, Key, MemberInput
-from kafka_native.mock.membership import Committed, GroupError, Left, Settings
+from kafka_native.mock.membership import Committed, GroupError, GroupSettings, Left
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -119,7 +119,7 @@ class ConsumerGroup:
     protocol_type = "consumer"
 
     def __init__(
-        self, group_id: str, settings: Settings, topics: Mapping[str, Topic], clock: Clock
+        self, group_id: str, settings: GroupSettings, topics: Mapping[str, Topic], clock: Clock
     ) -> None:
         """Make an empty group. ``topics`` are the cluster's topics."""
         self.id = group_id

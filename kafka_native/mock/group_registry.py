@@ -9,7 +9,7 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import migration
 from kafka_native.mock.consumer_groups import ConsumerGroup
 from kafka_native.mock.groups import Group
-from kafka_native.mock.membership import Committed, Coordinators, GroupError, Left, Settings
+from kafka_native.mock.membership import Committed, Coordinators, GroupError, GroupSettings, Left
 from kafka_native.mock.streams_groups import StreamsGroup
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.consumer_protocol import ConsumerProtocolAssignment
@@ -78,7 +78,11 @@ class Groups:
     """
 
     def __init__(
-        self, lock: threading.RLock, settings: Settings, topics: Mapping[str, Topic], clock: Clock
+        self,
+        lock: threading.RLock,
+        settings: GroupSettings,
+        topics: Mapping[str, Topic],
+        clock: Clock,
     ) -> None:
         """Start without groups. ``lock``, ``topics`` and ``clock`` are the cluster's."""
         self._lock = lock

@@ -18,8 +18,8 @@ from kafka_native.mock.membership import (
     EditMetadata,
     GroupClient,
     GroupError,
+    GroupSettings,
     Left,
-    Settings,
 )
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.consumer_protocol import ConsumerProtocolSubscription
@@ -97,7 +97,7 @@ class Group:
     type = "classic"
 
     def __init__(
-        self, group_id: str, lock: threading.RLock, settings: Settings, clock: Clock
+        self, group_id: str, lock: threading.RLock, settings: GroupSettings, clock: Clock
     ) -> None:
         """Make an empty group."""
         self.id = group_id

@@ -59,7 +59,7 @@ class GroupClient(NamedTuple):
     check_coordinator: Callable[[], None]
 
 
-class Settings:
+class GroupSettings:
     """The settings of all groups. Tests may change them at any time. Times are in seconds.
 
     - ``rebalance_delay``: how long an empty classic group waits for more members.

@@ -32,7 +32,7 @@ from kafka_native.mock.transactions import Transactions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafka_native.mock.membership import Committed, Settings
+    from kafka_native.mock.membership import Committed, GroupSettings
     from kafka_native.mock.security import ListenerSecurity
     from kafka_native.mock.server import Broker
     from kafka_native.mock.share_partitions import ShareSettings
@@ -67,7 +67,7 @@ class ClusterState:
     def __init__(
         self,
         settings: ClusterSettings,
-        group_settings: Settings,
+        group_settings: GroupSettings,
         share_settings: ShareSettings,
         quorum: Quorum,
         security: ListenerSecurity,

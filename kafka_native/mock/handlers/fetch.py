@@ -33,7 +33,7 @@ _REQUEST_ERRORS = frozenset(
 )
 
 
-class _Round:
+class _FetchAttempt:
     """One read of the wanted partitions."""
 
     def __init__(self, call: Call, request: FetchRequest) -> None:
@@ -222,7 +222,7 @@ def fetch(call: Call, request: FetchRequest) -> Reply | None:
     while True:
         with cluster.lock:
             expires = cluster.transactions.expire()
-            done = _Round(call, request)
+            done = _FetchAttempt(call, request)
             done.read_all(wanted)
             now = cluster.clock.now()
             left = deadline - now

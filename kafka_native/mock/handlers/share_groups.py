@@ -107,7 +107,7 @@ class _Acknowledgements:
         self.answers[key] = (error, self.hints.leader(error, found.partition))
 
 
-class _Round:
+class _ShareFetchAttempt:
     """One read of the partitions of a session."""
 
     def __init__(
@@ -243,12 +243,12 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
                 session.partitions.pop((topic.topic_id, number), None)
         if epoch == FINAL_EPOCH:
             cluster.share.close(call.broker.id, session)
-            return _Round(call, request, session, hints).reply(acknowledged)
+            return _ShareFetchAttempt(call, request, session, hints).reply(acknowledged)
     deadline = cluster.clock.now() + max(request.max_wait_ms, 0) / 1000
     waiter = Waiter()
     while True:
         with cluster.lock:
-            done = _Round(call, request, session, hints)
+            done = _ShareFetchAttempt(call, request, session, hints)
             if not call.connection.is_closing:
                 done.acquire_all()
             now = cluster.clock.now()
