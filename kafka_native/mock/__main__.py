@@ -91,7 +91,7 @@ def _save_certificates(cluster: MockCluster, directory: Path) -> None:
     cluster.certificates.client("client").save(directory, "client")
 
 
-def _reported(cluster: MockCluster) -> str:
+def _report(cluster: MockCluster) -> str:
     """Return the line of JSON that ``--json`` prints."""
     return json.dumps(
         {
@@ -184,9 +184,7 @@ def main(
         except (OSError, ValueError) as error:
             parser.error(str(error))
         print(
-            _reported(cluster)
-            if options.json
-            else f"bootstrap.servers={cluster.bootstrap_servers}",
+            _report(cluster) if options.json else f"bootstrap.servers={cluster.bootstrap_servers}",
             flush=True,
         )
         signal.sigwait(signals)

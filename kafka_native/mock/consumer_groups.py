@@ -232,7 +232,7 @@ class ConsumerGroup:
                 ConsumerMember(request.member_id, request.instance_id, client_id, host, self.clock)
             )
         if is_join:
-            return self._rejoined(member)
+            return self._rejoin(member)
         if member.classic is not None:
             raise GroupError(
                 ErrorCode.UNKNOWN_MEMBER_ID, text="The member uses the classic protocol."
@@ -249,7 +249,7 @@ class ConsumerGroup:
         return member
 
     @staticmethod
-    def _rejoined(member: ConsumerMember) -> ConsumerMember:
+    def _rejoin(member: ConsumerMember) -> ConsumerMember:
         """Restart a known member. It owns nothing, so it has nothing to revoke."""
         member.epoch = member.previous_epoch = 0
         member.step = Step.STABLE

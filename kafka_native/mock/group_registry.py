@@ -97,7 +97,7 @@ class Groups:
         group = self._groups.get(group_id)
         if group is not None:
             group.tick()
-            group = self._downgraded(group)
+            group = self._downgrade_if_due(group)
         return group
 
     def for_classic_join(self, group_id: str) -> AnyGroup:
@@ -157,7 +157,7 @@ class Groups:
         self._groups[group.id] = group
         return group
 
-    def _downgraded(self, group: AnyGroup) -> AnyGroup:
+    def _downgrade_if_due(self, group: AnyGroup) -> AnyGroup:
         """Return the group, or the classic group that replaces it.
 
         A group becomes classic when its last member of the consumer protocol leaves.
@@ -228,7 +228,7 @@ class Groups:
                 one.instance_id,
                 one.client_id,
                 group.generation,
-                _unpacked(one.assignment),
+                _unpack(one.assignment),
                 dict(one.protocols),
                 one.reason,
             )
@@ -243,14 +243,14 @@ class Groups:
                 one.instance_id,
                 one.client_id,
                 one.epoch,
-                self._named(one.assigned),
+                self._with_names(one.assigned),
                 {} if one.classic is None else dict(one.classic.protocols),
                 None,
             )
             for one in group.members.values()
         }
 
-    def _named(self, keys: Iterable[Key]) -> list[tuple[str, int]]:
+    def _with_names(self, keys: Iterable[Key]) -> list[tuple[str, int]]:
         names = {topic.id: name for name, topic in self._topics.items()}
         return sorted((names[topic_id], index) for topic_id, index in keys if topic_id in names)
 
@@ -413,7 +413,7 @@ def _set(names: set[str], name: str, is_in: bool) -> None:
         names.discard(name)
 
 
-def _unpacked(assignment: bytes) -> list[tuple[str, int]]:
+def _unpack(assignment: bytes) -> list[tuple[str, int]]:
     try:
         found = ConsumerProtocolAssignment.unpack(assignment)
     except ProtocolError:

@@ -357,7 +357,7 @@ class PartitionLog:
         """The first offset of an open transaction, or the end of the log."""
         return min(self._open.values(), default=self.end_offset)
 
-    def aborted(self, first: int, end: int) -> list[Aborted]:
+    def aborted_transactions(self, first: int, end: int) -> list[Aborted]:
         """Return the aborted transactions with records between these offsets."""
         return [
             each for each in self._aborted if each.first_offset < end and each.last_offset >= first

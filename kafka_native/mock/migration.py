@@ -90,12 +90,12 @@ def downgrade(group: ConsumerGroup, made: Group, topics: Mapping[str, Topic]) ->
         member.protocols = old.classic.protocols
         member.session_seconds = old.classic.session_seconds
         member.rebalance_seconds = old.rebalance_seconds
-        member.assignment = _packed(old.assigned, names)
+        member.assignment = _pack(old.assigned, names)
         made.admit(member)
     made.take_over(next(iter(made.members)))
 
 
-def _packed(assigned: set[Key], names: Mapping[bytes, str]) -> bytes:
+def _pack(assigned: set[Key], names: Mapping[bytes, str]) -> bytes:
     by_topic: dict[str, list[int]] = {}
     for topic_id, index in sorted(assigned):
         if topic_id in names:
@@ -126,7 +126,7 @@ def join(group: ConsumerGroup, client: GroupClient, request: JoinGroupRequest) -
         else request.session_timeout_ms
     )
     member.rebalance_seconds = rebalance_ms / 1000
-    owned = _owned(group, subscription)
+    owned = _owned_keys(group, subscription)
     group.apply_classic_join(
         member, subscription.topics, Classic(protocols, request.session_timeout_ms / 1000), owned
     )
@@ -151,7 +151,7 @@ def _check(
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from None
 
 
-def _owned(group: ConsumerGroup, subscription: ConsumerProtocolSubscription) -> set[Key]:
+def _owned_keys(group: ConsumerGroup, subscription: ConsumerProtocolSubscription) -> set[Key]:
     ids = {part.topic: group.topic_id(part.topic) for part in subscription.owned_partitions}
     return {
         (topic_id, index)
@@ -192,7 +192,7 @@ def sync(
         _must_rejoin(member)
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
     member.restart_session()
-    return protocol, _packed(member.assigned, {topic.id: name for name, topic in topics.items()})
+    return protocol, _pack(member.assigned, {topic.id: name for name, topic in topics.items()})
 
 
 def heartbeat(

@@ -267,7 +267,7 @@ class Login:
 def _fault_answer(exchange: Exchange) -> Answer | None:
     """Return the token that a fault orders, for any mechanism. Raises ``Denied``."""
     if exchange.fault == "refuse":
-        raise exchange.denied()
+        raise exchange.denial()
     tokens = {
         "malformed": _MALFORMED,
         "oversized": _OVERSIZED,

@@ -126,7 +126,7 @@ class Telemetry:
             return ErrorCode.NO_ERROR
 
 
-def decoded(codec: int, data: bytes) -> otlp.Metrics:
+def decode(codec: int, data: bytes) -> otlp.Metrics:
     """Decode the metrics of a push. Raises ``otlp.Malformed``."""
     if codec:
         try:

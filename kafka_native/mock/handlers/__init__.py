@@ -182,7 +182,7 @@ class Incoming:
     def handle(self) -> Response | Reply | Close | None:
         """Return the response to the request."""
         if self.request is None:
-            return versions.unsupported(self.call)
+            return versions.refuse_version(self.call)
         pushed = self.call.cluster.faults.take_error(self.api_key, self.call.broker.id)
         if pushed is not None and pushed.code == ErrorCode.NO_ERROR:
             pushed = None

@@ -145,11 +145,13 @@ def describe(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroup
             answer.group_state = group.state.value
             answer.group_epoch, answer.assignment_epoch = group.epoch, group.target_epoch
             answer.assignor_name = group.assignor
-            answer.members = [_described(call, group, member) for member in group.members.values()]
+            answer.members = [
+                _describe_member(call, group, member) for member in group.members.values()
+            ]
     return response
 
 
-def _described(
+def _describe_member(
     call: Call, group: ConsumerGroup, member: ConsumerMember
 ) -> ConsumerGroupDescribeResponse.Group.Member:
     return ConsumerGroupDescribeResponse.Group.Member(

@@ -85,7 +85,7 @@ class _FetchAttempt:
                     FetchResponse.Topic.Partition.AbortedTransaction(
                         producer_id=each.producer_id, first_offset=each.first_offset
                     )
-                    for each in log.aborted(wanted.offset, stable)
+                    for each in log.aborted_transactions(wanted.offset, stable)
                 ]
             if closer is not None:
                 answer.preferred_read_replica = closer
@@ -150,7 +150,7 @@ class _FetchAttempt:
                 response.responses.append(topic)
             topic.partitions.append(answer)
             if slices:
-                records.append(self._corrupted(answer, wanted, slices))
+                records.append(self._corrupt(answer, wanted, slices))
                 if session is not None:
                     session.move_to_back(wanted)
         response.node_endpoints = [
@@ -164,7 +164,7 @@ class _FetchAttempt:
         ]
         return Reply(response, records)
 
-    def _corrupted(
+    def _corrupt(
         self,
         answer: FetchResponse.Topic.Partition,
         wanted: FetchPartition,
@@ -172,10 +172,10 @@ class _FetchAttempt:
     ) -> list[memoryview]:
         found = self.call.cluster.topic_by_id(wanted.topic_id)
         name = found.name if found is not None else wanted.topic
-        return corrupted(self.call.cluster, name, answer.partition_index, slices)
+        return corrupt(self.call.cluster, name, answer.partition_index, slices)
 
 
-def corrupted(
+def corrupt(
     cluster: ClusterState, topic: str, partition: int, slices: list[memoryview]
 ) -> list[memoryview]:
     """Return the slices, with a bit flipped in the first batch if a test ordered it."""
@@ -240,7 +240,7 @@ def fetch(call: Call, request: FetchRequest) -> Reply | None:
             return None  # Faults that a test armed during the wait stay for the next request.
 
 
-def refused(call: Call, request: FetchRequest, code: int) -> FetchResponse:
+def refuse(call: Call, request: FetchRequest, code: int) -> FetchResponse:
     """Return an error for the whole request, or for each of its partitions.
 
     An error of partitions keeps the session.

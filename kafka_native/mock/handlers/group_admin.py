@@ -190,7 +190,7 @@ def delete_offsets(
         return response
 
 
-def describe_refused(
+def refuse_describe(
     request: ShareGroupDescribeRequest
     | StreamsGroupDescribeRequest
     | DescribeShareGroupOffsetsRequest,

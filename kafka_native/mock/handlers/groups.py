@@ -85,7 +85,7 @@ def _no_coordinator(key: str, code: int) -> FindCoordinatorResponse.Coordinator:
     )
 
 
-def coordinator_refused(
+def refuse_find_coordinator(
     call: Call, request: FindCoordinatorRequest, code: int
 ) -> FindCoordinatorResponse:
     """Return the same error for every key."""
@@ -144,7 +144,7 @@ def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
             check_group(call, request.group_id)
             group = call.cluster.groups.for_classic_join(request.group_id)
             if not isinstance(group, Group):
-                return _joined_consumer_group(group, call, request)
+                return _join_consumer_group(group, call, request)
             joined = group.join(_client(call, group.id), request)
         except GroupError as error:
             name = None if call.version >= 7 else ""
@@ -163,7 +163,7 @@ def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
         return response
 
 
-def _joined_consumer_group(
+def _join_consumer_group(
     group: ConsumerGroup, call: Call, request: JoinGroupRequest
 ) -> JoinGroupResponse:
     joined = migration.join(group, _client(call, group.id), request)

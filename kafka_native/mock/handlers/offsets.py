@@ -90,7 +90,7 @@ def _look_up(
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
 
 
-def list_refused(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
+def refuse_list(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
     """Return the same error for every partition."""
     return ListOffsetsResponse(
         topics=[

@@ -30,7 +30,7 @@ _ACKS = (-1, 0, 1)
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
     """Append each partition's batch. With acks=0 there is no response."""
     if request.acks not in _ACKS:
-        return refused(call, request, ErrorCode.INVALID_REQUIRED_ACKS)
+        return refuse(call, request, ErrorCode.INVALID_REQUIRED_ACKS)
     hints = Hints(call, _FIRST_WITH_HINTS)
     response = ProduceResponse()
     failed = False
@@ -92,7 +92,7 @@ def _store(
         data = part.records
         data = data if isinstance(data, memoryview) else memoryview(bytearray(data or b""))
         try:
-            store = _checked(call, data, found.topic)
+            store = _check(call, data, found.topic)
             with call.cluster.lock:
                 # The leader or the topic may have changed since the first look-up.
                 found = find(call, requested.name, requested.topic_id, part.index)
@@ -122,7 +122,7 @@ def _store(
     return answer
 
 
-def _checked(call: Call, data: memoryview, topic: Topic) -> _Store:
+def _check(call: Call, data: memoryview, topic: Topic) -> _Store:
     """Verify the records, and return the function that stores them. Raises ``Refused``."""
     limit = topic.max_message_bytes(call.cluster.settings.message_max_bytes)
     if call.version < _FIRST_WITH_BATCHES:
@@ -170,7 +170,7 @@ def _check_transaction(call: Call, partition: Partition, header: BatchHeader) ->
         raise Refused(code, f"{key} isn't in a transaction of producer {header.producer_id}")
 
 
-def refused(call: Call, request: ProduceRequest, code: int) -> ProduceResponse:
+def refuse(call: Call, request: ProduceRequest, code: int) -> ProduceResponse:
     """Return the same error for every partition, with leader hints where the error allows them."""
     hints = Hints(call, _FIRST_WITH_HINTS)
     response = ProduceResponse()

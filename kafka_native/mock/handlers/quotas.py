@@ -93,7 +93,7 @@ def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterC
     return response
 
 
-def alter_refused(request: AlterClientQuotasRequest, code: int) -> AlterClientQuotasResponse:
+def refuse_alter(request: AlterClientQuotasRequest, code: int) -> AlterClientQuotasResponse:
     """Return the same error for every entity."""
     kind = AlterClientQuotasResponse.Entry
     return AlterClientQuotasResponse(

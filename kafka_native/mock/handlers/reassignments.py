@@ -97,7 +97,7 @@ def list_partition_reassignments(
     with call.cluster.lock:
         for topic in call.cluster.topics.values():
             moving = [
-                _move(each)
+                _describe_move(each)
                 for each in topic.partitions
                 if each.is_moving and (wanted is None or each.index in wanted.get(topic.name, ()))
             ]
@@ -106,7 +106,7 @@ def list_partition_reassignments(
     return response
 
 
-def _move(partition: Partition) -> ListPartitionReassignmentsResponse.Topic.Partition:
+def _describe_move(partition: Partition) -> ListPartitionReassignmentsResponse.Topic.Partition:
     return ListPartitionReassignmentsResponse.Topic.Partition(
         partition_index=partition.index,
         replicas=list(partition.replicas),

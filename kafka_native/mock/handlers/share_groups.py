@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.handlers.fetch import corrupted
+from kafka_native.mock.handlers.fetch import corrupt
 from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.handlers.leaders import Found, Hints, find
 from kafka_native.mock.membership import GroupError
@@ -168,7 +168,7 @@ class _ShareFetchAttempt:
                     )
                     for first, last, count in ranges
                 ]
-                slices = corrupted(self.call.cluster, found.topic.name, key[1], slices)
+                slices = corrupt(self.call.cluster, found.topic.name, key[1], slices)
                 self.answers[key] = (answer, slices)
         self.expires = min(self.expires, held.next_expiry())
 

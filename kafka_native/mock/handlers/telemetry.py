@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafka_native._native import records
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.otlp import Malformed
-from kafka_native.mock.telemetry import PushedMetrics, decoded
+from kafka_native.mock.telemetry import PushedMetrics, decode
 from kafka_native.protocol.telemetry import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
@@ -54,7 +54,7 @@ def push(call: Call, request: PushTelemetryRequest) -> PushTelemetryResponse:
     if error:
         return PushTelemetryResponse(error_code=error)
     try:
-        found = decoded(codec, request.metrics)
+        found = decode(codec, request.metrics)
     except Malformed:
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_RECORD)
     telemetry.pushes.append(

@@ -91,7 +91,7 @@ def _create(
             answer.topic_id = cluster.add_topic(requested.name, replicas, configs).id
 
 
-def create_refused(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
+def refuse_create(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
     """Return the same error for every topic."""
     return CreateTopicsResponse(
         topics=[
@@ -133,7 +133,7 @@ def _topics_to_delete(call: Call, request: DeleteTopicsRequest) -> list[tuple[st
     return [(topic.name, topic.topic_id) for topic in request.topics]
 
 
-def delete_refused(call: Call, request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
+def refuse_delete(call: Call, request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
     """Return the same error for every topic."""
     return DeleteTopicsResponse(
         responses=[

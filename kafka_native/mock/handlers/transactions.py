@@ -139,7 +139,7 @@ def _outcomes(
     ]
 
 
-def add_refused(
+def refuse_add(
     call: Call, request: AddPartitionsToTxnRequest, code: int
 ) -> AddPartitionsToTxnResponse:
     """Return the same error for the request, or before version 4 for every partition."""
@@ -181,10 +181,10 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetC
     """
     with call.cluster.lock:
         code = _keep_offsets(call, request)
-    return commit_refused(request, code)
+    return refuse_commit(request, code)
 
 
-def commit_refused(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
+def refuse_commit(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
     """Return the same error code for every partition."""
     answer = TxnOffsetCommitResponse.Topic.Partition
     return TxnOffsetCommitResponse(

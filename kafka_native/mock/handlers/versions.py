@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Return the APIs, versions and features of this cluster."""
     call.connection.login.note_api_versions()
-    return _supported(call)
+    return _describe_versions(call)
 
 
-def _supported(call: Call) -> ApiVersionsResponse:
+def _describe_versions(call: Call) -> ApiVersionsResponse:
     quorum = call.cluster.quorum
     return ApiVersionsResponse(
         supported_features=[
@@ -40,8 +40,8 @@ def _supported(call: Call) -> ApiVersionsResponse:
     )
 
 
-def unsupported(call: Call) -> ApiVersionsResponse:
+def refuse_version(call: Call) -> ApiVersionsResponse:
     """Return the error for an ApiVersions version that is too new, with the supported versions."""
-    response = _supported(call)
+    response = _describe_versions(call)
     response.error_code = ErrorCode.UNSUPPORTED_VERSION
     return response
