@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 
 from kafka_native import deserializing_consumer as native
 
+from ._serdes import Deserializers
 from .cimpl import Consumer as _ConsumerImpl
 
 K = TypeVar("K")
@@ -14,5 +15,7 @@ V = TypeVar("V")
 __all__ = ["DeserializingConsumer"]
 
 
-class DeserializingConsumer(native.DeserializingConsumer[K, V], _ConsumerImpl, Generic[K, V]):
+class DeserializingConsumer(
+    Deserializers, native.DeserializingConsumer[K, V], _ConsumerImpl, Generic[K, V]
+):
     """A `kafka_native.DeserializingConsumer` that behaves like confluent_kafka's."""

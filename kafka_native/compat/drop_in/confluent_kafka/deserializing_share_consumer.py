@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from kafka_native import deserializing_share_consumer as native
 
+from ._serdes import Deserializers
 from .cimpl import ShareConsumer as _ShareConsumerImpl
 
 __all__ = ["DeserializingShareConsumer"]
 
 
-class DeserializingShareConsumer(native.DeserializingShareConsumer, _ShareConsumerImpl):
+class DeserializingShareConsumer(
+    Deserializers, native.DeserializingShareConsumer, _ShareConsumerImpl
+):
     """A `kafka_native.DeserializingShareConsumer` that behaves like confluent_kafka's."""

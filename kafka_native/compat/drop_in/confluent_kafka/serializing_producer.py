@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 
 from kafka_native import serializing_producer as native
 
+from ._serdes import Serializers
 from .cimpl import Producer as _ProducerImpl
 
 K = TypeVar("K")
@@ -14,5 +15,7 @@ V = TypeVar("V")
 __all__ = ["SerializingProducer"]
 
 
-class SerializingProducer(native.SerializingProducer[K, V], _ProducerImpl, Generic[K, V]):
+class SerializingProducer(
+    Serializers, native.SerializingProducer[K, V], _ProducerImpl, Generic[K, V]
+):
     """A `kafka_native.SerializingProducer` that behaves like confluent_kafka's."""
