@@ -1,0 +1,75 @@
+"""Programs of others that are written for confluent_kafka, each with exact versions.
+
+A program runs in an environment of its own: once on confluent_kafka, once on kafka_native under
+``kafka_native.compat``, each on a mock cluster of its own. Either a script in ``use`` uses the
+program, or the program's own tests run, from its source archive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class OwnTests:
+    """The tests in a program's source archive."""
+
+    arguments: tuple[str, ...]
+    """What pytest gets: files and options."""
+    folder: str = ""
+    """The folder in the archive in which pytest runs."""
+    path: tuple[str, ...] = ()
+    """Folders in the archive from which the tests import."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A package on PyPI."""
+
+    name: str
+    version: str
+    use: str = ""
+    """The script in ``use``."""
+    tests: OwnTests | None = None
+
+    @property
+    def requirements(self) -> Path:
+        """The file with the exact versions of all packages in the program's environment."""
+        return HERE / "locked" / f"{self.name}.txt"
+
+
+ARROYO_TESTS = "tests/backends tests/test_kip848_e2e.py tests/processing/strategies/test_produce.py"
+KOMBU_TESTS = "t/unit/transport/test_confluentkafka.py t/integration/test_kafka.py"
+NO_SERVER = "not failed and not Failover"
+"""Leaves out kombu's tests that wait twelve seconds for a server that doesn't exist."""
+
+PROGRAMS = (
+    Program(
+        "sentry-arroyo",
+        "2.48.0",
+        "use_arroyo.py",
+        OwnTests(("-p", "arroyo_support", *ARROYO_TESTS.split())),
+    ),
+    Program(
+        "newrelic",
+        "14.1.0",
+        "use_newrelic.py",
+        OwnTests(("-p", "newrelic_support", "."), "tests/messagebroker_confluentkafka", ("tests",)),
+    ),
+    Program(
+        "kombu",
+        "5.7.0",
+        "use_kombu.py",
+        OwnTests(("-p", "kombu_support", "-k", NO_SERVER, *KOMBU_TESTS.split())),
+    ),
+    Program("dagster-kafka", "1.3.1", "use_dagster.py", OwnTests(("tests",))),
+    Program("opentelemetry-instrumentation-confluent-kafka", "0.66b1", tests=OwnTests(("tests",))),
+    Program("quixstreams", "3.28.1", "use_quixstreams.py"),
+    Program("faststream", "0.7.8", "use_faststream.py"),
+    Program("ddtrace", "4.16.0", "use_ddtrace.py"),
+    Program("bytewax", "0.21.1", "use_bytewax.py"),
+    Program("apache-airflow-providers-apache-kafka", "2.1.0", "use_airflow.py"),
+)
