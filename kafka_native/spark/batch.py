@@ -10,7 +10,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafka_native.spark import range_reader
 from kafka_native.spark.filters import Narrowing
-from kafka_native.spark.offsets import Limit, OffsetReader
+from kafka_native.spark.offset_reader import OffsetReader
+from kafka_native.spark.offsets import Limit
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange, ranges_of, split
 

@@ -18,11 +18,11 @@ from kafka_native import KafkaError, KafkaException
 from kafka_native.spark.admission import Patience, share_out
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.log import logger
+from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import (
     UNKNOWN_PARTITION_ERRORS,
     Key,
     Limit,
-    OffsetReader,
     flat,
     listed,
     nested,

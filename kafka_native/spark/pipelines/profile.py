@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from kafka_native import Consumer, TopicPartition
 from kafka_native.cleaning import escaped_data
-from kafka_native.spark.offsets import Key, OffsetReader
+from kafka_native.spark.offset_reader import OffsetReader
+from kafka_native.spark.offsets import Key
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines.measurements import PARTS, Measured, Sizes, measure_task, width_of
 from kafka_native.spark.pipelines.session import (
