@@ -41,17 +41,17 @@ class OffsetReader:
         self._options = options
         self._consumer: Consumer | None = None
         self.topic_ids: dict[str, str] = {}
-        """The ids of the topics that `partitions` has found, if brokers send ids."""
+        """The ids of the topics that `partitions` has found; empty for brokers that send no ids."""
 
     @property
     def consumer(self) -> Consumer:
         """The consumer for the requests, made on first use."""
         if self._consumer is None:
             # The consumer is only used for offsets, so it never fetches.
-            patience = {
+            overrides = {
                 "topic.metadata.propagation.max.ms": round(self._options.propagation_s * 1000)
             }
-            self._consumer = admitted(Consumer({**self._options.consumer, **patience}))
+            self._consumer = admitted(Consumer({**self._options.consumer, **overrides}))
         return self._consumer
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class OffsetReader:
 
         :raises KafkaException: A named topic or partition doesn't exist, or no broker answers.
         """
-        return sorted(self._asked(self._partitions))
+        return sorted(self._with_retries(self._partitions))
 
     def earliest(self, partitions: Iterable[Key]) -> dict[Key, int]:
         """The first offset of each partition."""
@@ -145,7 +145,7 @@ class OffsetReader:
             return {(each.topic, each.partition): each.offset for each in found}
 
         # Not repeated for unknown partitions, because the client has repeated those itself.
-        return self._asked(ask, UNKNOWN_PARTITION_ERRORS)
+        return self._with_retries(ask, UNKNOWN_PARTITION_ERRORS)
 
     def _partitions(self) -> list[Key]:
         subscription = self._options.subscription
@@ -187,7 +187,7 @@ class OffsetReader:
         self.topic_ids[name] = topic._id
         return [(name, number) for number in topic.partitions]
 
-    def _asked(self, ask: Callable[[], T], final: Container[int] = ()) -> T:
+    def _with_retries(self, ask: Callable[[], T], final: Container[int] = ()) -> T:
         """Send a request with retries. Errors with a ``final`` code are raised at once."""
         attempts = self._options.fetch_retries
         while True:

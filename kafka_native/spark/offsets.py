@@ -129,7 +129,7 @@ def _object(text: str, option: str, hint: str) -> dict[str, Any]:
     return parsed
 
 
-def _numbers(text: str, option: str, least: int, hint: str) -> dict[Key, int]:
+def _numbers(text: str, option: str, minimum: int, hint: str) -> dict[Key, int]:
     found: dict[Key, int] = {}
     for topic, partitions in _object(text, option, hint).items():
         if not isinstance(partitions, dict):
@@ -141,7 +141,7 @@ def _numbers(text: str, option: str, least: int, hint: str) -> dict[Key, int]:
                 raise OptionError(
                     option, f"topic {topic!r}: {partition!r} is no partition: write {hint}"
                 )
-            if type(number) is not int or not least <= number <= _OFFSET_MAX:
+            if type(number) is not int or not minimum <= number <= _OFFSET_MAX:
                 raise OptionError(
                     option, f"{topic} [{partition}]: {number!r} can't be: write {hint}"
                 )

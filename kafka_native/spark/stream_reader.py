@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from kafka_native import KafkaError, KafkaException
-from kafka_native.spark.admission import Patience, share_out
+from kafka_native.spark.admission import TriggerDelay, share_out
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.log import logger
 from kafka_native.spark.offset_reader import OffsetReader
@@ -143,7 +143,7 @@ class Planner:
         self._cluster = cluster
         self._clock = clock
         self._sleep = sleep
-        self._patience = Patience(options.max_trigger_delay_s, clock)
+        self._delay = TriggerDelay(options.max_trigger_delay_s, clock)
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
         self._settled = False
@@ -223,11 +223,7 @@ class Planner:
         starts = self._starts(start, ends)
         # A query with a fixed end doesn't wait for more.
         waits = offsets_min is not None and self._target is None
-        if (
-            waits
-            and offsets_min is not None
-            and not self._patience.has_enough(starts, ends, offsets_min)
-        ):
+        if waits and offsets_min is not None and not self._delay.is_due(starts, ends, offsets_min):
             return dict(start)
         return dict(ends) if offsets_max is None else share_out(starts, ends, offsets_max)
 
@@ -261,7 +257,7 @@ class Planner:
             key for key in start.keys() & end.keys() if self._topics.is_recreated(key[0], end)
         )
         if recreated:
-            self._lose(f"{listed(recreated)}: the topic was deleted and made anew")
+            self._lose(f"{listed(recreated)}: the topic was deleted and recreated")
         starts = {key: start[key] for key in end if key in start and key not in recreated}
         added = sorted(end.keys() - starts.keys())
         if added:

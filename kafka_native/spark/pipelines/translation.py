@@ -2,7 +2,7 @@
 
 A mirror writes each partition in order, so offsets grow on both sides, but not in step. Compaction
 and transactions leave gaps in the source, and other producers may write to the target. A `Piece`
-says where a run of records is in the target. One file has the pieces of one batch. From time to
+has the target's offsets of a run of records. One file has the pieces of one batch. From time to
 time all files are merged to one.
 """
 
