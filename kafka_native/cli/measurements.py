@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import click
 
 from kafka_native import Consumer
-from kafka_native.cli import job
+from kafka_native.cli import perf
 from kafka_native.cli.connection import Command, Connection, connected
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.offset_bounds import BEGINNING
 from kafka_native.cli.reader import Reader
 from kafka_native.cli.texts import count
 from kafka_native.terminal.output import Output, json_option
+
+T = TypeVar("T")
 
 BAR = 40
 """Width of a histogram's longest bar, in characters."""
@@ -29,7 +31,7 @@ _size = click.option(
     "--size",
     default=100,
     show_default=True,
-    type=click.IntRange(job.MESSAGE_MIN_BYTES),
+    type=click.IntRange(perf.MESSAGE_MIN_BYTES),
     help="Bytes of a value.",
 )
 
@@ -52,11 +54,11 @@ def _messages(default: int) -> Callable[[Command], Command]:
 @json_option
 def produce(connection: Connection, output: Output, topic: str, messages: int, size: int) -> None:
     """Send messages to TOPIC as fast as possible, until the last acknowledgement."""
-    values = job.payloads(messages, size)
+    values = perf.payloads(messages, size)
     _show(
         output,
         _measured(
-            lambda: job.produce_all(
+            lambda: perf.produce_all(
                 connection.config("producer"), topic, values, lambda _count: None
             )
         ),
@@ -90,7 +92,7 @@ def consume(connection: Connection, output: Output, topic: str, messages: int) -
         taken = size = 0
         watch = None
         for batch in batches:
-            watch = watch or job.Stopwatch()
+            watch = watch or perf.Stopwatch()
             values = [message.value() for message in batch]
             taken += len(values)
             size += sum(map(len, filter(None, values)))
@@ -115,11 +117,11 @@ def latency(
     connection: Connection, output: Output, topic: str, messages: int, size: int, chart: Path | None
 ) -> None:
     """Send one message at a time to TOPIC, and show a histogram of the times to acknowledgement."""
-    [value] = job.payloads(1, size)
+    [value] = perf.payloads(1, size)
     taken = sorted(
-        _measured(lambda: job.round_trips(connection.config("producer"), topic, value, messages))
+        _measured(lambda: perf.round_trips(connection.config("producer"), topic, value, messages))
     )
-    found = {f"p{share * 100:g}": job.percentile(taken, share) for share in SHARES}
+    found = {f"p{share * 100:g}": perf.percentile(taken, share) for share in SHARES}
     figures = {"messages": messages, "size": size, "min": taken[0], **found, "max": taken[-1]}
     buckets = histogram(taken)
     if output.as_json:
@@ -160,14 +162,14 @@ def histogram(ordered: Sequence[float]) -> list[tuple[float, float, int]]:
     return buckets
 
 
-def _measured(measure: Any) -> Any:
+def _measured(measure: Callable[[], T]) -> T:
     try:
         return measure()
-    except job.CheckFailed as error:
+    except perf.CheckFailed as error:
         raise Failed(str(error)) from error
 
 
-def _show(output: Output, rate: job.Rate) -> None:
+def _show(output: Output, rate: perf.Rate) -> None:
     if output.as_json:
         output.document(
             {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_native.cli.job import Outcome
+from kafka_native.cli.perf import Outcome
 from kafka_native.terminal.output import CleanTable
 
 

@@ -15,9 +15,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedCo
 
 from kafka_native import KafkaException
 from kafka_native.admin import AdminClient
-from kafka_native.cli import job, measurements
+from kafka_native.cli import measurements, perf
 from kafka_native.cli.connection import properties
-from kafka_native.cli.default_group import Defaulting
+from kafka_native.cli.default_group import DefaultGroup
 from kafka_native.cli.mock import mock_cluster
 from kafka_native.cli.report import table
 from kafka_native.cli.topics import create_topic, delete_topic
@@ -75,7 +75,7 @@ def one_of_codecs(
     "--size",
     default=100,
     show_default=True,
-    type=click.IntRange(job.MESSAGE_MIN_BYTES),
+    type=click.IntRange(perf.MESSAGE_MIN_BYTES),
     help="Bytes of a value.",
 )
 @click.option(
@@ -155,7 +155,7 @@ def everything(
     console = remarks() if as_json else printer()
     # A missing package is an error now, not after the measurement.
     drawn = None if output is None else _chart_function()
-    values = job.payloads(messages, size)
+    values = perf.payloads(messages, size)
     wanted = {"acks": acks, "batch.size": batch_size, "linger.ms": linger}
     try:
         with cluster(bootstrap, console) as servers:
@@ -172,7 +172,7 @@ def everything(
             )
     except KafkaException as error:
         raise click.ClickException(error.args[0].str()) from error
-    except job.CheckFailed as error:
+    except perf.CheckFailed as error:
         raise click.ClickException(str(error)) from error
     title = f"{messages:,} messages of {size} bytes, {partitions} partitions, acks={acks}"
     console.print(table(outcomes, title))
@@ -195,7 +195,7 @@ def everything(
         Output(as_json=True).document(figures)
 
 
-def _chart_function() -> Callable[[list[job.Outcome], str, Path], None]:
+def _chart_function() -> Callable[[list[perf.Outcome], str, Path], None]:
     from kafka_native.cli.chart import chart
 
     return chart
@@ -213,7 +213,7 @@ class Plan:
 
 def run(
     conf: dict[str, Any], values: list[bytes], plan: Plan, console: CleanConsole
-) -> list[job.Outcome]:
+) -> list[perf.Outcome]:
     """Run a round for each codec.
 
     A round creates the topic, produces, consumes, checks, measures latency and deletes the topic.
@@ -227,7 +227,7 @@ def run(
     )
     with Progress(*columns, console=console) as bars, AdminClient(conf) as admin:
         admin.list_topics(timeout=CONNECT_TIMEOUT_S)
-        for codec, topic in job.names(plan.codecs):
+        for codec, topic in perf.names(plan.codecs):
             create_topic(admin, topic, plan.partitions)
             try:
                 outcome = one_round({**conf, "compression.codec": codec}, topic, values, plan, bars)
@@ -244,7 +244,7 @@ def run(
 
 def one_round(
     conf: dict[str, Any], topic: str, values: list[bytes], plan: Plan, bars: Progress
-) -> job.Outcome:
+) -> perf.Outcome:
     """Produce, consume, check and measure latency with one codec."""
     codec, count = conf["compression.codec"], len(values)
     consumer_conf = {name: value for name, value in conf.items() if name not in PRODUCER_ONLY}
@@ -253,18 +253,18 @@ def one_round(
         task = bars.add_task(f"{codec} {what}", total=count)
         return lambda advanced: bars.advance(task, advanced)
 
-    produced = job.produce_all(conf, topic, values, bar("produce"))
-    job.await_all(consumer_conf, topic, plan.partitions, count)
-    consumed = job.consume_all(consumer_conf, topic, plan.partitions, count, bar("consume"))
-    digest = job.check(
-        values, job.read_back(consumer_conf, topic, plan.partitions, count, bar("check"))
+    produced = perf.produce_all(conf, topic, values, bar("produce"))
+    perf.await_all(consumer_conf, topic, plan.partitions, count)
+    consumed = perf.consume_all(consumer_conf, topic, plan.partitions, count, bar("consume"))
+    digest = perf.check(
+        values, perf.read_back(consumer_conf, topic, plan.partitions, count, bar("check"))
     )
-    return job.Outcome(
-        codec, produced, consumed, job.latency(conf, topic, values[0], plan.round_trips), digest
+    return perf.Outcome(
+        codec, produced, consumed, perf.latency(conf, topic, values[0], plan.round_trips), digest
     )
 
 
-@click.group("perf", cls=Defaulting, default="all")
+@click.group("perf", cls=DefaultGroup, default="all")
 def command() -> None:
     """Measure a cluster and this machine.
 
