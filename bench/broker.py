@@ -147,7 +147,7 @@ def at_rest(pids: Iterable[int]) -> None:
 
 
 def landed(bootstrap: str, name: str, partitions: int, wanted: int) -> int:
-    """The number of messages in the topic. Waits a moment for ``wanted`` unacknowledged ones.
+    """The number of messages in the topic. Waits up to LANDING_S seconds for ``wanted`` messages.
 
     confluent_kafka counts them, because it isn't the client measured.
     """

@@ -49,7 +49,7 @@ def in_group(client: ModuleType, task: Task, number: int = 0, **tuning: Any) -> 
 
 
 def timed(consumer: Any, task: Task, take: Take) -> Figures:
-    """Measure from the second message on: by then the client is connected and has joined."""
+    """Measure from the second message on. Before it the client connects and joins."""
     first = len(consumer.consume(1, WAIT_S))
     if not first:
         raise RuntimeError("no message came")

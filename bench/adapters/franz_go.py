@@ -28,8 +28,8 @@ def missing() -> str | None:
     if go is None:
         return "no Go (https://go.dev/doc/install)"
     BUILT.mkdir(parents=True, exist_ok=True)
-    # Go knows whether the program is up to date. It checks modules after a download; `verify`
-    # checks its cache.
+    # Go builds the program only if it is out of date. It checks modules after a download;
+    # `verify` checks its cache.
     for command in ([go, "mod", "verify"], [go, "build", "-o", str(_program()), "."]):
         done = subprocess.run(
             command,

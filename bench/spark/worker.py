@@ -69,10 +69,10 @@ def main() -> None:
     spark = session(contestant, cores, memory)
     print("{}", file=answers)
     for line in sys.stdin:
-        asked = json.loads(line)
+        request = json.loads(line)
         try:
             answer = dataclasses.asdict(
-                measure(spark, contestant, asked["scenario"], Work(**asked["work"]))
+                measure(spark, contestant, request["scenario"], Work(**request["work"]))
             )
         except Exception:  # the report names the failed scenario and the error
             answer = {"failed": traceback.format_exc()}

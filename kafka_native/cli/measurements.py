@@ -24,32 +24,30 @@ BAR = 40
 """Width of a histogram's longest bar, in characters."""
 SHARES = (0.5, 0.9, 0.99, 0.999)
 
+
+def number_option(
+    name: str, default: int, text: str | None = None, *, minimum: int = 1
+) -> Callable[[Command], Command]:
+    """Make an option for a number. Its help shows the default and the minimum."""
+    return click.option(
+        name, default=default, show_default=True, type=click.IntRange(minimum), help=text
+    )
+
+
 _topic = click.option(
     "-t", "--topic", required=True, metavar="TOPIC", help="Your topic; it keeps the messages sent."
 )
-_size = click.option(
-    "--size",
-    default=100,
-    show_default=True,
-    type=click.IntRange(perf.MESSAGE_MIN_BYTES),
-    help="Bytes of a value.",
-)
+size_option = number_option("--size", 100, "Bytes of a value.", minimum=perf.MESSAGE_MIN_BYTES)
 
 
 def _messages(default: int) -> Callable[[Command], Command]:
-    return click.option(
-        "--messages",
-        default=default,
-        show_default=True,
-        type=click.IntRange(1),
-        help="The number of messages.",
-    )
+    return number_option("--messages", default, "The number of messages.")
 
 
 @click.command("produce")
 @_topic
 @_messages(1_000_000)
-@_size
+@size_option
 @connected()
 @json_option
 def produce(connection: Connection, output: Output, topic: str, messages: int, size: int) -> None:
@@ -104,7 +102,7 @@ def consume(connection: Connection, output: Output, topic: str, messages: int) -
 @click.command("latency")
 @_topic
 @_messages(2000)
-@_size
+@size_option
 @click.option(
     "--chart",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -18,6 +18,7 @@ from kafka_native.admin import AdminClient
 from kafka_native.cli import measurements, perf
 from kafka_native.cli.connection import properties
 from kafka_native.cli.default_group import DefaultGroup
+from kafka_native.cli.measurements import number_option, size_option
 from kafka_native.cli.mock import mock_cluster
 from kafka_native.cli.report import table
 from kafka_native.cli.topics import create_topic, delete_topic
@@ -64,27 +65,9 @@ def one_of_codecs(
     envvar="BOOTSTRAP",
     help="The cluster to measure (default: a new mock cluster).",
 )
-@click.option(
-    "--messages",
-    default=1_000_000,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Messages for each codec.",
-)
-@click.option(
-    "--size",
-    default=100,
-    show_default=True,
-    type=click.IntRange(perf.MESSAGE_MIN_BYTES),
-    help="Bytes of a value.",
-)
-@click.option(
-    "--partitions",
-    default=4,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Partitions of the topic.",
-)
+@number_option("--messages", 1_000_000, "Messages for each codec.")
+@size_option
+@number_option("--partitions", 4, "Partitions of the topic.")
 @click.option(
     "--codecs",
     default=",".join(CODECS),
@@ -105,13 +88,7 @@ def one_of_codecs(
 @click.option(
     "--linger", type=click.FloatRange(0), help="linger.ms while producing (default: the client's)."
 )
-@click.option(
-    "--latency-messages",
-    default=2000,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Round trips to measure.",
-)
+@number_option("--latency-messages", 2000, "Round trips to measure.")
 @click.option(
     "--output",
     "--out",
