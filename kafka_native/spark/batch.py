@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -32,10 +32,10 @@ class _PushFilters:
         self._filters = filters
 
     @property
-    def __func__(self) -> Any:
+    def __func__(self) -> object:
         return getattr(DataSourceReader, "pushFilters", None)
 
-    def __call__(self, filters: list[Any]) -> list[Any]:
+    def __call__(self, filters: list[object]) -> list[object]:
         return [each for each in filters if not self._filters.take(each)]
 
 

@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from pyspark import TaskContext
 
@@ -53,7 +53,7 @@ def freeze_imports() -> None:
 class IdleClient(Generic[C]):
     """An idle client, and its configuration."""
 
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
     client: C
 
 
@@ -78,7 +78,7 @@ class Pool(Generic[C]):
 
     def __init__(
         self,
-        make: Callable[[dict[str, Any]], C],
+        make: Callable[[dict[str, object]], C],
         is_reusable: Callable[[C], bool],
         close: Callable[[C, float], object],
     ) -> None:
@@ -99,7 +99,7 @@ class Pool(Generic[C]):
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def borrowed(self, config: Mapping[str, Any]) -> Iterator[C]:
+    def borrowed(self, config: Mapping[str, object]) -> Iterator[C]:
         """Borrow a client for a ``with`` block: an idle one with this configuration, or a new one.
 
         After the block the client is kept if the block didn't raise and `is_reusable` returns True.
@@ -131,7 +131,7 @@ class Pool(Generic[C]):
                 return
             self._close(kept.client, timeout_s)
 
-    def _take(self, config: Mapping[str, Any]) -> IdleClient[C] | None:
+    def _take(self, config: Mapping[str, object]) -> IdleClient[C] | None:
         with self._lock:
             for kept in reversed(self.idle):
                 if kept.config == config:

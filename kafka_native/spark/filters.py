@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any, Final
+from typing import Final
 
 from kafka_native.spark.offsets import Key
 
@@ -36,7 +36,7 @@ class PushedFilters:
     timestamp_min_ms: int | None = None
     """The minimum timestamp in milliseconds since 1970; None: no limit."""
 
-    def take(self, wanted: Any) -> bool:
+    def take(self, wanted: object) -> bool:
         """Apply a filter of PySpark's if possible. Returns True if Spark needn't apply it again."""
         name = type(wanted).__name__
         attribute: tuple[str, ...] = getattr(wanted, "attribute", ())
@@ -78,13 +78,13 @@ class PushedFilters:
         return first, end
 
 
-def _take_members(field: str, kind: type) -> Callable[[PushedFilters, str, Any], bool]:
+def _take_members(field: str, kind: type) -> Callable[[PushedFilters, str, object], bool]:
     """Make the handler of filters that compare a column with values of a type."""
 
-    def take(into: PushedFilters, name: str, value: Any) -> bool:
-        values: Iterable[Any] = (
-            value if name == "In" else (value,) if name in ("EqualTo", "EqualNullSafe") else ()
-        )
+    def take(into: PushedFilters, name: str, value: object) -> bool:
+        values: Iterable[object] = (value,) if name in ("EqualTo", "EqualNullSafe") else ()
+        if name == "In" and isinstance(value, Iterable):
+            values = value
         found = frozenset(values)
         if not found or not all(type(each) is kind for each in found):
             return False
@@ -95,7 +95,7 @@ def _take_members(field: str, kind: type) -> Callable[[PushedFilters, str, Any],
     return take
 
 
-def _take_offset(into: PushedFilters, name: str, value: Any) -> bool:
+def _take_offset(into: PushedFilters, name: str, value: object) -> bool:
     if type(value) is not int:
         return False
     if name in ("EqualTo", "EqualNullSafe", "GreaterThanOrEqual", "GreaterThan"):
@@ -112,7 +112,7 @@ def _take_offset(into: PushedFilters, name: str, value: Any) -> bool:
     )
 
 
-def _take_timestamp(into: PushedFilters, name: str, value: Any) -> bool:
+def _take_timestamp(into: PushedFilters, name: str, value: object) -> bool:
     """Take a minimum timestamp. Spark must still filter: older records may follow."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return False
@@ -124,7 +124,7 @@ def _take_timestamp(into: PushedFilters, name: str, value: Any) -> bool:
     return False
 
 
-_FILTER_HANDLERS: Final[Mapping[str, Callable[[PushedFilters, str, Any], bool]]] = {
+_FILTER_HANDLERS: Final[Mapping[str, Callable[[PushedFilters, str, object], bool]]] = {
     "topic": _take_members("topics", str),
     "partition": _take_members("partitions", int),
     "offset": _take_offset,

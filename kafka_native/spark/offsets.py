@@ -78,7 +78,7 @@ def parse_offsets(text: str, option: str = "offsets") -> dict[Key, int]:
     )
 
 
-def flat(offsets: Mapping[str, Any], origin: str) -> dict[Key, int]:
+def flat(offsets: Mapping[str, object], origin: str) -> dict[Key, int]:
     """Parse the result of `nested`. It comes from a file, which another connector may have written.
 
     :param origin: The file, for errors.

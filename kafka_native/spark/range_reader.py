@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -77,7 +77,7 @@ def _release(consumer: Consumer) -> bool:
     return True
 
 
-def _batch_consumer(config: Mapping[str, Any]) -> Consumer:
+def _batch_consumer(config: Mapping[str, object]) -> Consumer:
     consumer = Consumer(config)
     consumer._keep_batches()
     return consumer
@@ -108,7 +108,7 @@ def read_rows(options: SourceOptions, range_: OffsetRange) -> Iterator[pa.Record
         yield from read_range(options, range_, options.columns)
     else:
         schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in RANGE_COLUMNS.items()])
-        row: list[Any] = [range_.topic, range_.partition, range_.start, range_.end]
+        row: list[object] = [range_.topic, range_.partition, range_.start, range_.end]
         row += [range_.topic_id or None, range_.lost or None]
         arrays = [pa.array([each], field.type) for each, field in zip(row, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -68,7 +68,9 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         """The start of a new query. It returns the same offsets each time."""
         return nested(self._planner.initial())
 
-    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, dict[str, int]]:
+    def latestOffset(
+        self, start: dict[str, dict[str, int]] | None = None, limit: object = None
+    ) -> dict[str, dict[str, int]]:
         """The end of the next micro-batch. It is ``start`` if there is nothing to do.
 
         :param start: The start of the micro-batch; PySpark before 4.2 doesn't pass it.
@@ -107,7 +109,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         """Note that the query ends at the current ends of the partitions."""
         self._planner.stop_at_the_end()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[OffsetRange]:
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[OffsetRange]:
         """The ranges of a micro-batch, one for each task."""
         return self._planner.ranges(flat(start, "checkpoint"), flat(end, "checkpoint"))
 
@@ -119,7 +121,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         assert isinstance(partition, OffsetRange)
         return read_rows(self.options, partition)
 
-    def commit(self, end: dict[str, Any]) -> None:
+    def commit(self, end: dict[str, object]) -> None:
         """Do nothing: Spark's checkpoint has the query's progress."""
 
     def stop(self) -> None:

@@ -456,8 +456,8 @@ def translate_offset(checkpoint: str, topic: str, partition: int, offset: int) -
 
 
 def sync_groups(
-    config: Mapping[str, Any],
-    to_config: Mapping[str, Any],
+    config: Mapping[str, object],
+    to_config: Mapping[str, object],
     translations: Translations,
     groups: Sequence[str],
 ) -> list[GroupOffset]:
@@ -487,7 +487,7 @@ def sync_groups(
 
 
 def _commit(
-    to_config: Mapping[str, Any], group: str, wanted: list[GroupOffset]
+    to_config: Mapping[str, object], group: str, wanted: list[GroupOffset]
 ) -> list[GroupOffset]:
     with Consumer({**_offsets_config(to_config), "group.id": group}) as consumer:
         try:
@@ -526,7 +526,7 @@ def _failed(each: GroupOffset, error: KafkaError | None) -> GroupOffset:
     )
 
 
-def _offsets_config(config: Mapping[str, Any]) -> dict[str, Any]:
+def _offsets_config(config: Mapping[str, object]) -> dict[str, object]:
     """The configuration of a consumer that only requests and commits offsets.
 
     It has the properties that a consumer's or a producer's configuration shares with it.
