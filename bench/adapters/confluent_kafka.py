@@ -122,4 +122,4 @@ def transaction(task: Task) -> Figures:
 
 def copy(task: Task) -> Figures:
     """See transactions."""
-    return transactions.copy(confluent_kafka, task, **TUNING)
+    return transactions.copy(confluent_kafka, task, transactions.one_by_one, **TUNING)

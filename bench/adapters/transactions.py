@@ -64,7 +64,7 @@ def one_by_one(consumer: Any, producer: Any, target: str, wanted: int) -> int:
     return len(messages)
 
 
-def copy(client: ModuleType, task: Task, transfer: Transfer = one_by_one, **tuning: Any) -> Figures:
+def copy(client: ModuleType, task: Task, transfer: Transfer, **tuning: Any) -> Figures:
     """Copy a topic. Every 100 ms a transaction with messages and offsets is committed."""
     consumer = client.Consumer(
         {**task.group(), "enable.auto.commit": False, "isolation.level": "read_committed", **tuning}

@@ -12,8 +12,9 @@ from bench.spark import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 FORMATS = {"jvm": "kafka", "frames": "kafka_native"}
 WAIT_S = 600
@@ -113,11 +114,11 @@ def mirror(spark: SparkSession, contestant: str, work: Work) -> Outcome:
 
 def to_topic(frame: DataFrame, contestant: str, work: Work) -> DataStreamWriter:
     """Make a stream to the target, without starting it."""
-    writer = frame.selectExpr(
-        "key", "value", "partition", *(["headers"] if "headers" in frame.columns else [])
-    )
-    writer = writer.writeStream.format(FORMATS[contestant]).option(
-        "kafka.bootstrap.servers", work.bootstrap
+    columns = ["key", "value", "partition", *(["headers"] if "headers" in frame.columns else [])]
+    writer = (
+        frame.selectExpr(*columns)
+        .writeStream.format(FORMATS[contestant])
+        .option("kafka.bootstrap.servers", work.bootstrap)
     )
     return writer.option("topic", work.target).option(
         "checkpointLocation", f"{work.folder}/checkpoint"
@@ -145,7 +146,8 @@ def triggers(writer: DataStreamWriter, work: Work) -> Outcome:
     The stream runs until it has enough triggers. The first half isn't counted.
     """
     query = writer.trigger(processingTime="0 seconds").start()
-    wanted, found = 2 * work.triggers, {}
+    wanted = 2 * work.triggers
+    found: dict[int, StreamingQueryProgress] = {}
     try:
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
@@ -154,7 +156,7 @@ def triggers(writer: DataStreamWriter, work: Work) -> Outcome:
             }
             if len(found) >= wanted:
                 break
-            if query.awaitTermination(POLL_S):
+            if query.awaitTermination(POLL_S):  # type: ignore[arg-type]
                 raise RuntimeError(f"the stream ended after {len(found)} triggers")
     finally:
         query.stop()
