@@ -87,7 +87,7 @@ demo: build ## produce and consume a million messages with each codec, on the mo
 test: ready-to-test ## the fast tests: C, Python, the mock cluster, one real Apache Kafka
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m 'not slow' $(ARGS)
 
-test-slow: ready-to-test kerberos shared-classes ## the rest: clusters, kills, storms, old brokers, Spark, wheels (SLICE=3: a part of them)
+test-slow: ready-to-test kerberos shared-classes ## the slow tests: clusters, kills, storms, old brokers, Spark, wheels (SLICE=3: a part of them)
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m slow $(if $(SLICE),--slice $(or $(SLICE_$(SLICE)),$(SLICE))/$(SLICES)) $(ARGS)
 
 check-all: ## all tests, the linters, all sanitized tests; prints a summary
@@ -172,7 +172,7 @@ lint: build $(VENV)/.test-ready ## ruff, mypy --strict, stubs against compiled m
 	$(BIN)/clang-format --dry-run -Werror csrc/*/*.[ch] tests/csrc/*.[ch]
 	$(PY) -m pytest -q tests/csrc/test_csrc.py -k compiles_without_warning
 
-# --- the rest ---
+# --- benchmarks, documents, packages ---
 
 bench: build $(VENV)/.test-ready apt-broker ## compare with other clients on this machine
 	$(PY) -m bench $(ARGS)

@@ -134,15 +134,15 @@ def prepared(scenario: str, task: Task) -> Iterator[Task]:
             task, topic=topics.enter_context(topic(task.bootstrap, task.partitions))
         )
         if scenario in ("wide", "copy"):
-            beside = topics.enter_context(
+            second = topics.enter_context(
                 topic(task.bootstrap, 1 if scenario == "wide" else task.partitions)
             )
-            ready = dataclasses.replace(ready, beside=beside)
+            ready = dataclasses.replace(ready, second_topic=second)
         if scenario == "wide":
             measure(
                 "kafka_native",
                 "produce",
-                dataclasses.replace(task, topic=ready.beside, partitions=1),
+                dataclasses.replace(task, topic=ready.second_topic, partitions=1),
             )
             fill(ready)
         else:

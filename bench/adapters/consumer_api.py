@@ -205,7 +205,7 @@ def wide(client: ModuleType, task: Task, **tuning: Any) -> Figures:
     Extra figures are the ratio of the CPU time to that of one partition, and the CPU while idle.
     """
     narrow = client.Consumer({**task.group(1), "enable.auto.commit": False, **tuning})
-    assign(client, narrow, task.beside, 1)
+    assign(client, narrow, task.second_topic, 1)
     one = timed(narrow, task, in_steps)
     consumer = by_hand(client, task, **tuning)
     first = len(consumer.consume(1, WAIT_S))

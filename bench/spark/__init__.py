@@ -32,7 +32,7 @@ class Work:
     """The parameters of a scenario.
 
     ``source`` has ``count`` records. ``target`` and ``folder``, for files, are empty. After
-    ``triggers`` triggers to warm up, as many are measured, with ``step`` records each.
+    ``triggers`` triggers to warm up, the same number is measured, with ``step`` records each.
     """
 
     bootstrap: str

@@ -61,16 +61,16 @@ def cells(parts: list[str], figures: list[Figures], theirs: list[Figures] | None
     """The cells of a row after the contestant's name."""
     if parts:
         shown = [spread([figure(part, each) for each in figures], ".0f") for part in parts]
-        return [*shown, beside(TRIGGER, figures, theirs)]
+        return [*shown, connector_ratio(TRIGGER, figures, theirs)]
     return [
         spread([each.rate / 1e6 for each in figures], ".2f"),
         spread([each.cpu_us for each in figures], ".2f"),
-        beside("rate", figures, theirs),
-        beside("CPU", figures, theirs),
+        connector_ratio("rate", figures, theirs),
+        connector_ratio("CPU", figures, theirs),
     ]
 
 
-def beside(name: str, figures: list[Figures], theirs: list[Figures] | None) -> str:
+def connector_ratio(name: str, figures: list[Figures], theirs: list[Figures] | None) -> str:
     """The median of the ratios to the connector's figures, by round."""
     if not theirs:
         return "-"

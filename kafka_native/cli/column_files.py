@@ -59,7 +59,7 @@ class ColumnFile:
     def write(self, batch: ArrowBatch, stops: dict[Key, int]) -> dict[Key, int]:
         """Take a batch without the rows at or after the stops.
 
-        Returns the next offset of each partition whose rows are in the file by now.
+        Returns the next offset of each partition whose rows are already in the file.
         """
         import pyarrow
 

@@ -134,7 +134,7 @@ def _form_of(data: object) -> str | None:
 def read(line: bytes) -> Row:
     """Parse a line.
 
-    :raises ValueError: The line is no such JSON. The text says why, and doesn't quote the line.
+    :raises ValueError: The line is no such JSON. The text doesn't quote the line.
     """
     try:
         found = json.loads(line)

@@ -220,9 +220,9 @@ def lag(offsets: Offsets, group: str) -> tuple[Group, list[dict[str, Any]], dict
     records = []
     for place in places:
         owner, end, here = owners.get(place), ends.get(place), progress.get(place, NO_PROGRESS)
-        behind = here.lag
-        if behind is None and end is not None and here.offset is not None:
-            behind = max(0, end - here.offset)
+        lag_known = here.lag
+        if lag_known is None and end is not None and here.offset is not None:
+            lag_known = max(0, end - here.offset)
         records.append(
             {
                 "group": group,
@@ -230,7 +230,7 @@ def lag(offsets: Offsets, group: str) -> tuple[Group, list[dict[str, Any]], dict
                 "partition": place[1],
                 "committed": here.offset,
                 "end": end,
-                "lag": behind,
+                "lag": lag_known,
                 "member": None if owner is None else owner.id,
                 "client_id": None if owner is None else owner.client_id,
                 "host": None if owner is None else owner.host,

@@ -152,11 +152,11 @@ def histogram(ordered: Sequence[float]) -> list[tuple[float, float, int]]:
     at = 0
     while at < len(ordered):
         high = low * step
-        behind = next(
+        end = next(
             (index for index in range(at, len(ordered)) if ordered[index] >= high), len(ordered)
         )
-        buckets.append((low, high, behind - at))
-        at, low = behind, high
+        buckets.append((low, high, end - at))
+        at, low = end, high
     return buckets
 
 

@@ -100,8 +100,8 @@ SEED = 9092
 def payloads(count: int, size: int) -> list[bytes]:
     """Make ``count`` different values of ``size`` bytes, the same in every run.
 
-    They are JSON as services send it: repeated names, random ids, words. Codecs compress a batch of
-    them to between a third and a sixth, like real data.
+    They are JSON like that of services: repeated names, random ids, words. Codecs compress a batch
+    of them to between a third and a sixth, like real data.
     """
     draw = random.Random(SEED).getrandbits
     text = b" ".join(WORDS[draw(32) % len(WORDS)] for _ in range(4000 + size // 4))

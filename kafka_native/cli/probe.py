@@ -436,10 +436,10 @@ class Probe:
 
     # --- bytes ---
 
-    def answer_to(self, words: bytes) -> bytes:
+    def answer_to(self, data: bytes) -> bytes:
         """Send bytes; return the first bytes of the answer."""
         self._begin()
-        self._send(words)
+        self._send(data)
         return self._receive(5)
 
     def _begin(self) -> None:

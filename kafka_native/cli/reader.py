@@ -303,7 +303,7 @@ class Reader:
                 offsets=[TopicPartition(*key, offset) for key, offset in wanted.items()]
             )
         except KafkaException as error:
-            # Another member has these partitions by now. It reads the messages again.
+            # Another member has these partitions now. It reads the messages again.
             self.warn(f"not committed: {line_of(error)}")
 
 

@@ -292,7 +292,7 @@ def current_attempt(options: SinkOptions, transaction: BatchTransaction) -> Task
 def batch_of_task() -> tuple[str, int]:
     """The ids of the query and the micro-batch, in a task of a streaming query.
 
-    Spark passes them to ``write()`` in no other way.
+    Spark passes them to ``write()`` only as properties of the task.
 
     :raises ExactlyOnceError: This code doesn't run in such a task.
     """

@@ -389,7 +389,7 @@ class Planner:
                 cause: KafkaError = error.args[0]
                 if cause.code() not in UNKNOWN_PARTITION_ERRORS:
                     raise
-        # The deleted partitions have been removed by now.
+        # The deleted partitions have been removed.
         return self._cluster.latest(self._partitions(start, refresh=True))
 
     def _starts(self, start: Offsets, ends: Offsets) -> Offsets:

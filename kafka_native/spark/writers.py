@@ -122,10 +122,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
         raise OptionError(
             "mode", 'a topic can\'t be overwritten, rows are added to it: write mode("append")'
         )
-    reason = (
-        "a batch query has no id by which a repetition could be told from another query: write a "
-        "stream"
-    )
+    reason = "a batch query has no id, so its repetition looks like another query: write a stream"
     return BatchWriter(_checked(options, schema).without_transactions(reason))
 
 
@@ -162,7 +159,7 @@ class BatchWriter(DataSourceArrowWriter):
         logger.info("%d rows written by %d tasks", _row_count(messages), len(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log the failure, on the driver, when a task has failed for good. Written rows stay."""
+        """Log the failure, on the driver, after a task's last failed attempt. Written rows stay."""
         logger.warning(
             "the write has failed; at least %d of its rows are in Kafka", _row_count(messages)
         )
@@ -223,7 +220,7 @@ class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSource
         )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Abort a micro-batch, on the driver, when a task has failed for good. The query ends.
+        """Abort a micro-batch, on the driver, after a task's last failed attempt. The query ends.
 
         A restarted query runs the batch again with the same id. Rows without a transaction stay.
         A transaction is aborted here if a finished task has named it, otherwise by the restart.
@@ -296,7 +293,7 @@ def _write(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> Written:
     context = TaskContext.get()
     if context is None:
         return Written(rows)
-    # Spark passes the micro-batch's id to write() in no other way.
+    # Spark passes the micro-batch's id to write() only in this property.
     epoch = context.getLocalProperty(_BATCH_ID)
     return Written(
         rows, context.partitionId(), context.attemptNumber(), None if epoch is None else int(epoch)

@@ -196,7 +196,7 @@ def escaped_children(name: str) -> Iterator[None]:
         yield
     except BaseException:
         os.dup2(own, 2)
-        # The program may end now. Print first what a failed child has written.
+        # The program may end now, so print the output of a failed child first.
         forwarder.join(CHILD_END_S)
         raise
     finally:

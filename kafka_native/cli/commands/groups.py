@@ -278,13 +278,13 @@ def _watch_lag(output: Output, offsets: Offsets, names: Sequence[str], every_s: 
     with Live(console=printer(), auto_refresh=False) if live else nullcontext() as screen:
         while True:
             records, errors = _lag(offsets, names)
-            now, behind = time.time(), total(records)
+            now, lag_total = time.time(), total(records)
             change = (
-                "" if before is None else f", {(behind - before[1]) / (now - before[0]):+.0f}/s"
+                "" if before is None else f", {(lag_total - before[1]) / (now - before[0]):+.0f}/s"
             )
             moment = time.strftime("%H:%M:%S", time.localtime(now))
             lines = [
-                f"{moment} total lag: {behind}{change}",
+                f"{moment} total lag: {lag_total}{change}",
                 *(f"Error: {name}: {why}" for name, why in errors.items()),
             ]
             if isinstance(screen, Live):
@@ -292,11 +292,13 @@ def _watch_lag(output: Output, offsets: Offsets, names: Sequence[str], every_s: 
                 made.caption, made.caption_justify = styled_lines(lines), "left"
                 screen.update(made, refresh=True)
             elif output.as_json:
-                output.line({"time": now, "total": behind, "partitions": records, "errors": errors})
+                output.line(
+                    {"time": now, "total": lag_total, "partitions": records, "errors": errors}
+                )
             else:
                 for line in lines:
                     output.say(line)
-            before = now, behind
+            before = now, lag_total
             time.sleep(every_s)
 
 

@@ -256,12 +256,12 @@ def _input_options(options: dict[str, Any]) -> InputOptions:
     )
     if input_options.topic is None and not input_options.as_envelopes:
         raise click.UsageError("which topic? write -t TOPIC")
-    beside = (
+    has_raw_option = (
         input_options.key_delimiter
         or input_options.empty_is_null
         or {input_options.key_as, input_options.value_as} != {"raw"}
     )
-    if input_options.as_envelopes and beside:
+    if input_options.as_envelopes and has_raw_option:
         raise click.UsageError(
             "-J has key and value in the envelope: it excludes -K, -Z, --key-as and --value-as"
         )

@@ -227,7 +227,7 @@ def archive(
     :param on_progress: Called with the progress several times a second, on a separate thread.
     :param stop: Set it to end the run within half a second. The next run reads unpublished records
         again.
-    :raises PipelineError: The run failed; the text says why.
+    :raises PipelineError: The run failed; the text has the reason.
     """
     target = lake if isinstance(lake, Lake) else Lake(lake)
     place = checkpoint or _default_checkpoint(target)
@@ -323,7 +323,7 @@ class _Run:
     def commit(self, frame: DataFrame, batch: int) -> None:
         """Write and publish a micro-batch.
 
-        Spark calls it on its own thread, one batch after the other.
+        Spark calls it on one of its threads, one batch after the other.
         """
         try:
             self._commit(frame, batch)

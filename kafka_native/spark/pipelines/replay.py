@@ -364,7 +364,7 @@ def replay(
     :param session: The Spark session, or a function that opens one; None: a new one, with
         ``master`` and ``conf``.
     :param on_progress: Called with the progress several times a second, on a separate thread.
-    :raises PipelineError: The replay failed; the text says why. The recorded progress stays.
+    :raises PipelineError: The replay failed; the text has the reason. The recorded progress stays.
     """
     folder = source if isinstance(source, Folder) else Folder(source)
     if rate is not None and rate <= 0:

@@ -51,7 +51,7 @@ COMPACT_AFTER: Final = 64
 PIECES_MAX: Final = 1000
 """The largest number of pieces of a partition in a batch. With more, translation is less exact."""
 KEPT_MAX: Final = 32_000
-"""How many pieces of a partition stay unchanged. All older ones are reduced to as many."""
+"""The number of newest pieces of a partition that stay unchanged. Older ones are reduced to it."""
 TRIES_MAX: Final = 5
 _FILE_NAME: Final = re.compile(r"(batch|through)-([0-9]{20})\.parquet")
 
