@@ -15,7 +15,7 @@ import psutil
 import kafka_native
 from kafka_native import Producer
 from kafka_native.admin import AdminClient, NewPartitions
-from kafka_native.cli.topics import create_topic, delete_topic
+from kafka_native.cli.perf import create_topic, delete_topic
 
 LANDING_S = 5.0
 # Partitions of one request. A controller rejects requests that create 10,000 records.

@@ -20,9 +20,7 @@ from kafka_native.cli.connection import properties
 from kafka_native.cli.default_group import DefaultGroup
 from kafka_native.cli.measurements import number_option, size_option
 from kafka_native.cli.mock import mock_cluster
-from kafka_native.cli.report import table
-from kafka_native.cli.topics import create_topic, delete_topic
-from kafka_native.terminal.output import CleanConsole, Output, printer, remarks
+from kafka_native.terminal.output import CleanConsole, CleanTable, Output, printer, remarks
 from kafka_native.terminal.progress import CleanTextColumn
 from kafka_native.types import version
 
@@ -172,6 +170,36 @@ def everything(
         Output(as_json=True).document(figures)
 
 
+def table(outcomes: list[perf.Outcome], title: str) -> CleanTable:
+    """Make the table: one row for each codec."""
+    made = CleanTable(
+        title=title,
+        box=None,  # with lines the table is wider than 80 columns
+        padding=(0, 0, 0, 2),
+        caption="CPU: this process alone. Latency: one message at a time, acknowledged.",
+    )
+    made.add_column("\n\ncodec", no_wrap=True)
+    headings = ["produce\nmillion\nmsg/s", "\n\nMiB/s", "\nCPU us\na msg"]
+    headings += [heading.replace("produce", "consume") for heading in headings]
+    headings += ["latency\np50\nms", "\np99\nms", "\np99.9\nms"]
+    for heading in headings:
+        made.add_column(heading, justify="right", no_wrap=True)
+    for outcome in outcomes:
+        cells = [outcome.codec]
+        for rate in (outcome.produce, outcome.consume):
+            cells += [
+                f"{rate.per_second / 1e6:.2f}",
+                f"{rate.mib_per_second:.0f}",
+                f"{rate.cpu_us:.3f}",
+            ]
+        latency = outcome.latency
+        cells += [
+            f"{milliseconds:.2f}" for milliseconds in (latency.p50, latency.p99, latency.p999)
+        ]
+        made.add_row(*cells)
+    return made
+
+
 def _chart_function() -> Callable[[list[perf.Outcome], str, Path], None]:
     from kafka_native.cli.chart import chart
 
@@ -204,18 +232,18 @@ def run(
     )
     with Progress(*columns, console=console) as bars, AdminClient(conf) as admin:
         admin.list_topics(timeout=CONNECT_TIMEOUT_S)
-        for codec, topic in perf.names(plan.codecs):
-            create_topic(admin, topic, plan.partitions)
+        for codec, topic in perf.codec_topics(plan.codecs):
+            perf.create_topic(admin, topic, plan.partitions)
             try:
                 outcome = one_round({**conf, "compression.codec": codec}, topic, values, plan, bars)
             except BaseException:
                 with suppress(KafkaException):  # the user must see the run's own error
                     if not plan.keep:
-                        delete_topic(admin, topic, LAST_TIMEOUT_S)
+                        perf.delete_topic(admin, topic, LAST_TIMEOUT_S)
                 raise
             outcomes.append(outcome)
             if not plan.keep:
-                delete_topic(admin, topic)
+                perf.delete_topic(admin, topic)
     return outcomes
 
 
