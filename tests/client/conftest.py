@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafka_native.admin import AdminClient
 from kafka_native.mock import MockCluster
 
+from .admin_support import admin_of
 from .bank import Bank
 from .support import Client
 
@@ -35,4 +37,10 @@ def client(cluster: MockCluster) -> Client:
 @pytest.fixture
 def bank(cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Bank]:
     with Bank(cluster, request.node.name) as made:
+        yield made
+
+
+@pytest.fixture
+def admin(client: Client) -> Iterator[AdminClient]:
+    with admin_of(client) as made:
         yield made

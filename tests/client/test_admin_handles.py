@@ -14,12 +14,8 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
+from .admin_support import admin_of, expect_success, result_of
 from .support import Client, fill
-from .test_admin_topics import admin_of
-
-
-def result_of(future: Any) -> Any:
-    return future.result(WAIT_S)
 
 
 @pytest.mark.parametrize("kind", ["producer", "consumer", "admin"])
@@ -34,10 +30,10 @@ def test_calls_go_over_the_clients_own_connections(kind: str) -> None:
         conf = {"client.id": "the-owner", **({"group.id": "of"} if kind == "consumer" else {})}
         with makers[kind](client, **conf) if kind == "admin" else makers[kind](**conf) as owner:
             with AdminClient.of(owner) as first:  # opens every connection
-                assert result_of(first.create_topics([NewTopic("first", 1)])["first"]) is None
+                expect_success(first.create_topics([NewTopic("first", 1)])["first"])
             threads, connections = threading.active_count(), cluster.connection_count(1)
             with AdminClient.of(owner) as admin:
-                assert result_of(admin.create_topics([NewTopic("made", 2)])["made"]) is None
+                expect_success(admin.create_topics([NewTopic("made", 2)])["made"])
                 assert len(admin.list_topics("made", timeout=WAIT_S).topics["made"].partitions) == 2
                 assert admin.cluster_id(WAIT_S) == cluster.cluster_id
                 assert threading.active_count() <= threads, (

@@ -19,9 +19,15 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
+from .admin_support import (
+    admin_of,
+    cluster_and_admin,
+    code_of,
+    expect_error,
+    expect_success,
+    result_of,
+)
 from .support import Client
-from .test_admin_calls import result_of
-from .test_admin_topics import admin_of, code_of
 
 ALICE = ClientQuotaEntity({"user": "alice"})
 ALICE_AT_WORK = ClientQuotaEntity({"user": "alice", "client-id": "work"})
@@ -42,7 +48,7 @@ def told(
 @pytest.mark.parametrize("version", [0, 1])
 def test_quotas_are_set_found_and_removed(version: int) -> None:
     versions = {ApiKey.DESCRIBE_CLIENT_QUOTAS: version, ApiKey.ALTER_CLIENT_QUOTAS: version}
-    with MockCluster(2, max_versions=versions) as cluster, admin_of(Client(cluster)) as admin:
+    with cluster_and_admin(2, max_versions=versions) as (_, admin):
         rate = {"producer_byte_rate": 1e6}
         done = admin.alter_client_quotas(
             [
@@ -56,7 +62,7 @@ def test_quotas_are_set_found_and_removed(version: int) -> None:
         assert [result_of(done[each]) for each in (ALICE, ALICE_AT_WORK, ANYBODY, ADDRESS)] == [
             None
         ] * 4
-        assert code_of(done[CLIENT]) == KafkaError.INVALID_REQUEST
+        expect_error(done[CLIENT], KafkaError.INVALID_REQUEST)
         component = ClientQuotaFilterComponent
         everything = told(admin, ClientQuotaFilter.all())
         assert everything == {
@@ -77,29 +83,30 @@ def test_quotas_are_set_found_and_removed(version: int) -> None:
             ANYBODY,
         }
         twice = admin.describe_client_quotas(ClientQuotaFilter.contains([*users, *alice]))
-        assert code_of(twice) == KafkaError.INVALID_REQUEST
+        expect_error(twice, KafkaError.INVALID_REQUEST)
 
         less = ClientQuotaAlteration(ALICE, {"producer_byte_rate": None, "request_percentage": 50})
-        assert result_of(admin.alter_client_quotas([less], validate_only=True)[ALICE]) is None
+        expect_success(admin.alter_client_quotas([less], validate_only=True)[ALICE])
         assert told(admin, ClientQuotaFilter.all()) == everything
-        assert result_of(admin.alter_client_quotas([less])[ALICE]) is None
+        expect_success(admin.alter_client_quotas([less])[ALICE])
         assert told(admin, ClientQuotaFilter.contains_only(alice)) == {
             ALICE: {"request_percentage": 50.0}
         }
 
 
-def test_an_entity_that_is_there_twice_fails_before_the_wire(client: Client) -> None:
+def test_an_entity_that_is_there_twice_fails_before_the_wire(
+    client: Client, admin: AdminClient
+) -> None:
     rate = {"producer_byte_rate": 1e6}
-    with admin_of(client) as admin:
-        done = admin.alter_client_quotas(
-            [ClientQuotaAlteration(ALICE, rate), ClientQuotaAlteration(ALICE, rate)]
-        )
-        assert code_of(done[ALICE]) == KafkaError._INVALID_ARG
-        nul = admin.alter_client_quotas(
-            [ClientQuotaAlteration(ClientQuotaEntity({"user": "\ud800"}), rate)]
-        )
-        assert [code_of(each) for each in nul.values()] == [KafkaError._INVALID_ARG]
-        assert told(admin, ClientQuotaFilter.all()) == {}
+    done = admin.alter_client_quotas(
+        [ClientQuotaAlteration(ALICE, rate), ClientQuotaAlteration(ALICE, rate)]
+    )
+    expect_error(done[ALICE], KafkaError._INVALID_ARG)
+    nul = admin.alter_client_quotas(
+        [ClientQuotaAlteration(ClientQuotaEntity({"user": "\ud800"}), rate)]
+    )
+    assert [code_of(each) for each in nul.values()] == [KafkaError._INVALID_ARG]
+    assert told(admin, ClientQuotaFilter.all()) == {}
 
 
 def test_a_quota_throttles_those_that_it_is_for() -> None:
@@ -111,7 +118,7 @@ def test_a_quota_throttles_those_that_it_is_for() -> None:
             change = ClientQuotaAlteration(
                 CLIENT, {"producer_byte_rate": 1000.0, "consumer_byte_rate": 1000.0}
             )
-            assert result_of(admin.alter_client_quotas([change])[CLIENT]) is None
+            expect_success(admin.alter_client_quotas([change])[CLIENT])
             for name, own in events.items():
                 with client.producer(**{"client.id": name, "throttle_cb": own.append}) as producer:
                     producer.produce("written", b"x" * 1100)
@@ -130,7 +137,7 @@ def test_a_quota_throttles_those_that_it_is_for() -> None:
                     consumer.poll(0.05)
                     assert time.monotonic() < deadline
             back = ClientQuotaAlteration(CLIENT, dict.fromkeys(change.ops))
-            assert result_of(admin.alter_client_quotas([back])[CLIENT]) is None
+            expect_success(admin.alter_client_quotas([back])[CLIENT])
             assert told(admin, ClientQuotaFilter.all()) == {}
 
 
@@ -153,31 +160,31 @@ def test_the_most_specific_quota_counts() -> None:
         )
 
 
-def test_changes_go_to_the_controller_and_a_lost_one_is_not_made_again(client: Client) -> None:
+def test_changes_go_to_the_controller_and_a_lost_one_is_not_made_again(
+    client: Client, admin: AdminClient
+) -> None:
     client.cluster.clear_requests()
     client.cluster.push_request_errors(ApiKey.ALTER_CLIENT_QUOTAS, [KafkaError.NOT_CONTROLLER, 0])
     change = ClientQuotaAlteration(ALICE, {"producer_byte_rate": 1e6})
-    with admin_of(client) as admin:
-        assert result_of(admin.alter_client_quotas([change])[ALICE]) is None
-        seen = client.cluster.requests_of(ApiKey.ALTER_CLIENT_QUOTAS)
-        assert [each.broker for each in seen] == [client.cluster.controller_id()] * 2
-        back = ClientQuotaAlteration(ALICE, {"producer_byte_rate": None})
-        assert result_of(admin.alter_client_quotas([back])[ALICE]) is None
+    expect_success(admin.alter_client_quotas([change])[ALICE])
+    seen = client.cluster.requests_of(ApiKey.ALTER_CLIENT_QUOTAS)
+    assert [each.broker for each in seen] == [client.cluster.controller_id()] * 2
+    back = ClientQuotaAlteration(ALICE, {"producer_byte_rate": None})
+    expect_success(admin.alter_client_quotas([back])[ALICE])
 
 
-def test_an_answer_about_nobody_is_an_error(client: Client) -> None:
+def test_an_answer_about_nobody_is_an_error(client: Client, admin: AdminClient) -> None:
     def nobody(message: Any) -> None:
         for entry in message.entries:
             entry.entity.clear()
 
     change = ClientQuotaAlteration(ADDRESS, {"connection_creation_rate": 5})
-    with admin_of(client) as admin:
-        client.cluster.edit_responses(ApiKey.ALTER_CLIENT_QUOTAS, nobody)
-        assert code_of(admin.alter_client_quotas([change])[ADDRESS]) == KafkaError._BAD_MSG
-        client.cluster.edit_responses(ApiKey.DESCRIBE_CLIENT_QUOTAS, nobody)
-        assert code_of(admin.describe_client_quotas(ClientQuotaFilter.all())) == KafkaError._BAD_MSG
-        back = ClientQuotaAlteration(ADDRESS, {"connection_creation_rate": None})
-        assert result_of(admin.alter_client_quotas([back])[ADDRESS]) is None
+    client.cluster.edit_responses(ApiKey.ALTER_CLIENT_QUOTAS, nobody)
+    expect_error(admin.alter_client_quotas([change])[ADDRESS], KafkaError._BAD_MSG)
+    client.cluster.edit_responses(ApiKey.DESCRIBE_CLIENT_QUOTAS, nobody)
+    expect_error(admin.describe_client_quotas(ClientQuotaFilter.all()), KafkaError._BAD_MSG)
+    back = ClientQuotaAlteration(ADDRESS, {"connection_creation_rate": None})
+    expect_success(admin.alter_client_quotas([back])[ADDRESS])
 
 
 def test_entities_are_compared_by_what_they_say() -> None:
@@ -190,7 +197,7 @@ def test_entities_are_compared_by_what_they_say() -> None:
     assert entity == ALICE
 
 
-def test_arguments_that_cannot_be(client: Client) -> None:
+def test_arguments_that_cannot_be(client: Client, admin: AdminClient) -> None:
     bad: Any
     for bad in (None, "user", {"user": 1}, {1: "x"}):
         with pytest.raises(TypeError):
@@ -210,10 +217,9 @@ def test_arguments_that_cannot_be(client: Client) -> None:
         ClientQuotaFilterComponent.of_entity("user", None)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         ClientQuotaFilter.contains(["user"])  # type: ignore[list-item]
-    with admin_of(client) as admin:
-        with pytest.raises(TypeError):
-            admin.describe_client_quotas(None)  # type: ignore[arg-type]
-        with pytest.raises(TypeError):
-            admin.alter_client_quotas([ALICE])  # type: ignore[list-item]
-        with pytest.raises(ValueError, match="non-empty"):
-            admin.alter_client_quotas([])
+    with pytest.raises(TypeError):
+        admin.describe_client_quotas(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        admin.alter_client_quotas([ALICE])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="non-empty"):
+        admin.alter_client_quotas([])

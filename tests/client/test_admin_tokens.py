@@ -21,8 +21,7 @@ from kafka_native.protocol.delegation_tokens import (
 )
 from tests.waiting import WAIT_S
 
-from .support import Client
-from .test_admin_topics import admin_of, code_of
+from .admin_support import cluster_and_admin, expect_error, result_of
 
 ALICE, BOB, CAROL = (KafkaPrincipal("User", name) for name in ("alice", "bob", "carol"))
 DAY_MS = 24 * 3600 * 1000
@@ -55,10 +54,6 @@ def login(cluster: MockCluster, token: DelegationToken) -> dict[str, Any]:
     return conf(cluster, ALICE, **secret, **{"sasl.scram.tokenauth": True})
 
 
-def result_of(future: Any) -> Any:
-    return future.result(WAIT_S)
-
-
 def test_a_token_is_made_told_used_renewed_and_ended(cluster: MockCluster) -> None:
     with AdminClient(conf(cluster, ALICE)) as alice, AdminClient(conf(cluster, BOB)) as bob:
         token = result_of(alice.create_delegation_token(renewers=[BOB], max_lifetime_ms=2 * DAY_MS))
@@ -77,7 +72,7 @@ def test_a_token_is_made_told_used_renewed_and_ended(cluster: MockCluster) -> No
             assert holder.list_topics(timeout=WAIT_S).brokers
             assert cluster.logins[-1].principal == "User:alice"
             refused = holder.create_delegation_token()
-            assert code_of(refused) == KafkaError.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+            expect_error(refused, KafkaError.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
         assert result_of(bob.renew_delegation_token(token.hmac)) > told.expiry_timestamp - 1
         soon = result_of(bob.renew_delegation_token(token.hmac, renew_time_period_ms=5000))
@@ -85,9 +80,7 @@ def test_a_token_is_made_told_used_renewed_and_ended(cluster: MockCluster) -> No
         ended = result_of(alice.expire_delegation_token(token.hmac))
         assert ended <= time.time() * 1000
         assert result_of(alice.describe_delegation_token()) == []
-        assert (
-            code_of(bob.renew_delegation_token(token.hmac)) == KafkaError.DELEGATION_TOKEN_NOT_FOUND
-        )
+        expect_error(bob.renew_delegation_token(token.hmac), KafkaError.DELEGATION_TOKEN_NOT_FOUND)
         with AdminClient(login(cluster, token)) as nobody, pytest.raises(KafkaException):
             nobody.list_topics(timeout=0.5)
 
@@ -96,16 +89,14 @@ def test_a_token_for_somebody_else_and_what_is_refused(cluster: MockCluster) -> 
     with AdminClient(conf(cluster, ALICE)) as alice, AdminClient(conf(cluster, CAROL)) as carol:
         token = result_of(alice.create_delegation_token(owner=BOB))
         assert (token.token_info.owner, token.token_info.token_requester) == (BOB, ALICE)
-        assert (
-            code_of(carol.expire_delegation_token(token.hmac))
-            == KafkaError.DELEGATION_TOKEN_OWNER_MISMATCH
+        expect_error(
+            carol.expire_delegation_token(token.hmac), KafkaError.DELEGATION_TOKEN_OWNER_MISMATCH
         )
-        assert (
-            code_of(carol.renew_delegation_token(b"nobody's"))
-            == KafkaError.DELEGATION_TOKEN_NOT_FOUND
+        expect_error(
+            carol.renew_delegation_token(b"nobody's"), KafkaError.DELEGATION_TOKEN_NOT_FOUND
         )
         strange = alice.create_delegation_token(renewers=[KafkaPrincipal("Group", "all")])
-        assert code_of(strange) == KafkaError.INVALID_PRINCIPAL_TYPE
+        expect_error(strange, KafkaError.INVALID_PRINCIPAL_TYPE)
         assert (
             result_of(alice.expire_delegation_token(token.hmac, expiry_time_period_ms=60_000))
             > time.time() * 1000
@@ -114,9 +105,9 @@ def test_a_token_for_somebody_else_and_what_is_refused(cluster: MockCluster) -> 
 
 
 def test_without_sasl_there_are_no_tokens() -> None:
-    with MockCluster(brokers=1) as bare, admin_of(Client(bare)) as admin:
+    with cluster_and_admin(brokers=1) as (_, admin):
         for call in (admin.create_delegation_token(), admin.describe_delegation_token()):
-            assert code_of(call) == KafkaError.DELEGATION_TOKEN_AUTH_DISABLED
+            expect_error(call, KafkaError.DELEGATION_TOKEN_AUTH_DISABLED)
 
 
 def test_an_older_broker_tells_no_requester_and_makes_none_for_others() -> None:
@@ -131,7 +122,7 @@ def test_an_older_broker_tells_no_requester_and_makes_none_for_others() -> None:
         token = result_of(alice.create_delegation_token())
         assert token.token_info.token_requester == ALICE
         assert result_of(alice.describe_delegation_token()) == [token]
-        assert code_of(alice.create_delegation_token(owner=BOB)) == KafkaError._UNSUPPORTED_FEATURE
+        expect_error(alice.create_delegation_token(owner=BOB), KafkaError._UNSUPPORTED_FEATURE)
 
 
 def test_no_repr_and_no_error_shows_an_hmac(cluster: MockCluster) -> None:

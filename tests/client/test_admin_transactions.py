@@ -11,6 +11,7 @@ import pytest
 from kafka_native import KafkaError, KafkaException, Producer, TopicPartition
 from kafka_native.admin import (
     AbortTransactionSpec,
+    AdminClient,
     HangingTransaction,
     TransactionListing,
     TransactionState,
@@ -21,8 +22,8 @@ from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
+from .admin_support import admin_of, code_of, expect_error, expect_success, result_of
 from .support import Client, fill, read_all
-from .test_admin_topics import admin_of, code_of
 
 LONG_AGO_MS = 1_000_000
 
@@ -41,13 +42,11 @@ def transaction(
         yield producer
 
 
-def result_of(future: Any) -> Any:
-    return future.result(WAIT_S)
-
-
-def test_transactions_are_listed_by_state_producer_age_and_name(client: Client) -> None:
+def test_transactions_are_listed_by_state_producer_age_and_name(
+    client: Client, admin: AdminClient
+) -> None:
     place = TopicPartition(client.topic(), 0)
-    with admin_of(client) as admin, transaction(client, "list-open", place):
+    with transaction(client, "list-open", place):
         with transaction(client, "list-done", place) as other:
             other.commit_transaction(WAIT_S)
         found = result_of(admin.list_transactions())
@@ -86,43 +85,45 @@ def test_transactions_are_listed_by_state_producer_age_and_name(client: Client) 
 
 def test_a_broker_that_cannot_answer_is_an_error_among_the_others_transactions(
     client: Client,
+    admin: AdminClient,
 ) -> None:
-    with admin_of(client) as admin:
-        client.cluster.push_request_errors(
-            ApiKey.LIST_TRANSACTIONS, [KafkaError.CLUSTER_AUTHORIZATION_FAILED], 2
-        )
-        found = result_of(admin.list_transactions())
-        assert [each.args[0].code() for each in found.errors] == [
-            KafkaError.CLUSTER_AUTHORIZATION_FAILED
-        ]
+    client.cluster.push_request_errors(
+        ApiKey.LIST_TRANSACTIONS, [KafkaError.CLUSTER_AUTHORIZATION_FAILED], 2
+    )
+    found = result_of(admin.list_transactions())
+    assert [each.args[0].code() for each in found.errors] == [
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED
+    ]
 
-        def unknown(response: Any) -> None:
-            response.unknown_state_filters = ["Dead"]
+    def unknown(response: Any) -> None:
+        response.unknown_state_filters = ["Dead"]
 
-        client.cluster.edit_responses(ApiKey.LIST_TRANSACTIONS, unknown)
-        try:
-            found = result_of(admin.list_transactions(states={TransactionState.DEAD}))
-        finally:
-            client.cluster.edit_responses(ApiKey.LIST_TRANSACTIONS, None)
-        (error, *_) = found.errors
-        assert error.args[0].code() == KafkaError._UNSUPPORTED_FEATURE
-        assert "Dead" in error.args[0].str()
+    client.cluster.edit_responses(ApiKey.LIST_TRANSACTIONS, unknown)
+    try:
+        found = result_of(admin.list_transactions(states={TransactionState.DEAD}))
+    finally:
+        client.cluster.edit_responses(ApiKey.LIST_TRANSACTIONS, None)
+    (error, *_) = found.errors
+    assert error.args[0].code() == KafkaError._UNSUPPORTED_FEATURE
+    assert "Dead" in error.args[0].str()
 
 
 def test_a_state_that_a_newer_broker_has_is_unknown() -> None:
     assert TransactionState("Undecided") is TransactionState.UNKNOWN
 
 
-def test_transactions_are_described_by_their_coordinators(client: Client) -> None:
+def test_transactions_are_described_by_their_coordinators(
+    client: Client, admin: AdminClient
+) -> None:
     topic = client.topic(3)
     places = [TopicPartition(topic, 0), TopicPartition(topic, 2)]
     names = [f"describe-{number}" for number in range(4)]
-    with admin_of(client) as admin, transaction(client, names[0], *places):
+    with transaction(client, names[0], *places):
         for name in names[1:]:
             with transaction(client, name, places[0]) as producer:
                 producer.abort_transaction(WAIT_S)
         futures = admin.describe_transactions([*names, "describe-nothing"])
-        assert code_of(futures.pop("describe-nothing")) == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        expect_error(futures.pop("describe-nothing"), ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         described = {name: result_of(future) for name, future in futures.items()}
         found = described[names[0]]
         assert (found.state, found.topic_partitions) == (TransactionState.ONGOING, places)
@@ -137,8 +138,10 @@ def test_transactions_are_described_by_their_coordinators(client: Client) -> Non
             assert each.transaction_start_time_ms is None
 
 
-def test_a_coordinator_that_has_moved_is_looked_up_again(client: Client) -> None:
-    with admin_of(client) as admin, transaction(client, "moved"):
+def test_a_coordinator_that_has_moved_is_looked_up_again(
+    client: Client, admin: AdminClient
+) -> None:
+    with transaction(client, "moved"):
         client.cluster.push_request_errors(
             ApiKey.DESCRIBE_TRANSACTIONS,
             [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS],
@@ -168,17 +171,16 @@ def test_what_is_late_says_what_it_waited_for() -> None:
             assert cluster.address(1) in silent.args[0].str()
 
 
-def test_producers_of_partitions_are_told(client: Client) -> None:
+def test_producers_of_partitions_are_told(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
     fill(client, topic, 3, partition=1, **{"enable.idempotence": True})
     written, read = TopicPartition(topic, 0), TopicPartition(topic, 1)
     with (
-        admin_of(client) as admin,
         transaction(client, "producers", written, timestamp=LONG_AGO_MS),
     ):
         nowhere = TopicPartition("nowhere", 0)
         futures = admin.describe_producers([written, read, nowhere])
-        assert code_of(futures[nowhere]) == KafkaError.UNKNOWN_TOPIC_OR_PART
+        expect_error(futures[nowhere], KafkaError.UNKNOWN_TOPIC_OR_PART)
         (open_one,) = result_of(futures[written])
         described = result_of(admin.describe_transactions(["producers"])["producers"])
         assert (open_one.producer_id, open_one.producer_epoch) == (
@@ -197,17 +199,15 @@ def test_producers_of_partitions_are_told(client: Client) -> None:
             open_one
         ]
         assert client.cluster.requests_of(ApiKey.DESCRIBE_PRODUCERS, follower)
-        assert (
-            code_of(admin.describe_producers([written], broker=99)[written])
-            == KafkaError._UNKNOWN_BROKER
+        expect_error(
+            admin.describe_producers([written], broker=99)[written], KafkaError._UNKNOWN_BROKER
         )
 
 
-def test_a_hanging_transaction_is_found_and_aborted(client: Client) -> None:
+def test_a_hanging_transaction_is_found_and_aborted(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
     stuck, fine = TopicPartition(topic, 0), TopicPartition(topic, 1)
     with (
-        admin_of(client) as admin,
         transaction(client, "hangs", stuck, timestamp=LONG_AGO_MS),
         transaction(client, "is-open", fine, timestamp=LONG_AGO_MS),
     ):
@@ -231,7 +231,7 @@ def test_a_hanging_transaction_is_found_and_aborted(client: Client) -> None:
         assert long.valid == [], "it hasn't taken that long"
         log = client.cluster.topics[topic].partitions[0].log
         assert log.last_stable_offset == 0
-        assert result_of(admin.abort_transaction(hanging.abort_spec)) is None
+        expect_success(admin.abort_transaction(hanging.abort_spec))
         assert log.last_stable_offset == log.end_offset == 7
         assert result_of(admin.find_hanging_transactions([stuck])).valid == []
     assert {message.value() for message in read_all(client, topic, 5)} >= {b"0", b"4"}, (
@@ -239,14 +239,13 @@ def test_a_hanging_transaction_is_found_and_aborted(client: Client) -> None:
     )
 
 
-def test_nothing_hangs_where_a_coordinator_does_not_say(client: Client) -> None:
+def test_nothing_hangs_where_a_coordinator_does_not_say(client: Client, admin: AdminClient) -> None:
     place = TopicPartition(client.topic(), 0)
-    with admin_of(client) as admin, transaction(client, "undecided", place, timestamp=LONG_AGO_MS):
+    with transaction(client, "undecided", place, timestamp=LONG_AGO_MS):
         for api_key in (ApiKey.LIST_TRANSACTIONS, ApiKey.DESCRIBE_TRANSACTIONS):
             client.cluster.push_request_errors(api_key, [KafkaError.CLUSTER_AUTHORIZATION_FAILED])
-            assert (
-                code_of(admin.find_hanging_transactions([place]))
-                == KafkaError.CLUSTER_AUTHORIZATION_FAILED
+            expect_error(
+                admin.find_hanging_transactions([place]), KafkaError.CLUSTER_AUTHORIZATION_FAILED
             )
         client.cluster.push_request_errors(
             ApiKey.DESCRIBE_TRANSACTIONS, [ErrorCode.TRANSACTIONAL_ID_NOT_FOUND]
@@ -256,32 +255,33 @@ def test_nothing_hangs_where_a_coordinator_does_not_say(client: Client) -> None:
 
 def test_what_a_leader_refuses_to_abort_fails_and_an_abort_is_not_sent_twice(
     client: Client,
+    admin: AdminClient,
 ) -> None:
     place = TopicPartition(client.topic(), 0)
     with (
-        admin_of(client) as admin,
         transaction(client, "epochs", place),
         transaction(client, "epochs", place),
     ):
         (state,) = result_of(admin.describe_producers([place])[place])
         old = AbortTransactionSpec(place, state.producer_id, 0)
-        assert code_of(admin.abort_transaction(old)) == KafkaError.INVALID_PRODUCER_EPOCH
+        expect_error(admin.abort_transaction(old), KafkaError.INVALID_PRODUCER_EPOCH)
         client.cluster.push_request_errors(
             ApiKey.WRITE_TXN_MARKERS, [KafkaError.NOT_LEADER_FOR_PARTITION]
         )
         spec = AbortTransactionSpec(place, state.producer_id, state.producer_epoch)
-        assert result_of(admin.abort_transaction(spec)) is None
+        expect_success(admin.abort_transaction(spec))
         sent = len(client.cluster.requests_of(ApiKey.WRITE_TXN_MARKERS))
         client.cluster.push_request_errors(ApiKey.WRITE_TXN_MARKERS, [CLOSE_CONNECTION])
-        assert code_of(admin.abort_transaction(spec)) == KafkaError._TRANSPORT
+        expect_error(admin.abort_transaction(spec), KafkaError._TRANSPORT)
         assert len(client.cluster.requests_of(ApiKey.WRITE_TXN_MARKERS)) == sent + 1
 
 
-def test_producers_are_fenced_and_their_transactions_aborted(client: Client) -> None:
+def test_producers_are_fenced_and_their_transactions_aborted(
+    client: Client, admin: AdminClient
+) -> None:
     topic = client.topic(2)
     names = [f"fenced-{number}" for number in range(3)]
     with (
-        admin_of(client) as admin,
         transaction(client, names[0], TopicPartition(topic, 0)) as producer,
     ):
         before = result_of(admin.describe_transactions([names[0]])[names[0]])
@@ -302,7 +302,7 @@ def test_producers_are_fenced_and_their_transactions_aborted(client: Client) -> 
             ApiKey.INIT_PRODUCER_ID, [KafkaError.CLUSTER_AUTHORIZATION_FAILED]
         )
         again = admin.fence_producers([names[1]])
-        assert code_of(again[names[1]]) == KafkaError.CLUSTER_AUTHORIZATION_FAILED
+        expect_error(again[names[1]], KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
 PLACE = TopicPartition("t", 0)
@@ -375,18 +375,25 @@ PLACE = TopicPartition("t", 0)
     ],
 )
 def test_arguments_are_checked_before_the_wire(
-    client: Client, call: str, argument: dict[str, Any], error: type[Exception], text: str
+    client: Client,
+    admin: AdminClient,
+    call: str,
+    argument: dict[str, Any],
+    error: type[Exception],
+    text: str,
 ) -> None:
-    with admin_of(client) as admin, pytest.raises(error, match=text):
+    with pytest.raises(error, match=text):
         getattr(admin, call)(**argument)
 
 
-def test_what_cannot_be_encoded_or_is_there_twice_fails_in_its_item(client: Client) -> None:
-    with admin_of(client) as admin, transaction(client, "fits"):
+def test_what_cannot_be_encoded_or_is_there_twice_fails_in_its_item(
+    client: Client, admin: AdminClient
+) -> None:
+    with transaction(client, "fits"):
         futures = admin.describe_transactions(["fits", "x" * 40_000, "\ud800", "twice", "twice"])
         assert result_of(futures["fits"]).state is TransactionState.EMPTY
         for name in ("\ud800", "twice"):
-            assert code_of(futures[name]) == KafkaError._INVALID_ARG
+            expect_error(futures[name], KafkaError._INVALID_ARG)
         assert code_of(futures["x" * 40_000]) in (
             KafkaError._INVALID_ARG,
             ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
@@ -413,10 +420,7 @@ def test_brokers_without_these_calls_say_so() -> None:
                 (error,) = found.errors
                 assert (found.valid, error.args[0].code()) == ([], KafkaError._UNSUPPORTED_FEATURE)
                 assert "ListTransactions" in error.args[0].str()
-            assert (
-                code_of(admin.describe_transactions(["old"])["old"])
-                == KafkaError._UNSUPPORTED_FEATURE
+            expect_error(
+                admin.describe_transactions(["old"])["old"], KafkaError._UNSUPPORTED_FEATURE
             )
-            assert (
-                code_of(admin.describe_producers([place])[place]) == KafkaError._UNSUPPORTED_FEATURE
-            )
+            expect_error(admin.describe_producers([place])[place], KafkaError._UNSUPPORTED_FEATURE)

@@ -44,9 +44,9 @@ from kafka_native.protocol.schema import Struct
 from kafka_native.types import Uuid
 from tests.waiting import WAIT_S
 
+from .admin_support import changed
 from .share_support import new_group, sharing
 from .support import Client
-from .test_admin_calls import changed
 
 pytestmark = pytest.mark.usefixtures("mended")
 
@@ -134,7 +134,7 @@ ADMIN_CALLS: dict[ApiKey, Callable[[AdminClient], Any]] = {
     ),
     ApiKey.ALTER_CONFIGS: lambda admin: admin.alter_configs([ConfigResource("topic", "there")]),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda admin: admin.incremental_alter_configs(
-        [changed("there", retention_ms="7000")]
+        [changed("topic", "there", retention_ms="7000")]
     ),
     ApiKey.ELECT_LEADERS: lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PLACE]),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda admin: admin.alter_partition_reassignments(
