@@ -6,11 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_native import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from kafka_native import Consumer, Message
 from kafka_native.arrow import COLUMNS, ArrowBatch
 from tests.waiting import WAIT_S
-
-from .support import Client
 
 ALL = tuple(COLUMNS)
 
@@ -51,15 +49,6 @@ def row_of(message: Message) -> dict[str, Any]:
         else [{"key": key, "value": value} for key, value in headers],
         "leader_epoch": message.leader_epoch(),
     }
-
-
-def assigned(client: Client, topic: str, partitions: int = 1, **conf: Any) -> Consumer:
-    """Return a consumer at the beginning of every partition."""
-    consumer = client.consumer(**conf)
-    consumer.assign(
-        [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)]
-    )
-    return consumer
 
 
 def collect(consumer: Consumer, count: int, **more: Any) -> list[dict[str, Any]]:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka_native import (
     OFFSET_BEGINNING,
+    OFFSET_INVALID,
     Consumer,
     KafkaError,
     KafkaException,
@@ -23,8 +29,9 @@ from kafka_native._native.engine import Engine
 from kafka_native.config import parse
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.mock import MockCluster
-from tests.waiting import WAIT_S
+from tests.waiting import PROGRAM_S, WAIT_S
 
+ROOT = Path(__file__).resolve().parents[2]
 _numbers = itertools.count()
 
 
@@ -60,6 +67,47 @@ class Client:
         return Consumer({"bootstrap.servers": self.bootstrap, "reconnect.backoff.ms": 20, **conf})
 
 
+def partitions_of(topic: str, count: int, offset: int = OFFSET_INVALID) -> list[TopicPartition]:
+    """Return the first partitions of a topic."""
+    return [TopicPartition(topic, number, offset) for number in range(count)]
+
+
+def assigned(
+    client: Client, topic: str, partitions: int = 1, *, offset: int = OFFSET_BEGINNING, **conf: Any
+) -> Consumer:
+    """Return a consumer at this offset of every partition."""
+    consumer = client.consumer(**conf)
+    consumer.assign(partitions_of(topic, partitions, offset))
+    return consumer
+
+
+def deliver(producer: Producer, topic: str, value: Any = b"", **how: Any) -> None:
+    """Produce a message, and wait until all messages of the producer are reported."""
+    producer.produce(topic, value, **how)
+    unreported = producer.flush(WAIT_S)
+    assert unreported == 0
+
+
+def client_threads() -> set[str]:
+    """Return the names of the threads of all clients. Each client has its own names."""
+    names = (thread.name for thread in threading.enumerate())
+    return {name for name in names if name.startswith("kafka-native")}
+
+
+def run_program(
+    program: str, *arguments: str, timeout_s: float = PROGRAM_S, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a Python program that can import this repository, and return its outcome."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
 def fill(
     client: Client, topic: str, count: int, *, partition: int = -1, start: int = 0, **conf: Any
 ) -> None:
@@ -75,7 +123,7 @@ def read_all(
     """Return ``count`` messages from the beginning of every partition. Any error fails."""
     with client.consumer(**conf) as consumer:
         partitions = consumer.list_topics(topic, timeout).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        consumer.assign(partitions_of(topic, len(partitions), OFFSET_BEGINNING))
         messages = consumer.consume(count, timeout)
     assert [message.error() for message in messages if message.error()] == []
     assert len(messages) == count
@@ -108,6 +156,12 @@ class Reports:
     def send(self, *values: str, **how: Any) -> None:
         for value in values:
             self.producer.produce(value=value, on_delivery=self._note, **{**self._how, **how})
+
+    def deliver(self, *values: str, **how: Any) -> None:
+        """Send, and wait until all messages of the producer are reported."""
+        self.send(*values, **how)
+        unreported = self.producer.flush(WAIT_S)
+        assert unreported == 0
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
         value = message.value().decode()

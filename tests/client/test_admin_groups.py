@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from kafka_native.admin import AdminClient
 from kafka_native.mock import MockCluster
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
-from tests.waiting import WAIT_S
+from tests.waiting import poll_until
 
 from .admin_support import (
     admin_of,
@@ -92,10 +91,7 @@ def test_all_members_are_removed_and_live_ones_come_back(
         (one,) = stable(admin, "removed", 1).members
         removed = result_of(admin.remove_members_from_consumer_group("removed"))
         assert removed == {one.member_id: None}
-        deadline = time.monotonic() + WAIT_S
-        while consumer.memberid() in (None, "", one.member_id):
-            consumer.poll(0.1)
-            assert time.monotonic() < deadline
+        poll_until(lambda: consumer.memberid() not in (None, "", one.member_id), consumer)
         assert [each.member_id for each in stable(admin, "removed", 1).members] == [
             consumer.memberid()
         ]

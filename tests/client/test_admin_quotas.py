@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
-from kafka_native import OFFSET_BEGINNING, KafkaError, ThrottleEvent, TopicPartition
+from kafka_native import KafkaError, ThrottleEvent
 from kafka_native.admin import (
     AdminClient,
     ClientQuotaAlteration,
@@ -17,7 +16,7 @@ from kafka_native.admin import (
 )
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from tests.waiting import WAIT_S
+from tests.waiting import poll_until
 
 from .admin_support import (
     admin_of,
@@ -27,7 +26,7 @@ from .admin_support import (
     expect_success,
     result_of,
 )
-from .support import Client
+from .support import Client, assigned, deliver
 
 ALICE = ClientQuotaEntity({"user": "alice"})
 ALICE_AT_WORK = ClientQuotaEntity({"user": "alice", "client-id": "work"})
@@ -121,21 +120,14 @@ def test_a_quota_throttles_those_that_it_is_for() -> None:
             expect_success(admin.alter_client_quotas([change])[CLIENT])
             for name, own in events.items():
                 with client.producer(**{"client.id": name, "throttle_cb": own.append}) as producer:
-                    producer.produce("written", b"x" * 1100)
-                    assert producer.flush(WAIT_S) == 0
-                    deadline = time.monotonic() + WAIT_S
-                    while name == "slow" and not own:
-                        producer.poll(0.05)
-                        assert time.monotonic() < deadline
+                    deliver(producer, "written", b"x" * 1100)
+                    if name == "slow":
+                        poll_until(lambda: events["slow"], producer)
             assert (events["fast"], 0 < events["slow"][0].throttle_time < 10) == ([], True)
-            with client.consumer(
-                **{"client.id": "slow", "throttle_cb": events["slow"].append}
+            with assigned(
+                client, "written", **{"client.id": "slow", "throttle_cb": events["slow"].append}
             ) as consumer:
-                consumer.assign([TopicPartition("written", 0, OFFSET_BEGINNING)])
-                deadline = time.monotonic() + WAIT_S
-                while len(events["slow"]) < 2:
-                    consumer.poll(0.05)
-                    assert time.monotonic() < deadline
+                poll_until(lambda: len(events["slow"]) >= 2, consumer)
             back = ClientQuotaAlteration(CLIENT, dict.fromkeys(change.ops))
             expect_success(admin.alter_client_quotas([back])[CLIENT])
             assert told(admin, ClientQuotaFilter.all()) == {}

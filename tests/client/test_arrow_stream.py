@@ -14,8 +14,8 @@ from kafka_native.arrow import ArrowBatch
 from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S
 
-from .arrow_support import assigned, rows
-from .support import Client, fill
+from .arrow_support import rows
+from .support import Client, assigned, fill
 
 OFFSETS = ["offset"]
 

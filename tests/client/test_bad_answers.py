@@ -43,8 +43,7 @@ def test_wrong_correlation_id_ends_the_connection_and_is_sent_again(
     with producer_of(client, errors, idempotence) as producer:
         reports = Reports(producer, topic, partition=0)
         cluster.mix_up_responses(cluster.leader(topic, 0), ApiKey.PRODUCE)
-        reports.send("a", "b")
-        assert producer.flush(15) == 0
+        reports.deliver("a", "b")
         producer.poll(0)
     assert reports.failed() == {}
     assert set(stored(cluster, topic)) == {"a", "b"}
@@ -75,10 +74,8 @@ def test_answer_about_what_was_not_sent_is_believed_in_no_part(
     with producer_of(client, [], idempotence) as producer:
         reports = Reports(producer, topic, partition=0)
         cluster.edit_responses(ApiKey.PRODUCE, lie)
-        reports.send("a", "b")
-        assert producer.flush(15) == 0
-        reports.send("c")
-        assert producer.flush(15) == 0
+        reports.deliver("a", "b")
+        reports.deliver("c")
     assert reports.errors["c"] is None
     if idempotence:  # a retry can't write anything twice
         assert reports.failed() == {}
@@ -133,15 +130,12 @@ def test_base_offset_that_goes_backwards_is_told_as_it_came(
     with producer_of(client, [], idempotence) as producer:
         reports = Reports(producer, topic, partition=0)
         for value in "abc":
-            reports.send(value)
-            assert producer.flush(15) == 0
+            reports.deliver(value)
         cluster.edit_responses(
             ApiKey.PRODUCE, lambda response: setattr(first_part(response), "base_offset", 0)
         )
-        reports.send("d")
-        assert producer.flush(15) == 0
-        reports.send("e")
-        assert producer.flush(15) == 0
+        reports.deliver("d")
+        reports.deliver("e")
     assert reports.failed() == {}
     assert stored(cluster, topic) == list("abcde")
     assert [reports.offsets[value] for value in "abcde"] == [0, 1, 2, 0, 4]
@@ -158,8 +152,7 @@ def test_negative_base_offset_without_an_error_is_a_delivery_without_an_offset(
         cluster.edit_responses(
             ApiKey.PRODUCE, lambda response: setattr(first_part(response), "base_offset", offset)
         )
-        reports.send("a")
-        assert producer.flush(15) == 0
+        reports.deliver("a")
     assert reports.errors == {"a": None}
     assert reports.offsets == {"a": None}
 
@@ -173,13 +166,11 @@ def test_broker_that_denies_what_it_has_written_is_believed_no_more_and_nothing_
     topic = client.topic()
     with producer_of(client, [], True, **{"batch.num.messages": 1, "linger.ms": 0}) as producer:
         reports = Reports(producer, topic, partition=0)
-        reports.send("a")
-        assert producer.flush(15) == 0
+        reports.deliver("a")
         # The answer to the next one is lost, and its retry is refused although the broker has it.
         cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], done=True)
         cluster.push_request_errors(ApiKey.PRODUCE, [code])
-        reports.send("b")
-        assert producer.flush(15) == 0
+        reports.deliver("b")
         fatal = poll_until(producer.fatal_error, producer)
         assert fatal is not None
         assert fatal.code() == code
@@ -195,11 +186,9 @@ def test_partition_that_forgets_its_producer_is_written_to_under_another_epoch(
     topic = client.topic()
     with producer_of(client, [], True) as producer:
         reports = Reports(producer, topic, partition=0)
-        reports.send("a")
-        assert producer.flush(15) == 0
+        reports.deliver("a")
         cluster.forget_producers(topic, 0, refuse=True)
-        reports.send("b", "c")
-        assert producer.flush(15) == 0
+        reports.deliver("b", "c")
     assert reports.failed() == {}
     assert stored(cluster, topic) == list("abc")
 
@@ -213,8 +202,7 @@ def test_truncated_answer_is_sent_again(
     with producer_of(client, [], idempotence) as producer:
         reports = Reports(producer, topic, partition=0)
         cluster.close_mid_frame(None, after_bytes, ApiKey.PRODUCE)
-        reports.send("a", "b")
-        assert producer.flush(15) == 0
+        reports.deliver("a", "b")
     assert reports.failed() == {}
     assert stored(cluster, topic)[:2] == ["a", "b"]
     assert len(stored(cluster, topic)) == (2 if idempotence else 4)
@@ -230,8 +218,7 @@ def test_answer_of_an_impossible_size_ends_the_connection_and_is_sent_again(
     with producer_of(client, errors, idempotence) as producer:
         reports = Reports(producer, topic, partition=0)
         cluster.oversize_next_response(None, announced, ApiKey.PRODUCE)
-        reports.send("a", "b")
-        assert producer.flush(15) == 0
+        reports.deliver("a", "b")
         producer.poll(0)
     assert reports.failed() == {}
     assert stored(cluster, topic)[:2] == ["a", "b"]

@@ -10,7 +10,7 @@ import pytest
 from kafka_native import KafkaError, Message, Producer
 from kafka_native.mock import MockCluster
 
-from .support import Client, without_addresses
+from .support import Client, deliver, without_addresses
 
 LONGEST = 249
 LAST = (1 << 63) - 1
@@ -77,8 +77,7 @@ def test_refused_call_queues_nothing_and_the_next_one_goes_through(
         with pytest.raises(kind, match=text):
             producer.produce(**{"topic": topic, "value": b"wrong", **arguments})
         assert len(producer) <= 1
-        producer.produce(topic, b"after", partition=0)
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"after", partition=0)
     assert values_of(cluster, topic) == [b"before", b"after"]
 
 
@@ -119,15 +118,13 @@ def test_partitions_that_do_not_exist_fail_alone_each_with_its_number(
 
     with client.producer(**{"topic.metadata.propagation.max.ms": 1000}) as producer:
         if known:
-            producer.produce(topic, b"first", partition=0)
-            assert producer.flush(10) == 0
+            deliver(producer, topic, b"first", partition=0)
         for number in range(20):
             partition = (0, 7, 1, 9)[number % 4]
             value = b"%d" % number
             producer.produce(topic, value, partition=partition, on_delivery=note)
         assert producer.flush(10) == 0
-        producer.produce(topic, b"last", partition=0)
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"last", partition=0)
     assert {value: partition for value, (partition, _) in failed.items()} == {
         b"%d" % number: (7, 9)[number % 4 // 2] for number in range(1, 20, 2)
     }

@@ -14,7 +14,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.harness.servers import answering
 
-from .support import Client, fill, read_all
+from .support import Client, assigned, deliver, fill, read_all
 
 
 def server(answer: bytes) -> AbstractContextManager[str]:
@@ -63,8 +63,7 @@ def test_one_dead_bootstrap_server_of_two_is_no_obstacle(cluster: MockCluster, c
         "error_cb": lambda error: None,
     }
     with Producer(conf) as producer:
-        producer.produce(topic, b"x")
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"x")
     assert len(read_all(client, topic, 1)) == 1
 
 
@@ -99,8 +98,7 @@ def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(
         "message.max.bytes": 100_000,
         "error_cb": errors.append,
     }
-    with client.consumer(**conf) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic, offset=0, **conf) as consumer:
         assert len(consumer.consume(10, 10)) == 10
         cluster.oversize_next_response(leader, 2_000_000_000, api_key=ApiKey.FETCH)
         fill(client, topic, 5, partition=0, start=10)
@@ -118,11 +116,11 @@ def test_broker_that_closes_in_the_middle_of_a_frame(
     leader = cluster.leader(topic, 0)
     reports = []
     with client.producer(acks="all") as producer:
-        producer.produce(topic, b"first", on_delivery=lambda error, message: reports.append(error))
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"first", on_delivery=lambda error, message: reports.append(error))
         cluster.close_mid_frame(leader, after_bytes, ApiKey.PRODUCE)
-        producer.produce(topic, b"second", on_delivery=lambda error, message: reports.append(error))
-        assert producer.flush(15) == 0
+        deliver(
+            producer, topic, b"second", on_delivery=lambda error, message: reports.append(error)
+        )
     assert reports == [None, None]
     values = [message.value for message in cluster.messages(topic, 0)]
     # Without idempotence the retry of an executed request writes it twice: at least once is the
@@ -138,8 +136,7 @@ def test_checksum_mismatch_is_an_error_message_and_the_data_comes_again(
     for partition in range(2):
         fill(client, topic, 5, partition=partition)
     cluster.corrupt_next_fetch(topic, 0)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+    with assigned(client, topic, 2, offset=0) as consumer:
         found = consumer.consume(11, 15)
     errors = [message for message in found if message.error()]
     assert [message.error().code() for message in errors] == [KafkaError._BAD_MSG]
@@ -164,8 +161,9 @@ def test_decompression_bomb_stops_its_partition_only_and_a_seek_skips_it(
     cluster.append_raw(topic, 0, bomb)
     fill(client, topic, 3, partition=0)
     fill(client, topic, 3, partition=1)
-    with client.consumer(**{"decompressed.batch.max.bytes": 1 << 20}) as consumer:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+    with assigned(
+        client, topic, 2, offset=0, **{"decompressed.batch.max.bytes": 1 << 20}
+    ) as consumer:
         found = consumer.consume(4, 10)
         [error] = [message for message in found if message.error()]
         assert error.error().code() == KafkaError._BAD_COMPRESSION
@@ -182,8 +180,7 @@ def test_garbage_in_a_log_is_an_error_message(cluster: MockCluster, client: Clie
     batch[16] = 9  # an unknown magic
     cluster.append_raw(topic, 0, bytes(batch), record_count=1)
     fill(client, topic, 3, partition=1)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+    with assigned(client, topic, 2, offset=0) as consumer:
         found = consumer.consume(4, 10)
     assert sum(message.error() is None for message in found) == 3
     assert any(message.error() and message.partition() == 0 for message in found)
@@ -233,8 +230,9 @@ def test_corrupt_batch_in_a_group_is_skipped_by_a_seek_and_stays_skipped(
 
 
 def test_unknown_topic_without_creation(client: Client):
-    with client.consumer(**{"topic.metadata.propagation.max.ms": 200}) as consumer:
-        consumer.assign([TopicPartition("never-made", 0, 0)])
+    with assigned(
+        client, "never-made", offset=0, **{"topic.metadata.propagation.max.ms": 200}
+    ) as consumer:
         message = consumer.poll(10)
         assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART
         assert "never-made" in message.error().str()
@@ -247,13 +245,13 @@ def test_message_too_large_for_the_broker_fails_alone(cluster: MockCluster):
         reports = {}
         with client.producer(**{"message.max.bytes": 1_000_000}) as producer:
             for name, size in (("small", 100), ("large", 50_000), ("after", 100)):
-                producer.produce(
+                deliver(
+                    producer,
                     topic,
                     b"x" * size,
                     key=name,
                     on_delivery=lambda error, message: reports.update({message.key(): error}),
                 )
-                assert producer.flush(15) == 0
         assert reports[b"small"] is None
         assert reports[b"after"] is None
         assert reports[b"large"] == KafkaError.MSG_SIZE_TOO_LARGE
@@ -284,32 +282,30 @@ def test_produce_error_codes_are_retried_or_reported(cluster: MockCluster, clien
     topic = client.topic()
     reports = []
     with client.producer() as producer:
-        producer.produce(topic, b"0")
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"0")
         cluster.push_request_errors(
             ApiKey.PRODUCE, [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.REQUEST_TIMED_OUT]
         )
-        producer.produce(
+        deliver(
+            producer,
             topic,
             b"retried",
             on_delivery=lambda error, message: reports.append((error, message.offset())),
         )
-        assert producer.flush(15) == 0
         cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.INVALID_RECORD])
-        producer.produce(
+        deliver(
+            producer,
             topic,
             b"refused",
             on_delivery=lambda error, message: reports.append((error, message.offset())),
         )
-        assert producer.flush(15) == 0
     assert reports == [(None, 1), (KafkaError.INVALID_RECORD, None)]
 
 
 def test_fetch_sessions_that_the_broker_forgot_start_anew(cluster: MockCluster, client: Client):
     topic = client.topic(partitions=3)
     fill(client, topic, 30)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(3)])
+    with assigned(client, topic, 3, offset=0) as consumer:
         assert len(consumer.consume(30, 10)) == 30
         for broker in cluster.broker_ids:
             cluster.clear_fetch_sessions(broker)

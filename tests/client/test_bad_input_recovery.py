@@ -16,7 +16,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import poll_until
 
-from .support import Client, fill, read_all
+from .support import Client, assigned, deliver, fill, read_all
 
 HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 
@@ -89,10 +89,9 @@ def test_one_impostor_among_the_bootstrap_servers_is_no_obstacle(
         started = time.monotonic()
         for _ in range(4):  # the first server is chosen at random
             with Producer({**conf, "reconnect.backoff.ms": 20}) as producer:
-                producer.produce(
-                    topic, b"x", on_delivery=lambda error, message: reports.append(error)
+                deliver(
+                    producer, topic, b"x", on_delivery=lambda error, message: reports.append(error)
                 )
-                assert producer.flush(20) == 0
         assert time.monotonic() - started < 20
     assert reports == [None] * 4
     assert len(read_all(client, topic, 4)) == 4
@@ -168,8 +167,9 @@ def test_decompression_bomb_of_every_codec_costs_no_memory(
     bomb = encode_batch([(1, None, bytes(32 << 20))], codec=codec)
     cluster.append_raw(topic, 0, bomb)
     fill(client, topic, 5, partition=1)
-    with client.consumer(**{"decompressed.batch.max.bytes": 1 << 20}) as consumer:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+    with assigned(
+        client, topic, 2, offset=0, **{"decompressed.batch.max.bytes": 1 << 20}
+    ) as consumer:
         found = consumer.consume(6, 15)
     [error] = [message.error() for message in found if message.error()]
     assert error == KafkaError._BAD_COMPRESSION
@@ -189,8 +189,7 @@ def test_compressed_garbage_stops_its_partition_only(
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
     cluster.append_raw(topic, 0, bytes(batch), record_count=20)
     fill(client, topic, 5, partition=1)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+    with assigned(client, topic, 2, offset=0) as consumer:
         found = consumer.consume(6, 15)
     [error] = [message for message in found if message.error()]
     assert (error.partition(), error.offset()) == (0, 0)
@@ -207,8 +206,7 @@ def test_wrong_arguments_leave_the_client_as_it_was(client: Client) -> None:
         with pytest.raises(KafkaException) as caught:
             producer.produce(topic, bytes(3000))
         assert caught.value.args[0] == KafkaError.MSG_SIZE_TOO_LARGE
-        producer.produce(topic, b"1")
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"1")
     assert [message.value() for message in read_all(client, topic, 2)] == [b"0", b"1"]
 
 

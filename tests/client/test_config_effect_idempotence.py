@@ -14,7 +14,7 @@ from kafka_native.mock.versions import of_release
 from kafka_native.protocol import ApiKey
 from tests.waiting import wait_for
 
-from .support import Client, fill
+from .support import Client, deliver, fill
 
 pytestmark = pytest.mark.usefixtures("mended")
 
@@ -78,8 +78,7 @@ def test_brokers_that_do_not_allow_it_get_messages_without_numbers(
     topic = client.topic()
     cluster.push_request_errors(ApiKey.INIT_PRODUCER_ID, [ErrorCode.CLUSTER_AUTHORIZATION_FAILED])
     with client.producer() as producer:
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"")
         assert producer.fatal_error() is None
     assert not is_numbered(cluster, topic)
     assert [message for message in caplog.messages if "enable.idempotence is off" in message]
@@ -90,8 +89,7 @@ def test_brokers_that_are_too_old_get_messages_without_numbers(caplog: pytest.Lo
         client = Client(cluster)
         topic = client.topic()
         with client.producer() as producer:
-            producer.produce(topic, b"")
-            assert producer.flush(20) == 0
+            deliver(producer, topic, b"")
             assert producer.fatal_error() is None
         assert len(cluster.messages(topic, 0)) == 1
     assert [message for message in caplog.messages if "enable.idempotence is off" in message]
@@ -116,8 +114,7 @@ def test_what_a_broker_has_lost_ends_no_producer_that_did_not_ask_for_it(
         # the first one is written, the second may have been
         for codes in ([], [ErrorCode.REQUEST_TIMED_OUT, code]):
             cluster.push_request_errors(ApiKey.PRODUCE, codes)
-            producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error))
-            assert producer.flush(20) == 0
+            deliver(producer, topic, b"x", on_delivery=lambda error, _: errors.append(error))
         assert producer.fatal_error() is None
     assert errors == [None, None]
     assert is_numbered(cluster, topic)

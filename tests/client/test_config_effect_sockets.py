@@ -14,7 +14,7 @@ from kafka_native import Producer
 from kafka_native.control.brokers.pool import canonical_servers
 from kafka_native.mock import MockCluster
 
-from .support import Client
+from .support import Client, deliver
 
 OPTIONS = {
     "socket.send.buffer.bytes": (socket.SOL_SOCKET, socket.SO_SNDBUF),
@@ -48,8 +48,7 @@ def option_of(cluster: MockCluster, client: Client, name: str, value: object) ->
     """Return a socket option's values when the property is set."""
     topic = client.topic()
     with client.producer(**{name: value}) as producer:
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"")
         found = {each.getsockopt(*OPTIONS[name]) for each in client_sockets(cluster)}
     assert found
     return found

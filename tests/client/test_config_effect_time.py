@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from kafka_native import OFFSET_BEGINNING, KafkaError, Producer, TopicPartition
+from kafka_native import KafkaError, Producer, TopicPartition
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import wait_for
 
-from .support import Client, fill
+from .support import Client, assigned, deliver, fill
 
 pytestmark = pytest.mark.usefixtures("mended")
 
@@ -53,12 +53,10 @@ def test_retries_wait_as_long_as_told(cluster: MockCluster, client: Client):
     with client.producer(
         **{"retry.backoff.ms": 500, "retry.backoff.max.ms": 500, "linger.ms": 0}
     ) as producer:
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"")
         cluster.clear_requests()
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * 2)
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"")
     assert min(pauses(cluster, ApiKey.PRODUCE)) >= 0.5 * (1 - JITTER) * LATE
 
 
@@ -78,16 +76,14 @@ def test_metadata_are_asked_for_again_as_fast_as_told(cluster: MockCluster, clie
     cluster.clear_requests()
     cluster.hide_topic(topic, 3)
     with client.producer(**conf) as producer:
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"")
     assert min(pauses(cluster, ApiKey.METADATA)[:3]) >= 0.5 * (1 - JITTER) * LATE
 
 
 def test_metadata_are_refreshed_as_often_as_told(cluster: MockCluster, client: Client):
     topic = client.topic()
     with client.producer(**{"topic.metadata.refresh.interval.ms": 50}) as producer:
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"")
         cluster.clear_requests()
         cluster.wait_for_requests(ApiKey.METADATA, 5, timeout=30)
 
@@ -147,12 +143,10 @@ def test_connections_are_made_anew_after_a_pause(cluster: MockCluster, client: C
         "linger.ms": 0,
     }
     with client.producer(**conf, error_cb=lambda error: None) as producer:
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"")
         cluster.clear_requests()
         cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION] * 3)
-        producer.produce(topic, b"")
-        assert producer.flush(30) == 0
+        deliver(producer, topic, b"")
     assert min(pauses(cluster, ApiKey.PRODUCE)[1:]) >= 0.5 * (1 - JITTER) * LATE
 
 
@@ -181,11 +175,9 @@ def test_pauses_between_connections_end_at_the_maximum():
 def test_idle_connections_are_closed_when_told(cluster: MockCluster, client: Client):
     topic = client.topic()
     with client.producer(**{"connections.max.idle.ms": 100}) as producer:
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"")
         wait_for(lambda: sum(map(cluster.connection_count, cluster.broker_ids)) == 0)
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"")
 
 
 @pytest.mark.parametrize("most", [1, 2])
@@ -198,8 +190,7 @@ def test_so_many_requests_are_in_flight(cluster: MockCluster, client: Client, mo
         "enable.idempotence": False,
     }
     with client.producer(**conf) as producer:
-        producer.produce(topic, b"", partition=0)
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"", partition=0)
         cluster.clear_requests()
         cluster.delay_responses(None, 0.3, ApiKey.PRODUCE)
         for _ in range(6):
@@ -216,8 +207,7 @@ def test_partition_rests_after_an_error(cluster: MockCluster, client: Client):
     fill(client, topic, 1)
     cluster.clear_requests()
     cluster.push_request_errors(ApiKey.FETCH, [ErrorCode.UNKNOWN_SERVER_ERROR])
-    with client.consumer(**{"fetch.error.backoff.ms": 1200}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    with assigned(client, topic, **{"fetch.error.backoff.ms": 1200}) as consumer:
         read: list[KafkaError | None] = []
         wait_for(
             lambda: (
@@ -250,8 +240,7 @@ def test_leader_is_asked_again_when_what_it_said_of_replicas_is_old(
         "metadata.max.age.ms": 200,
         "fetch.wait.max.ms": 50,
     }
-    with client.consumer(**conf) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    with assigned(client, topic, **conf) as consumer:
         assert consumer.poll(30) is not None
         cluster.wait_for_requests(ApiKey.FETCH, 1, near, timeout=30)
         cluster.clear_requests()
@@ -271,7 +260,6 @@ def test_offset_files_are_synced_as_told(
         "enable.auto.commit": False,
     }
     topic = client.topic()
-    with client.consumer(**conf) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    with assigned(client, topic, **conf) as consumer:
         consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
     assert bool(synced) is syncs

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native import OFFSET_BEGINNING, KafkaError, Producer, TopicPartition
+from kafka_native import KafkaError, Producer
 from kafka_native._native.records import batch_headers
 from kafka_native.mock import MockCluster
 from kafka_native.mock.handlers import Incoming
@@ -19,7 +19,7 @@ from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, JoinGrou
 from kafka_native.protocol.produce import ProduceRequest
 from tests.waiting import poll_until, wait_for
 
-from .support import Client, fill, read_all
+from .support import Client, assigned, fill, read_all
 
 pytestmark = pytest.mark.usefixtures("mended")
 
@@ -76,24 +76,21 @@ def test_brokers_to_start_from(client: Client, name: str):
 )
 def test_fetch_says_it(client: Client, asked: Asked, name: str, value: Any, field: str):
     topic = client.topic()
-    with client.consumer(**{name: value}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    with assigned(client, topic, **{name: value}):
         assert getattr(asked.first(FetchRequest), field) == value
 
 
 @pytest.mark.parametrize("name", ["fetch.message.max.bytes", "max.partition.fetch.bytes"])
 def test_fetch_asks_for_so_much_of_a_partition(client: Client, asked: Asked, name: str):
     topic = client.topic()
-    with client.consumer(**{name: 3000}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    with assigned(client, topic, **{name: 3000}):
         request = asked.first(FetchRequest)
     assert [each.partition_max_bytes for each in request.topics[0].partitions] == [3000]
 
 
 def test_a_partition_that_is_alone_may_fill_a_fetch(client: Client, asked: Asked):
     topic = client.topic()
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    with assigned(client, topic):
         request = asked.first(FetchRequest)
     assert [each.partition_max_bytes for each in request.topics[0].partitions] == [4 << 20]
 
@@ -103,8 +100,7 @@ def test_isolation_level_is_the_brokers_matter_too(
     client: Client, asked: Asked, level: str, number: int
 ):
     topic = client.topic()
-    with client.consumer(**{"isolation.level": level}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    with assigned(client, topic, **{"isolation.level": level}):
         assert asked.first(FetchRequest).isolation_level == number
 
 
@@ -119,8 +115,7 @@ def test_response_over_the_limit_is_not_read(cluster: MockCluster, client: Clien
     cluster.oversize_next_response(
         None, 1_200_000, ApiKey.FETCH, count=10
     )  # some may be for a consumer before this one
-    with client.consumer(**conf) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    with assigned(client, topic, **conf) as consumer:
         wait_for(lambda: consumer.poll(0.05) or errors)
     assert "receive.message.max.bytes" in errors[0].str()
 
@@ -238,8 +233,7 @@ def test_consumer_creates_topics_where_asked(cluster: MockCluster, client: Clien
     name = f"not-there-{time.monotonic_ns()}"
     errors: list[KafkaError] = []
     conf = {"allow.auto.create.topics": creates, "topic.metadata.propagation.max.ms": 300}
-    with client.consumer(**conf) as consumer:
-        consumer.assign([TopicPartition(name, 0, OFFSET_BEGINNING)])
+    with assigned(client, name, **conf) as consumer:
 
         def told() -> bool:
             message = consumer.poll(0.05)
@@ -262,8 +256,9 @@ def test_checksums_are_looked_at_unless_told_not_to(
         # it is the last byte that is damaged
         producer.produce(topic, b"", headers={"last": b"bytes"})
     cluster.corrupt_next_fetch(topic, 0)
-    with client.consumer(**{"check.crcs": checks, "fetch.error.backoff.ms": 10}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    with assigned(
+        client, topic, **{"check.crcs": checks, "fetch.error.backoff.ms": 10}
+    ) as consumer:
         message = consumer.poll(30)
     assert message is not None
     error = message.error()

@@ -26,8 +26,8 @@ from kafka_native.mock import MockCluster
 from kafka_native.mock.versions import of_release
 from tests.waiting import WAIT_S
 
-from .arrow_support import ALL, assigned, by_place, collect, record_batch, row_of, rows
-from .support import Client, fill, read_all
+from .arrow_support import ALL, by_place, collect, record_batch, row_of, rows
+from .support import Client, assigned, fill, read_all
 
 COUNT = 2500
 
@@ -356,8 +356,7 @@ def test_a_column_that_is_full_ends_the_batch(
         assert len(consumer.consume_arrow(30, WAIT_S, columns={"value": "binary_view"})) == 30
     with client.producer() as producer:
         producer.produce(topic, b"v" * 101)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 100)])
+    with assigned(client, topic, offset=100) as consumer:
         with pytest.raises(ValueError, match=r"at offset 100: larger than a column can be"):
             consumer.consume_arrow(1, WAIT_S)
         assert len(consumer.consume_arrow(1, WAIT_S, columns={"value": "binary_view"})) == 1

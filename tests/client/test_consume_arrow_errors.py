@@ -12,8 +12,8 @@ from kafka_native._native.records import encode_batch
 from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S
 
-from .arrow_support import assigned, rows
-from .support import Client, fill
+from .arrow_support import rows
+from .support import Client, assigned, fill
 
 OFFSETS = ["offset"]
 
@@ -90,8 +90,9 @@ def test_errors_beside_good_partitions(cluster: MockCluster, client: Client) -> 
 
 
 def test_unknown_topic(client: Client) -> None:
-    with client.consumer(**{"topic.metadata.propagation.max.ms": 200}) as consumer:
-        consumer.assign([TopicPartition("never-made", 0, 0)])
+    with assigned(
+        client, "never-made", offset=0, **{"topic.metadata.propagation.max.ms": 200}
+    ) as consumer:
         with pytest.raises(KafkaException, match="never-made") as caught:
             consumer.consume_arrow(1, WAIT_S)
         assert caught.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART

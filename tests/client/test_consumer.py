@@ -19,7 +19,7 @@ from kafka_native import (
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 
-from .support import Client, fill, read_all
+from .support import Client, assigned, fill, read_all
 
 
 def values(messages):
@@ -98,8 +98,7 @@ def test_what_rests_is_not_fetched_although_others_are(cluster: MockCluster, cli
 def test_start_offsets(client: Client, offset, reset, first):
     topic = client.topic()
     fill(client, topic, 100, partition=0)
-    with client.consumer(**{"auto.offset.reset": reset}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, offset)])
+    with assigned(client, topic, offset=offset, **{"auto.offset.reset": reset}) as consumer:
         if first == 100:
             assert consumer.poll(0.5) is None
             fill(client, topic, 1, partition=0, start=100)
@@ -112,8 +111,7 @@ def test_start_offsets(client: Client, offset, reset, first):
 def test_reset_error_reaches_the_application(client: Client, offset):
     topic = client.topic()
     fill(client, topic, 1)
-    with client.consumer(**{"auto.offset.reset": "error"}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, offset)])
+    with assigned(client, topic, offset=offset, **{"auto.offset.reset": "error"}) as consumer:
         message = consumer.poll(10)
         assert message.error() == KafkaError._AUTO_OFFSET_RESET
         assert (message.topic(), message.partition()) == (topic, 0)
@@ -141,8 +139,7 @@ def test_position_and_seek(client: Client):
 def test_the_leader_epoch_of_the_position_is_known(cluster: MockCluster, client: Client):
     topic = client.topic()
     fill(client, topic, 10, partition=0)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic, offset=0) as consumer:
         message = take(consumer, 10)[-1]
         [cursor] = [cursor for cursor in consumer._client.engine.cursors if cursor is not None]
         assert cursor.position == 10
@@ -172,8 +169,7 @@ def test_pause_and_resume_keep_the_position(client: Client):
 def test_end_of_partition_is_reported_once_where_asked(client: Client):
     topic = client.topic()
     fill(client, topic, 3, partition=0)
-    with client.consumer(**{"enable.partition.eof": True}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic, offset=0, **{"enable.partition.eof": True}) as consumer:
         found = consumer.consume(4, 10)
         assert [message.error() is None for message in found] == [True, True, True, False]
         assert found[3].error() == KafkaError._PARTITION_EOF
@@ -222,8 +218,7 @@ def test_iteration_yields_messages_and_ends_with_the_consumer(client: Client):
     topic = client.topic()
     fill(client, topic, 10, partition=0)
     found = []
-    with client.consumer(**{"enable.partition.eof": True}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic, offset=0, **{"enable.partition.eof": True}) as consumer:
         for message in consumer:
             found.append(message)
             if len(found) == 10:
@@ -259,8 +254,7 @@ def test_reassignment_reads_only_the_new_partitions(client: Client):
     topic = client.topic(partitions=2)
     for partition in range(2):
         fill(client, topic, 20, partition=partition)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic, offset=0) as consumer:
         take(consumer, 5)
         consumer.assign([TopicPartition(topic, 1, 10)])
         assert consumer.assignment() == [TopicPartition(topic, 1)]
@@ -275,8 +269,9 @@ def test_reassignment_reads_only_the_new_partitions(client: Client):
 def test_leader_moves_while_reading(cluster: MockCluster, client: Client):
     topic = client.topic(partitions=1)
     fill(client, topic, 500, partition=0)
-    with client.consumer(**{"topic.metadata.refresh.fast.interval.ms": 20}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(
+        client, topic, offset=0, **{"topic.metadata.refresh.fast.interval.ms": 20}
+    ) as consumer:
         found = take(consumer, 100)
         leader = consumer.list_topics(topic, 10).topics[topic].partitions[0].leader
         cluster.move_leader(topic, 0, leader % 3 + 1)
@@ -288,8 +283,7 @@ def test_leader_moves_while_reading(cluster: MockCluster, client: Client):
 def test_broker_down_and_up_while_reading_and_writing(cluster: MockCluster, client: Client):
     topic = client.topic(partitions=1)
     reports = []
-    with client.producer() as producer, client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with client.producer() as producer, assigned(client, topic, offset=0) as consumer:
         for number in range(200):
             producer.produce(
                 topic,
@@ -340,8 +334,7 @@ def test_consumers_and_producers_leave_nothing_behind(client: Client):
 
     before = ours()
     for _ in range(5):
-        with client.consumer() as consumer:
-            consumer.assign([TopicPartition(topic, 0, 0)])
+        with assigned(client, topic, offset=0) as consumer:
             take(consumer, 3)
         Consumer({"bootstrap.servers": client.bootstrap})  # dropped without close()
     assert ours() <= before
@@ -350,8 +343,7 @@ def test_consumers_and_producers_leave_nothing_behind(client: Client):
 def test_partition_that_is_younger_than_the_metadata_is_read(client: Client, cluster: MockCluster):
     topic = client.topic()
     fill(client, topic, 2, partition=0)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic, offset=0) as consumer:
         take(consumer, 2)
         cluster.create_partitions(topic, 3)
         fill(client, topic, 3, partition=2)

@@ -22,9 +22,9 @@ from kafka_native import (
     TopicPartition,
 )
 from kafka_native.protocol import ApiKey
-from tests.waiting import wait_for
+from tests.waiting import poll_until, wait_for
 
-from .support import Client, code_of, fill
+from .support import Client, assigned, code_of, fill
 from .test_consumer import take, values
 from .test_consumer_groups import forever, group, read
 
@@ -85,25 +85,18 @@ def test_on_commit_is_told_of_asynchronous_commits(client: Client, topic: str):
     ) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         assert consumer.commit(message=take(consumer, 2)[1]) is None
-        deadline = time.monotonic() + 20
-        while not told:
-            assert time.monotonic() < deadline
-            consumer.poll(0.05)
+        poll_until(lambda: told, consumer)
         [(error, [partition])] = told
         assert error is None
         assert (partition.topic, partition.partition, partition.offset) == (topic, 0, 2)
         consumer.unassign()
         consumer.commit()
-        while len(told) == 1:
-            assert time.monotonic() < deadline
-            consumer.poll(0.05)
+        poll_until(lambda: len(told) != 1, consumer)
         assert told[1] == (KafkaError._NO_OFFSET, [])
         replaced: list[Any] = []
         consumer.on_commit = lambda error, partitions: replaced.append(error)
         consumer.commit(offsets=[TopicPartition(topic, 0, 5)])
-        while not replaced:
-            assert time.monotonic() < deadline
-            consumer.poll(0.05)
+        poll_until(lambda: replaced, consumer)
         assert len(told) == 2
         with pytest.raises(TypeError):
             consumer.on_commit = "x"  # type: ignore[assignment]
@@ -256,8 +249,7 @@ def test_seek_many_to_the_ends_and_to_a_time(client: Client):
                     topic, str(number), partition=partition, timestamp=1000 + number * 10
                 )
     both = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, number, 5) for number in range(2)])
+    with assigned(client, topic, 2, offset=5) as consumer:
         take(consumer, 2)
         consumer.seek([TopicPartition(topic, 0, 8), TopicPartition(topic, 1, 9)])
         assert sorted(values(take(consumer, 3))) == [8, 9, 9]
@@ -304,8 +296,7 @@ def test_seek_many_to_the_ends_and_to_a_time(client: Client):
     ],
 )
 def test_calls_for_partitions_that_are_not_there(client: Client, topic: str, call: Any, code: int):
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 4)])
+    with assigned(client, topic, offset=4) as consumer:
         assert values(take(consumer, 1)) == [4]
         assert code_of(lambda: call(consumer, topic)) == code
         assert values(take(consumer, 5)) == [5, 6, 7, 8, 9]  # nothing was changed
@@ -314,8 +305,7 @@ def test_calls_for_partitions_that_are_not_there(client: Client, topic: str, cal
 
 @pytest.mark.parametrize("reset", ["earliest", "latest", "error"])
 def test_seek_out_of_range_is_for_auto_offset_reset(client: Client, topic: str, reset: str):
-    with client.consumer(**{"auto.offset.reset": reset}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic, offset=0, **{"auto.offset.reset": reset}) as consumer:
         take(consumer, 10)
         consumer.seek(TopicPartition(topic, 0, 1_000_000))
         if reset == "latest":

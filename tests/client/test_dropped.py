@@ -34,7 +34,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
-from .support import Client
+from .support import Client, deliver
 
 TOPIC = "dropped"
 WORKS = "kafka-native "
@@ -73,8 +73,7 @@ Start = Callable[[Owner, dict[str, Any]], Any]
 
 def _producer(owner: Owner, conf: dict[str, Any]) -> Any:
     producer = Producer(conf)
-    producer.produce(TOPIC, b"x", partition=0)
-    assert producer.flush(WAIT_S) == 0
+    deliver(producer, TOPIC, b"x", partition=0)
     return producer
 
 

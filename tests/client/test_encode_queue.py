@@ -15,7 +15,7 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 
-from .support import Client
+from .support import Client, deliver
 
 VALUE_BYTES = 50_000  # nineteen fill a batch, and a batch fills a request
 MANY = 800
@@ -90,8 +90,7 @@ def test_purge_and_close_settle_what_waits_for_its_turn(
     for purge in (True, False):
         ledger = Ledger()
         with client.producer(**CONF, **ONE_IN_FLIGHT, on_delivery=ledger.note) as producer:
-            producer.produce(topic, value(0), partition=0)
-            assert producer.flush(30) == 0
+            deliver(producer, topic, value(0), partition=0)
             cluster.delay_responses(None, 60.0, ApiKey.PRODUCE)
             for number in range(1, 200):
                 producer.produce(topic, value(number), partition=0)

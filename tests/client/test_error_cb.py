@@ -16,7 +16,7 @@ from kafka_native.protocol import ApiKey
 from tests.waiting import wait_for
 
 from .log_support import Plain
-from .support import Client
+from .support import Client, deliver
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "errors.md"
@@ -62,8 +62,7 @@ def test_each_change_is_told_again() -> None:
             {**conf, "error_cb": errors.append, "debug": "broker", "logger": logger}
         ) as producer:
             for round_ in (1, 2):
-                producer.produce("t", b"x")
-                assert producer.flush(30) == 0
+                deliver(producer, "t", b"x")
                 cluster.broker_down(1)
                 producer.produce("t", b"x")
                 before = attempts(logger)
@@ -161,8 +160,7 @@ def test_request_without_an_answer_is_timed_out(client: Client, cluster: MockClu
     leader = cluster.leader(topic, 0)
     conf = {"socket.timeout.ms": 200, "request.timeout.ms": 100, "error_cb": errors.append}
     with client.producer(**conf) as producer:
-        producer.produce(topic, b"x")
-        assert producer.flush(30) == 0
+        deliver(producer, topic, b"x")
         errors.clear()
         cluster.delay_responses(leader, 3600, api_key=ApiKey.PRODUCE)
         try:
