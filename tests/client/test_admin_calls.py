@@ -69,14 +69,14 @@ def test_the_cluster_and_its_topics_are_described(client: Client, admin: AdminCl
         admin.describe_topics([topic])  # type: ignore[arg-type]
 
 
-def test_a_cluster_before_describe_cluster_is_described_by_its_metadata() -> None:
+def test_a_cluster_without_describe_cluster_is_described_by_its_metadata() -> None:
     with cluster_and_admin(max_versions={ApiKey.DESCRIBE_CLUSTER: -1}) as (old, admin):
         cluster = result_of(admin.describe_cluster())
         assert [node.id for node in cluster.nodes] == old.broker_ids
         assert cluster.controller.id == old.controller_id()
 
 
-def test_settings_are_told_and_changed(client: Client, admin: AdminClient) -> None:
+def test_settings_are_described_and_changed(client: Client, admin: AdminClient) -> None:
     topic = client.topic()
     resource = ConfigResource("topic", topic)
     before = result_of(admin.describe_configs([resource])[resource])["retention.ms"]
@@ -194,7 +194,7 @@ def test_list_groups_has_the_members(client: Client, admin: AdminClient) -> None
         assert admin.list_groups("nobody", WAIT_S) == []
 
 
-def test_a_broker_that_does_not_tell_its_groups_is_among_the_errors(
+def test_a_broker_that_refuses_to_list_groups_is_among_the_errors(
     client: Client, admin: AdminClient
 ) -> None:
     client.cluster.push_request_errors(
@@ -204,7 +204,9 @@ def test_a_broker_that_does_not_tell_its_groups_is_among_the_errors(
     assert error.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_coordinators_are_looked_up_together_and_again(client: Client, admin: AdminClient) -> None:
+def test_coordinators_are_looked_up_together_and_again_after_a_move(
+    client: Client, admin: AdminClient
+) -> None:
     groups = [f"together-{number}" for number in range(8)]
 
     def moved(reply: Any) -> None:
@@ -222,7 +224,7 @@ def test_coordinators_are_looked_up_together_and_again(client: Client, admin: Ad
 
 
 @pytest.mark.parametrize("version", [3, 7, 9, 10])
-def test_committed_offsets_are_told(version: int) -> None:
+def test_committed_offsets_are_listed(version: int) -> None:
     with MockCluster(
         brokers=3, max_versions={ApiKey.OFFSET_FETCH: version, ApiKey.FIND_COORDINATOR: 3}
     ) as cluster:
@@ -258,7 +260,7 @@ def test_committed_offsets_are_told(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [5, 7, 8, 9])
-def test_groups_of_one_coordinator_are_asked_about_together(version: int) -> None:
+def test_groups_of_one_coordinator_share_a_request(version: int) -> None:
     groups = [f"together-{number}" for number in range(20)]
     with MockCluster(brokers=3, max_versions={ApiKey.OFFSET_FETCH: version}) as cluster:
         topic = Client(cluster).topic(2)
@@ -367,7 +369,7 @@ def test_offsets_are_found_on_the_leaders_again_when_one_has_moved(
     assert admin.list_offsets({}) == {}
 
 
-def test_a_broker_before_it_is_not_asked_for_the_highest_timestamp() -> None:
+def test_an_older_broker_is_not_asked_for_the_highest_timestamp() -> None:
     with cluster_and_admin(max_versions={ApiKey.LIST_OFFSETS: 6}) as (old, admin):
         place = TopicPartition(Client(old).topic(), 0)
         future = admin.list_offsets({place: OffsetSpec.max_timestamp()})[place]
@@ -394,7 +396,7 @@ def test_records_are_deleted(client: Client, admin: AdminClient) -> None:
             admin.delete_records([bad])
 
 
-def test_what_a_broker_leaves_out_of_its_answer_fails(client: Client, admin: AdminClient) -> None:
+def test_a_partition_missing_from_the_response_fails(client: Client, admin: AdminClient) -> None:
     place = TopicPartition(client.topic(), 0)
     client.cluster.edit_responses(ApiKey.LIST_OFFSETS, lambda reply: reply.topics.clear())
     expect_error(admin.list_offsets({place: OffsetSpec.latest()})[place], KafkaError._BAD_MSG)
@@ -403,7 +405,7 @@ def test_what_a_broker_leaves_out_of_its_answer_fails(client: Client, admin: Adm
 # --- what is too large ---
 
 
-def test_what_no_broker_takes_fails_before_the_wire_and_the_rest_goes_on(
+def test_names_too_long_for_kafka_fail_alone_without_a_request(
     client: Client, admin: AdminClient
 ) -> None:
     name, longer = client.topic(), "x" * 0x8000  # Kafka's strings end at 32767 bytes
@@ -422,7 +424,7 @@ def test_what_no_broker_takes_fails_before_the_wire_and_the_rest_goes_on(
     assert name in admin.list_topics(timeout=WAIT_S).topics
 
 
-def test_requests_are_as_large_as_brokers_take(
+def test_requests_are_split_at_the_maximum_size(
     client: Client, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = 1000
@@ -447,7 +449,7 @@ def test_requests_are_as_large_as_brokers_take(
     assert "alone" not in client.cluster.topics
 
 
-def test_fenced_brokers_are_told_when_they_are_wanted() -> None:
+def test_fenced_brokers_are_described_on_request() -> None:
     with cluster_and_admin(brokers=3) as (cluster, admin):
         cluster.remove_broker(3)
         assert {each.id for each in result_of(admin.describe_cluster()).nodes} == {1, 2}

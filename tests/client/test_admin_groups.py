@@ -32,7 +32,7 @@ def committed(admin: Any, group: str) -> dict[TopicPartition, int]:
     return {each: each.offset for each in found.topic_partitions}
 
 
-def test_offsets_are_forgotten_but_for_those_of_topics_that_members_read(client: Client) -> None:
+def test_offsets_are_deleted_except_for_topics_that_members_read(client: Client) -> None:
     read, other = client.topic(), client.topic(2)
     fill(client, read, 3)
     places = [TopicPartition(other, 0), TopicPartition(other, 1)]
@@ -103,7 +103,7 @@ def test_all_members_are_removed_and_live_ones_come_back(
         expect_error(refused["one"], KafkaError.GROUP_AUTHORIZATION_FAILED)
 
 
-def test_a_broker_before_static_members_says_so() -> None:
+def test_an_older_broker_without_static_members_is_an_error() -> None:
     cluster = MockCluster(brokers=1, max_versions={int(ApiKey.LEAVE_GROUP): 2})
     with cluster, admin_of(Client(cluster)) as admin:
         futures = admin.remove_members_from_consumer_group("old", ["one"])
@@ -153,7 +153,7 @@ def test_a_broker_before_static_members_says_so() -> None:
         ),
     ],
 )
-def test_arguments_are_checked_before_the_wire(
+def test_arguments_are_checked_before_any_request(
     client: Client,
     admin: AdminClient,
     call: str,

@@ -19,7 +19,7 @@ from .support import Client, fill
 
 
 @pytest.mark.parametrize("kind", ["producer", "consumer", "admin"])
-def test_calls_go_over_the_clients_own_connections(kind: str) -> None:
+def test_calls_use_the_owners_connections(kind: str) -> None:
     with MockCluster(brokers=1) as cluster:
         client = Client(cluster)
         makers: dict[str, Any] = {
@@ -68,7 +68,7 @@ def test_a_producer_and_a_consumer_work_beside_their_admin_calls(client: Client)
         assert [result_of(each).errors for each in futures] == [[]] * len(futures)
 
 
-def test_what_is_not_done_fails_when_the_owner_closes_and_not_before() -> None:
+def test_open_operations_fail_when_the_owner_closes_and_not_before() -> None:
     with MockCluster(brokers=1) as cluster:
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
         admin = AdminClient.of(producer)
@@ -91,7 +91,7 @@ def test_what_is_not_done_fails_when_the_owner_closes_and_not_before() -> None:
             left.list_consumer_groups()
 
 
-def test_the_owner_lives_as_long_as_its_admin_client(client: Client) -> None:
+def test_an_admin_client_keeps_its_owner_alive(client: Client) -> None:
     admin = AdminClient.of(client.producer())
     gc.collect()
     assert result_of(admin.describe_cluster()).cluster_id == client.cluster.cluster_id
@@ -115,7 +115,7 @@ def test_only_a_client_has_a_handle(client: Client) -> None:
         AdminClient.of(Uninitialized())
 
 
-def test_subclasses_stay_what_they_are(client: Client) -> None:
+def test_of_returns_an_instance_of_the_subclass(client: Client) -> None:
     class Mine(AdminClient):
         """A subclass of the application."""
 

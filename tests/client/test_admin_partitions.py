@@ -95,7 +95,7 @@ def test_moves_under_way_are_listed_and_can_be_cancelled(client: Client) -> None
         client.cluster.finish_reassignments()
 
 
-def test_the_number_of_replicas_can_be_kept_and_old_brokers_cannot_be_told(
+def test_the_number_of_replicas_can_be_kept_but_not_by_old_brokers(
     client: Client, admin: AdminClient
 ) -> None:
     client.cluster.create_topic("fixed", 1, replication_factor=2)
@@ -134,7 +134,7 @@ def test_reassignments_go_to_the_controller_again_when_it_has_moved(
     assert len(client.cluster.requests_of(ApiKey.ALTER_PARTITION_REASSIGNMENTS)) == 3
 
 
-def test_reassignments_that_cannot_be() -> None:
+def test_invalid_reassignments_are_refused() -> None:
     bad: Any
     for bad in ([], [1, 1], [-1], [1 << 31]):
         with pytest.raises(ValueError, match=r"broker"):
@@ -184,7 +184,7 @@ def test_log_directories_have_sizes_and_replicas_move_between_them(
     assert [place in after[path].replica_infos for path in directories(2)] == [False, True]
 
 
-def test_a_broker_that_is_not_there_has_no_directories(client: Client, admin: AdminClient) -> None:
+def test_log_directories_of_an_unknown_broker_fail(client: Client, admin: AdminClient) -> None:
     told = admin.describe_log_dirs([1, 77])
     assert set(result_of(told[1])) == set(directories(1))
     expect_error(told[77], KafkaError._UNKNOWN_BROKER)
@@ -248,7 +248,7 @@ def test_log_directories_of_older_brokers(version: int) -> None:
         expect_error(admin.describe_log_dirs([1])[1], KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def test_an_offline_directory_says_so(client: Client, admin: AdminClient) -> None:
+def test_an_offline_log_directory_has_its_error(client: Client, admin: AdminClient) -> None:
     def fail(message: Any) -> None:
         message.results[0].error_code = KafkaError.KAFKA_STORAGE_ERROR
 
@@ -296,7 +296,7 @@ def test_topics_come_in_pages(client: Client, admin: AdminClient) -> None:
     assert set(names) <= set(everything)
 
 
-def test_a_page_that_fails_is_asked_for_once_more(client: Client) -> None:
+def test_a_failed_page_is_requested_again(client: Client) -> None:
     name = client.topic(3)
     with admin_of(client) as admin:
         admin.list_topics()  # it is connected
@@ -322,7 +322,7 @@ def test_a_page_that_fails_is_asked_for_once_more(client: Client) -> None:
             next(pages)
 
 
-def test_pages_that_do_not_go_on_are_an_error(client: Client, admin: AdminClient) -> None:
+def test_a_page_that_repeats_its_cursor_is_an_error(client: Client, admin: AdminClient) -> None:
     name = client.topic(6)
 
     def stay(message: Any) -> None:
@@ -348,7 +348,7 @@ def test_pages_can_be_awaited(client: Client, admin: AdminClient) -> None:
     assert asyncio.run(ids(admin)) == [0, 1, 2]
 
 
-def test_a_broker_without_pages_tells_everything_on_one() -> None:
+def test_a_broker_without_pages_returns_everything_in_one() -> None:
     versions = {ApiKey.DESCRIBE_TOPIC_PARTITIONS: -1}
     with cluster_and_admin(1, max_versions=versions) as (old, admin):
         for name, count in (("b", 3), ("a", 1)):
@@ -365,7 +365,9 @@ def test_a_broker_without_pages_tells_everything_on_one() -> None:
 # --- what was made (KIP-525) ---
 
 
-def test_what_was_made_is_told(client: Client, admin: AdminClient) -> None:
+def test_created_topics_are_returned_with_their_metadata(
+    client: Client, admin: AdminClient
+) -> None:
     new = [NewTopic("told", 3, 2, config={"retention.ms": "5000"}), NewTopic("told", 1)]
     tried = result_of(
         admin.create_topics(new[:1], validate_only=True, include_metadata=True)["told"]
@@ -399,7 +401,7 @@ def test_what_was_made_is_told(client: Client, admin: AdminClient) -> None:
         assert "old" in old.topics
 
 
-def test_arguments_that_cannot_be(client: Client, admin: AdminClient) -> None:
+def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> None:
     place, replica = TopicPartition("a", 0), TopicPartitionReplica("a", 0, 1)
     call: Any
     bad: Any

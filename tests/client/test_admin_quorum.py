@@ -49,7 +49,7 @@ def settings_of(admin: AdminClient, resource: ConfigResource) -> dict[str, Confi
 # --- features ---
 
 
-def test_features_are_told_and_updated_and_transactions_obey() -> None:
+def test_features_are_described_and_updated_and_transactions_follow() -> None:
     with cluster_and_admin(2) as (cluster, admin):
         before = result_of(admin.describe_features())
         assert before.finalized_features == {FEATURE: FinalizedVersionRange(2, 2)}
@@ -96,9 +96,7 @@ def test_updates_succeed_one_by_one_or_as_a_whole(version: int) -> None:
             assert cluster.transaction_version == 1
 
 
-def test_features_of_a_broker_that_is_not_there_or_too_old(
-    client: Client, admin: AdminClient
-) -> None:
+def test_features_of_an_unknown_or_too_old_broker(client: Client, admin: AdminClient) -> None:
     expect_error(admin.describe_features(broker=77), KafkaError._UNKNOWN_BROKER)
     versions = {ApiKey.API_VERSIONS: 2, ApiKey.UPDATE_FEATURES: -1}
     with cluster_and_admin(1, max_versions=versions) as (_, admin):
@@ -113,7 +111,7 @@ def test_features_of_a_broker_that_is_not_there_or_too_old(
 # --- the quorum ---
 
 
-def test_the_quorum_is_told_and_voters_come_and_go() -> None:
+def test_the_quorum_is_described_and_voters_are_added_and_removed() -> None:
     with cluster_and_admin(3) as (cluster, admin):
         before = result_of(admin.describe_metadata_quorum())
         assert [each.replica_id for each in before.voters] == [1, 2, 3]
@@ -154,7 +152,9 @@ def test_the_quorum_of_older_brokers(version: int) -> None:
         expect_success(admin.add_raft_voter(4, DIRECTORY, ENDPOINTS))
 
 
-def test_a_quorum_that_says_nonsense_or_has_no_leader(client: Client, admin: AdminClient) -> None:
+def test_invalid_quorum_responses_and_a_quorum_without_a_leader(
+    client: Client, admin: AdminClient
+) -> None:
     def forget(message: Any) -> None:
         message.topics.clear()
 
@@ -174,7 +174,7 @@ def test_a_quorum_that_says_nonsense_or_has_no_leader(client: Client, admin: Adm
     assert (found.leader_id, found.high_watermark) == (None, None)
 
 
-def test_a_broker_is_forgotten_and_registers_again() -> None:
+def test_a_broker_is_unregistered_and_registers_again() -> None:
     with cluster_and_admin(3) as (cluster, admin):
         expect_error(admin.unregister_broker(77), ErrorCode.BROKER_ID_NOT_REGISTERED)
         cluster.broker_down(3)
@@ -219,7 +219,7 @@ def test_log_levels_of_a_broker(client: Client, admin: AdminClient) -> None:
     expect_error(admin.describe_configs([everybody])[everybody], KafkaError._INVALID_ARG)
 
 
-def test_client_metrics_resources_come_to_be_by_their_settings(
+def test_client_metrics_resources_exist_while_they_have_settings(
     client: Client, admin: AdminClient
 ) -> None:
     resource = ConfigResource(ResourceType.CLIENT_METRICS, "watched")
@@ -234,7 +234,7 @@ def test_client_metrics_resources_come_to_be_by_their_settings(
     assert result_of(admin.list_config_resources({ResourceType.CLIENT_METRICS})) == []
 
 
-def test_what_has_settings_is_listed(client: Client, admin: AdminClient) -> None:
+def test_config_resources_are_listed(client: Client, admin: AdminClient) -> None:
     topic = client.topic()
     found = result_of(admin.list_config_resources())
     assert ConfigResource("topic", topic) in found
@@ -270,9 +270,7 @@ def test_an_older_broker_lists_client_metrics_only() -> None:
             expect_error(admin.list_config_resources(kinds), KafkaError._UNSUPPORTED_FEATURE)
 
 
-def test_settings_say_of_what_kind_they_are_and_what_for(
-    client: Client, admin: AdminClient
-) -> None:
+def test_settings_have_a_type_and_documentation(client: Client, admin: AdminClient) -> None:
     resource = ConfigResource("topic", client.topic())
     plain = settings_of(admin, resource)["retention.ms"]
     assert (plain.config_type, plain.documentation) == (ConfigType.LONG, None)
@@ -291,7 +289,7 @@ def test_settings_say_of_what_kind_they_are_and_what_for(
         expect_error(asked[broker], KafkaError._INVALID_ARG)
 
 
-def test_what_only_has_settings_has_no_permissions() -> None:
+def test_resources_with_only_settings_have_no_acls() -> None:
     for kind in ("broker_logger", "client_metrics"):
         with pytest.raises(ValueError, match="restype"):
             AclBinding(kind, "x", "literal", "User:x", "*", "read", "allow")
@@ -300,7 +298,7 @@ def test_what_only_has_settings_has_no_permissions() -> None:
 # --- bad input ---
 
 
-def test_arguments_that_cannot_be(client: Client, admin: AdminClient) -> None:
+def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> None:
     bad: Any
     for bad in (-1, 0, 1 << 15):
         with pytest.raises(ValueError, match="max_version_level"):

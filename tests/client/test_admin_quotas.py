@@ -93,9 +93,7 @@ def test_quotas_are_set_found_and_removed(version: int) -> None:
         }
 
 
-def test_an_entity_that_is_there_twice_fails_before_the_wire(
-    client: Client, admin: AdminClient
-) -> None:
+def test_a_duplicate_entity_fails_without_a_request(client: Client, admin: AdminClient) -> None:
     rate = {"producer_byte_rate": 1e6}
     done = admin.alter_client_quotas(
         [ClientQuotaAlteration(ALICE, rate), ClientQuotaAlteration(ALICE, rate)]
@@ -108,7 +106,7 @@ def test_an_entity_that_is_there_twice_fails_before_the_wire(
     assert told(admin, ClientQuotaFilter.all()) == {}
 
 
-def test_a_quota_throttles_those_that_it_is_for() -> None:
+def test_a_quota_throttles_only_its_entity() -> None:
     with MockCluster(1) as cluster:
         client = Client(cluster)
         cluster.create_topic("written")
@@ -165,7 +163,7 @@ def test_changes_go_to_the_controller_and_a_lost_one_is_not_made_again(
     expect_success(admin.alter_client_quotas([back])[ALICE])
 
 
-def test_an_answer_about_nobody_is_an_error(client: Client, admin: AdminClient) -> None:
+def test_a_response_without_entities_is_an_error(client: Client, admin: AdminClient) -> None:
     def nobody(message: Any) -> None:
         for entry in message.entries:
             entry.entity.clear()
@@ -179,7 +177,7 @@ def test_an_answer_about_nobody_is_an_error(client: Client, admin: AdminClient) 
     expect_success(admin.alter_client_quotas([back])[ADDRESS])
 
 
-def test_entities_are_compared_by_what_they_say() -> None:
+def test_entities_with_equal_entries_are_equal() -> None:
     assert ClientQuotaEntity({"client-id": "work", "user": "alice"}) == ALICE_AT_WORK
     assert len({ALICE, ClientQuotaEntity({"user": "alice"}), ALICE_AT_WORK}) == 2
     assert repr(ANYBODY) == "ClientQuotaEntity(entries={'user': None})"
@@ -189,7 +187,7 @@ def test_entities_are_compared_by_what_they_say() -> None:
     assert entity == ALICE
 
 
-def test_arguments_that_cannot_be(client: Client, admin: AdminClient) -> None:
+def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> None:
     bad: Any
     for bad in (None, "user", {"user": 1}, {1: "x"}):
         with pytest.raises(TypeError):

@@ -48,7 +48,7 @@ def upsertion(user: str, iterations: int = 4096, **others: Any) -> UserScramCred
     )
 
 
-def test_the_cluster_tells_its_id_to_every_client(client: Client, admin: AdminClient) -> None:
+def test_every_client_returns_the_cluster_id(client: Client, admin: AdminClient) -> None:
     conf = {"bootstrap.servers": client.bootstrap}
     with (
         Producer(conf) as producer,
@@ -59,9 +59,7 @@ def test_the_cluster_tells_its_id_to_every_client(client: Client, admin: AdminCl
         }
 
 
-def test_settings_are_replaced_and_the_warning_says_what_to_do(
-    client: Client, admin: AdminClient
-) -> None:
+def test_alter_configs_replaces_settings_and_warns(client: Client, admin: AdminClient) -> None:
     topic = client.topic()
     client.cluster.topics[topic].configs["cleanup.policy"] = "compact"
     there = ConfigResource("topic", topic, set_config={"retention.ms": "7000"})
@@ -135,7 +133,7 @@ def test_a_change_of_permissions_whose_answer_is_lost_is_not_sent_again(
     assert len(client.cluster.requests_of(ApiKey.CREATE_ACLS)) == 1
 
 
-def test_results_that_do_not_fit_the_permissions_are_refused(
+def test_a_response_with_too_few_results_fails_every_acl(
     client: Client, admin: AdminClient
 ) -> None:
     def shortened(response: Any) -> None:
@@ -146,7 +144,7 @@ def test_results_that_do_not_fit_the_permissions_are_refused(
     assert {code_of(future) for future in futures.values()} == {KafkaError._BAD_MSG}
 
 
-def test_users_get_credentials_and_lose_them(client: Client, admin: AdminClient) -> None:
+def test_scram_credentials_are_added_and_removed(client: Client, admin: AdminClient) -> None:
     more = UserScramCredentialUpsertion(
         "ann", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 5000), SECRET
     )
@@ -234,7 +232,7 @@ def test_no_password_and_no_hash_of_one_is_shown(client: Client, admin: AdminCli
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     ],
 )
-def test_brokers_without_the_api_are_told_apart(key: ApiKey) -> None:
+def test_brokers_without_the_api_are_an_unsupported_feature(key: ApiKey) -> None:
     with cluster_and_admin(max_versions={key: -1}) as (_, admin):
         resource = ConfigResource("topic", "t", set_config={"retention.ms": "1"})
         if key is ApiKey.ALTER_CONFIGS:

@@ -124,7 +124,7 @@ def test_groups_are_listed_by_their_type(client: Client, admin: AdminClient) -> 
             admin.list_groups(types={ConsumerGroupType.UNKNOWN})
 
 
-def test_offsets_of_share_groups_are_told_moved_and_forgotten(
+def test_offsets_of_share_groups_are_listed_altered_and_deleted(
     client: Client, admin: AdminClient
 ) -> None:
     topic, group = client.topic(2), new_group(client)
@@ -301,7 +301,7 @@ PLACE = TopicPartition("t", 0)
         ),
     ],
 )
-def test_arguments_are_checked_before_the_wire(
+def test_arguments_are_checked_before_any_request(
     client: Client,
     admin: AdminClient,
     call: Callable[[AdminClient], Any],
@@ -312,7 +312,7 @@ def test_arguments_are_checked_before_the_wire(
         call(admin)
 
 
-def test_an_offset_that_is_no_int64_fails_alone(client: Client, admin: AdminClient) -> None:
+def test_an_offset_beyond_int64_fails_alone(client: Client, admin: AdminClient) -> None:
     topic, group = client.topic(2), new_group(client)
     with sharing(client, group, topic) as consumer:
         consumer.poll(0.2)
@@ -322,7 +322,7 @@ def test_an_offset_that_is_no_int64_fails_alone(client: Client, admin: AdminClie
     expect_error(futures[high], KafkaError._INVALID_ARG)
 
 
-def test_brokers_before_share_groups_say_so() -> None:
+def test_brokers_without_share_groups_are_an_unsupported_feature() -> None:
     gone = {int(key): -1 for key in (ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.STREAMS_GROUP_DESCRIBE)}
     with cluster_and_admin(brokers=1, max_versions=gone) as (_, admin):
         for call in (admin.describe_share_groups, admin.describe_streams_groups):

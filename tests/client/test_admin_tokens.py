@@ -54,7 +54,7 @@ def login(cluster: MockCluster, token: DelegationToken) -> dict[str, Any]:
     return conf(cluster, ALICE, **secret, **{"sasl.scram.tokenauth": True})
 
 
-def test_a_token_is_made_told_used_renewed_and_ended(cluster: MockCluster) -> None:
+def test_a_token_is_created_described_used_renewed_and_expired(cluster: MockCluster) -> None:
     with AdminClient(conf(cluster, ALICE)) as alice, AdminClient(conf(cluster, BOB)) as bob:
         token = result_of(alice.create_delegation_token(renewers=[BOB], max_lifetime_ms=2 * DAY_MS))
         told = token.token_info
@@ -85,7 +85,7 @@ def test_a_token_is_made_told_used_renewed_and_ended(cluster: MockCluster) -> No
             nobody.list_topics(timeout=0.5)
 
 
-def test_a_token_for_somebody_else_and_what_is_refused(cluster: MockCluster) -> None:
+def test_a_token_for_another_user_and_refused_calls(cluster: MockCluster) -> None:
     with AdminClient(conf(cluster, ALICE)) as alice, AdminClient(conf(cluster, CAROL)) as carol:
         token = result_of(alice.create_delegation_token(owner=BOB))
         assert (token.token_info.owner, token.token_info.token_requester) == (BOB, ALICE)
@@ -110,7 +110,7 @@ def test_without_sasl_there_are_no_tokens() -> None:
             expect_error(call, KafkaError.DELEGATION_TOKEN_AUTH_DISABLED)
 
 
-def test_an_older_broker_tells_no_requester_and_makes_none_for_others() -> None:
+def test_an_older_broker_has_no_requester_and_no_tokens_for_others() -> None:
     security = ListenerSecurity(
         "sasl_plaintext", mechanisms=["SCRAM-SHA-256"], users={"alice": "alice-secret"}
     )
@@ -193,7 +193,7 @@ def test_no_repr_and_no_error_shows_an_hmac(cluster: MockCluster) -> None:
         ),
     ],
 )
-def test_arguments_are_checked_before_the_wire(
+def test_arguments_are_checked_before_any_request(
     cluster: MockCluster, call: str, argument: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     with AdminClient(conf(cluster, ALICE)) as admin, pytest.raises(error, match=text):

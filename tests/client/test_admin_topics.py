@@ -39,7 +39,9 @@ def test_topics_are_made_listed_grown_and_deleted(client: Client, admin: AdminCl
     assert {"made", "placed"}.isdisjoint(admin.list_topics(timeout=WAIT_S).topics)
 
 
-def test_a_cluster_that_deletes_no_topics_says_so(client: Client, admin: AdminClient) -> None:
+def test_a_cluster_that_forbids_topic_deletion_is_an_error(
+    client: Client, admin: AdminClient
+) -> None:
     """delete.topic.enable=false (KIP-322)."""
     there = client.topic()
     client.cluster.push_request_errors(ApiKey.DELETE_TOPICS, [KafkaError.TOPIC_DELETION_DISABLED])
@@ -47,7 +49,7 @@ def test_a_cluster_that_deletes_no_topics_says_so(client: Client, admin: AdminCl
     assert there in admin.list_topics(timeout=WAIT_S).topics
 
 
-def test_what_goes_wrong_concerns_its_item_only(client: Client, admin: AdminClient) -> None:
+def test_an_error_concerns_only_its_topic(client: Client, admin: AdminClient) -> None:
     there = client.topic()
     made = admin.create_topics(
         [NewTopic(there), NewTopic("fine-1", 1), NewTopic("too-many", 1, 99)]
@@ -63,9 +65,7 @@ def test_what_goes_wrong_concerns_its_item_only(client: Client, admin: AdminClie
     )
 
 
-def test_what_cannot_be_sent_fails_before_the_wire_in_its_item(
-    client: Client, admin: AdminClient
-) -> None:
+def test_invalid_topics_fail_alone_without_a_request(client: Client, admin: AdminClient) -> None:
     made = admin.create_topics(
         [
             NewTopic("twice", 1),
@@ -124,7 +124,7 @@ def test_old_brokers_are_asked_in_their_versions() -> None:
         expect_success(admin.delete_topics(["old"])["old"])
 
 
-def test_a_cluster_that_cannot_be_reached_is_given_up_in_time() -> None:
+def test_an_unreachable_cluster_times_out() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # bound, but not listening
         conf = {
@@ -161,7 +161,7 @@ def test_futures_are_completed_by_the_control_thread_and_cannot_be_cancelled(
         client.cluster.delay_responses(None, 0, ApiKey.CREATE_TOPICS)
 
 
-def test_a_client_that_is_closed_or_dropped_fails_what_is_open(client: Client) -> None:
+def test_closing_or_dropping_the_client_fails_open_operations(client: Client) -> None:
     client.cluster.delay_responses(None, 3.0, ApiKey.METADATA)
     try:
         admin = admin_of(client)
@@ -183,7 +183,7 @@ def test_a_client_that_is_closed_or_dropped_fails_what_is_open(client: Client) -
     assert "closed" in repr(admin)
 
 
-def test_arguments_that_cannot_be(client: Client, admin: AdminClient) -> None:
+def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> None:
     bad: Any
     for bad in (None, "topic", ["topic"], [None, NewTopic("x")], {}):
         with pytest.raises(TypeError):
@@ -209,7 +209,7 @@ def test_arguments_that_cannot_be(client: Client, admin: AdminClient) -> None:
         AdminClient({"bogus": 1})
 
 
-def test_poll_makes_the_callbacks() -> None:
+def test_poll_runs_the_callbacks() -> None:
     errors: list[KafkaError] = []
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

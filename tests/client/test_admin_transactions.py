@@ -83,7 +83,7 @@ def test_transactions_are_listed_by_state_producer_age_and_name(
         )
 
 
-def test_a_broker_that_cannot_answer_is_an_error_among_the_others_transactions(
+def test_a_refusing_broker_is_an_error_beside_the_other_transactions(
     client: Client,
     admin: AdminClient,
 ) -> None:
@@ -108,7 +108,7 @@ def test_a_broker_that_cannot_answer_is_an_error_among_the_others_transactions(
     assert "Dead" in error.args[0].str()
 
 
-def test_a_state_that_a_newer_broker_has_is_unknown() -> None:
+def test_a_state_of_a_newer_broker_is_unknown() -> None:
     assert TransactionState("Undecided") is TransactionState.UNKNOWN
 
 
@@ -152,7 +152,7 @@ def test_a_coordinator_that_has_moved_is_looked_up_again(
         )
 
 
-def test_what_is_late_says_what_it_waited_for() -> None:
+def test_a_timeout_names_the_missing_response() -> None:
     with MockCluster(brokers=1) as cluster:
         client = Client(cluster)
         with admin_of(client) as admin, transaction(client, "late"):
@@ -171,7 +171,7 @@ def test_what_is_late_says_what_it_waited_for() -> None:
             assert cluster.address(1) in silent.args[0].str()
 
 
-def test_producers_of_partitions_are_told(client: Client, admin: AdminClient) -> None:
+def test_producers_of_partitions_are_described(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
     fill(client, topic, 3, partition=1, **{"enable.idempotence": True})
     written, read = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -239,7 +239,9 @@ def test_a_hanging_transaction_is_found_and_aborted(client: Client, admin: Admin
     )
 
 
-def test_nothing_hangs_where_a_coordinator_does_not_say(client: Client, admin: AdminClient) -> None:
+def test_no_transaction_is_hanging_while_its_coordinator_refuses(
+    client: Client, admin: AdminClient
+) -> None:
     place = TopicPartition(client.topic(), 0)
     with transaction(client, "undecided", place, timestamp=LONG_AGO_MS):
         for api_key in (ApiKey.LIST_TRANSACTIONS, ApiKey.DESCRIBE_TRANSACTIONS):
@@ -253,7 +255,7 @@ def test_nothing_hangs_where_a_coordinator_does_not_say(client: Client, admin: A
         assert len(result_of(admin.find_hanging_transactions([place])).valid) == 1
 
 
-def test_what_a_leader_refuses_to_abort_fails_and_an_abort_is_not_sent_twice(
+def test_a_refused_abort_fails_and_an_abort_is_not_sent_twice(
     client: Client,
     admin: AdminClient,
 ) -> None:
@@ -374,7 +376,7 @@ PLACE = TopicPartition("t", 0)
         ("fence_producers", {"transactional_ids": [5]}, TypeError, "one of it is int"),
     ],
 )
-def test_arguments_are_checked_before_the_wire(
+def test_arguments_are_checked_before_any_request(
     client: Client,
     admin: AdminClient,
     call: str,
@@ -386,9 +388,7 @@ def test_arguments_are_checked_before_the_wire(
         getattr(admin, call)(**argument)
 
 
-def test_what_cannot_be_encoded_or_is_there_twice_fails_in_its_item(
-    client: Client, admin: AdminClient
-) -> None:
+def test_invalid_and_duplicate_ids_fail_alone(client: Client, admin: AdminClient) -> None:
     with transaction(client, "fits"):
         futures = admin.describe_transactions(["fits", "x" * 40_000, "\ud800", "twice", "twice"])
         assert result_of(futures["fits"]).state is TransactionState.EMPTY
@@ -400,7 +400,7 @@ def test_what_cannot_be_encoded_or_is_there_twice_fails_in_its_item(
         )
 
 
-def test_brokers_without_these_calls_say_so() -> None:
+def test_brokers_without_these_calls_are_an_unsupported_feature() -> None:
     old = {
         ApiKey.LIST_TRANSACTIONS: 0,
         ApiKey.DESCRIBE_TRANSACTIONS: -1,

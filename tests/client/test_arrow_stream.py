@@ -24,7 +24,7 @@ def offsets(batches: list[ArrowBatch]) -> list[int]:
     return [row["offset"] for batch in batches for row in rows(batch)]
 
 
-def test_iteration_ends_when_nothing_comes(client: Client) -> None:
+def test_iteration_ends_after_a_timeout_without_records(client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 250)
     with assigned(client, topic) as consumer:
@@ -37,7 +37,7 @@ def test_iteration_ends_when_nothing_comes(client: Client) -> None:
         assert offsets(list(stream)) == list(range(250, 255)), "it can be taken up again"
 
 
-def test_without_a_timeout_a_batch_has_what_is_there(client: Client) -> None:
+def test_without_a_timeout_a_batch_has_the_available_records(client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 3)
     with assigned(client, topic) as consumer:
@@ -49,7 +49,7 @@ def test_without_a_timeout_a_batch_has_what_is_there(client: Client) -> None:
         assert [*found, *offsets([next(stream)])] == [0, 1, 2, 3]
 
 
-def test_wakeup_and_close_end_it(client: Client) -> None:
+def test_wakeup_and_close_end_the_stream(client: Client) -> None:
     topic = client.topic()
     consumer = assigned(client, topic)
     stream = consumer.arrow_stream()
@@ -71,7 +71,7 @@ def test_an_end_of_partition_is_a_batch(client: Client) -> None:
         )
 
 
-def test_an_error_is_raised_and_the_stream_goes_on(cluster: MockCluster, client: Client) -> None:
+def test_an_error_is_raised_and_the_stream_continues(cluster: MockCluster, client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 5)
     cluster.corrupt_next_fetch(topic, 0)
@@ -82,7 +82,7 @@ def test_an_error_is_raised_and_the_stream_goes_on(cluster: MockCluster, client:
         assert offsets([next(stream)]) == [0, 1, 2, 3, 4]
 
 
-def test_as_an_arrow_stream(client: Client) -> None:
+def test_pyarrow_reads_the_stream(client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 250)
     with assigned(client, topic) as consumer:
@@ -94,7 +94,9 @@ def test_as_an_arrow_stream(client: Client) -> None:
     assert stream.error is None
 
 
-def test_an_error_in_an_arrow_stream_is_told_and_kept(cluster: MockCluster, client: Client) -> None:
+def test_an_error_in_an_arrow_stream_is_raised_and_kept(
+    cluster: MockCluster, client: Client
+) -> None:
     topic = client.topic()
     fill(client, topic, 5)
     cluster.corrupt_next_fetch(topic, 0)
@@ -107,7 +109,7 @@ def test_an_error_in_an_arrow_stream_is_told_and_kept(cluster: MockCluster, clie
         assert reader.read_next_batch().num_rows == 5
 
 
-def test_an_arrow_stream_that_is_dropped(client: Client) -> None:
+def test_dropping_an_arrow_stream(client: Client) -> None:
     topic = client.topic()
     consumer = assigned(client, topic)
     reader = pa.RecordBatchReader.from_stream(consumer.arrow_stream(timeout=0))
@@ -164,7 +166,7 @@ def test_async_iteration_ends(client: Client) -> None:
     assert asyncio.run(asyncio.wait_for(read(consumer), WAIT_S)) == [0, 1, 2]
 
 
-def test_async_iteration_makes_callbacks(client: Client) -> None:
+def test_async_iteration_runs_callbacks(client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 4)
     seen: list[list[int]] = []

@@ -83,7 +83,7 @@ def test_group_shares_and_stays_balanced_when_members_come_and_go(
         assert drive(consumers, shares(consumers, 3, 3)) == []
 
 
-def test_group_chooses_what_all_members_know(client: Client) -> None:
+def test_group_chooses_a_strategy_that_all_members_have(client: Client) -> None:
     topic = client.topic(5)
     with ExitStack() as stack:
         name = f"strategy-{next(GROUPS)}"
@@ -125,7 +125,7 @@ class Weighted(Assignor):
         self.told.append((partitions, generation))
 
 
-def test_strategy_of_the_applications_own(client: Client) -> None:
+def test_custom_strategy_of_the_application(client: Client) -> None:
     topic = client.topic(8)
     with ExitStack() as stack:
         name = f"strategy-{next(GROUPS)}"
@@ -178,7 +178,7 @@ def stranger(right: dict[str, list[Key]]) -> dict[str, list[Key]]:
         (stranger, "'stranger', which is no member"),
     ],
 )
-def test_strategy_that_fails_is_a_clear_error_and_is_asked_again(
+def test_failed_strategy_is_a_clear_error_and_is_called_again(
     client: Client, wrong: Callable[[dict[str, list[Key]]], Any], text: str
 ) -> None:
     topic = client.topic(2)

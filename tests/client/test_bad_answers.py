@@ -67,7 +67,7 @@ def _reported_twice(response: ProduceResponse) -> None:
 
 @BOTH
 @pytest.mark.parametrize("lie", [_unknown_partition, _unknown_topic, _reported_twice])
-def test_answer_about_what_was_not_sent_is_believed_in_no_part(
+def test_response_for_other_partitions_is_refused_as_a_whole(
     cluster: MockCluster, client: Client, lie: Callable[[ProduceResponse], None], idempotence: bool
 ) -> None:
     topic = client.topic()
@@ -86,7 +86,7 @@ def test_answer_about_what_was_not_sent_is_believed_in_no_part(
 
 
 @BOTH
-def test_partition_missing_from_the_answer_is_no_other_ones_trouble(
+def test_partition_missing_from_the_response_fails_alone(
     cluster: MockCluster, client: Client, idempotence: bool
 ) -> None:
     topic = client.topic(partitions=4)  # 0 and 3 have the same leader
@@ -123,7 +123,7 @@ def test_partition_missing_from_the_answer_is_no_other_ones_trouble(
 
 
 @BOTH
-def test_base_offset_that_goes_backwards_is_told_as_it_came(
+def test_base_offset_that_goes_backwards_is_reported_unchanged(
     cluster: MockCluster, client: Client, idempotence: bool
 ) -> None:
     topic = client.topic()
@@ -160,7 +160,7 @@ def test_negative_base_offset_without_an_error_is_a_delivery_without_an_offset(
 @pytest.mark.parametrize(
     "code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID]
 )
-def test_broker_that_denies_what_it_has_written_is_believed_no_more_and_nothing_is_written_twice(
+def test_broker_that_denies_written_batches_is_fatal_and_nothing_is_written_twice(
     cluster: MockCluster, client: Client, code: ErrorCode
 ) -> None:
     topic = client.topic()
@@ -180,7 +180,7 @@ def test_broker_that_denies_what_it_has_written_is_believed_no_more_and_nothing_
     assert stored(cluster, topic) == ["a", "b"]
 
 
-def test_partition_that_forgets_its_producer_is_written_to_under_another_epoch(
+def test_partition_that_forgets_its_producer_gets_another_epoch(
     cluster: MockCluster, client: Client
 ) -> None:
     topic = client.topic()

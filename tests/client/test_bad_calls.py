@@ -64,7 +64,7 @@ def values_of(cluster: MockCluster, topic: str, partition: int = 0) -> list[byte
     ],
     ids=without_addresses,
 )
-def test_refused_call_queues_nothing_and_the_next_one_goes_through(
+def test_refused_call_queues_nothing_and_the_next_one_succeeds(
     cluster: MockCluster,
     client: Client,
     arguments: dict[str, Any],
@@ -84,7 +84,7 @@ def test_refused_call_queues_nothing_and_the_next_one_goes_through(
 @pytest.mark.parametrize(
     "name", ["x" * (LONGEST + 1), "no spaces", "zero\0byte", "ünïcode", ".", "a/b"]
 )
-def test_name_that_no_topic_can_have_fails_its_messages_alone(
+def test_invalid_topic_name_fails_its_messages_alone(
     cluster: MockCluster, client: Client, name: str
 ) -> None:
     topic = client.topic()
@@ -180,7 +180,7 @@ def test_callback_that_raises_each_time_loses_no_report(
     assert told == [b"%d" % number for number in range(5)]
 
 
-def test_callback_that_raises_while_the_producer_closes_comes_out_and_ends_its_threads(
+def test_error_of_a_callback_is_raised_by_close_and_the_threads_end(
     client: Client,
 ) -> None:
     topic = client.topic()
@@ -227,7 +227,7 @@ def test_callback_that_closes_the_producer(
     assert values_of(cluster, topic)[: len(delivered)] == delivered
 
 
-def test_error_callback_that_raises_comes_out_of_poll_and_nothing_is_lost(
+def test_error_of_error_cb_is_raised_by_flush_and_nothing_is_lost(
     cluster: MockCluster, client: Client
 ) -> None:
     topic = client.topic()

@@ -50,13 +50,13 @@ def test_unreachable_bootstrap_names_the_address_and_the_cause():
     assert "refused" in errors[0].str()
 
 
-def test_host_that_does_not_resolve_says_so():
+def test_unresolvable_host_is_named_in_the_error():
     errors = errors_of("no-such-host.invalid:9092")
     assert errors[0].code() == KafkaError._RESOLVE
     assert "no-such-host.invalid" in errors[0].str()
 
 
-def test_one_dead_bootstrap_server_of_two_is_no_obstacle(cluster: MockCluster, client: Client):
+def test_one_of_two_bootstrap_servers_is_enough(cluster: MockCluster, client: Client):
     topic = client.topic()
     conf = {
         "bootstrap.servers": f"127.0.0.1:1,{cluster.address(1)}",
@@ -67,14 +67,14 @@ def test_one_dead_bootstrap_server_of_two_is_no_obstacle(cluster: MockCluster, c
     assert len(read_all(client, topic, 1)) == 1
 
 
-def test_port_that_speaks_http_is_recognised():
+def test_http_port_is_recognized():
     with server(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
         errors = errors_of(address)
     assert "HTTP" in errors[0].str()
     assert address in errors[0].str()
 
 
-def test_port_that_speaks_nonsense_is_an_error_and_no_crash():
+def test_non_kafka_port_is_an_error_and_no_crash():
     for answer in (b"\xff" * 100, b"\0\0\0\5", b"SSH-2.0-OpenSSH_9\r\n", b""):
         with server(answer) as address:
             errors = errors_of(address)
@@ -129,7 +129,7 @@ def test_broker_that_closes_in_the_middle_of_a_frame(
     assert set(values[1:]) == {b"second"}
 
 
-def test_checksum_mismatch_is_an_error_message_and_the_data_comes_again(
+def test_checksum_mismatch_is_an_error_message_and_the_data_is_fetched_again(
     cluster: MockCluster, client: Client
 ):
     topic = client.topic(partitions=2)
@@ -302,7 +302,7 @@ def test_produce_error_codes_are_retried_or_reported(cluster: MockCluster, clien
     assert reports == [(None, 1), (KafkaError.INVALID_RECORD, None)]
 
 
-def test_fetch_sessions_that_the_broker_forgot_start_anew(cluster: MockCluster, client: Client):
+def test_forgotten_fetch_sessions_start_again(cluster: MockCluster, client: Client):
     topic = client.topic(partitions=3)
     fill(client, topic, 30)
     with assigned(client, topic, 3, offset=0) as consumer:

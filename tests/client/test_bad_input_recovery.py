@@ -76,7 +76,7 @@ def says_nothing(connection: socket.socket) -> None:
         pytest.param(says_nothing, id="silent"),
     ],
 )
-def test_one_impostor_among_the_bootstrap_servers_is_no_obstacle(
+def test_one_non_kafka_bootstrap_server_is_tolerated(
     client: Client, talk: Callable[[socket.socket], None]
 ) -> None:
     topic = client.topic()
@@ -97,7 +97,7 @@ def test_one_impostor_among_the_bootstrap_servers_is_no_obstacle(
     assert len(read_all(client, topic, 4)) == 4
 
 
-def test_cluster_that_comes_up_later_gets_what_was_waiting() -> None:
+def test_cluster_that_starts_later_gets_the_waiting_messages() -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
     errors: list[KafkaError] = []
@@ -197,7 +197,7 @@ def test_compressed_garbage_stops_its_partition_only(
     assert [int(message.value()) for message in found if not message.error()] == list(range(5))
 
 
-def test_wrong_arguments_leave_the_client_as_it_was(client: Client) -> None:
+def test_wrong_arguments_do_not_change_the_client(client: Client) -> None:
     topic = client.topic()
     with client.producer(**{"message.max.bytes": 2000}) as producer:
         producer.produce(topic, b"0")

@@ -46,7 +46,7 @@ def test_round_trip(cluster: MockCluster, client: Client, codec: str, level: int
     }
 
 
-def test_what_does_not_shrink_is_sent_as_it_is(cluster: MockCluster, client: Client):
+def test_incompressible_data_is_sent_uncompressed(cluster: MockCluster, client: Client):
     topic = client.topic()
     noise = os.urandom(20_000)
     with client.producer(**{"compression.codec": "gzip"}) as producer:

@@ -29,7 +29,7 @@ def message(key: bytes | None, value: bytes | None, error: KafkaError | None = N
     return Message("t", 0, 0, key, value, error=error)
 
 
-def test_changes_are_told_in_order() -> None:
+def test_changes_are_returned_in_order() -> None:
     table = CompactedTable()
     changes = table.apply(
         [
@@ -61,7 +61,7 @@ def test_empty_value_is_no_tombstone() -> None:
     assert table[b"a"] == b""
 
 
-def test_tombstone_of_an_unknown_key_changes_nothing_and_counts() -> None:
+def test_tombstone_of_an_unknown_key_changes_nothing_but_is_counted() -> None:
     table = CompactedTable()
     assert table.apply([message(b"a", None)]) == []
     assert (table.records_processed, table.tombstones_processed) == (1, 1)
@@ -104,7 +104,7 @@ def test_table_is_a_mapping() -> None:
         table[b"a"] = b"3"  # type: ignore[index]
 
 
-def test_copies_and_snapshots_are_their_own() -> None:
+def test_copies_and_snapshots_are_independent() -> None:
     table = CompactedTable()
     table.ingest([message(b"a", b"1"), message(b"b", None)])
     snapshot, twins = table.snapshot(), [table.copy(), copy.copy(table)]
@@ -125,7 +125,7 @@ def test_tables_are_equal_by_their_entries_alone() -> None:
     assert one != 5
 
 
-def test_clear_starts_anew() -> None:
+def test_clear_removes_entries_and_counts() -> None:
     table = CompactedTable()
     table.ingest([message(b"a", b"1"), message(b"b", None)])
     table.clear()
@@ -171,7 +171,7 @@ def until(topic: CompactedTopic, done: Callable[[], bool]) -> list[TableChange]:
     return changes
 
 
-def test_scan_reads_everything_and_poll_tells_what_comes(client: Client, opened: Any) -> None:
+def test_scan_reads_everything_and_poll_returns_later_changes(client: Client, opened: Any) -> None:
     topic = client.topic(3)
     put(client, topic, {f"k{n}": f"v{n}" for n in range(100)})
     put(client, topic, {"k5": None, "k6": "new"})
@@ -239,7 +239,7 @@ def test_poll_alone_catches_up_too(client: Client, opened: Any) -> None:
     assert all(change.is_insert for change in changes)
 
 
-def test_end_that_was_compacted_away_is_reached(
+def test_scan_reaches_an_end_that_was_compacted_away(
     cluster: MockCluster, client: Client, opened: Any
 ) -> None:
     topic = client.topic(1)
@@ -276,7 +276,7 @@ def test_new_partitions_are_read_from_their_beginning(
     assert profiles.table.records_processed == 2, "nothing is read twice"
 
 
-def test_topic_made_anew_replaces_the_table(
+def test_recreated_topic_replaces_the_table(
     cluster: MockCluster, client: Client, opened: Any
 ) -> None:
     topic = client.topic(2)
@@ -302,7 +302,7 @@ def test_topic_made_anew_replaces_the_table(
     assert table.scan(WAIT_S) == {b"b": b"new", b"d": b"new"}
 
 
-def test_topic_that_isnt_there_is_a_clear_error(opened: Any) -> None:
+def test_missing_topic_is_a_clear_error(opened: Any) -> None:
     profiles = opened("no-such-topic")
     with pytest.raises(KafkaException) as caught:
         profiles.scan(WAIT_S)
@@ -313,7 +313,7 @@ def test_topic_that_isnt_there_is_a_clear_error(opened: Any) -> None:
     assert not profiles.caught_up
 
 
-def test_scan_that_runs_out_of_time_says_so_and_goes_on_later(
+def test_scan_that_times_out_raises_and_continues_later(
     cluster: MockCluster, client: Client, opened: Any
 ) -> None:
     topic = client.topic(2)
@@ -332,7 +332,7 @@ def test_scan_that_runs_out_of_time_says_so_and_goes_on_later(
     assert len(profiles.scan(WAIT_S)) == 20
 
 
-def test_damaged_batch_is_an_error_and_its_partition_goes_on(
+def test_damaged_batch_is_an_error_and_its_partition_continues(
     cluster: MockCluster, client: Client, opened: Any
 ) -> None:
     topic = client.topic(1)
@@ -345,7 +345,7 @@ def test_damaged_batch_is_an_error_and_its_partition_goes_on(
     assert profiles.scan(WAIT_S) == {b"a": b"1"}
 
 
-def test_consumer_of_ones_own_and_its_parts(client: Client) -> None:
+def test_table_of_an_existing_consumer_and_its_parts(client: Client) -> None:
     topic = client.topic(2)
     put(client, topic, {"a": "1", "b": "2"})
     consumer = client.consumer(**{"enable.partition.eof": True, "auto.offset.reset": "latest"})

@@ -30,13 +30,13 @@ def is_numbered(cluster: MockCluster, topic: str) -> bool:
     return answer
 
 
-def test_batches_are_numbered_by_default(cluster: MockCluster, client: Client):
+def test_batches_have_producer_ids_by_default(cluster: MockCluster, client: Client):
     topic = client.topic()
     fill(client, topic, 10)
     assert is_numbered(cluster, topic)
 
 
-def test_it_can_be_turned_off(cluster: MockCluster, client: Client):
+def test_idempotence_can_be_turned_off(cluster: MockCluster, client: Client):
     topic = client.topic()
     cluster.clear_requests()
     fill(client, topic, 10, **{"enable.idempotence": False})
@@ -49,7 +49,7 @@ def test_it_can_be_turned_off(cluster: MockCluster, client: Client):
     [{"acks": 1}, {"acks": 0}, {"retries": 0}, {"max.in.flight": 6}, {"queuing.strategy": "lifo"}],
     ids=str,
 )
-def test_what_was_set_goes_before_the_default(
+def test_conflicting_settings_turn_off_the_default(
     cluster: MockCluster, client: Client, caplog: pytest.LogCaptureFixture, conf: dict[str, Any]
 ):
     topic = client.topic()
@@ -62,7 +62,7 @@ def test_what_was_set_goes_before_the_default(
     assert next(iter(conf)).split(".")[0] in said
 
 
-def test_settings_that_it_can_go_with_keep_it(
+def test_compatible_settings_keep_idempotence(
     cluster: MockCluster, client: Client, caplog: pytest.LogCaptureFixture
 ):
     topic = client.topic()
@@ -72,7 +72,7 @@ def test_settings_that_it_can_go_with_keep_it(
     assert not [message for message in caplog.messages if "enable.idempotence" in message]
 
 
-def test_brokers_that_do_not_allow_it_get_messages_without_numbers(
+def test_brokers_that_forbid_idempotence_get_messages_without_producer_ids(
     cluster: MockCluster, client: Client, caplog: pytest.LogCaptureFixture
 ):
     topic = client.topic()
@@ -84,7 +84,7 @@ def test_brokers_that_do_not_allow_it_get_messages_without_numbers(
     assert [message for message in caplog.messages if "enable.idempotence is off" in message]
 
 
-def test_brokers_that_are_too_old_get_messages_without_numbers(caplog: pytest.LogCaptureFixture):
+def test_too_old_brokers_get_messages_without_producer_ids(caplog: pytest.LogCaptureFixture):
     with MockCluster(brokers=1, max_versions=of_release("0.10.2")) as cluster:
         client = Client(cluster)
         topic = client.topic()
@@ -95,7 +95,7 @@ def test_brokers_that_are_too_old_get_messages_without_numbers(caplog: pytest.Lo
     assert [message for message in caplog.messages if "enable.idempotence is off" in message]
 
 
-def test_who_produces_nothing_needs_no_producer_id(cluster: MockCluster, client: Client):
+def test_a_producer_without_messages_requests_no_producer_id(cluster: MockCluster, client: Client):
     cluster.clear_requests()
     with client.producer() as producer:
         producer.list_topics(timeout=20)
@@ -105,7 +105,7 @@ def test_who_produces_nothing_needs_no_producer_id(cluster: MockCluster, client:
 @pytest.mark.parametrize(
     "code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID]
 )
-def test_what_a_broker_has_lost_ends_no_producer_that_did_not_ask_for_it(
+def test_lost_producer_state_is_not_fatal_by_default(
     cluster: MockCluster, client: Client, code: ErrorCode
 ):
     topic = client.topic()

@@ -53,7 +53,7 @@ def test_clients_share_the_cluster_of_one():
         assert message.value() == b"from beside"
 
 
-def test_clients_have_clusters_of_their_own():
+def test_each_client_has_a_separate_cluster():
     with (
         Producer({"test.mock.num.brokers": 1}) as one,
         Producer({"test.mock.num.brokers": 1}) as other,
@@ -63,7 +63,7 @@ def test_clients_have_clusters_of_their_own():
         assert "only-here" not in other.list_topics(timeout=20).topics
 
 
-def test_admin_client_may_bring_one_too():
+def test_admin_client_has_its_own_cluster_too():
     admin = AdminClient({"test.mock.num.brokers": 2})
     assert len(admin.list_topics(timeout=20).brokers) == 2
 

@@ -72,7 +72,7 @@ def test_buffers_have_the_size(name: str):
     assert found in (20_000, 40_000)  # Linux counts its own overhead in
 
 
-def test_bootstrap_servers_are_known_by_their_own_names_where_asked(
+def test_bootstrap_servers_are_resolved_to_canonical_names_if_configured(
     monkeypatch: pytest.MonkeyPatch,
 ):
     with MockCluster(brokers=1) as cluster:
@@ -90,7 +90,7 @@ def test_bootstrap_servers_are_known_by_their_own_names_where_asked(
             assert len(producer.list_topics(timeout=20).brokers) == 1
 
 
-def test_bootstrap_server_without_a_name_stays_and_is_told():
+def test_bootstrap_server_without_a_name_stays_and_is_reported():
     told: list[str] = []
     servers = [("nobody.invalid", 1), ("127.0.0.1", 2)]
     found = canonical_servers(servers, "v4", lambda host, error: told.append(host))

@@ -48,7 +48,7 @@ def test_batch_lingers(cluster: MockCluster, client: Client, name: str):
     assert request.time - before >= 0.59
 
 
-def test_retries_wait_as_long_as_told(cluster: MockCluster, client: Client):
+def test_retries_wait_for_the_configured_backoff(cluster: MockCluster, client: Client):
     topic = client.topic()
     with client.producer(
         **{"retry.backoff.ms": 500, "retry.backoff.max.ms": 500, "linger.ms": 0}
@@ -70,7 +70,9 @@ def test_pauses_between_retries_end_at_the_maximum(cluster: MockCluster, client:
         assert producer.flush(40) == 0  # by default it takes a second for each of the last ninety
 
 
-def test_metadata_are_asked_for_again_as_fast_as_told(cluster: MockCluster, client: Client):
+def test_missing_metadata_is_requested_again_at_the_fast_interval(
+    cluster: MockCluster, client: Client
+):
     conf = {"topic.metadata.refresh.fast.interval.ms": 500, "retry.backoff.max.ms": 500}
     topic = client.topic()
     cluster.clear_requests()
@@ -80,7 +82,7 @@ def test_metadata_are_asked_for_again_as_fast_as_told(cluster: MockCluster, clie
     assert min(pauses(cluster, ApiKey.METADATA)[:3]) >= 0.5 * (1 - JITTER) * LATE
 
 
-def test_metadata_are_refreshed_as_often_as_told(cluster: MockCluster, client: Client):
+def test_metadata_is_refreshed_at_the_configured_interval(cluster: MockCluster, client: Client):
     topic = client.topic()
     with client.producer(**{"topic.metadata.refresh.interval.ms": 50}) as producer:
         deliver(producer, topic, b"")
@@ -88,7 +90,7 @@ def test_metadata_are_refreshed_as_often_as_told(cluster: MockCluster, client: C
         cluster.wait_for_requests(ApiKey.METADATA, 5, timeout=30)
 
 
-def test_request_is_made_again_when_its_time_is_over(cluster: MockCluster, client: Client):
+def test_request_is_repeated_after_its_timeout(cluster: MockCluster, client: Client):
     topic = client.topic()
     cluster.clear_requests()
     cluster.delay_responses(None, NEVER_S, ApiKey.METADATA)
@@ -99,9 +101,7 @@ def test_request_is_made_again_when_its_time_is_over(cluster: MockCluster, clien
         producer.purge()
 
 
-def test_question_for_versions_is_asked_again_when_its_time_is_over(
-    cluster: MockCluster, client: Client
-):
+def test_api_versions_request_is_repeated_after_its_timeout(cluster: MockCluster, client: Client):
     cluster.clear_requests()
     for broker in cluster.broker_ids[1:]:
         cluster.broker_down(broker)
@@ -121,7 +121,7 @@ def test_question_for_versions_is_asked_again_when_its_time_is_over(
             cluster.broker_up(broker)
 
 
-def test_connecting_is_given_up_when_its_time_is_over():
+def test_connecting_fails_after_its_timeout():
     errors: list[KafkaError] = []
     with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
         # it accepts no connection, so requests are never answered
@@ -134,7 +134,7 @@ def test_connecting_is_given_up_when_its_time_is_over():
     assert "socket.connection.setup.timeout.ms" in errors[0].str()
 
 
-def test_connections_are_made_anew_after_a_pause(cluster: MockCluster, client: Client):
+def test_reconnecting_waits_for_the_backoff(cluster: MockCluster, client: Client):
     topic = client.topic()
     conf = {
         "reconnect.backoff.ms": 500,
@@ -172,7 +172,9 @@ def test_pauses_between_connections_end_at_the_maximum():
             producer.purge()
 
 
-def test_idle_connections_are_closed_when_told(cluster: MockCluster, client: Client):
+def test_idle_connections_are_closed_after_the_configured_time(
+    cluster: MockCluster, client: Client
+):
     topic = client.topic()
     with client.producer(**{"connections.max.idle.ms": 100}) as producer:
         deliver(producer, topic, b"")
@@ -181,7 +183,7 @@ def test_idle_connections_are_closed_when_told(cluster: MockCluster, client: Cli
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_so_many_requests_are_in_flight(cluster: MockCluster, client: Client, most: int):
+def test_requests_in_flight_are_limited(cluster: MockCluster, client: Client, most: int):
     topic = client.topic()
     conf = {
         "max.in.flight": most,
@@ -202,7 +204,7 @@ def test_so_many_requests_are_in_flight(cluster: MockCluster, client: Client, mo
     assert min(later - earlier for earlier, later in zip(times, times[most:], strict=False)) >= 0.29
 
 
-def test_partition_rests_after_an_error(cluster: MockCluster, client: Client):
+def test_partition_is_not_fetched_for_a_time_after_an_error(cluster: MockCluster, client: Client):
     topic = client.topic()
     fill(client, topic, 1)
     cluster.clear_requests()
@@ -217,7 +219,7 @@ def test_partition_rests_after_an_error(cluster: MockCluster, client: Client):
     assert pauses(cluster, ApiKey.FETCH)[0] >= 1.2 * LATE
 
 
-def test_coordinator_is_looked_up_as_often_as_told(cluster: MockCluster, client: Client):
+def test_coordinator_is_looked_up_at_the_configured_interval(cluster: MockCluster, client: Client):
     conf = {"group.id": f"group-{time.monotonic_ns()}", "coordinator.query.interval.ms": 100}
     cluster.clear_requests()
     with client.consumer(**conf) as consumer:
@@ -227,7 +229,7 @@ def test_coordinator_is_looked_up_as_often_as_told(cluster: MockCluster, client:
         )
 
 
-def test_leader_is_asked_again_when_what_it_said_of_replicas_is_old(
+def test_leader_is_asked_again_when_the_preferred_replica_expires(
     cluster: MockCluster, client: Client
 ):
     topic = client.topic()
@@ -248,7 +250,7 @@ def test_leader_is_asked_again_when_what_it_said_of_replicas_is_old(
 
 
 @pytest.mark.parametrize(("interval_ms", "syncs"), [(0, True), (-1, False)])
-def test_offset_files_are_synced_as_told(
+def test_offset_files_are_synced_as_configured(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval_ms: int, syncs: bool
 ):
     synced: list[int] = []

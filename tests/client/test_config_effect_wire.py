@@ -74,21 +74,23 @@ def test_brokers_to_start_from(client: Client, name: str):
         ("client.rack", "here", "rack_id"),
     ],
 )
-def test_fetch_says_it(client: Client, asked: Asked, name: str, value: Any, field: str):
+def test_fetch_has_the_configured_value(
+    client: Client, asked: Asked, name: str, value: Any, field: str
+):
     topic = client.topic()
     with assigned(client, topic, **{name: value}):
         assert getattr(asked.first(FetchRequest), field) == value
 
 
 @pytest.mark.parametrize("name", ["fetch.message.max.bytes", "max.partition.fetch.bytes"])
-def test_fetch_asks_for_so_much_of_a_partition(client: Client, asked: Asked, name: str):
+def test_fetch_has_the_configured_partition_limit(client: Client, asked: Asked, name: str):
     topic = client.topic()
     with assigned(client, topic, **{name: 3000}):
         request = asked.first(FetchRequest)
     assert [each.partition_max_bytes for each in request.topics[0].partitions] == [3000]
 
 
-def test_a_partition_that_is_alone_may_fill_a_fetch(client: Client, asked: Asked):
+def test_a_single_partition_may_fill_a_fetch(client: Client, asked: Asked):
     topic = client.topic()
     with assigned(client, topic):
         request = asked.first(FetchRequest)
@@ -96,9 +98,7 @@ def test_a_partition_that_is_alone_may_fill_a_fetch(client: Client, asked: Asked
 
 
 @pytest.mark.parametrize(("level", "number"), [("read_uncommitted", 0), ("read_committed", 1)])
-def test_isolation_level_is_the_brokers_matter_too(
-    client: Client, asked: Asked, level: str, number: int
-):
+def test_isolation_level_is_in_the_fetch(client: Client, asked: Asked, level: str, number: int):
     topic = client.topic()
     with assigned(client, topic, **{"isolation.level": level}):
         assert asked.first(FetchRequest).isolation_level == number
@@ -121,7 +121,7 @@ def test_response_over_the_limit_is_not_read(cluster: MockCluster, client: Clien
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_produce_says_how_many_acks_and_how_long(client: Client, asked: Asked, acks: int):
+def test_produce_has_acks_and_timeout(client: Client, asked: Asked, acks: int):
     conf = {"acks": acks, "request.timeout.ms": 12_345}
     fill(client, client.topic(), 1, **conf)
     request = asked.first(ProduceRequest)
@@ -177,7 +177,7 @@ def join_request(client: Client, asked: Asked, **conf: Any) -> JoinGroupRequest:
         return request
 
 
-def test_member_of_a_classic_group_says_what_it_is(client: Client, asked: Asked):
+def test_join_group_has_the_members_settings(client: Client, asked: Asked):
     conf = {
         "session.timeout.ms": 12_000,
         "max.poll.interval.ms": 34_000,
@@ -201,7 +201,9 @@ def test_member_of_a_consumer_group_names_its_assignor(client: Client, asked: As
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_offsets_are_committed_where_asked(cluster: MockCluster, client: Client, commits: bool):
+def test_offsets_are_committed_only_if_configured(
+    cluster: MockCluster, client: Client, commits: bool
+):
     topic = client.topic()
     fill(client, topic, 10)
     cluster.clear_requests()
@@ -217,7 +219,7 @@ def test_offsets_are_committed_where_asked(cluster: MockCluster, client: Client,
     assert bool(cluster.requests_of(ApiKey.OFFSET_COMMIT)) is commits
 
 
-def test_topics_of_the_blacklist_are_no_match(client: Client):
+def test_blacklisted_topics_do_not_match(client: Client):
     left, taken = client.topic(), client.topic()
     owned: list[str] = []
     conf = {"group.id": f"group-{time.monotonic_ns()}", "topic.blacklist": f"nothing,^{left}$"}
@@ -229,7 +231,9 @@ def test_topics_of_the_blacklist_are_no_match(client: Client):
 
 
 @pytest.mark.parametrize("creates", [True, False])
-def test_consumer_creates_topics_where_asked(cluster: MockCluster, client: Client, creates: bool):
+def test_consumer_creates_topics_only_if_configured(
+    cluster: MockCluster, client: Client, creates: bool
+):
     name = f"not-there-{time.monotonic_ns()}"
     errors: list[KafkaError] = []
     conf = {"allow.auto.create.topics": creates, "topic.metadata.propagation.max.ms": 300}
@@ -248,7 +252,7 @@ def test_consumer_creates_topics_where_asked(cluster: MockCluster, client: Clien
 
 
 @pytest.mark.parametrize("checks", [True, False])
-def test_checksums_are_looked_at_unless_told_not_to(
+def test_checksums_are_checked_only_if_configured(
     cluster: MockCluster, client: Client, checks: bool
 ):
     topic = client.topic()
@@ -265,7 +269,7 @@ def test_checksums_are_looked_at_unless_told_not_to(
     assert (error is not None and error.code() == KafkaError._BAD_MSG) is checks
 
 
-def test_broker_is_not_asked_for_its_versions_where_told_not_to():
+def test_no_api_versions_request_is_sent_if_turned_off():
     conf = {"api.version.request": False, "broker.version.fallback": "0.9.0"}
     with MockCluster(brokers=1, max_versions=of_release("0.9.0")) as cluster:
         client = Client(cluster)

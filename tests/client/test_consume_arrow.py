@@ -55,7 +55,7 @@ def mixed(client: Client, count: int = COUNT, partitions: int = 2, **conf: Any) 
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_columns_have_what_messages_have(client: Client, codec: str) -> None:
+def test_columns_equal_messages(client: Client, codec: str) -> None:
     topic = mixed(client, **{"compression.type": codec, "linger.ms": 5})
     expected = [row_of(message) for message in read_all(client, topic, COUNT)]
     with assigned(client, topic, 2) as consumer:
@@ -103,7 +103,7 @@ def shared(cluster: Any) -> tuple[str, list[dict[str, Any]]]:
     return topic, [row_of(message) for message in read_all(client, topic, 600)]
 
 
-def test_nothing_is_null_where_nothing_is(client: Client) -> None:
+def test_complete_columns_have_no_nulls(client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 300)
     with assigned(client, topic) as consumer:
@@ -147,7 +147,7 @@ def test_default_columns_and_their_order(client: Client) -> None:
         assert "value, offset" in repr(second)
 
 
-def test_rows_are_limited_and_go_on_where_they_ended(client: Client) -> None:
+def test_batches_are_limited_and_continue_at_their_ends(client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 1000)
     sizes = [1, 0, 255, 256, 257, 231]
@@ -166,7 +166,7 @@ def test_rows_are_limited_and_go_on_where_they_ended(client: Client) -> None:
         assert consumer.position([TopicPartition(topic, 0)])[0].offset == 1000
 
 
-def test_takes_turns_with_messages(client: Client) -> None:
+def test_alternates_with_poll_and_consume(client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 900)
     found: list[int] = []
@@ -228,7 +228,7 @@ def test_waits_for_the_first_record(client: Client) -> None:
         timer.join()
 
 
-def test_wakeup_ends_it(client: Client) -> None:
+def test_wakeup_ends_the_wait(client: Client) -> None:
     topic = client.topic()
     with assigned(client, topic) as consumer:
         timer = threading.Timer(0.1, consumer.wakeup)
@@ -237,7 +237,7 @@ def test_wakeup_ends_it(client: Client) -> None:
         timer.join()
 
 
-def test_a_callback_comes_before_records(client: Client) -> None:
+def test_a_callback_runs_before_records_are_returned(client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 10)
     seen: list[list[TopicPartition]] = []
@@ -301,7 +301,7 @@ def test_a_fetch_error_is_raised_once_rows_are_returned(client: Client) -> None:
         assert len(consumer.consume_arrow(5, WAIT_S)) == 5
 
 
-def test_text_that_is_none(client: Client) -> None:
+def test_a_value_that_is_not_utf8(client: Client) -> None:
     topic = client.topic()
     with client.producer() as producer:
         for value in (b"good", "größe".encode(), b"\xff\xfe bad", b"good again"):
@@ -318,7 +318,7 @@ def test_text_that_is_none(client: Client) -> None:
         assert rows(rest) == [{"value": b"\xff\xfe bad"}, {"value": b"good again"}]
 
 
-def test_a_time_that_a_unit_has_no_room_for(client: Client) -> None:
+def test_a_timestamp_out_of_range_for_its_unit(client: Client) -> None:
     topic = client.topic()
     far = 2**62
     with client.producer() as producer:
@@ -416,7 +416,7 @@ def test_few_rows_with_views_keep_little_more_than_their_bytes(client: Client, k
     assert {row["topic"] for row in found} == {topic}
 
 
-def test_capsules_that_nobody_takes(client: Client) -> None:
+def test_unused_capsules_free_their_columns(client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 10)
     before = live_objects().get("columns", 0)
@@ -457,7 +457,7 @@ def test_released_on_other_threads(client: Client) -> None:
         ({"offset": "string"}, ValueError, "offset can't be 'string', only int64"),
     ],
 )
-def test_columns_that_cannot_be(
+def test_invalid_columns_are_refused(
     client: Client, columns: Any, error: type[Exception], text: str
 ) -> None:
     with client.consumer() as consumer:
@@ -467,7 +467,7 @@ def test_columns_that_cannot_be(
             consumer.arrow_stream(1, 0, columns=columns)
 
 
-def test_numbers_that_cannot_be(client: Client) -> None:
+def test_invalid_numbers_are_refused(client: Client) -> None:
     with client.consumer() as consumer:
         for count in (-1, 2**31):
             with pytest.raises(ValueError, match="max_records must be between 0 and 2147483647"):

@@ -39,7 +39,7 @@ def test_checksum_mismatch(cluster: MockCluster, client: Client) -> None:
         assert offsets(rows(consumer.consume_arrow(5, WAIT_S, columns=OFFSETS))) == [0, 1, 2, 3, 4]
 
 
-def test_records_that_do_not_parse(cluster: MockCluster, client: Client) -> None:
+def test_malformed_records(cluster: MockCluster, client: Client) -> None:
     topic = client.topic()
     good = encode_batch([(1, b"key", b"value %d" % number) for number in range(3)])
     bad = bytearray(encode_batch([(1, b"key", b"value"), (1, b"key", b"value")]))
@@ -57,7 +57,7 @@ def test_records_that_do_not_parse(cluster: MockCluster, client: Client) -> None
         assert offsets(rows(consumer.consume_arrow(3, WAIT_S, columns=OFFSETS))) == [5, 6, 7]
 
 
-def test_a_batch_that_is_none(cluster: MockCluster, client: Client) -> None:
+def test_a_malformed_batch(cluster: MockCluster, client: Client) -> None:
     topic = client.topic()
     garbage = bytearray(encode_batch([(1, None, b"x")]))
     garbage[16] = 9  # an unknown magic

@@ -33,7 +33,7 @@ def take(consumer, count, timeout=10.0):
     return found
 
 
-def test_what_was_produced_comes_back_in_order(client: Client):
+def test_messages_are_read_in_order(client: Client):
     topic = client.topic(partitions=3)
     fill(client, topic, 3000)
     last: dict[int, int] = {}
@@ -44,7 +44,9 @@ def test_what_was_produced_comes_back_in_order(client: Client):
 
 
 @pytest.mark.parametrize("enough", [1, 300])
-def test_partitions_rest_and_wake_up_again(cluster: MockCluster, client: Client, enough: int):
+def test_fetching_stops_at_the_queue_limit_and_resumes(
+    cluster: MockCluster, client: Client, enough: int
+):
     topic = client.topic(partitions=4)
     for partition in range(4):
         fill(client, topic, 2000, partition=partition, **{"batch.num.messages": 100})
@@ -56,7 +58,7 @@ def test_partitions_rest_and_wake_up_again(cluster: MockCluster, client: Client,
     assert last == dict.fromkeys(range(4), 1999)
 
 
-def test_what_rests_is_not_fetched_although_others_are(cluster: MockCluster, client: Client):
+def test_a_full_partition_is_not_fetched_with_the_others(cluster: MockCluster, client: Client):
     full, other = client.topic(), client.topic()
     fill(client, full, 5000, **{"batch.num.messages": 100})
     settings = {
@@ -166,7 +168,7 @@ def test_pause_and_resume_keep_the_position(client: Client):
         assert seen == list(range(50))
 
 
-def test_end_of_partition_is_reported_once_where_asked(client: Client):
+def test_end_of_partition_is_reported_once_if_configured(client: Client):
     topic = client.topic()
     fill(client, topic, 3, partition=0)
     with assigned(client, topic, offset=0, **{"enable.partition.eof": True}) as consumer:
@@ -199,7 +201,7 @@ def test_watermarks(client: Client):
         assert caught.value.args[0] == KafkaError._UNKNOWN_PARTITION
 
 
-def test_consume_waits_for_its_number_or_its_time(client: Client):
+def test_consume_waits_for_the_count_or_the_timeout(client: Client):
     topic = client.topic()
     fill(client, topic, 5)
     with client.consumer() as consumer:
@@ -303,7 +305,7 @@ def test_broker_down_and_up_while_reading_and_writing(cluster: MockCluster, clie
     assert sorted(set(found)) == list(range(200))
 
 
-def test_unknown_topic_is_an_error_message_and_others_go_on(client: Client):
+def test_unknown_topic_is_an_error_message_and_others_are_read(client: Client):
     topic = client.topic()
     fill(client, topic, 3, partition=0)
     with client.consumer(**{"topic.metadata.propagation.max.ms": 3_600_000}) as consumer:
@@ -321,7 +323,7 @@ def test_wrong_arguments(client: Client, wrong):
         consumer.assign(wrong)
 
 
-def test_consumers_and_producers_leave_nothing_behind(client: Client):
+def test_consumers_and_producers_leave_no_threads(client: Client):
     topic = client.topic()
     fill(client, topic, 10)
 
@@ -340,7 +342,7 @@ def test_consumers_and_producers_leave_nothing_behind(client: Client):
     assert ours() <= before
 
 
-def test_partition_that_is_younger_than_the_metadata_is_read(client: Client, cluster: MockCluster):
+def test_partition_newer_than_the_metadata_is_read(client: Client, cluster: MockCluster):
     topic = client.topic()
     fill(client, topic, 2, partition=0)
     with assigned(client, topic, offset=0) as consumer:
@@ -357,7 +359,7 @@ def test_partition_that_is_younger_than_the_metadata_is_read(client: Client, clu
         assert (found.offset, found.error) == (OFFSET_END, None)
 
 
-def test_partition_that_does_not_exist_is_told_of_once_metadata_are_new_enough(client: Client):
+def test_missing_partition_is_reported_once_after_the_propagation_time(client: Client):
     topic = client.topic()
     with client.consumer(**{"topic.metadata.propagation.max.ms": 1000}) as consumer:
         consumer.assign([TopicPartition(topic, 7, 0)])

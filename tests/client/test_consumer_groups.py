@@ -111,9 +111,7 @@ def test_a_subscription_reads_everything_once(
     assert sorted(found) == list(range(1000, 1100))
 
 
-def test_a_member_that_comes_later_goes_on_where_the_last_one_has_committed(
-    client: Client, protocol: dict[str, Any]
-):
+def test_a_later_member_starts_at_the_committed_offset(client: Client, protocol: dict[str, Any]):
     topic = client.topic()
     fill(client, topic, 20, partition=0)
     name = f"later-{next(GROUPS)}"
@@ -125,7 +123,7 @@ def test_a_member_that_comes_later_goes_on_where_the_last_one_has_committed(
         assert read(second, 8) == list(range(12, 20))
 
 
-def test_a_pattern_stands_for_topics_that_are_yet_to_come(client: Client, protocol: dict[str, Any]):
+def test_a_pattern_matches_topics_that_are_created_later(client: Client, protocol: dict[str, Any]):
     base = client.topic()
     fill(client, base, 3)
     settings = {"topic.metadata.refresh.interval.ms": 200, **protocol}
@@ -150,7 +148,7 @@ def test_another_subscription_replaces_the_first(client: Client, protocol: dict[
         poll_until(lambda: consumer.assignment() == [TopicPartition(two, 0)], consumer)
 
 
-def test_unsubscribe_gives_all_back_and_commits(client: Client, protocol: dict[str, Any]):
+def test_unsubscribe_revokes_everything_and_commits(client: Client, protocol: dict[str, Any]):
     topic = client.topic()
     fill(client, topic, 5, partition=0)
     seen: list[Any] = []
@@ -168,7 +166,7 @@ def test_unsubscribe_gives_all_back_and_commits(client: Client, protocol: dict[s
         assert read(consumer, 5) == list(range(5))
 
 
-def test_close_leaves_so_that_others_take_over_at_once(
+def test_close_leaves_the_group_so_that_others_take_over_at_once(
     client: Client, protocol: dict[str, Any], stack: ExitStack
 ):
     topic = client.topic(partitions=2)
@@ -184,7 +182,7 @@ def test_close_leaves_so_that_others_take_over_at_once(
     closing.join()
 
 
-def test_who_the_member_is(client: Client, protocol: dict[str, Any]):
+def test_member_id_and_group_metadata(client: Client, protocol: dict[str, Any]):
     topic = client.topic()
     with group(client, "named", **protocol) as consumer:
         assert consumer.memberid() is None
@@ -204,7 +202,7 @@ def test_who_the_member_is(client: Client, protocol: dict[str, Any]):
 # --- callbacks ---
 
 
-def test_callbacks_are_told_what_comes_and_goes(
+def test_callbacks_get_assigned_and_revoked_partitions(
     client: Client, protocol: dict[str, Any], stack: ExitStack
 ):
     topic = client.topic(partitions=2)
@@ -310,7 +308,7 @@ def test_on_revoke_commits_before_the_next_owner_starts(
 
 
 @pytest.mark.parametrize("when", ["on_assign", "on_revoke"])
-def test_a_callback_that_raises_does_not_hold_up_the_group(
+def test_a_callback_that_raises_does_not_stop_the_group(
     client: Client, protocol: dict[str, Any], when: str
 ):
     topic = client.topic()
@@ -359,7 +357,7 @@ def test_a_callback_that_closes(client: Client, protocol: dict[str, Any], when: 
         poll_until(lambda: len(other.assignment()) == 2, other, timeout_s=40)
 
 
-def test_a_callback_that_blocks_does_not_block_close_for_ever(client: Client):
+def test_close_with_a_timeout_returns_despite_a_blocked_callback(client: Client):
     topic = client.topic()
     entered, leave = threading.Event(), threading.Event()
 
@@ -451,7 +449,7 @@ def test_wrong_subscriptions(client: Client, arguments: Any, error: type[Excepti
         lambda consumer: consumer.consumer_group_metadata(),
     ],
 )
-def test_calls_that_need_a_group_say_so(client: Client, call: Any):
+def test_calls_that_need_a_group_fail_without_one(client: Client, call: Any):
     with client.consumer() as consumer:
         with pytest.raises(KafkaException, match=r"set `group\.id`") as caught:
             call(consumer)
@@ -459,7 +457,7 @@ def test_calls_that_need_a_group_say_so(client: Client, call: Any):
         assert consumer.memberid() is None
 
 
-def test_a_topic_that_does_not_exist_is_told_once_and_read_once_it_does(client: Client):
+def test_a_missing_topic_is_reported_once_and_read_after_its_creation(client: Client):
     name = f"{client.topic()}-missing"
     conf = {"topic.metadata.propagation.max.ms": 200, "topic.metadata.refresh.interval.ms": 300}
     with group(client, **conf) as consumer:
@@ -474,7 +472,7 @@ def test_a_topic_that_does_not_exist_is_told_once_and_read_once_it_does(client: 
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_subscription_to_a_topic_that_does_not_exist_is_told_long_before_the_propagation_time(
+def test_a_missing_subscribed_topic_is_reported_long_before_the_propagation_time(
     client: Client, protocol: str
 ):
     name, logger = f"{client.topic()}-missing", Plain()
@@ -526,7 +524,7 @@ def test_a_consumer_that_is_dropped_ends_its_threads(client: Client):
     wait_for(lambda: ours() <= before)
 
 
-def test_a_fatal_error_refuses_what_changes_something(client: Client):
+def test_changes_are_refused_after_a_fatal_error(client: Client):
     topic = client.topic()
     with group(client) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
@@ -598,7 +596,7 @@ def wait_unpolled(consumer: Consumer) -> None:
     wait_for(lambda: consumer.memberid() is None)
 
 
-def test_who_does_not_poll_is_no_member_until_it_does(client: Client):
+def test_a_consumer_that_does_not_poll_leaves_the_group_until_it_does(client: Client):
     topic = client.topic()
     fill(client, topic, 3)
     with losing(client, topic) as (consumer, lost):
@@ -614,7 +612,7 @@ def test_who_does_not_poll_is_no_member_until_it_does(client: Client):
         assert lost == [[TopicPartition(topic, 0)]]
 
 
-def test_nothing_is_handed_out_of_what_was_lost(client: Client):
+def test_messages_of_lost_partitions_are_not_returned(client: Client):
     topic = client.topic()
     fill(client, topic, 100)
     with losing(client, topic) as (consumer, lost):
@@ -632,7 +630,7 @@ def test_nothing_is_handed_out_of_what_was_lost(client: Client):
 
 
 @pytest.mark.slow
-def test_waiting_for_more_is_polling(client: Client):
+def test_waiting_in_consume_counts_as_polling(client: Client):
     topic = client.topic()
     fill(client, topic, 3)
     with group(client, **SHORT) as consumer:
@@ -656,9 +654,7 @@ def error_of(consumer: Consumer, timeout: float = 20.0) -> tuple[str | None, int
             return message.topic(), message.error().code()
 
 
-def test_a_group_that_is_not_allowed(
-    cluster: MockCluster, client: Client, protocol: dict[str, Any]
-):
+def test_an_unauthorized_group(cluster: MockCluster, client: Client, protocol: dict[str, Any]):
     topic = client.topic()
     fill(client, topic, 3, partition=0)
     name = f"denied-{next(GROUPS)}"
@@ -683,7 +679,7 @@ def test_a_group_that_is_not_allowed(
         assert message.offset() == 0
 
 
-def test_a_topic_that_is_not_allowed_and_one_that_is(cluster: MockCluster, client: Client):
+def test_an_unauthorized_topic_beside_an_authorized_one(cluster: MockCluster, client: Client):
     allowed, denied = client.topic(), client.topic()
     fill(client, allowed, 3, partition=0)
     fill(client, denied, 3, partition=0, start=10)
@@ -710,7 +706,7 @@ def test_a_topic_that_is_not_allowed_and_one_that_is(cluster: MockCluster, clien
         assert read(consumer, 3) == [10, 11, 12]
 
 
-def test_who_is_thrown_out_loses_its_partitions_and_comes_back(
+def test_an_expelled_member_loses_its_partitions_and_rejoins(
     cluster: MockCluster, client: Client, protocol: dict[str, Any]
 ):
     topic = client.topic()

@@ -46,7 +46,7 @@ def manual(client: Client, **conf: Any) -> Consumer:
 # --- commit ---
 
 
-def test_commit_of_a_message_of_offsets_and_of_what_is_stored(client: Client, topic: str):
+def test_commit_of_a_message_of_offsets_and_of_stored_offsets(client: Client, topic: str):
     where = TopicPartition(topic, 0)
     with manual(client) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -65,7 +65,7 @@ def test_commit_of_a_message_of_offsets_and_of_what_is_stored(client: Client, to
         assert (one.offset, one.metadata, one.error) == (7, "note", None)
 
 
-def test_commit_of_nothing_says_so(client: Client, topic: str):
+def test_commit_of_nothing_is_an_error(client: Client, topic: str):
     with manual(client) as consumer:
         for nothing in (
             {},
@@ -78,7 +78,7 @@ def test_commit_of_nothing_says_so(client: Client, topic: str):
             assert consumer.commit(**nothing) is None
 
 
-def test_on_commit_is_told_of_asynchronous_commits(client: Client, topic: str):
+def test_on_commit_gets_the_results_of_asynchronous_commits(client: Client, topic: str):
     told: list[Any] = []
     with manual(
         client, on_commit=lambda error, partitions: told.append((error, partitions))
@@ -115,7 +115,7 @@ def test_each_partition_of_a_commit_has_its_own_outcome(client: Client, topic: s
         assert [each.offset for each in consumer.committed([TopicPartition(topic, 0)], 10)] == [5]
 
 
-def test_what_is_handed_out_is_committed_by_itself(client: Client, topic: str):
+def test_returned_messages_are_committed_automatically(client: Client, topic: str):
     conf = {"auto.commit.interval.ms": 50}
     with group(client, **conf) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -128,7 +128,7 @@ def test_what_is_handed_out_is_committed_by_itself(client: Client, topic: str):
             consumer.pause(consumer.assignment())
 
 
-def test_what_consume_has_in_hand_is_not_committed_before_it_returns(client: Client, topic: str):
+def test_consume_does_not_commit_messages_before_it_returns(client: Client, topic: str):
     where = [TopicPartition(topic, 0)]
     with group(client, **{"auto.commit.interval.ms": 20}) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -147,7 +147,7 @@ def test_what_consume_has_in_hand_is_not_committed_before_it_returns(client: Cli
         )
 
 
-def test_close_commits_what_was_handed_out(client: Client, topic: str):
+def test_close_commits_returned_messages(client: Client, topic: str):
     conf = {"auto.commit.interval.ms": 3_600_000, "group.id": "closing"}
     with group(client, **conf) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -160,7 +160,7 @@ def test_close_commits_what_was_handed_out(client: Client, topic: str):
         assert first == {0: 4, 1: 0}
 
 
-def test_store_offsets_says_what_is_committed(client: Client, topic: str):
+def test_store_offsets_decides_what_is_committed(client: Client, topic: str):
     conf = {"enable.auto.offset.store": False, "group.id": "storing"}
     with group(client, **conf) as consumer:
         consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
@@ -203,7 +203,7 @@ def test_wrong_arguments_of_commit_and_store_offsets(client: Client, topic: str)
             consumer.store_offsets(offsets=[TopicPartition(topic, 0, 1)])
 
 
-def test_committed_of_what_was_never_committed(client: Client, topic: str):
+def test_committed_without_any_commit(client: Client, topic: str):
     with manual(client) as consumer:
         assert consumer.committed([], 10) == []
         [one] = consumer.committed([TopicPartition(topic, 1)], 10)
@@ -215,7 +215,7 @@ def test_committed_of_what_was_never_committed(client: Client, topic: str):
 # --- incremental assignment ---
 
 
-def test_incremental_assignment_leaves_the_rest_alone(client: Client, topic: str):
+def test_incremental_assignment_leaves_other_partitions_alone(client: Client, topic: str):
     one, two = TopicPartition(topic, 0, 2), TopicPartition(topic, 1, 8)
     with client.consumer() as consumer:
         consumer.incremental_assign([one])
@@ -295,7 +295,9 @@ def test_seek_many_to_the_ends_and_to_a_time(client: Client):
         ),
     ],
 )
-def test_calls_for_partitions_that_are_not_there(client: Client, topic: str, call: Any, code: int):
+def test_calls_for_unassigned_or_missing_partitions(
+    client: Client, topic: str, call: Any, code: int
+):
     with assigned(client, topic, offset=4) as consumer:
         assert values(take(consumer, 1)) == [4]
         assert code_of(lambda: call(consumer, topic)) == code
@@ -304,7 +306,7 @@ def test_calls_for_partitions_that_are_not_there(client: Client, topic: str, cal
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest", "error"])
-def test_seek_out_of_range_is_for_auto_offset_reset(client: Client, topic: str, reset: str):
+def test_seek_out_of_range_follows_auto_offset_reset(client: Client, topic: str, reset: str):
     with assigned(client, topic, offset=0, **{"auto.offset.reset": reset}) as consumer:
         take(consumer, 10)
         consumer.seek(TopicPartition(topic, 0, 1_000_000))
@@ -346,7 +348,7 @@ def test_wrong_arguments_about_partitions(client: Client, topic: str):
         assert consumer.assignment() == [TopicPartition(topic, 0)]
 
 
-def test_lag_is_known_without_asking(client: Client, topic: str):
+def test_lag_is_known_without_a_request(client: Client, topic: str):
     where = TopicPartition(topic, 0)
     with client.consumer() as consumer:
         assert consumer.lag() == {}
@@ -365,7 +367,7 @@ def test_lag_is_known_without_asking(client: Client, topic: str):
 # --- the end ---
 
 
-def test_every_call_of_a_closed_consumer_says_so(client: Client, topic: str):
+def test_every_call_of_a_closed_consumer_raises(client: Client, topic: str):
     consumer = manual(client)
     consumer.close()
     consumer.close()
@@ -411,7 +413,7 @@ def test_every_call_of_a_closed_consumer_says_so(client: Client, topic: str):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork() here")
-def test_a_group_member_in_a_forked_child_is_told_so(client: Client, topic: str):
+def test_calls_of_a_group_member_raise_in_a_forked_child(client: Client, topic: str):
     with group(client) as consumer:
         consumer.subscribe([topic])
         read(consumer, 3)
@@ -430,7 +432,7 @@ def test_a_group_member_in_a_forked_child_is_told_so(client: Client, topic: str)
         assert len(read(consumer, 17)) == 17
 
 
-def test_commit_in_a_callback_that_a_commit_has_made(client: Client, topic: str):
+def test_commit_inside_on_commit(client: Client, topic: str):
     """on_commit may commit, but one poll() doesn't call it for ever."""
     with manual(client) as consumer:
         count = 0
@@ -476,7 +478,7 @@ def test_partitions_of_a_group_start_at_initial_offsets_unless_something_is_comm
             consumer.subscribe([topic], initial_offsets=[TopicPartition(topic, 0)])
 
 
-def test_member_can_not_commit_what_is_not_assigned_to_it(client: Client, topic: str):
+def test_member_cannot_commit_unassigned_partitions(client: Client, topic: str):
     other = client.topic()
     with group(client, **{"auto.offset.reset": "earliest"}) as consumer:
         consumer.subscribe([topic])
@@ -495,7 +497,7 @@ def test_member_can_not_commit_what_is_not_assigned_to_it(client: Client, topic:
         assert [each.offset for each in found] == [4, OFFSET_INVALID]
 
 
-def test_close_ends_a_question_that_another_thread_waits_for(client: Client, topic: str):
+def test_close_ends_a_request_that_another_thread_waits_for(client: Client, topic: str):
     codes: list[int] = []
     consumer = manual(client)
     client.cluster.clear_requests()

@@ -282,7 +282,7 @@ def _own(start: Start, conf: dict[str, Any]) -> weakref.ref[Owner]:
 
 
 @pytest.mark.parametrize("kind", STARTS)
-def test_an_owner_that_its_client_calls_back_is_collected_with_it(client: Client, kind: str):
+def test_an_owner_with_callbacks_is_collected_with_its_client(client: Client, kind: str):
     gc.collect()
     threads, engines = _threads(), live_objects()["engines"]
     gone = [_own(STARTS[kind], {"bootstrap.servers": client.bootstrap}) for _ in range(2)]
@@ -376,7 +376,7 @@ def _opened_and_closed(client: Client, kind: str) -> Any:
 
 
 @linux
-def test_a_client_that_is_closed_while_threads_wait_in_it(client: Client, collector_off: None):
+def test_closing_a_client_while_threads_wait_in_it(client: Client, collector_off: None):
     """Its descriptors are closed when the last thread has returned."""
     descriptors = _descriptors()
     consumer = client.consumer(**{"group.id": _group()})
@@ -481,7 +481,7 @@ def _drop_after_an_asynchronous_commit(conf: dict[str, Any]) -> None:
         _drop_after_an_asynchronous_commit,
     ],
 )
-def test_a_destructor_waits_for_no_thread_that_waits_for_it(
+def test_a_destructor_does_not_deadlock_with_its_thread(
     client: Client, unraised: list[Any], collector_off: None, drop: Callable[[dict[str, Any]], None]
 ):
     threads = _threads()
@@ -490,9 +490,7 @@ def test_a_destructor_waits_for_no_thread_that_waits_for_it(
     assert unraised == []
 
 
-def test_a_destructor_does_not_wait_for_a_cluster_that_is_silent(
-    cluster: MockCluster, client: Client
-):
+def test_a_destructor_does_not_wait_for_a_silent_cluster(cluster: MockCluster, client: Client):
     threads = _threads()
     # its control thread waits that long
     conf = {"bootstrap.servers": client.bootstrap, "socket.timeout.ms": 1000}

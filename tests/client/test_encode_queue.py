@@ -50,7 +50,7 @@ class Ledger:
 
 @pytest.mark.parametrize("conf", [ONE_IN_FLIGHT, IDEMPOTENT], ids=["one in flight", "idempotent"])
 @pytest.mark.parametrize("trouble", ["refused", "cut", "throttled", "moved"])
-def test_order_holds_whatever_happens_to_requests(
+def test_order_holds_despite_request_errors(
     cluster: MockCluster, client: Client, conf: dict[str, Any], trouble: str
 ) -> None:
     topic = client.topic()
@@ -83,9 +83,7 @@ def test_order_holds_whatever_happens_to_requests(
     ]
 
 
-def test_purge_and_close_settle_what_waits_for_its_turn(
-    cluster: MockCluster, client: Client
-) -> None:
+def test_purge_and_close_report_queued_messages(cluster: MockCluster, client: Client) -> None:
     topic = client.topic()
     for purge in (True, False):
         ledger = Ledger()

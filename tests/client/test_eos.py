@@ -84,7 +84,7 @@ def pipe(request: pytest.FixtureRequest) -> Iterator[Pipe]:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_who_is_put_out_meanwhile_commits_nothing_as_a_new_member(protocol: str) -> None:
+def test_an_expelled_member_commits_nothing_as_a_new_member(protocol: str) -> None:
     with MockCluster(brokers=3) as cluster:
         cluster.set_heartbeat_interval(0.1)
         timing = {} if protocol == "consumer" else {"heartbeat.interval.ms": 100}
@@ -112,7 +112,7 @@ def test_who_is_put_out_meanwhile_commits_nothing_as_a_new_member(protocol: str)
         pipe.close()
 
 
-def test_each_message_goes_through_once(pipe: Pipe) -> None:
+def test_each_message_is_processed_once(pipe: Pipe) -> None:
     progress = pipe.run()
     assert (progress.messages, progress.aborted) == (COUNT, 0)
     assert progress.transactions >= COUNT // 7
@@ -123,7 +123,7 @@ def test_each_message_goes_through_once(pipe: Pipe) -> None:
     assert sum(max(each.offset, 0) for each in stored) == COUNT
 
 
-def test_what_is_refused_is_done_again(pipe: Pipe) -> None:
+def test_a_refused_transaction_is_repeated(pipe: Pipe) -> None:
     refused = {
         ApiKey.PRODUCE: KafkaError.TOPIC_AUTHORIZATION_FAILED,
         ApiKey.TXN_OFFSET_COMMIT: KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -142,7 +142,7 @@ def test_what_is_refused_is_done_again(pipe: Pipe) -> None:
     assert pipe.seen() == list(range(COUNT))
 
 
-def test_what_the_function_raises_comes_out_and_nothing_is_lost(pipe: Pipe) -> None:
+def test_an_error_of_the_function_is_raised_and_nothing_is_lost(pipe: Pipe) -> None:
     def broken(message: Message) -> list[dict[str, Any]]:
         if int(message.value()) == 20:
             raise ValueError("twenty")
@@ -164,7 +164,7 @@ def test_what_the_function_raises_comes_out_and_nothing_is_lost(pipe: Pipe) -> N
     assert pipe.seen() == list(range(COUNT))
 
 
-def test_who_is_fenced_ends(pipe: Pipe) -> None:
+def test_a_fenced_producer_ends_with_a_fatal_error(pipe: Pipe) -> None:
     def fenced(message: Message) -> list[dict[str, Any]]:
         if int(message.value()) == 5:
             with Producer({**pipe.conf, "transactional.id": "pipe"}) as other:

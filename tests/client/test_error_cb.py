@@ -33,7 +33,7 @@ def attempts(logger: Plain) -> int:
     return sum("connecting (attempt" in text for text in logger.texts())
 
 
-def test_refused_broker_is_one_error_however_often_it_is_tried() -> None:
+def test_refused_broker_is_one_error_for_all_attempts() -> None:
     errors: list[KafkaError] = []
     logger = Plain()
     with Producer(
@@ -52,7 +52,7 @@ def test_refused_broker_is_one_error_however_often_it_is_tried() -> None:
     ]
 
 
-def test_each_change_is_told_again() -> None:
+def test_each_change_is_reported_again() -> None:
     errors: list[KafkaError] = []
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic("t", 1)
@@ -86,7 +86,7 @@ def test_each_change_is_told_again() -> None:
                 )  # type: ignore[misc]
 
 
-def test_listener_for_sasl_is_one_error_and_not_asked_ever_faster() -> None:
+def test_sasl_listener_is_one_error_and_the_backoff_grows() -> None:
     """It answers ApiVersions of an unauthenticated client, and closes at the next request."""
     errors: list[KafkaError] = []
     logger = Plain()
@@ -119,7 +119,7 @@ def test_listener_for_sasl_is_one_error_and_not_asked_ever_faster() -> None:
     assert not [text for text in logger.texts() if "is back" in text]
 
 
-def test_cause_that_changes_is_news() -> None:
+def test_changed_cause_is_reported_again() -> None:
     """A broker that ends a connection in use, and then refuses the next one: both are told.
 
     The client must not start again from the bootstrap servers: if it does so before it has tried
@@ -195,7 +195,7 @@ def test_error_cb_that_raises_raises_in_poll_and_is_called_again() -> None:
     assert len(calls) == 2
 
 
-def test_callbacks_are_made_by_the_thread_that_polls() -> None:
+def test_callbacks_run_in_the_polling_thread() -> None:
     threads: set[str] = set()
     note = lambda error: threads.add(threading.current_thread().name)  # noqa: E731
     with Producer({**NOWHERE, "error_cb": note}) as producer:
@@ -205,7 +205,7 @@ def test_callbacks_are_made_by_the_thread_that_polls() -> None:
     assert threads == {threading.current_thread().name}
 
 
-def test_with_an_error_cb_the_log_does_not_say_it_once_more() -> None:
+def test_with_an_error_cb_the_log_does_not_repeat_errors() -> None:
     logger = Plain()
     errors: list[KafkaError] = []
     with Producer({**NOWHERE, "error_cb": errors.append, "logger": logger}) as producer:

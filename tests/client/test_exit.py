@@ -130,12 +130,12 @@ def ends_in_peace(client: Client, delay_s: float, debug: str) -> None:
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.1, 0.5])
-def test_daemon_threads_that_use_clients_end_without_a_word(client: Client, delay_s: float) -> None:
+def test_daemon_threads_that_use_clients_end_silently(client: Client, delay_s: float) -> None:
     ends_in_peace(client, delay_s, "")
 
 
 @pytest.mark.slow
-def test_daemon_threads_end_without_a_word_at_any_time(client: Client) -> None:
+def test_daemon_threads_end_silently_at_any_time(client: Client) -> None:
     for _ in range(40):
         ends_in_peace(client, random.uniform(0, 2), random.choice(["", "all"]))
 
@@ -152,7 +152,7 @@ from kafka_native import Producer
 """
 
 
-def test_a_client_that_is_made_while_the_interpreter_exits_holds_nothing_up() -> None:
+def test_a_client_created_at_exit_does_not_block_it() -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", LATE, "127.0.0.1:1"]
     done = subprocess.run(

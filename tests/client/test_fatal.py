@@ -76,7 +76,7 @@ def check_over(producer: Producer, reports: Reports, topic: str, code: int) -> N
     assert rows[0]["_error"].code() == KafkaError._FATAL  # type: ignore[attr-defined]
 
 
-def test_gapless_writes_nothing_behind_a_message_that_failed(cluster: MockCluster, client: Client):
+def test_gapless_writes_nothing_after_a_failed_message(cluster: MockCluster, client: Client):
     topic = client.topic()
     reports = Reports()
     with client.producer(**GAPLESS, error_cb=reports.told.append) as producer:
@@ -128,9 +128,7 @@ def test_timed_out_messages_are_no_gap(cluster: MockCluster, client: Client):
     assert stored(cluster, topic) == [*range(20), *range(40, 60)]
 
 
-def test_out_of_order_although_everything_before_was_acknowledged_is_fatal(
-    cluster: MockCluster, client: Client
-):
+def test_out_of_order_after_acknowledged_messages_is_fatal(cluster: MockCluster, client: Client):
     topic = client.topic()
     reports = Reports()
     with client.producer(**CONFIG, error_cb=reports.told.append) as producer:
@@ -161,7 +159,9 @@ def test_unknown_producer_of_messages_that_may_have_been_written_is_fatal(
     assert stored(cluster, topic) == list(range(50))
 
 
-def test_a_producer_that_may_not_have_an_id_says_so(cluster: MockCluster, client: Client):
+def test_a_producer_without_permission_for_an_id_has_a_fatal_error(
+    cluster: MockCluster, client: Client
+):
     topic = client.topic()
     reports = Reports()
     cluster.push_request_errors(ApiKey.INIT_PRODUCER_ID, [ErrorCode.CLUSTER_AUTHORIZATION_FAILED])
@@ -176,7 +176,7 @@ def test_a_producer_that_may_not_have_an_id_says_so(cluster: MockCluster, client
     assert "enable.idempotence" in reports.told[0].str()
 
 
-def test_gapless_wants_idempotence():
+def test_gapless_needs_idempotence():
     with pytest.raises(KafkaException, match=r"enable\.idempotence") as caught:
         Producer({"enable.gapless.guarantee": True, "enable.idempotence": False})
     assert caught.value.args[0].code() == KafkaError._INVALID_ARG

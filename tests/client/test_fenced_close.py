@@ -39,7 +39,7 @@ def fenced(bank: Bank, *, linger_ms: int = 0) -> Producer:
 
 @pytest.mark.parametrize("heard", [False, True], ids=["learns it while it closes", "knows it"])
 @pytest.mark.parametrize("linger_ms", [0, 20_000])
-def test_close_ends_at_once_and_says_why(bank: Bank, heard: bool, linger_ms: int) -> None:
+def test_close_ends_at_once_and_reports_the_reason(bank: Bank, heard: bool, linger_ms: int) -> None:
     producer = fenced(bank, linger_ms=linger_ms)
     reports: list[KafkaError | None] = []
     for partition in (0, 0, 1):
@@ -70,7 +70,7 @@ def test_close_ends_at_once_and_says_why(bank: Bank, heard: bool, linger_ms: int
     ]
 
 
-def test_messages_of_a_fatal_error_say_why(bank: Bank) -> None:
+def test_reports_after_a_fatal_error_have_its_reason(bank: Bank) -> None:
     producer = bank.producer()
     reports: list[KafkaError] = []
     producer.begin_transaction()
@@ -85,7 +85,7 @@ def test_messages_of_a_fatal_error_say_why(bank: Bank) -> None:
     assert "epoch" in reports[0].str() or "fences" in reports[0].str(), reports[0]
 
 
-def test_a_sound_transaction_is_flushed_by_close(bank: Bank) -> None:
+def test_close_flushes_a_valid_transaction(bank: Bank) -> None:
     producer = bank.producer(**{"linger.ms": 50})
     reports: list[KafkaError | None] = []
     producer.begin_transaction()

@@ -54,7 +54,7 @@ def test_interpreter_that_exits_warns_and_reports() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_callback_that_raises_at_exit_is_told_of() -> None:
+def test_callback_that_raises_at_exit_is_logged() -> None:
     done = run("raises")
     assert done.stdout.startswith("_PURGE_QUEUE 0")
     assert "a delivery callback has raised while the interpreter exits" in done.stderr
@@ -93,7 +93,9 @@ def test_producer_that_is_dropped_warns(
     assert heard == []
 
 
-def test_what_is_delivered_is_no_loss(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_delivered_messages_are_not_called_lost(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = client.topic()
     producer = client.producer(on_delivery=lambda error, message: None)
     producer.produce(topic, b"x")

@@ -92,7 +92,7 @@ def storm(client: Client, forks: int) -> None:
     assert done.returncode == 0, done.stdout[-8000:]
 
 
-def test_children_end_whatever_their_parents_threads_are_at(client: Client) -> None:
+def test_children_end_despite_their_parents_threads(client: Client) -> None:
     storm(client, 15)
 
 
@@ -134,7 +134,7 @@ def test_a_child_ends_while_another_thread_closes_a_client(client: Client) -> No
     )
 
 
-def test_a_child_of_a_fork_that_python_does_not_see_is_told_so(client: Client) -> None:
+def test_calls_raise_in_a_child_of_a_fork_outside_python(client: Client) -> None:
     """uWSGI's workers are such children: the master has imported the application."""
     run(
         """
@@ -173,7 +173,7 @@ def test_a_child_of_a_fork_that_python_does_not_see_is_told_so(client: Client) -
     )
 
 
-def test_what_a_child_has_of_its_parents_messages_can_be_used_and_dropped(client: Client) -> None:
+def test_a_child_can_use_and_drop_its_parents_messages(client: Client) -> None:
     """Their buffers go to no pool, because other threads may hold its lock during the fork."""
     topic = client.topic()
     fill(client, topic, 2000)
@@ -316,7 +316,7 @@ def test_a_fork_waits_until_a_log_thread_has_left_its_handler() -> None:
     logs.close()
 
 
-def test_a_handler_that_hangs_does_not_keep_a_process_from_forking() -> None:
+def test_a_hanging_log_handler_does_not_prevent_a_fork() -> None:
     go_on = threading.Event()
     logs = Logs("x", lambda name, line: go_on.wait(WAIT_S) and None)
     logs["generic"].warning("a line")

@@ -121,7 +121,7 @@ def test_clients_work_in_greenlets(client: Client, package: str, patch: str, ord
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "ended\n")
 
 
-def test_an_event_is_waited_for_and_stays() -> None:
+def test_an_event_stays_set() -> None:
     event = threads.Event()
     assert not event.wait(0)
     thread = threads.Thread(event.set, "sets it")
@@ -146,7 +146,7 @@ def test_a_thread_knows_itself_and_its_name() -> None:
     assert not thread.is_current()
 
 
-def test_the_same_where_the_standard_librarys_threads_are_patched() -> None:
+def test_threads_work_while_the_standard_library_is_patched() -> None:
     """The used parts of the patched library, without gevent."""
     program = """
     import _thread, threading

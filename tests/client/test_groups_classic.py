@@ -44,7 +44,7 @@ STRATEGIES = [
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_members_share_come_and_go(client: Client, strategy: Any):
+def test_members_share_partitions_join_and_leave(client: Client, strategy: Any):
     with Readers(client, strategy) as group:
         group.fill(600)
         first = group.add()
@@ -65,7 +65,7 @@ def test_members_share_come_and_go(client: Client, strategy: Any):
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_stored_offsets_go_over_with_the_partitions(client: Client, strategy: str):
+def test_stored_offsets_are_committed_before_partitions_move(client: Client, strategy: str):
     with Readers(client, strategy, **{"auto.commit.interval.ms": 60_000}) as group:
         group.fill(300)
         first = group.add()
@@ -85,7 +85,7 @@ def test_stored_offsets_go_over_with_the_partitions(client: Client, strategy: st
         ) == list(range(900))
 
 
-def test_cooperative_members_keep_what_stays(client: Client):
+def test_cooperative_members_keep_their_other_partitions(client: Client):
     with Readers(client, "cooperative-sticky") as group:
         first = group.add()
         group.settle()
@@ -123,7 +123,7 @@ def test_member_that_crashes_is_replaced_after_its_session(client: Client):
         assert len(second.owned) == group.partitions
 
 
-def test_rebalance_that_the_coordinator_asks_for(client: Client):
+def test_rebalance_by_the_coordinator(client: Client):
     with Readers(client, "cooperative-sticky") as group:
         reader = group.add()
         group.settle()
@@ -134,7 +134,7 @@ def test_rebalance_that_the_coordinator_asks_for(client: Client):
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_expelled_member_hears_that_its_partitions_are_lost(client: Client, strategy: str):
+def test_expelled_member_loses_its_partitions(client: Client, strategy: str):
     with Readers(client, strategy) as group:
         reader = group.add()
         group.settle()
@@ -148,7 +148,7 @@ def test_expelled_member_hears_that_its_partitions_are_lost(client: Client, stra
 # --- what the network and the coordinator do ---
 
 
-def test_coordinator_that_moves_is_no_rebalance(client: Client):
+def test_moved_coordinator_causes_no_rebalance(client: Client):
     cluster = client.cluster
     with Readers(client) as group:
         reader = group.add()
@@ -165,7 +165,7 @@ def test_coordinator_that_moves_is_no_rebalance(client: Client):
         cluster.move_coordinator(group.id, None)
 
 
-def test_broken_connection_is_no_rebalance(client: Client):
+def test_broken_connection_causes_no_rebalance(client: Client):
     cluster = client.cluster
     with Readers(client) as group:
         reader = group.add()
@@ -180,7 +180,7 @@ def test_broken_connection_is_no_rebalance(client: Client):
         assert cluster.group(group.id).generation == 1
 
 
-def test_coordinator_that_loads(client: Client):
+def test_loading_coordinator(client: Client):
     client.cluster.load_coordinator("loading", 1.0)
     with Readers(client, **{"group.id": "loading"}) as group:
         reader = group.add()
@@ -241,7 +241,7 @@ def test_second_member_of_the_same_instance_id_fences_the_first(client: Client):
 # --- max.poll.interval.ms ---
 
 
-def test_member_that_does_not_poll_is_out_until_it_polls(client: Client):
+def test_member_that_does_not_poll_leaves_until_it_polls(client: Client):
     conf = {"max.poll.interval.ms": 1500, "session.timeout.ms": 1500}
     with Readers(client, **conf) as group:
         first, second = group.add(), group.add()
@@ -260,7 +260,7 @@ def test_member_that_does_not_poll_is_out_until_it_polls(client: Client):
 # --- subscriptions ---
 
 
-def test_pattern_finds_topics_that_come_later(client: Client):
+def test_pattern_matches_later_topics(client: Client):
     with Readers(client, **{"topic.metadata.refresh.interval.ms": 200}) as group:
         prefix = f"^{group.topic}-"
         reader = group.add(prefix)
@@ -271,7 +271,7 @@ def test_pattern_finds_topics_that_come_later(client: Client):
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_partitions_that_are_added(client: Client, strategy: str):
+def test_added_partitions_are_assigned(client: Client, strategy: str):
     with Readers(client, strategy, **{"topic.metadata.refresh.interval.ms": 200}) as group:
         group.add()
         group.add()
@@ -282,7 +282,7 @@ def test_partitions_that_are_added(client: Client, strategy: str):
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_subscription_that_is_replaced(client: Client, strategy: str):
+def test_replaced_subscription(client: Client, strategy: str):
     other = client.topic(2)
     with Readers(client, strategy) as group:
         reader = group.add()
@@ -317,7 +317,7 @@ def test_topic_that_does_not_exist_yet(client: Client):
 # --- leaving ---
 
 
-def test_close_says_why_and_others_take_over_at_once(client: Client):
+def test_close_sends_its_reason_and_others_take_over_at_once(client: Client):
     with Readers(client, **{"session.timeout.ms": 45_000}) as group:
         first, second = group.add(), group.add()
         group.settle()
@@ -341,7 +341,7 @@ def test_close_while_a_join_waits_for_others(client: Client):
         group.settle()
 
 
-def test_leader_that_closes_assigns_first(client: Client):
+def test_closing_leader_assigns_first(client: Client):
     """Until then the coordinator refuses its final commit."""
     conf = {"session.timeout.ms": 45_000, "auto.commit.interval.ms": 60_000}
     with Readers(client, "cooperative-sticky", **conf) as group:
@@ -404,7 +404,7 @@ class Wrong(ByNumber):
 
 
 @pytest.mark.parametrize("way", ["raises", "twice"])
-def test_wrong_assignor_is_reported_and_the_group_goes_on(client: Client, way: str):
+def test_wrong_assignor_is_reported_and_the_group_recovers(client: Client, way: str):
     wrong = Wrong(way)
     with Readers(client, [wrong]) as group:
         group.add()
@@ -445,7 +445,7 @@ def test_hostile_metadata_of_another_member(client: Client, metadata: bytes):
         group.settle()
 
 
-def test_group_that_is_full(client: Client):
+def test_full_group(client: Client):
     client.cluster.set_group_max_size(1)
     try:
         with Readers(client) as group:
@@ -461,7 +461,7 @@ def test_group_that_is_full(client: Client):
         client.cluster.set_group_max_size(None)
 
 
-def test_group_that_is_denied(client: Client):
+def test_unauthorized_group(client: Client):
     with Readers(client) as group:
         client.cluster.deny_group(group.id)
         reader = group.add()

@@ -69,9 +69,7 @@ def test_members_share_partitions_and_read_everything_once(
     assert own_id in {left.member_id for left in client.cluster.group(workers.group).left}
 
 
-def test_offsets_are_committed_when_partitions_go_and_at_the_end(
-    client: Client, workers: Workers
-) -> None:
+def test_offsets_are_committed_on_revocation_and_close(client: Client, workers: Workers) -> None:
     topic = client.topic(2)
     fill(client, topic, 30, partition=0)
     fill(client, topic, 40, partition=1)
@@ -98,7 +96,7 @@ def test_revoked_partitions_only_are_revoked(client: Client, workers: Workers) -
     assert first.heard("assign") == [keys(topic, 4)]
 
 
-def test_a_slow_callback_holds_its_partitions_but_not_its_heartbeats(
+def test_a_slow_callback_delays_its_partitions_but_not_its_heartbeats(
     client: Client, workers: Workers
 ) -> None:
     topic = client.topic(2)
@@ -121,7 +119,7 @@ def test_a_slow_callback_holds_its_partitions_but_not_its_heartbeats(
     assert first.heard("lost") == []
 
 
-def test_unsubscribe_gives_everything_back_and_subscribe_joins_again(
+def test_unsubscribe_revokes_everything_and_subscribe_rejoins(
     client: Client, workers: Workers
 ) -> None:
     topic = client.topic(2)
@@ -137,7 +135,7 @@ def test_unsubscribe_gives_everything_back_and_subscribe_joins_again(
     assert reader.member_id == own_id  # KIP-1082: for as long as the consumer lives
 
 
-def test_another_subscription_keeps_what_is_in_both(client: Client, workers: Workers) -> None:
+def test_another_subscription_keeps_common_topics(client: Client, workers: Workers) -> None:
     both, old, new = client.topic(2), client.topic(1), client.topic(1)
     reader = workers.join(both, old)
     workers.settle(*keys(both, 2), (old, 0))
@@ -158,7 +156,7 @@ def test_partitions_that_are_added_are_read(client: Client, workers: Workers) ->
 # --- topics and patterns ---
 
 
-def test_a_pattern_finds_topics_that_are_made_later(client: Client, workers: Workers) -> None:
+def test_a_pattern_finds_topics_that_are_created_later(client: Client, workers: Workers) -> None:
     prefix = f"pattern{workers.group}"
     client.cluster.create_topic(f"{prefix}-a", 2)
     client.cluster.create_topic(f"other-{prefix}", 1)
@@ -177,7 +175,7 @@ def test_names_and_patterns_mixed(client: Client, workers: Workers) -> None:
     workers.settle((plain, 0), (f"{prefix}-a", 0))
 
 
-def test_a_topic_that_comes_later_is_read(client: Client, workers: Workers) -> None:
+def test_a_topic_that_is_created_later_is_read(client: Client, workers: Workers) -> None:
     client.cluster.clear_requests()
     reader = workers.join("not-there-yet", **{"allow.auto.create.topics": False})
     workers.until(lambda: HEARTBEAT in {each.api_key for each in client.cluster.requests}, "joined")
@@ -186,7 +184,7 @@ def test_a_topic_that_comes_later_is_read(client: Client, workers: Workers) -> N
     assert reader.heard("revoke") == []
 
 
-def test_a_topic_without_a_name_yet_is_not_stranded(client: Client, workers: Workers) -> None:
+def test_a_topic_that_metadata_hides_is_read_later(client: Client, workers: Workers) -> None:
     prefix = f"hidden{workers.group}"
     client.cluster.clear_requests()
     workers.join(f"^{prefix}")
@@ -196,9 +194,7 @@ def test_a_topic_without_a_name_yet_is_not_stranded(client: Client, workers: Wor
     workers.settle((f"{prefix}-a", 0))
 
 
-def test_a_topic_that_is_deleted_and_made_again_is_read_from_its_beginning(
-    client: Client, workers: Workers
-) -> None:
+def test_a_recreated_topic_is_read_from_its_beginning(client: Client, workers: Workers) -> None:
     topic = client.topic(1)
     fill(client, topic, 5, partition=0)
     reader = workers.join(topic)
@@ -227,7 +223,7 @@ def test_an_invalid_expression_is_an_error_and_another_subscription_helps(
 
 
 @pytest.mark.parametrize("how", ["fence", "expel"])
-def test_a_fenced_member_loses_its_partitions_and_comes_back(
+def test_a_fenced_member_loses_its_partitions_and_rejoins(
     client: Client, workers: Workers, how: str
 ) -> None:
     topic = client.topic(2)
@@ -255,9 +251,7 @@ def test_lost_offsets_are_not_committed(client: Client, workers: Workers) -> Non
     workers.until(lambda: reader.read[topic, 0, 9] == 2, "read again")  # they were never committed
 
 
-def test_an_application_that_does_not_poll_is_out_until_it_does(
-    client: Client, workers: Workers
-) -> None:
+def test_a_member_that_does_not_poll_leaves_until_it_does(client: Client, workers: Workers) -> None:
     topic = client.topic(2)
     slow = workers.join(topic, **{"max.poll.interval.ms": 600})
     workers.settle(*keys(topic, 2))
@@ -286,7 +280,7 @@ with MockCluster(brokers=1, group_heartbeat=0.3, group_session=2.0) as cluster:
 
 
 @pytest.mark.slow
-def test_heartbeats_go_on_while_the_interpreter_lock_is_held_and_the_epoch_moves_on() -> None:
+def test_heartbeats_go_on_while_the_interpreter_lock_is_held_and_the_epoch_changes() -> None:
     # For two sessions no member here can take up the new epoch: its smaller ownership must be
     # enough.
     command = [sys.executable, "-c", OWN_PROCESS]
@@ -322,7 +316,7 @@ class MockAddress:
 # --- static members ---
 
 
-def test_a_static_member_comes_back_to_its_partitions(client: Client, workers: Workers) -> None:
+def test_a_static_member_gets_its_partitions_back(client: Client, workers: Workers) -> None:
     topic = client.topic(4)
     one = workers.join(topic, **{"group.instance.id": "one"})
     workers.join(topic, **{"group.instance.id": "two"})
@@ -377,7 +371,7 @@ def test_a_coordinator_that_moves_is_followed_without_a_rebalance(
 @pytest.mark.parametrize(
     "code", [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, -195]
 )
-def test_passing_errors_of_heartbeats_are_no_matter(
+def test_temporary_heartbeat_errors_are_harmless(
     client: Client, workers: Workers, code: int
 ) -> None:
     topic = client.topic(2)
@@ -393,7 +387,7 @@ def test_passing_errors_of_heartbeats_are_no_matter(
     }
 
 
-def test_an_answer_that_gets_lost_does_not_fence(client: Client, workers: Workers) -> None:
+def test_a_lost_response_does_not_fence(client: Client, workers: Workers) -> None:
     topic = client.topic(4)
     reader = workers.join(topic)
     workers.settle(*keys(topic, 4))
@@ -406,7 +400,7 @@ def test_an_answer_that_gets_lost_does_not_fence(client: Client, workers: Worker
     workers.settle(*keys(topic, 4))
 
 
-def test_another_interval_is_taken_up(client: Client, workers: Workers) -> None:
+def test_a_changed_heartbeat_interval_is_used(client: Client, workers: Workers) -> None:
     topic = client.topic(1)
     workers.join(topic)
     workers.settle((topic, 0))
@@ -460,7 +454,7 @@ def test_a_full_group_is_a_clear_error(client: Client, workers: Workers) -> None
 
 
 @pytest.mark.slow
-def test_a_denied_topic_is_an_error_that_passes(client: Client, workers: Workers) -> None:
+def test_a_denied_topic_is_a_temporary_error(client: Client, workers: Workers) -> None:
     topic = client.topic(1)
     client.cluster.deny_topic(topic)
     reader = workers.join(topic)
@@ -470,7 +464,7 @@ def test_a_denied_topic_is_an_error_that_passes(client: Client, workers: Workers
     workers.settle((topic, 0))
 
 
-def test_an_old_broker_says_what_to_do(client: Client) -> None:
+def test_an_old_broker_is_an_error_that_names_the_remedy(client: Client) -> None:
     with MockCluster(max_versions={HEARTBEAT: -1}) as old:
         old.create_topic("t", 1)
         with Workers(Client(old), **{"group.protocol": "consumer"}) as workers:
@@ -556,7 +550,7 @@ def test_close_leaves_and_never_hangs(client: Client, workers: Workers) -> None:
     assert client.cluster.group(workers.group).members == {}
 
 
-def test_close_while_the_coordinator_is_gone_ends(client: Client, workers: Workers) -> None:
+def test_close_ends_without_a_coordinator(client: Client, workers: Workers) -> None:
     topic = client.topic(1)
     reader = workers.join(topic)
     workers.settle((topic, 0))

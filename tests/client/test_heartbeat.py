@@ -83,7 +83,7 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held() -> None:
         assert int(server.stdout.readline()) >= 5
 
 
-def test_news_is_told_and_stop_ends_it() -> None:
+def test_changed_responses_are_reported_and_stop_ends_heartbeats() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", SERVER, "3"], stdout=subprocess.PIPE, text=True
     ) as server:
@@ -108,7 +108,7 @@ def test_news_is_told_and_stop_ends_it() -> None:
         engine.close()
 
 
-def test_the_end_of_the_connection_ends_it() -> None:
+def test_the_end_of_the_connection_ends_heartbeats() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", SERVER, "1"], stdout=subprocess.PIPE, text=True
     ) as server:
