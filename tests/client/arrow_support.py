@@ -1,4 +1,4 @@
-"""Columns next to Messages: the expected result of `consume_arrow()` from `consume()`."""
+"""Compares columns with Messages: expected rows of `consume_arrow()` are made from `consume()`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ def rows(batch: ArrowBatch) -> list[dict[str, Any]]:
         if pa.types.is_timestamp(field.type):
             found = found.set_column(number, field.name, found.column(number).cast(pa.int64()))
     return found.to_pylist()
+
+
+def offsets(*batches: ArrowBatch) -> list[int]:
+    return [row["offset"] for batch in batches for row in rows(batch)]
 
 
 def row_of(message: Message) -> dict[str, Any]:

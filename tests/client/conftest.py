@@ -22,7 +22,7 @@ def cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture
 def repaired_cluster(cluster: MockCluster) -> Iterator[None]:
-    """Repair the cluster after each test, for modules that ask for it."""
+    """Repair the cluster after each test of a module that uses this fixture."""
     yield
     cluster.faults.clear()
     for broker in cluster.broker_ids:

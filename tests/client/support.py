@@ -8,9 +8,10 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -95,12 +96,15 @@ def client_threads() -> set[str]:
 
 
 def run_program(
-    program: str, *arguments: str, timeout_s: float = PROGRAM_S, **environment: str
+    program: str,
+    *arguments: str,
+    timeout_s: float = PROGRAM_S,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> subprocess.CompletedProcess[str]:
     """Run a Python program that can import this repository, and return its outcome."""
     return subprocess.run(
         [sys.executable, "-c", program, *arguments],
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
         text=True,
         timeout=timeout_s,

@@ -44,13 +44,13 @@ def test_calls_use_the_owners_connections(kind: str) -> None:
                     "the-owner"
                 }
                 assert f"#{kind}-" in admin.metrics().name
-                assert admin.poll(1000) == 0, "callbacks are the owner's"
+                assert admin.poll(1000) == 0, "only the owner runs callbacks"
                 assert "the-owner" in repr(admin)
                 assert "open" in repr(admin)
             assert "closed" in repr(admin)
             with pytest.raises(RuntimeError, match="AdminClient has been closed"):
                 admin.list_consumer_groups()
-            assert "made" in owner.list_topics(timeout=WAIT_S).topics, "the owner goes on"
+            assert "made" in owner.list_topics(timeout=WAIT_S).topics, "the owner is still open"
 
 
 def test_a_producer_and_a_consumer_work_beside_their_admin_calls(client: Client) -> None:

@@ -26,7 +26,6 @@ from tests.waiting import WAIT_S
 from .admin_support import (
     admin_of,
     cluster_and_admin,
-    code_of,
     expect_error,
     expect_success,
     result_of,
@@ -157,37 +156,31 @@ def test_log_directories_have_sizes_and_replicas_move_between_them(
     fill(client, "stored", 50)
     size = client.cluster.topics["stored"].partitions[0].log.size_bytes
     place = TopicPartition("stored", 0)
-    told = admin.describe_log_dirs([1, 2, 3])
+    described = admin.describe_log_dirs([1, 2, 3])
     for broker in (1, 2):
         first, second = directories(broker)
-        found = result_of(told[broker])
+        found = result_of(described[broker])
         assert found[first].replica_infos[place] == ReplicaInfo(size, 0, False)
         assert place not in found[second].replica_infos
         assert (found[first].error, found[first].total_bytes) == (None, TOTAL_BYTES)
         assert 0 < found[first].usable_bytes <= TOTAL_BYTES - size
-    assert all(place not in each.replica_infos for each in result_of(told[3]).values())
+    assert all(place not in each.replica_infos for each in result_of(described[3]).values())
 
-    fine, elsewhere = (
-        TopicPartitionReplica("stored", 0, 2),
-        TopicPartitionReplica("stored", 0, 3),
-    )
-    unknown = TopicPartitionReplica("stored", 0, 1)
+    unknown, fine, elsewhere = (TopicPartitionReplica("stored", 0, broker) for broker in (1, 2, 3))
     moved = admin.alter_replica_log_dirs(
         {fine: directories(2)[1], elsewhere: directories(3)[1], unknown: "/nowhere"}
     )
     expect_success(moved[fine])
     expect_error(moved[unknown], KafkaError.LOG_DIR_NOT_FOUND)
-    assert code_of(moved[elsewhere]) == KafkaError.REPLICA_NOT_AVAILABLE, (
-        "at once, it isn't asked again"
-    )
+    expect_error(moved[elsewhere], KafkaError.REPLICA_NOT_AVAILABLE)  # without a retry
     after = result_of(admin.describe_log_dirs([2])[2])
     assert [place in after[path].replica_infos for path in directories(2)] == [False, True]
 
 
 def test_log_directories_of_an_unknown_broker_fail(client: Client, admin: AdminClient) -> None:
-    told = admin.describe_log_dirs([1, 77])
-    assert set(result_of(told[1])) == set(directories(1))
-    expect_error(told[77], KafkaError._UNKNOWN_BROKER)
+    described = admin.describe_log_dirs([1, 77])
+    assert set(result_of(described[1])) == set(directories(1))
+    expect_error(described[77], KafkaError._UNKNOWN_BROKER)
     replica = TopicPartitionReplica("stored", 0, 77)
     expect_error(admin.alter_replica_log_dirs({replica: "/x"})[replica], KafkaError._UNKNOWN_BROKER)
 
@@ -200,33 +193,25 @@ def test_replicas_are_found_in_their_directories(client: Client, admin: AdminCli
     )
     other = TopicPartitionReplica("found", 1, 2)
     expect_success(admin.alter_replica_log_dirs({there: directories(2)[1]})[there])
-    told = admin.describe_replica_log_dirs([here, there, nowhere, unknown, other])
-    assert result_of(told[here]) == ReplicaLogDirInfo(directories(1)[0], 0, None, -1)
-    assert result_of(told[there]) == ReplicaLogDirInfo(directories(2)[1], 0, None, -1)
-    assert result_of(told[other]) == ReplicaLogDirInfo(directories(2)[0], 0, None, -1)
-    assert result_of(told[nowhere]) == ReplicaLogDirInfo(None, -1, None, -1)
-    expect_error(told[unknown], KafkaError._UNKNOWN_BROKER)
+    described = admin.describe_replica_log_dirs([here, there, nowhere, unknown, other])
+    assert result_of(described[here]) == ReplicaLogDirInfo(directories(1)[0], 0, None, -1)
+    assert result_of(described[there]) == ReplicaLogDirInfo(directories(2)[1], 0, None, -1)
+    assert result_of(described[other]) == ReplicaLogDirInfo(directories(2)[0], 0, None, -1)
+    assert result_of(described[nowhere]) == ReplicaLogDirInfo(None, -1, None, -1)
+    expect_error(described[unknown], KafkaError._UNKNOWN_BROKER)
 
     def moving(message: Any) -> None:
-        kind = (
-            type(message.results[1].topics[0])
-            if message.results[1].topics
-            else type(message.results[0].topics[0])
-        )
-        copy = type(message.results[0].topics[0].partitions[0])(
-            partition_index=0, offset_lag=7, is_future_key=True
-        )
-        message.results[1].topics = [kind(name="found", partitions=[copy])]
+        topic = message.results[0].topics[0]
+        copy = type(topic.partitions[0])(partition_index=0, offset_lag=7, is_future_key=True)
+        message.results[1].topics = [type(topic)(name="found", partitions=[copy])]
 
     client.cluster.edit_responses(ApiKey.DESCRIBE_LOG_DIRS, moving)
     found = result_of(admin.describe_replica_log_dirs([here])[here])
     assert found == ReplicaLogDirInfo(directories(1)[0], 0, directories(1)[1], 7)
 
     def offline(message: Any) -> None:
-        message.results[0].error_code, message.results[0].topics = (
-            KafkaError.KAFKA_STORAGE_ERROR,
-            [],
-        )
+        first = message.results[0]
+        first.error_code, first.topics = KafkaError.KAFKA_STORAGE_ERROR, []
 
     client.cluster.edit_responses(ApiKey.DESCRIBE_LOG_DIRS, offline)
     expect_error(admin.describe_replica_log_dirs([here])[here], KafkaError.KAFKA_STORAGE_ERROR)
@@ -266,27 +251,17 @@ def test_topics_come_in_pages(client: Client, admin: AdminClient) -> None:
     pages = list(
         admin.describe_topic_partitions(TopicCollection([*names, "never-was"]), partition_limit=2)
     )
-    assert [sum(len(topic.partitions) for topic in page.topics) for page in pages[:4]] == [
-        2,
-        2,
-        2,
-        2,
-    ]
+    sizes = [sum(len(topic.partitions) for topic in page.topics) for page in pages[:4]]
+    assert sizes == [2, 2, 2, 2]
     found: dict[str, list[int]] = {}
     for page in pages:
         for topic in page.topics:
             found.setdefault(topic.name, []).extend(each.id for each in topic.partitions)
             if topic.error is not None:
-                assert (topic.name, topic.error.code()) == (
-                    "never-was",
-                    KafkaError.UNKNOWN_TOPIC_OR_PART,
-                )
-    assert found == {
-        names[0]: [0, 1, 2],
-        names[1]: [0],
-        names[2]: [0, 1, 2, 3],
-        "never-was": [],
-    }
+                assert topic.name == "never-was"
+                assert topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+    ids = {names[0]: [0, 1, 2], names[1]: [0], names[2]: [0, 1, 2, 3], "never-was": []}
+    assert found == ids
     assert pages[0].next_cursor == TopicPartitionsCursor(sorted(names)[0], 2)
     assert pages[-1].next_cursor is None
     (partition,) = [each for each in pages[0].topics[-1].partitions if not each.id]
@@ -316,7 +291,7 @@ def test_a_failed_page_is_requested_again(client: Client) -> None:
         next(pages)
         client.cluster.push_request_errors(ApiKey.DESCRIBE_TOPIC_PARTITIONS, [CLOSE_CONNECTION])
         assert [each.id for each in next(pages).topics[0].partitions] == [2], (
-            "asked again by itself"
+            "the client has repeated the request"
         )
         with pytest.raises(StopIteration):
             next(pages)
@@ -355,31 +330,27 @@ def test_a_broker_without_pages_returns_everything_in_one() -> None:
             old.create_topic(name, count)
         for asked in (None, TopicCollection(["b", "a"])):
             (page,) = admin.describe_topic_partitions(asked, partition_limit=1)
-            assert [(each.name, len(each.partitions)) for each in page.topics] == [
-                ("a", 1),
-                ("b", 3),
-            ]
+            counts = {each.name: len(each.partitions) for each in page.topics}
+            assert list(counts.items()) == [("a", 1), ("b", 3)]
             assert page.topics[0].partitions[0].eligible_leader_replicas is None
 
 
-# --- what was made (KIP-525) ---
+# --- metadata of created topics (KIP-525) ---
 
 
 def test_created_topics_are_returned_with_their_metadata(
     client: Client, admin: AdminClient
 ) -> None:
-    new = [NewTopic("told", 3, 2, config={"retention.ms": "5000"}), NewTopic("told", 1)]
+    new = [NewTopic("created", 3, 2, config={"retention.ms": "5000"}), NewTopic("created", 1)]
     tried = result_of(
-        admin.create_topics(new[:1], validate_only=True, include_metadata=True)["told"]
+        admin.create_topics(new[:1], validate_only=True, include_metadata=True)["created"]
     )
     assert (tried.num_partitions, tried.topic_id) == (3, None)
-    made = result_of(admin.create_topics(new[:1], include_metadata=True)["told"])
+    made = result_of(admin.create_topics(new[:1], include_metadata=True)["created"])
     assert (made.error, made.num_partitions, made.replication_factor) == (None, 3, 2)
-    assert bytes(made.topic_id) == client.cluster.topic_id("told")
-    assert (made.config["retention.ms"].value, made.config["retention.ms"].is_default) == (
-        "5000",
-        False,
-    )
+    assert bytes(made.topic_id) == client.cluster.topic_id("created")
+    retention = made.config["retention.ms"]
+    assert (retention.value, retention.is_default) == ("5000", False)
     assert made.config["cleanup.policy"].is_default
 
     def hide(message: Any) -> None:
@@ -393,7 +364,7 @@ def test_created_topics_are_returned_with_their_metadata(
     )
     assert hidden.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     assert (hidden.num_partitions, hidden.config) == (None, {})
-    again = admin.create_topics(new[:1], include_metadata=True)["told"]
+    again = admin.create_topics(new[:1], include_metadata=True)["created"]
     expect_error(again, KafkaError.TOPIC_ALREADY_EXISTS)
     with cluster_and_admin(1, max_versions={ApiKey.CREATE_TOPICS: 4}) as (old, admin):
         made = result_of(admin.create_topics([NewTopic("old", 1)], include_metadata=True)["old"])

@@ -55,7 +55,7 @@ def test_features_are_described_and_updated_and_transactions_follow() -> None:
         assert before.finalized_features == {FEATURE: FinalizedVersionRange(2, 2)}
         assert before.supported_features == {FEATURE: SupportedVersionRange(0, 2)}
         up = admin.update_features({FEATURE: FeatureUpdate(1)})
-        assert code_of(up[FEATURE]) == KafkaError.INVALID_UPDATE_VERSION, "it would be a downgrade"
+        assert code_of(up[FEATURE]) == KafkaError.INVALID_UPDATE_VERSION, "it is a downgrade"
         down = {FEATURE: FeatureUpdate(1, UpgradeType.SAFE_DOWNGRADE)}
         expect_success(admin.update_features(down, validate_only=True)[FEATURE])
         assert cluster.transaction_version == 2
@@ -90,9 +90,7 @@ def test_updates_succeed_one_by_one_or_as_a_whole(version: int) -> None:
         assert cluster.transaction_version == (1 if version < 2 else 2)
         if not version:
             tried = admin.update_features({FEATURE: FeatureUpdate(2)}, validate_only=True)
-            assert code_of(tried[FEATURE]) == KafkaError._INVALID_ARG, (
-                "it can't be told to change nothing"
-            )
+            expect_error(tried[FEATURE], KafkaError._INVALID_ARG)  # it knows no validate_only
             assert cluster.transaction_version == 1
 
 
@@ -134,10 +132,8 @@ def test_the_quorum_is_described_and_voters_are_added_and_removed() -> None:
         expect_error(other, ErrorCode.INCONSISTENT_CLUSTER_ID)
         after = result_of(admin.describe_metadata_quorum())
         assert [each.replica_id for each in after.voters] == [1, 3, 4]
-        assert (after.voters[2].replica_directory_id, after.nodes[4].endpoints) == (
-            DIRECTORY,
-            tuple(ENDPOINTS),
-        )
+        assert after.voters[2].replica_directory_id == DIRECTORY
+        assert after.nodes[4].endpoints == tuple(ENDPOINTS)
         assert after.high_watermark == before.high_watermark + 2
 
 
@@ -185,12 +181,12 @@ def test_a_broker_is_unregistered_and_registers_again() -> None:
         assert [node.id for node in result_of(admin.describe_cluster()).nodes] == [1, 2]
         cluster.push_request_errors(ApiKey.UNREGISTER_BROKER, [CLOSE_CONNECTION])
         assert code_of(admin.unregister_broker(2)) == KafkaError._TRANSPORT, (
-            "a change isn't made twice"
+            "a change isn't sent twice"
         )
         assert len(cluster.requests_of(ApiKey.UNREGISTER_BROKER)) == 5
 
 
-# --- what has settings ---
+# --- resources with settings ---
 
 
 def test_log_levels_of_a_broker(client: Client, admin: AdminClient) -> None:
@@ -206,30 +202,30 @@ def test_log_levels_of_a_broker(client: Client, admin: AdminClient) -> None:
     expect_success(done[resource])
     expect_error(done[wrong], KafkaError.INVALID_CONFIG)
     after = settings_of(admin, resource)["kafka"]
-    assert (after.value, after.source) == (
-        "DEBUG",
-        ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG.value,
-    )
+    assert after.value == "DEBUG"
+    assert after.source == ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG.value
     expect_success(
         admin.incremental_alter_configs([changed("broker_logger", "2", kafka=None)])[resource]
     )
     assert settings_of(admin, resource)["kafka"].is_default
     assert {each.broker for each in client.cluster.requests_of(ApiKey.DESCRIBE_CONFIGS)} == {2}
-    everybody = ConfigResource("broker_logger", "")
-    expect_error(admin.describe_configs([everybody])[everybody], KafkaError._INVALID_ARG)
+    nameless = ConfigResource("broker_logger", "")
+    expect_error(admin.describe_configs([nameless])[nameless], KafkaError._INVALID_ARG)
 
 
 def test_client_metrics_resources_exist_while_they_have_settings(
     client: Client, admin: AdminClient
 ) -> None:
-    resource = ConfigResource(ResourceType.CLIENT_METRICS, "watched")
-    set_it = changed("client_metrics", "watched", interval_ms="1000", metrics="org.apache.kafka.")
+    resource = ConfigResource(ResourceType.CLIENT_METRICS, "subscription")
+    set_it = changed(
+        "client_metrics", "subscription", interval_ms="1000", metrics="org.apache.kafka."
+    )
     expect_success(admin.incremental_alter_configs([set_it])[resource])
     found = settings_of(admin, resource)
     assert (found["interval.ms"].value, found["metrics"].value) == ("1000", "org.apache.kafka.")
     assert found["interval.ms"].source == ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG.value
     assert result_of(admin.list_config_resources({ResourceType.CLIENT_METRICS})) == [resource]
-    gone = changed("client_metrics", "watched", interval_ms=None, metrics=None)
+    gone = changed("client_metrics", "subscription", interval_ms=None, metrics=None)
     expect_success(admin.incremental_alter_configs([gone])[resource])
     assert result_of(admin.list_config_resources({ResourceType.CLIENT_METRICS})) == []
 
@@ -238,18 +234,15 @@ def test_config_resources_are_listed(client: Client, admin: AdminClient) -> None
     topic = client.topic()
     found = result_of(admin.list_config_resources())
     assert ConfigResource("topic", topic) in found
-    assert [each.name for each in found if each.restype is ResourceType.BROKER] == [
-        "1",
-        "2",
-        "3",
-    ]
+    brokers = [each.name for each in found if each.restype is ResourceType.BROKER]
+    assert brokers == ["1", "2", "3"]
     both = result_of(admin.list_config_resources({ResourceType.BROKER, ResourceType.BROKER_LOGGER}))
     assert {each.restype for each in both} == {ResourceType.BROKER, ResourceType.BROKER_LOGGER}
 
-    def later(message: Any) -> None:
+    def from_a_newer_broker(message: Any) -> None:
         message.config_resources[0].resource_type = 64
 
-    client.cluster.edit_responses(ApiKey.LIST_CONFIG_RESOURCES, later)
+    client.cluster.edit_responses(ApiKey.LIST_CONFIG_RESOURCES, from_a_newer_broker)
     assert result_of(admin.list_config_resources())[0].restype is ResourceType.UNKNOWN
     with pytest.raises(ValueError, match="TRANSACTIONAL_ID"):
         admin.list_config_resources({ResourceType.TRANSACTIONAL_ID})
@@ -261,11 +254,11 @@ def test_an_older_broker_lists_client_metrics_only() -> None:
     with cluster_and_admin(1, max_versions={ApiKey.LIST_CONFIG_RESOURCES: 0}) as (_, admin):
         result_of(
             admin.incremental_alter_configs(
-                [changed("client_metrics", "watched", interval_ms="1000")]
-            )[ConfigResource("client_metrics", "watched")]
+                [changed("client_metrics", "subscription", interval_ms="1000")]
+            )[ConfigResource("client_metrics", "subscription")]
         )
         found = result_of(admin.list_config_resources({ResourceType.CLIENT_METRICS}))
-        assert found == [ConfigResource("client_metrics", "watched")]
+        assert found == [ConfigResource("client_metrics", "subscription")]
         for kinds in (None, {ResourceType.CLIENT_METRICS, ResourceType.GROUP}):
             expect_error(admin.list_config_resources(kinds), KafkaError._UNSUPPORTED_FEATURE)
 
@@ -274,13 +267,13 @@ def test_settings_have_a_type_and_documentation(client: Client, admin: AdminClie
     resource = ConfigResource("topic", client.topic())
     plain = settings_of(admin, resource)["retention.ms"]
     assert (plain.config_type, plain.documentation) == (ConfigType.LONG, None)
-    told = result_of(admin.describe_configs([resource], include_documentation=True)[resource])
-    assert "retention.ms" in told["retention.ms"].documentation
+    documented = result_of(admin.describe_configs([resource], include_documentation=True)[resource])
+    assert "retention.ms" in documented["retention.ms"].documentation
 
-    def later(message: Any) -> None:
+    def from_a_newer_broker(message: Any) -> None:
         message.results[0].configs[0].config_type = 99
 
-    client.cluster.edit_responses(ApiKey.DESCRIBE_CONFIGS, later)
+    client.cluster.edit_responses(ApiKey.DESCRIBE_CONFIGS, from_a_newer_broker)
     assert next(iter(settings_of(admin, resource).values())).config_type is ConfigType.UNKNOWN
     with cluster_and_admin(1, max_versions={ApiKey.DESCRIBE_CONFIGS: 2}) as (_, admin):
         broker = ConfigResource("broker", "1")

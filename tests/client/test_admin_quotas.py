@@ -30,12 +30,12 @@ from .support import Client, assigned, deliver
 
 ALICE = ClientQuotaEntity({"user": "alice"})
 ALICE_AT_WORK = ClientQuotaEntity({"user": "alice", "client-id": "work"})
-ANYBODY = ClientQuotaEntity({"user": None})
+DEFAULT_USER = ClientQuotaEntity({"user": None})
 CLIENT = ClientQuotaEntity({"client-id": "slow"})
 ADDRESS = ClientQuotaEntity({"ip": "10.0.0.1"})
 
 
-def told(
+def quotas_of(
     admin: AdminClient, quota_filter: ClientQuotaFilter
 ) -> dict[ClientQuotaEntity, dict[str, float]]:
     found: dict[ClientQuotaEntity, dict[str, float]] = result_of(
@@ -53,42 +53,42 @@ def test_quotas_are_set_found_and_removed(version: int) -> None:
             [
                 ClientQuotaAlteration(ALICE, {**rate, "request_percentage": 12.5}),
                 ClientQuotaAlteration(ALICE_AT_WORK, rate),
-                ClientQuotaAlteration(ANYBODY, rate),
+                ClientQuotaAlteration(DEFAULT_USER, rate),
                 ClientQuotaAlteration(ADDRESS, {"connection_creation_rate": 5}),
                 ClientQuotaAlteration(CLIENT, {"bogus": 1}),
             ]
         )
-        assert [result_of(done[each]) for each in (ALICE, ALICE_AT_WORK, ANYBODY, ADDRESS)] == [
-            None
-        ] * 4
+        assert [
+            result_of(done[each]) for each in (ALICE, ALICE_AT_WORK, DEFAULT_USER, ADDRESS)
+        ] == [None] * 4
         expect_error(done[CLIENT], KafkaError.INVALID_REQUEST)
         component = ClientQuotaFilterComponent
-        everything = told(admin, ClientQuotaFilter.all())
+        everything = quotas_of(admin, ClientQuotaFilter.all())
         assert everything == {
             ALICE: {"producer_byte_rate": 1e6, "request_percentage": 12.5},
             ALICE_AT_WORK: rate,
-            ANYBODY: rate,
+            DEFAULT_USER: rate,
             ADDRESS: {"connection_creation_rate": 5.0},
         }
         alice = [component.of_entity("user", "alice")]
-        assert set(told(admin, ClientQuotaFilter.contains(alice))) == {ALICE, ALICE_AT_WORK}
-        assert set(told(admin, ClientQuotaFilter.contains_only(alice))) == {ALICE}
+        assert set(quotas_of(admin, ClientQuotaFilter.contains(alice))) == {ALICE, ALICE_AT_WORK}
+        assert set(quotas_of(admin, ClientQuotaFilter.contains_only(alice))) == {ALICE}
         default = [component.of_default_entity("user")]
-        assert set(told(admin, ClientQuotaFilter.contains(default))) == {ANYBODY}
+        assert set(quotas_of(admin, ClientQuotaFilter.contains(default))) == {DEFAULT_USER}
         users = [component.of_entity_type("user")]
-        assert set(told(admin, ClientQuotaFilter.contains(users))) == {
+        assert set(quotas_of(admin, ClientQuotaFilter.contains(users))) == {
             ALICE,
             ALICE_AT_WORK,
-            ANYBODY,
+            DEFAULT_USER,
         }
         twice = admin.describe_client_quotas(ClientQuotaFilter.contains([*users, *alice]))
         expect_error(twice, KafkaError.INVALID_REQUEST)
 
         less = ClientQuotaAlteration(ALICE, {"producer_byte_rate": None, "request_percentage": 50})
         expect_success(admin.alter_client_quotas([less], validate_only=True)[ALICE])
-        assert told(admin, ClientQuotaFilter.all()) == everything
+        assert quotas_of(admin, ClientQuotaFilter.all()) == everything
         expect_success(admin.alter_client_quotas([less])[ALICE])
-        assert told(admin, ClientQuotaFilter.contains_only(alice)) == {
+        assert quotas_of(admin, ClientQuotaFilter.contains_only(alice)) == {
             ALICE: {"request_percentage": 50.0}
         }
 
@@ -103,7 +103,7 @@ def test_a_duplicate_entity_fails_without_a_request(client: Client, admin: Admin
         [ClientQuotaAlteration(ClientQuotaEntity({"user": "\ud800"}), rate)]
     )
     assert [code_of(each) for each in nul.values()] == [KafkaError._INVALID_ARG]
-    assert told(admin, ClientQuotaFilter.all()) == {}
+    assert quotas_of(admin, ClientQuotaFilter.all()) == {}
 
 
 def test_a_quota_throttles_only_its_entity() -> None:
@@ -128,7 +128,7 @@ def test_a_quota_throttles_only_its_entity() -> None:
                 poll_until(lambda: len(events["slow"]) >= 2, consumer)
             back = ClientQuotaAlteration(CLIENT, dict.fromkeys(change.ops))
             expect_success(admin.alter_client_quotas([back])[CLIENT])
-            assert told(admin, ClientQuotaFilter.all()) == {}
+            assert quotas_of(admin, ClientQuotaFilter.all()) == {}
 
 
 def test_the_most_specific_quota_counts() -> None:
@@ -144,9 +144,9 @@ def test_the_most_specific_quota_counts() -> None:
             frozenset({("user", "alice"), ("client-id", "work")}), {"producer_byte_rate": 5000.0}
         )
         assert (ms("bob", "x"), ms("alice", "x"), ms("alice", "work")) == (4000, 1500, 0)
-        assert ms("alice", "work") == 1000, "the second time there is nothing left"
+        assert ms("alice", "work") == 1000, "the first call has used the quota"
         assert quotas.throttle_ms(1, "alice", "work", "producer_byte_rate", 0, 103.0) == 0, (
-            "later there is again"
+            "three seconds later the quota is available again"
         )
 
 
@@ -164,14 +164,14 @@ def test_changes_go_to_the_controller_and_a_lost_one_is_not_made_again(
 
 
 def test_a_response_without_entities_is_an_error(client: Client, admin: AdminClient) -> None:
-    def nobody(message: Any) -> None:
+    def without_entities(message: Any) -> None:
         for entry in message.entries:
             entry.entity.clear()
 
     change = ClientQuotaAlteration(ADDRESS, {"connection_creation_rate": 5})
-    client.cluster.edit_responses(ApiKey.ALTER_CLIENT_QUOTAS, nobody)
+    client.cluster.edit_responses(ApiKey.ALTER_CLIENT_QUOTAS, without_entities)
     expect_error(admin.alter_client_quotas([change])[ADDRESS], KafkaError._BAD_MSG)
-    client.cluster.edit_responses(ApiKey.DESCRIBE_CLIENT_QUOTAS, nobody)
+    client.cluster.edit_responses(ApiKey.DESCRIBE_CLIENT_QUOTAS, without_entities)
     expect_error(admin.describe_client_quotas(ClientQuotaFilter.all()), KafkaError._BAD_MSG)
     back = ClientQuotaAlteration(ADDRESS, {"connection_creation_rate": None})
     expect_success(admin.alter_client_quotas([back])[ADDRESS])
@@ -180,7 +180,7 @@ def test_a_response_without_entities_is_an_error(client: Client, admin: AdminCli
 def test_entities_with_equal_entries_are_equal() -> None:
     assert ClientQuotaEntity({"client-id": "work", "user": "alice"}) == ALICE_AT_WORK
     assert len({ALICE, ClientQuotaEntity({"user": "alice"}), ALICE_AT_WORK}) == 2
-    assert repr(ANYBODY) == "ClientQuotaEntity(entries={'user': None})"
+    assert repr(DEFAULT_USER) == "ClientQuotaEntity(entries={'user': None})"
     names: dict[str, str | None] = {"user": "alice"}
     entity = ClientQuotaEntity(names)
     names["user"] = "bob"

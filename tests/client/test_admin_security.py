@@ -26,7 +26,7 @@ from kafka_native.protocol.users import AlterUserScramCredentialsRequest
 from tests.waiting import WAIT_S
 
 from .admin_support import cluster_and_admin, code_of, expect_error, expect_success, result_of
-from .support import Client
+from .support import Client, partitions_of
 
 EVERYTHING = AclBindingFilter("any", None, "any", None, None, "any", "any")
 SECRET = b"hunter2-is-the-canary"
@@ -73,7 +73,7 @@ def test_alter_configs_replaces_settings_and_warns(client: Client, admin: AdminC
     expect_success(done[there])
     expect_error(done[nowhere], KafkaError.UNKNOWN_TOPIC_OR_PART)
     assert client.cluster.topics[topic].configs == {"retention.ms": "7000"}, (
-        "what wasn't named has its default"
+        "settings that were not named have their defaults"
     )
     with (
         pytest.warns(DeprecationWarning, match="deprecated"),
@@ -85,11 +85,8 @@ def test_alter_configs_replaces_settings_and_warns(client: Client, admin: AdminC
 def test_leaders_are_elected(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
     preferred = client.cluster.leader(topic, 0)
-    moved, stayed, unknown = (
-        TopicPartition(topic, 0),
-        TopicPartition(topic, 1),
-        TopicPartition("nowhere", 0),
-    )
+    moved, stayed = partitions_of(topic, 2)
+    unknown = TopicPartition("nowhere", 0)
     client.cluster.move_leader(topic, 0, preferred % 3 + 1)
     found = result_of(admin.elect_leaders(ElectionType.PREFERRED, [moved, stayed, unknown]))
     assert found[moved] is None
@@ -100,7 +97,7 @@ def test_leaders_are_elected(client: Client, admin: AdminClient) -> None:
 
     client.cluster.move_leader(topic, 1, -1)
     assert stayed in result_of(admin.elect_leaders(ElectionType.UNCLEAN)), (
-        "None means all that need it"
+        "None stands for all partitions that need an election"
     )
     assert client.cluster.leader(topic, 1) > 0
     assert result_of(admin.elect_leaders(ElectionType.PREFERRED, [])) == {}
@@ -108,9 +105,9 @@ def test_leaders_are_elected(client: Client, admin: AdminClient) -> None:
 
 def test_permissions_are_made_found_and_deleted(client: Client, admin: AdminClient) -> None:
     made = [acl("a"), acl("a", "write"), acl("pre", pattern="prefixed", principal="User:bob")]
-    futures = admin.create_acls([*made, acl("bad", principal="nobody's form")])
+    futures = admin.create_acls([*made, acl("bad", principal="not a principal")])
     assert [result_of(futures[each]) for each in made] == [None, None, None]
-    expect_error(futures[acl("bad", principal="nobody's form")], KafkaError.INVALID_REQUEST)
+    expect_error(futures[acl("bad", principal="not a principal")], KafkaError.INVALID_REQUEST)
     assert sorted(result_of(admin.describe_acls(EVERYTHING))) == sorted(made)
     assert result_of(admin.describe_acls(of_topic("prefix", "match"))) == [made[2]]
     assert result_of(admin.describe_acls(of_topic("prefix"))) == []
@@ -118,7 +115,7 @@ def test_permissions_are_made_found_and_deleted(client: Client, admin: AdminClie
 
     gone = admin.delete_acls([of_topic("a"), of_topic("nowhere"), of_topic("pre")])
     assert [len(result_of(future)) for future in gone.values()] == [2, 0, 1], (
-        "in the filters' order"
+        "in the order of the filters"
     )
     assert result_of(gone[of_topic("pre")]) == [made[2]]
     assert result_of(admin.describe_acls(EVERYTHING)) == []
@@ -148,10 +145,8 @@ def test_scram_credentials_are_added_and_removed(client: Client, admin: AdminCli
     more = UserScramCredentialUpsertion(
         "ann", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 5000), SECRET
     )
-    weak, unknown = (
-        upsertion("weak", 7),
-        UserScramCredentialDeletion("cid", ScramMechanism.SCRAM_SHA_256),
-    )
+    weak = upsertion("weak", 7)
+    unknown = UserScramCredentialDeletion("cid", ScramMechanism.SCRAM_SHA_256)
     odd = UserScramCredentialUpsertion(
         "odd", ScramCredentialInfo(ScramMechanism.UNKNOWN, 5000), SECRET
     )
@@ -169,20 +164,18 @@ def test_scram_credentials_are_added_and_removed(client: Client, admin: AdminCli
     expect_success(admin.alter_user_scram_credentials([more])["ann"])
 
     kept = client.cluster.access.users
-    assert kept["ann"][1] == (
-        4096,
-        b"salt",
-        hashlib.pbkdf2_hmac("sha256", SECRET, b"salt", 4096),
-    )
+    hashed = hashlib.pbkdf2_hmac("sha256", SECRET, b"salt", 4096)
+    assert kept["ann"][1] == (4096, b"salt", hashed)
     assert kept["ann"][2].salted_password != kept["bob"][1].salted_password
-    assert len({kept["ann"][2].salt, kept["bob"][1].salt}) == 2, "a salt of its own each"
+    assert len({kept["ann"][2].salt, kept["bob"][1].salt}) == 2, "each has its own salt"
 
-    told = admin.describe_user_scram_credentials(["ann", "cid"])
+    described = admin.describe_user_scram_credentials(["ann", "cid"])
     infos = [
-        (each.mechanism, each.iterations) for each in result_of(told["ann"]).scram_credential_infos
+        (each.mechanism, each.iterations)
+        for each in result_of(described["ann"]).scram_credential_infos
     ]
     assert infos == [(ScramMechanism.SCRAM_SHA_256, 4096), (ScramMechanism.SCRAM_SHA_512, 5000)]
-    expect_error(told["cid"], KafkaError.RESOURCE_NOT_FOUND)
+    expect_error(described["cid"], KafkaError.RESOURCE_NOT_FOUND)
     assert set(result_of(admin.describe_user_scram_credentials())) == {"ann", "bob"}
     assert admin.describe_user_scram_credentials([]) == {}
 

@@ -37,7 +37,7 @@ from tests.waiting import WAIT_S
 
 from .admin_support import cluster_and_admin, expect_error, expect_success, result_of
 from .share_support import new_group, sharing, take, values
-from .support import Client, fill
+from .support import Client, fill, partitions_of
 
 
 def listed(
@@ -64,14 +64,9 @@ def test_share_groups_are_described_with_their_members(client: Client, admin: Ad
         assert found.group_epoch == found.target_assignment_epoch == 1
         assert found.authorized_operations is None
         (member,) = found.members
-        assert (member.consumer_id, member.client_id) == (
-            client.cluster.share.members(group)[0],
-            "sharer",
-        )
-        assert member.assignment.topic_partitions == [
-            TopicPartition(topic, 0),
-            TopicPartition(topic, 1),
-        ]
+        assert member.consumer_id == client.cluster.share.members(group)[0]
+        assert member.client_id == "sharer"
+        assert member.assignment.topic_partitions == partitions_of(topic, 2)
         for api, calls in (
             (ApiKey.SHARE_GROUP_DESCRIBE, admin.describe_share_groups),
             (
@@ -110,12 +105,8 @@ def test_groups_are_listed_by_their_type(client: Client, admin: AdminClient) -> 
             admin, types={ConsumerGroupType.SHARE}, states={ConsumerGroupState.EMPTY}
         )
         (one,) = admin.list_groups(group, WAIT_S)
-        assert (one.type, one.state, one.protocol_type, one.error) == (
-            share[0],
-            "Stable",
-            "share",
-            None,
-        )
+        assert (one.type, one.state) == (share[0], "Stable")
+        assert (one.protocol_type, one.error) == ("share", None)
         assert {group, "app"} <= {
             each.id for each in admin.list_groups(timeout=WAIT_S, types=kinds)
         }
@@ -145,10 +136,8 @@ def test_offsets_of_share_groups_are_listed_altered_and_deleted(
     offsets = result_of(found[group])
     assert offsets[first] == SharePartitionOffsetInfo(5, 0, 0)
     assert offsets[unknown] is None
-    assert result_of(admin.list_share_group_offsets({group: None})[group]).keys() == {
-        first,
-        second,
-    }
+    every = result_of(admin.list_share_group_offsets({group: None})[group])
+    assert every.keys() == {first, second}
     client.cluster.push_request_errors(
         ApiKey.ALTER_SHARE_GROUP_OFFSETS, [KafkaError.NOT_COORDINATOR]
     )
@@ -158,7 +147,7 @@ def test_offsets_of_share_groups_are_listed_altered_and_deleted(
     expect_error(altered[second], KafkaError._INVALID_ARG)
     assert result_of(admin.list_share_group_offsets({group: [first]})[group])[first].lag == 3
     with sharing(client, group, topic) as consumer:
-        assert values(take(consumer, 3)) == [b"2", b"3", b"4"], "it goes on where it was told to"
+        assert values(take(consumer, 3)) == [b"2", b"3", b"4"], "it starts at the altered offset"
     gone = admin.delete_share_group_offsets(group, [topic, "no-topic"])
     expect_success(gone[topic])
     expect_error(gone["no-topic"], KafkaError.UNKNOWN_TOPIC_OR_PART)
@@ -166,7 +155,7 @@ def test_offsets_of_share_groups_are_listed_altered_and_deleted(
         admin.list_share_group_offsets({group: [first], "nobody": [first]})[group]
     ) == {first: None}
     with sharing(client, group, topic) as consumer:
-        assert len(take(consumer, 5)) == 5, "it begins anew"
+        assert len(take(consumer, 5)) == 5, "it starts again at the beginning"
     expect_success(admin.delete_share_groups([group])[group])
     expect_error(admin.delete_share_groups([group])[group], KafkaError.GROUP_ID_NOT_FOUND)
     client.cluster.push_request_errors(ApiKey.DELETE_SHARE_GROUP_OFFSETS, [CLOSE_CONNECTION])
@@ -177,7 +166,7 @@ def test_offsets_of_share_groups_are_listed_altered_and_deleted(
 
 
 def application(group: str, topic: str, *members: str) -> StreamsGroupDescribeResponse.Group:
-    """Return a group that counts words."""
+    """Return the description of an application that counts words."""
     kind = StreamsGroupDescribeResponse.Group
     counts = TopicInfo(
         name="counts", partitions=2, topic_configs=[KeyValue(key="cleanup.policy", value="compact")]
@@ -226,18 +215,13 @@ def test_streams_groups_are_described_with_members_and_topology(
         "counts": StreamsTopicInfo(2, 0, {"cleanup.policy": "compact"})
     }
     (member,) = found.members
-    assert (member.member_id, member.user_endpoint, member.client_tags) == (
-        "m",
-        ("here", 80),
-        {"zone": "a"},
-    )
+    assert (member.member_id, member.user_endpoint) == ("m", ("here", 80))
+    assert member.client_tags == {"zone": "a"}
     assert member.task_offsets == [StreamsTaskOffset("0", 1, 9)]
     assert member.assignment.active_tasks == {"0": [0, 1]}
     assert member.target_assignment.active_tasks == member.assignment.warmup_tasks == {}
-    assert (
-        result_of(admin.describe_consumer_groups(["counts"])["counts"]).state
-        is ConsumerGroupState.DEAD
-    )
+    as_consumers = result_of(admin.describe_consumer_groups(["counts"])["counts"])
+    assert as_consumers.state is ConsumerGroupState.DEAD
     client.cluster.push_request_errors(ApiKey.STREAMS_GROUP_DESCRIBE, [KafkaError.NOT_COORDINATOR])
     assert result_of(admin.describe_streams_groups(["counts"])["counts"]).members == found.members
 
@@ -264,7 +248,7 @@ def test_offsets_of_streams_groups_change_while_they_have_no_members(
     assert "moved" not in listed(admin, types={ConsumerGroupType.STREAMS})
 
 
-# --- bad input, older brokers, the twin ---
+# --- bad input, older brokers, AIOAdminClient ---
 
 
 PLACE = TopicPartition("t", 0)
@@ -331,7 +315,7 @@ def test_brokers_without_share_groups_are_an_unsupported_feature() -> None:
             assert error.value.args[0].code() == KafkaError._UNSUPPORTED_FEATURE
 
 
-def test_the_asyncio_twin_does_the_same(client: Client) -> None:
+def test_the_asyncio_client_does_the_same(client: Client) -> None:
     topic = client.topic()
     client.cluster.set_streams_group(application("aio", topic, "m"))
 

@@ -36,13 +36,13 @@ def cluster() -> Iterator[MockCluster]:
         yield running
 
 
-def conf(cluster: MockCluster, who: KafkaPrincipal, **more: Any) -> dict[str, Any]:
+def conf(cluster: MockCluster, user: KafkaPrincipal, **more: Any) -> dict[str, Any]:
     return {
         "bootstrap.servers": cluster.bootstrap_servers,
         "security.protocol": "sasl_plaintext",
         "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.username": who.name,
-        "sasl.password": f"{who.name}-secret",
+        "sasl.username": user.name,
+        "sasl.password": f"{user.name}-secret",
         "log_level": 0,
         **more,
     }
@@ -57,14 +57,14 @@ def login(cluster: MockCluster, token: DelegationToken) -> dict[str, Any]:
 def test_a_token_is_created_described_used_renewed_and_expired(cluster: MockCluster) -> None:
     with AdminClient(conf(cluster, ALICE)) as alice, AdminClient(conf(cluster, BOB)) as bob:
         token = result_of(alice.create_delegation_token(renewers=[BOB], max_lifetime_ms=2 * DAY_MS))
-        told = token.token_info
-        assert (told.owner, told.token_requester, told.renewers) == (ALICE, ALICE, [BOB])
-        assert abs(told.issue_timestamp - time.time() * 1000) < 1000 * WAIT_S
-        assert told.expiry_timestamp == told.issue_timestamp + DAY_MS
-        assert told.max_timestamp == told.issue_timestamp + 2 * DAY_MS
+        info = token.token_info
+        assert (info.owner, info.token_requester, info.renewers) == (ALICE, ALICE, [BOB])
+        assert abs(info.issue_timestamp - time.time() * 1000) < 1000 * WAIT_S
+        assert info.expiry_timestamp == info.issue_timestamp + DAY_MS
+        assert info.max_timestamp == info.issue_timestamp + 2 * DAY_MS
         assert result_of(alice.describe_delegation_token()) == [token]
         assert result_of(bob.describe_delegation_token([ALICE])) == [token], (
-            "who may renew it knows of it"
+            "a renewer sees the token"
         )
         assert result_of(alice.describe_delegation_token([CAROL])) == []
 
@@ -74,15 +74,15 @@ def test_a_token_is_created_described_used_renewed_and_expired(cluster: MockClus
             refused = holder.create_delegation_token()
             expect_error(refused, KafkaError.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
-        assert result_of(bob.renew_delegation_token(token.hmac)) > told.expiry_timestamp - 1
+        assert result_of(bob.renew_delegation_token(token.hmac)) > info.expiry_timestamp - 1
         soon = result_of(bob.renew_delegation_token(token.hmac, renew_time_period_ms=5000))
-        assert soon < told.expiry_timestamp
+        assert soon < info.expiry_timestamp
         ended = result_of(alice.expire_delegation_token(token.hmac))
         assert ended <= time.time() * 1000
         assert result_of(alice.describe_delegation_token()) == []
         expect_error(bob.renew_delegation_token(token.hmac), KafkaError.DELEGATION_TOKEN_NOT_FOUND)
-        with AdminClient(login(cluster, token)) as nobody, pytest.raises(KafkaException):
-            nobody.list_topics(timeout=0.5)
+        with AdminClient(login(cluster, token)) as expired, pytest.raises(KafkaException):
+            expired.list_topics(timeout=0.5)
 
 
 def test_a_token_for_another_user_and_refused_calls(cluster: MockCluster) -> None:
@@ -93,7 +93,7 @@ def test_a_token_for_another_user_and_refused_calls(cluster: MockCluster) -> Non
             carol.expire_delegation_token(token.hmac), KafkaError.DELEGATION_TOKEN_OWNER_MISMATCH
         )
         expect_error(
-            carol.renew_delegation_token(b"nobody's"), KafkaError.DELEGATION_TOKEN_NOT_FOUND
+            carol.renew_delegation_token(b"unknown"), KafkaError.DELEGATION_TOKEN_NOT_FOUND
         )
         strange = alice.create_delegation_token(renewers=[KafkaPrincipal("Group", "all")])
         expect_error(strange, KafkaError.INVALID_PRINCIPAL_TYPE)

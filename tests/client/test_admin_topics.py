@@ -42,7 +42,7 @@ def test_topics_are_made_listed_grown_and_deleted(client: Client, admin: AdminCl
 def test_a_cluster_that_forbids_topic_deletion_is_an_error(
     client: Client, admin: AdminClient
 ) -> None:
-    """delete.topic.enable=false (KIP-322)."""
+    """The broker has delete.topic.enable=false (KIP-322)."""
     there = client.topic()
     client.cluster.push_request_errors(ApiKey.DELETE_TOPICS, [KafkaError.TOPIC_DELETION_DISABLED])
     expect_error(admin.delete_topics([there])[there], KafkaError.TOPIC_DELETION_DISABLED)
@@ -149,14 +149,16 @@ def test_futures_are_completed_by_the_control_thread_and_cannot_be_cancelled(
             client.cluster.wait_for_requests(ApiKey.CREATE_TOPICS)
             # the mock cluster has one thread a connection
             assert threading.active_count() < before + len(names)
-            told: list[str] = []
+            threads: list[str] = []
             futures[-1].add_done_callback(
-                lambda future: told.append(threading.current_thread().name)
+                lambda future: threads.append(threading.current_thread().name)
             )
             assert not futures[0].cancel()
             assert [future.result(WAIT_S) for future in futures] == [None] * 20
-            admin.list_topics(timeout=WAIT_S)  # after the callback, on the same thread
-            assert told[0].startswith("kafka-native")
+            admin.list_topics(
+                timeout=WAIT_S
+            )  # its result comes after the callback, on the same thread
+            assert threads[0].startswith("kafka-native")
     finally:
         client.cluster.delay_responses(None, 0, ApiKey.CREATE_TOPICS)
 

@@ -56,10 +56,9 @@ def test_transactions_are_listed_by_state_producer_age_and_name(
             for each in found.valid
             if each.transactional_id.startswith("list-")
         }
-        assert {name: each.state for name, each in by_id.items()} == {
-            "list-open": TransactionState.ONGOING,
-            "list-done": TransactionState.COMPLETE_COMMIT,
-        }
+        assert by_id.keys() == {"list-open", "list-done"}
+        assert by_id["list-open"].state is TransactionState.ONGOING
+        assert by_id["list-done"].state is TransactionState.COMPLETE_COMMIT
         producer_id = by_id["list-open"].producer_id
 
         def ids(**filters: Any) -> set[str]:
@@ -67,16 +66,14 @@ def test_transactions_are_listed_by_state_producer_age_and_name(
             assert listed.errors == []
             return {each.transactional_id for each in listed.valid}
 
-        assert ids(states={TransactionState.ONGOING}, transactional_id_pattern="list-.*") == {
-            "list-open"
-        }
-        assert ids(states={TransactionState.COMPLETE_COMMIT, TransactionState.EMPTY}) >= {
-            "list-done"
-        }
+        is_open = {TransactionState.ONGOING}
+        assert ids(states=is_open, transactional_id_pattern="list-.*") == {"list-open"}
+        others = {TransactionState.COMPLETE_COMMIT, TransactionState.EMPTY}
+        assert ids(states=others) >= {"list-done"}
         assert ids(producer_ids={producer_id}) == {"list-open"}
         assert ids(producer_ids={producer_id + 1_000_000}) == set()
         assert ids(transactional_id_pattern="list-d.*") == {"list-done"}
-        assert ids(transactional_id_pattern="list") == set(), "it has to fit as a whole"
+        assert ids(transactional_id_pattern="list") == set(), "the pattern must match the whole id"
         assert "list-open" not in ids(duration_ms=3_600_000)
         assert len(client.cluster.requests_of(ApiKey.LIST_TRANSACTIONS)) % 3 == 0, (
             "every broker is asked"
@@ -222,20 +219,22 @@ def test_a_hanging_transaction_is_found_and_aborted(client: Client, admin: Admin
         assert {place: error.args[0].code() for place, error in found.errors.items()} == {
             nowhere: KafkaError.UNKNOWN_TOPIC_OR_PART
         }
-        assert hanging in result_of(admin.find_hanging_transactions()).valid, "everywhere"
+        assert hanging in result_of(admin.find_hanging_transactions()).valid, (
+            "the search covers all brokers"
+        )
         leader = client.cluster.leader(topic, 0)
         assert hanging in result_of(admin.find_hanging_transactions(broker=leader)).valid
         long = result_of(
             admin.find_hanging_transactions([stuck], max_transaction_timeout_ms=1 << 50)
         )
-        assert long.valid == [], "it hasn't taken that long"
+        assert long.valid == [], "it is younger than that"
         log = client.cluster.topics[topic].partitions[0].log
         assert log.last_stable_offset == 0
         expect_success(admin.abort_transaction(hanging.abort_spec))
         assert log.last_stable_offset == log.end_offset == 7
         assert result_of(admin.find_hanging_transactions([stuck])).valid == []
     assert {message.value() for message in read_all(client, topic, 5)} >= {b"0", b"4"}, (
-        "committed readers get past"
+        "consumers with read_committed continue"
     )
 
 

@@ -1,4 +1,4 @@
-"""Wrong Produce responses: each error concerns only its own batch, and no other message is lost."""
+"""Invalid Produce responses: each error concerns only its own batch, and no other message is lost."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_response_for_other_partitions_is_refused_as_a_whole(
         reports.deliver("a", "b")
         reports.deliver("c")
     assert reports.errors["c"] is None
-    if idempotence:  # a retry can't write anything twice
+    if idempotence:  # the retry writes nothing twice
         assert reports.failed() == {}
     else:
         assert reports.failed() == {"a": KafkaError._BAD_MSG, "b": KafkaError._BAD_MSG}
@@ -115,11 +115,8 @@ def test_partition_missing_from_the_response_fails_alone(
         assert code == KafkaError._BAD_MSG
         assert "missing from the Produce response" in reports.errors[value].str()
     for partition in (0, 3):
-        assert stored(cluster, topic, partition) == [
-            f"warm {partition}",
-            f"a{partition}",
-            f"b{partition}",
-        ]
+        values = [f"warm {partition}", f"a{partition}", f"b{partition}"]
+        assert stored(cluster, topic, partition) == values
 
 
 @BOTH
@@ -167,7 +164,7 @@ def test_broker_that_denies_written_batches_is_fatal_and_nothing_is_written_twic
     with producer_of(client, [], True, **{"batch.num.messages": 1, "linger.ms": 0}) as producer:
         reports = Reports(producer, topic, partition=0)
         reports.deliver("a")
-        # The answer to the next one is lost, and its retry is refused although the broker has it.
+        # The response to the next batch is lost, and its retry is refused although it is written.
         cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], done=True)
         cluster.push_request_errors(ApiKey.PRODUCE, [code])
         reports.deliver("b")

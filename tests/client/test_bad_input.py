@@ -1,4 +1,4 @@
-"""Bad input from network, cluster and user: a clear error each, and nothing else is lost."""
+"""Bad input from network, cluster and user: each is a clear error, and nothing else is lost."""
 
 from __future__ import annotations
 
@@ -42,10 +42,8 @@ def errors_of(bootstrap: str, count: int = 1, **conf) -> list[KafkaError]:
 
 def test_unreachable_bootstrap_names_the_address_and_the_cause():
     errors = errors_of("127.0.0.1:1", count=2)
-    assert [error.code() for error in errors] == [
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-    ]
+    codes = [error.code() for error in errors]
+    assert codes == [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN]
     assert "127.0.0.1:1" in errors[0].str()
     assert "refused" in errors[0].str()
 
@@ -123,8 +121,7 @@ def test_broker_that_closes_in_the_middle_of_a_frame(
         )
     assert reports == [None, None]
     values = [message.value for message in cluster.messages(topic, 0)]
-    # Without idempotence the retry of an executed request writes it twice: at least once is the
-    # promise.
+    # Without idempotence the retry of an executed request writes it again: at least once.
     assert values[0] == b"first"
     assert set(values[1:]) == {b"second"}
 
@@ -217,11 +214,11 @@ def test_corrupt_batch_in_a_group_is_skipped_by_a_seek_and_stays_skipped(
                     continue
                 assert message.error().code() == KafkaError._BAD_MSG
                 assert (message.partition(), message.offset()) == (0, 3)
-                assert "seek to 5" in message.error().str()  # where to continue behind the batch
+                assert "seek to 5" in message.error().str()  # the offset behind the batch
                 assert taken[0] == [0, 1, 2]
                 consumer.seek(TopicPartition(topic, 0, 5))
     assert taken == {0: [0, 1, 2, 5, 6, 7], 1: [0, 1, 2]}
-    with client.consumer(**conf) as consumer:  # where the one before ended: it has committed
+    with client.consumer(**conf) as consumer:  # it starts where the first one has committed
         consumer.subscribe([topic])
         fill(client, topic, 1, partition=0)
         message = consumer.poll(60)

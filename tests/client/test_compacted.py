@@ -162,7 +162,7 @@ def put(client: Client, topic: str, entries: dict[str, str | None], partition: i
 
 
 def until(topic: CompactedTopic, done: Callable[[], bool]) -> list[TableChange]:
-    """Poll until the condition is true."""
+    """Poll until the condition is true, and return all changes."""
     changes: list[TableChange] = []
     deadline = time.monotonic() + WAIT_S
     while not done():
@@ -245,7 +245,7 @@ def test_scan_reaches_an_end_that_was_compacted_away(
     topic = client.topic(1)
     put(client, topic, {"a": "1"})
     [raw] = cluster.batches(topic, 0)
-    # four of this batch's five records are gone
+    # a batch of five records, of which compaction left the first
     cluster.append_raw(topic, 0, with_last_offset_delta(raw, 4))
     assert cluster.watermarks(topic, 0) == (0, 6)
     profiles = opened(topic)
@@ -290,14 +290,8 @@ def test_recreated_topic_replaces_the_table(
     with client.producer() as producer:
         producer.produce(topic, b"new", "b")
         producer.produce(topic, b"new", "d")
-    changes: list[TableChange] = []
-    until = time.monotonic() + WAIT_S
-    while table.table != {b"b": b"new", b"d": b"new"} and time.monotonic() < until:
-        changes += table.poll(0.1)
-    assert table.table == {b"b": b"new", b"d": b"new"}
-    shown: dict[bytes, bytes | None] = {}
-    for change in changes:
-        shown[change.key] = change.new_value
+    changes = until(table, lambda: table.table == {b"b": b"new", b"d": b"new"})
+    shown = {change.key: change.new_value for change in changes}
     assert shown == {b"a": None, b"b": b"new", b"c": None, b"d": b"new"}
     assert table.scan(WAIT_S) == {b"b": b"new", b"d": b"new"}
 

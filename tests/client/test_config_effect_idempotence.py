@@ -19,9 +19,9 @@ from .support import Client, deliver, fill
 pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
 
-def is_numbered(cluster: MockCluster, topic: str) -> bool:
-    """Return whether all batches of the topic have producer ids. Fails if only some have."""
-    wait_for(lambda: cluster.batches(topic, 0))  # with acks=0 no answer says when they are written
+def has_producer_ids(cluster: MockCluster, topic: str) -> bool:
+    """Return whether all batches of the topic have producer ids. Fail if only some have."""
+    wait_for(lambda: cluster.batches(topic, 0))  # with acks=0 there is no response
     [answer] = {
         header.producer_id >= 0
         for batch in cluster.batches(topic, 0)
@@ -33,14 +33,14 @@ def is_numbered(cluster: MockCluster, topic: str) -> bool:
 def test_batches_have_producer_ids_by_default(cluster: MockCluster, client: Client):
     topic = client.topic()
     fill(client, topic, 10)
-    assert is_numbered(cluster, topic)
+    assert has_producer_ids(cluster, topic)
 
 
 def test_idempotence_can_be_turned_off(cluster: MockCluster, client: Client):
     topic = client.topic()
     cluster.clear_requests()
     fill(client, topic, 10, **{"enable.idempotence": False})
-    assert not is_numbered(cluster, topic)
+    assert not has_producer_ids(cluster, topic)
     assert cluster.requests_of(ApiKey.INIT_PRODUCER_ID) == []
 
 
@@ -55,11 +55,11 @@ def test_conflicting_settings_turn_off_the_default(
     topic = client.topic()
     caplog.set_level(logging.INFO)
     fill(client, topic, 10, **conf)
-    assert not is_numbered(cluster, topic)
-    [said] = [
+    assert not has_producer_ids(cluster, topic)
+    [line] = [
         message for message in caplog.messages if message.startswith("enable.idempotence is off")
     ]
-    assert next(iter(conf)).split(".")[0] in said
+    assert next(iter(conf)).split(".")[0] in line
 
 
 def test_compatible_settings_keep_idempotence(
@@ -68,7 +68,7 @@ def test_compatible_settings_keep_idempotence(
     topic = client.topic()
     caplog.set_level(logging.INFO)
     fill(client, topic, 10, **{"acks": "all", "retries": 5, "max.in.flight": 5, "linger.ms": 0})
-    assert is_numbered(cluster, topic)
+    assert has_producer_ids(cluster, topic)
     assert not [message for message in caplog.messages if "enable.idempotence" in message]
 
 
@@ -80,7 +80,7 @@ def test_brokers_that_forbid_idempotence_get_messages_without_producer_ids(
     with client.producer() as producer:
         deliver(producer, topic, b"")
         assert producer.fatal_error() is None
-    assert not is_numbered(cluster, topic)
+    assert not has_producer_ids(cluster, topic)
     assert [message for message in caplog.messages if "enable.idempotence is off" in message]
 
 
@@ -111,10 +111,10 @@ def test_lost_producer_state_is_not_fatal_by_default(
     topic = client.topic()
     errors: list[object] = []
     with client.producer(**{"retry.backoff.ms": 20}) as producer:
-        # the first one is written, the second may have been
+        # the first message is written, and the second may be
         for codes in ([], [ErrorCode.REQUEST_TIMED_OUT, code]):
             cluster.push_request_errors(ApiKey.PRODUCE, codes)
             deliver(producer, topic, b"x", on_delivery=lambda error, _: errors.append(error))
         assert producer.fatal_error() is None
     assert errors == [None, None]
-    assert is_numbered(cluster, topic)
+    assert has_producer_ids(cluster, topic)

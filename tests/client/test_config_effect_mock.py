@@ -46,11 +46,11 @@ def test_clients_share_the_cluster_of_one():
     with Consumer({"test.mock.num.brokers": 3, "group.id": "g"}) as consumer:
         where = servers(consumer)
         with Producer({"bootstrap.servers": where}) as producer:
-            deliver(producer, "shared", b"from beside", partition=2)
+            deliver(producer, "shared", b"from another client", partition=2)
         consumer.assign([TopicPartition("shared", 2, OFFSET_BEGINNING)])
         message = consumer.poll(20)
         assert message is not None
-        assert message.value() == b"from beside"
+        assert message.value() == b"from another client"
 
 
 def test_each_client_has_a_separate_cluster():

@@ -24,10 +24,10 @@ OPTIONS = {
 }
 
 
-# Another thread may close a socket meanwhile. The system reports it, but TSan can't know.
-looks_at_others = pytest.mark.skipif(
+# Another thread may close a socket meanwhile. TSan reports that as a race.
+without_tsan = pytest.mark.skipif(
     os.environ.get("KN_SANITIZE") == "thread",
-    reason="looks at descriptors that other threads close, a race to TSan",
+    reason="inspects descriptors that other threads close, a race for TSan",
 )
 
 
@@ -54,7 +54,7 @@ def option_of(cluster: MockCluster, client: Client, name: str, value: object) ->
     return found
 
 
-@looks_at_others
+@without_tsan
 @pytest.mark.parametrize("name", ["socket.keepalive.enable", "socket.nagle.disable"])
 def test_option_is_on_or_off(name: str):
     for value in (True, False):
@@ -64,12 +64,12 @@ def test_option_is_on_or_off(name: str):
             }
 
 
-@looks_at_others
+@without_tsan
 @pytest.mark.parametrize("name", ["socket.send.buffer.bytes", "socket.receive.buffer.bytes"])
 def test_buffers_have_the_size(name: str):
     with MockCluster(brokers=1) as cluster:
         [found] = option_of(cluster, Client(cluster), name, 20_000)
-    assert found in (20_000, 40_000)  # Linux counts its own overhead in
+    assert found in (20_000, 40_000)  # Linux adds its own overhead
 
 
 def test_bootstrap_servers_are_resolved_to_canonical_names_if_configured(
@@ -91,9 +91,9 @@ def test_bootstrap_servers_are_resolved_to_canonical_names_if_configured(
 
 
 def test_bootstrap_server_without_a_name_stays_and_is_reported():
-    told: list[str] = []
+    reported: list[str] = []
     servers = [("nobody.invalid", 1), ("127.0.0.1", 2)]
-    found = canonical_servers(servers, "v4", lambda host, error: told.append(host))
-    assert told == ["nobody.invalid"]
+    found = canonical_servers(servers, "v4", lambda host, error: reported.append(host))
+    assert reported == ["nobody.invalid"]
     assert found[0] == servers[0]
     assert found[1][1] == 2

@@ -1,7 +1,6 @@
-"""Properties that are times: seen from the broker's side, by what can't have come earlier or would
-not have come yet.
+"""Properties that are times, measured by the times of requests at the brokers.
 
-Only lower bounds of times are asserted, and orders of magnitude: a slow machine makes everything
+The tests check only lower bounds and orders of magnitude, because a slow machine makes everything
 later, never earlier.
 """
 
@@ -27,11 +26,12 @@ from .support import Client, assigned, deliver, fill
 pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
 JITTER = 0.2
-LATE = 0.7  # part of a pause that remains if the cluster notes the earlier request late
+LATE = 0.7  # the measured part of a pause if the cluster records its first request late
 NEVER_S = 600.0
 
 
 def pauses(cluster: MockCluster, api_key: int) -> list[float]:
+    """Return the seconds between the requests of an API."""
     return [later.time - earlier.time for earlier, later in pairwise(cluster.requests_of(api_key))]
 
 
@@ -67,7 +67,7 @@ def test_pauses_between_retries_end_at_the_maximum(cluster: MockCluster, client:
     ) as producer:
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * 100)
         producer.produce(topic, b"")
-        assert producer.flush(40) == 0  # by default it takes a second for each of the last ninety
+        assert producer.flush(40) == 0  # by default each of the last ninety takes a second
 
 
 def test_missing_metadata_is_requested_again_at_the_fast_interval(
@@ -96,7 +96,7 @@ def test_request_is_repeated_after_its_timeout(cluster: MockCluster, client: Cli
     cluster.delay_responses(None, NEVER_S, ApiKey.METADATA)
     with client.producer(**{"socket.timeout.ms": 200}, error_cb=lambda error: None) as producer:
         producer.produce(topic, b"")
-        # by default it would take a minute
+        # the default is a minute
         cluster.wait_for_requests(ApiKey.METADATA, 2, timeout=30)
         producer.purge()
 
@@ -113,7 +113,7 @@ def test_api_versions_request_is_repeated_after_its_timeout(cluster: MockCluster
     try:
         with client.producer(**conf, error_cb=lambda error: None) as producer:
             producer.produce("any", b"")
-            # by default they'd take 30 s
+            # the default takes 30 s
             cluster.wait_for_requests(ApiKey.API_VERSIONS, 4, timeout=25)
             producer.purge()
     finally:
@@ -124,7 +124,7 @@ def test_api_versions_request_is_repeated_after_its_timeout(cluster: MockCluster
 def test_connecting_fails_after_its_timeout():
     errors: list[KafkaError] = []
     with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
-        # it accepts no connection, so requests are never answered
+        # the server never accepts the connection, so requests are never answered
         address = "{}:{}".format(*server.getsockname())
         conf = {"bootstrap.servers": address, "socket.connection.setup.timeout.ms": 1000}
         with Producer(conf, error_cb=errors.append) as producer:
@@ -156,10 +156,10 @@ def test_pauses_between_connections_end_at_the_maximum():
         "reconnect.backoff.max.ms": 2,
         "error_cb": lambda error: None,
     }
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # without listening: connections are refused
+    with socket.socket() as refusing:
+        refusing.bind(("127.0.0.1", 0))  # without listening: connections are refused
         with Producer(
-            {"bootstrap.servers": "{}:{}".format(*nobody.getsockname()), **conf}
+            {"bootstrap.servers": "{}:{}".format(*refusing.getsockname()), **conf}
         ) as producer:
             producer.produce("any", b"")
 
@@ -167,7 +167,7 @@ def test_pauses_between_connections_end_at_the_maximum():
                 producer.poll(0.01)
                 return sum(broker.connects for broker in producer.metrics().brokers.values())
 
-            # by default the last seven would take ten seconds each
+            # by default the last seven take ten seconds each
             wait_for(lambda: attempts() >= 20)
             producer.purge()
 
@@ -182,11 +182,11 @@ def test_idle_connections_are_closed_after_the_configured_time(
         deliver(producer, topic, b"")
 
 
-@pytest.mark.parametrize("most", [1, 2])
-def test_requests_in_flight_are_limited(cluster: MockCluster, client: Client, most: int):
+@pytest.mark.parametrize("limit", [1, 2])
+def test_requests_in_flight_are_limited(cluster: MockCluster, client: Client, limit: int):
     topic = client.topic()
     conf = {
-        "max.in.flight": most,
+        "max.in.flight": limit,
         "linger.ms": 0,
         "batch.num.messages": 1,
         "enable.idempotence": False,
@@ -200,8 +200,10 @@ def test_requests_in_flight_are_limited(cluster: MockCluster, client: Client, mo
         assert producer.flush(20) == 0
     times = [each.time for each in cluster.requests_of(ApiKey.PRODUCE)]
     assert len(times) == 6
-    # The answer to each has to be there before the next but `most`.
-    assert min(later - earlier for earlier, later in zip(times, times[most:], strict=False)) >= 0.29
+    # Each response must arrive before the request that is `limit` places later.
+    assert (
+        min(later - earlier for earlier, later in zip(times, times[limit:], strict=False)) >= 0.29
+    )
 
 
 def test_partition_is_not_fetched_for_a_time_after_an_error(cluster: MockCluster, client: Client):

@@ -24,39 +24,39 @@ from .support import Client, assigned, fill, read_all
 pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
 
-class Asked:
+class Requests:
     """Every request that the brokers have read, decoded."""
 
     def __init__(self) -> None:
-        self.requests: list[Any] = []
+        self.received: list[Any] = []
 
     def first(self, kind: type[Any], poll: Callable[[], Any] = lambda: time.sleep(0.005)) -> Any:
         """Wait for the first request of this kind, and return it."""
         deadline = time.monotonic() + 30
-        while not (found := [each for each in self.requests if isinstance(each, kind)]):
-            assert time.monotonic() < deadline, f"no {kind.__name__} has come"
+        while not (found := [each for each in self.received if isinstance(each, kind)]):
+            assert time.monotonic() < deadline, f"no {kind.__name__}"
             poll()
         return found[0]
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    asked = Asked()
+def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
+    found = Requests()
     handle = Incoming.handle
 
     def note(incoming: Incoming) -> Any:
-        asked.requests.append(incoming.request)
+        found.received.append(incoming.request)
         return handle(incoming)
 
     monkeypatch.setattr(Incoming, "handle", note)
-    return asked
+    return found
 
 
 def test_client_id_is_in_every_request(cluster: MockCluster, client: Client):
     topic = client.topic()
     cluster.clear_requests()
-    fill(client, topic, 1, **{"client.id": "somebody"})
-    assert {each.client_id for each in cluster.requests} == {"somebody"}
+    fill(client, topic, 1, **{"client.id": "my-client"})
+    assert {each.client_id for each in cluster.requests} == {"my-client"}
 
 
 @pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list"])
@@ -75,33 +75,35 @@ def test_brokers_to_start_from(client: Client, name: str):
     ],
 )
 def test_fetch_has_the_configured_value(
-    client: Client, asked: Asked, name: str, value: Any, field: str
+    client: Client, requests: Requests, name: str, value: Any, field: str
 ):
     topic = client.topic()
     with assigned(client, topic, **{name: value}):
-        assert getattr(asked.first(FetchRequest), field) == value
+        assert getattr(requests.first(FetchRequest), field) == value
 
 
 @pytest.mark.parametrize("name", ["fetch.message.max.bytes", "max.partition.fetch.bytes"])
-def test_fetch_has_the_configured_partition_limit(client: Client, asked: Asked, name: str):
+def test_fetch_has_the_configured_partition_limit(client: Client, requests: Requests, name: str):
     topic = client.topic()
     with assigned(client, topic, **{name: 3000}):
-        request = asked.first(FetchRequest)
+        request = requests.first(FetchRequest)
     assert [each.partition_max_bytes for each in request.topics[0].partitions] == [3000]
 
 
-def test_a_single_partition_may_fill_a_fetch(client: Client, asked: Asked):
+def test_a_single_partition_may_fill_a_fetch(client: Client, requests: Requests):
     topic = client.topic()
     with assigned(client, topic):
-        request = asked.first(FetchRequest)
+        request = requests.first(FetchRequest)
     assert [each.partition_max_bytes for each in request.topics[0].partitions] == [4 << 20]
 
 
 @pytest.mark.parametrize(("level", "number"), [("read_uncommitted", 0), ("read_committed", 1)])
-def test_isolation_level_is_in_the_fetch(client: Client, asked: Asked, level: str, number: int):
+def test_isolation_level_is_in_the_fetch(
+    client: Client, requests: Requests, level: str, number: int
+):
     topic = client.topic()
     with assigned(client, topic, **{"isolation.level": level}):
-        assert asked.first(FetchRequest).isolation_level == number
+        assert requests.first(FetchRequest).isolation_level == number
 
 
 def test_response_over_the_limit_is_not_read(cluster: MockCluster, client: Client):
@@ -114,17 +116,17 @@ def test_response_over_the_limit_is_not_read(cluster: MockCluster, client: Clien
     }
     cluster.oversize_next_response(
         None, 1_200_000, ApiKey.FETCH, count=10
-    )  # some may be for a consumer before this one
+    )  # the consumer of an earlier test may get some
     with assigned(client, topic, **conf) as consumer:
         wait_for(lambda: consumer.poll(0.05) or errors)
     assert "receive.message.max.bytes" in errors[0].str()
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_produce_has_acks_and_timeout(client: Client, asked: Asked, acks: int):
+def test_produce_has_acks_and_timeout(client: Client, requests: Requests, acks: int):
     conf = {"acks": acks, "request.timeout.ms": 12_345}
     fill(client, client.topic(), 1, **conf)
-    request = asked.first(ProduceRequest)
+    request = requests.first(ProduceRequest)
     assert (request.acks, request.timeout_ms) == (acks, 12_345)
 
 
@@ -169,15 +171,15 @@ def test_partitioner_places_keys(cluster: MockCluster, client: Client):
     assert places["consistent"] != places["murmur2"] != places["fnv1a"] != places["consistent"]
 
 
-def join_request(client: Client, asked: Asked, **conf: Any) -> JoinGroupRequest:
+def join_request(client: Client, requests: Requests, **conf: Any) -> JoinGroupRequest:
     """Return the JoinGroup of a classic member."""
     with client.consumer(**{"group.id": f"group-{time.monotonic_ns()}", **conf}) as consumer:
         consumer.subscribe([client.topic()])
-        request: JoinGroupRequest = asked.first(JoinGroupRequest, lambda: consumer.poll(0.05))
+        request: JoinGroupRequest = requests.first(JoinGroupRequest, lambda: consumer.poll(0.05))
         return request
 
 
-def test_join_group_has_the_members_settings(client: Client, asked: Asked):
+def test_join_group_has_the_members_settings(client: Client, requests: Requests):
     conf = {
         "session.timeout.ms": 12_000,
         "max.poll.interval.ms": 34_000,
@@ -185,18 +187,18 @@ def test_join_group_has_the_members_settings(client: Client, asked: Asked):
         "group.protocol.type": "connect",
         "partition.assignment.strategy": "sticky",
     }
-    request = join_request(client, asked, **conf)
+    request = join_request(client, requests, **conf)
     assert (request.session_timeout_ms, request.rebalance_timeout_ms) == (12_000, 34_000)
     assert (request.group_instance_id, request.protocol_type) == ("me", "connect")
     assert [each.name for each in request.protocols] == ["sticky"]
 
 
-def test_member_of_a_consumer_group_names_its_assignor(client: Client, asked: Asked):
+def test_member_of_a_consumer_group_names_its_assignor(client: Client, requests: Requests):
     topic = client.topic()
     conf = {"group.protocol": "consumer", "group.remote.assignor": "range", "client.rack": "here"}
     with client.consumer(**{"group.id": f"group-{time.monotonic_ns()}", **conf}) as consumer:
         consumer.subscribe([topic])
-        request = asked.first(ConsumerGroupHeartbeatRequest, lambda: consumer.poll(0.05))
+        request = requests.first(ConsumerGroupHeartbeatRequest, lambda: consumer.poll(0.05))
     assert (request.server_assignor, request.rack_id) == ("range", "here")
 
 
@@ -239,12 +241,12 @@ def test_consumer_creates_topics_only_if_configured(
     conf = {"allow.auto.create.topics": creates, "topic.metadata.propagation.max.ms": 300}
     with assigned(client, name, **conf) as consumer:
 
-        def told() -> bool:
+        def is_reported_or_created() -> bool:
             message = consumer.poll(0.05)
             errors.extend([message.error()] if message is not None and message.error() else [])  # type: ignore[list-item]
             return bool(errors) or name in cluster.topics
 
-        wait_for(told)
+        wait_for(is_reported_or_created)
     assert (name in cluster.topics) is creates
     assert [error.code() for error in errors] == (
         [] if creates else [KafkaError.UNKNOWN_TOPIC_OR_PART]
@@ -257,7 +259,7 @@ def test_checksums_are_checked_only_if_configured(
 ):
     topic = client.topic()
     with client.producer() as producer:
-        # it is the last byte that is damaged
+        # the cluster damages the last byte
         producer.produce(topic, b"", headers={"last": b"bytes"})
     cluster.corrupt_next_fetch(topic, 0)
     with assigned(

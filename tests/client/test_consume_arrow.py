@@ -26,14 +26,14 @@ from kafka_native.mock import MockCluster
 from kafka_native.mock.versions import of_release
 from tests.waiting import WAIT_S
 
-from .arrow_support import ALL, by_place, collect, record_batch, row_of, rows
+from .arrow_support import ALL, by_place, collect, offsets, record_batch, row_of, rows
 from .support import Client, assigned, fill, read_all
 
 COUNT = 2500
 
 
 def mixed(client: Client, count: int = COUNT, partitions: int = 2, **conf: Any) -> str:
-    """Return a topic with all variants of records."""
+    """Return a topic with records of all kinds: with and without keys, values and headers."""
     topic = client.topic(partitions)
     headers: list[Any] = [
         None,
@@ -154,15 +154,9 @@ def test_batches_are_limited_and_continue_at_their_ends(client: Client) -> None:
     with assigned(client, topic) as consumer:
         batches = [consumer.consume_arrow(size, WAIT_S, columns=["offset"]) for size in sizes]
         assert [len(batch) for batch in batches] == sizes
-        assert [row["offset"] for batch in batches for row in rows(batch)] == list(range(1000))
-        assert [batch.positions.get((topic, 0)) for batch in batches] == [
-            1,
-            None,
-            256,
-            512,
-            769,
-            1000,
-        ]
+        assert offsets(*batches) == list(range(1000))
+        positions = [batch.positions.get((topic, 0)) for batch in batches]
+        assert positions == [1, None, 256, 512, 769, 1000]
         assert consumer.position([TopicPartition(topic, 0)])[0].offset == 1000
 
 
@@ -176,9 +170,7 @@ def test_alternates_with_poll_and_consume(client: Client) -> None:
             assert message is not None
             assert message.error() is None
             found.append(message.offset())
-            found += [
-                row["offset"] for row in rows(consumer.consume_arrow(70, 0.05, columns=["offset"]))
-            ]
+            found += offsets(consumer.consume_arrow(70, 0.05, columns=["offset"]))
             found += [each.offset() for each in consumer.consume(13, 0.05)]
     assert found == list(range(900))
 
@@ -210,7 +202,7 @@ def test_end_of_partition(client: Client) -> None:
         count = 0
         while len(ends) < 2:
             batch = consumer.consume_arrow(1000, WAIT_S)
-            assert len(batch) or batch.ends, "an end comes before the time is up"
+            assert len(batch) or batch.ends, "an end of a partition arrives before the timeout"
             count += len(batch)
             assert all(isinstance(end, TopicPartition) for end in batch.ends)
             ends.update({end.partition: end.offset for end in batch.ends})
@@ -273,19 +265,13 @@ def test_seek_pause_and_resume(client: Client) -> None:
     fill(client, topic, 500)
     place = TopicPartition(topic, 0)
     with assigned(client, topic) as consumer:
-        assert [row["offset"] for row in rows(consumer.consume_arrow(10, WAIT_S))] == list(
-            range(10)
-        )
+        assert offsets(consumer.consume_arrow(10, WAIT_S)) == list(range(10))
         consumer.seek(TopicPartition(topic, 0, 400))
-        assert [row["offset"] for row in rows(consumer.consume_arrow(5, WAIT_S))] == list(
-            range(400, 405)
-        )
+        assert offsets(consumer.consume_arrow(5, WAIT_S)) == list(range(400, 405))
         consumer.pause([place])
         assert len(consumer.consume_arrow(10, 0.05)) == 0
         consumer.resume([place])
-        assert [row["offset"] for row in rows(consumer.consume_arrow(5, WAIT_S))] == list(
-            range(405, 410)
-        )
+        assert offsets(consumer.consume_arrow(5, WAIT_S)) == list(range(405, 410))
 
 
 def test_a_fetch_error_is_raised_once_rows_are_returned(client: Client) -> None:
@@ -350,7 +336,7 @@ def test_a_column_that_is_full_ends_the_batch(
             consumer.consume_arrow(100, WAIT_S, columns=["offset", "value"]) for _ in range(10)
         ]
         assert [len(batch) for batch in batches] == [3] * 10
-        assert [row["offset"] for batch in batches for row in rows(batch)] == list(range(30))
+        assert offsets(*batches) == list(range(30))
         assert len(consumer.consume_arrow(30, WAIT_S, columns=["headers"])) == 5
         assert len(consumer.consume_arrow(30, WAIT_S, columns={"value": "large_binary"})) == 30
         assert len(consumer.consume_arrow(30, WAIT_S, columns={"value": "binary_view"})) == 30
@@ -489,15 +475,15 @@ def test_closed(client: Client) -> None:
         consumer.arrow_stream()
 
 
-class Watching(ConsumerInterceptor):
-    """An interceptor for messages."""
+class MessageInterceptor(ConsumerInterceptor):
+    """An interceptor of messages."""
 
     def on_consume(self, messages: list[Message]) -> None:
         """Get messages."""
 
 
-class CommitManager(ConsumerInterceptor):
-    """An interceptor for commits only."""
+class CommitInterceptor(ConsumerInterceptor):
+    """An interceptor of commits only."""
 
     def on_commit(self, offsets: list[TopicPartition], error: KafkaError | None) -> None:
         """Get commits."""
@@ -506,10 +492,12 @@ class CommitManager(ConsumerInterceptor):
 def test_interceptors(client: Client) -> None:
     topic = client.topic()
     fill(client, topic, 5)
-    with assigned(client, topic, interceptors=[CommitManager()]) as consumer:
+    with assigned(client, topic, interceptors=[CommitInterceptor()]) as consumer:
         assert len(consumer.consume_arrow(5, WAIT_S)) == 5
-    with assigned(client, topic, interceptors=[CommitManager(), Watching()]) as consumer:
-        with pytest.raises(KafkaException, match=r"Watching\.on_consume") as caught:
+    with assigned(
+        client, topic, interceptors=[CommitInterceptor(), MessageInterceptor()]
+    ) as consumer:
+        with pytest.raises(KafkaException, match=r"MessageInterceptor\.on_consume") as caught:
             consumer.consume_arrow(5, WAIT_S)
         assert caught.value.args[0].code() == KafkaError._UNSUPPORTED_FEATURE
         assert len(consumer.consume(5, WAIT_S)) == 5

@@ -12,18 +12,14 @@ from kafka_native._native.records import encode_batch
 from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S
 
-from .arrow_support import rows
+from .arrow_support import offsets
 from .support import Client, assigned, fill
 
 OFFSETS = ["offset"]
 
 
-def offsets(found: list[dict[str, int]]) -> list[int]:
-    return [row["offset"] for row in found]
-
-
 def with_checksum(batch: bytearray) -> bytes:
-    """Return a batch with a correct checksum, whatever was changed."""
+    """Return a changed batch with its correct checksum."""
     batch[17:21] = struct.pack(">I", crc32c.crc32c(bytes(batch[21:])))
     return bytes(batch)
 
@@ -36,7 +32,7 @@ def test_checksum_mismatch(cluster: MockCluster, client: Client) -> None:
         with pytest.raises(KafkaException, match="checksum") as caught:
             consumer.consume_arrow(5, WAIT_S)
         assert caught.value.args[0].code() == KafkaError._BAD_MSG
-        assert offsets(rows(consumer.consume_arrow(5, WAIT_S, columns=OFFSETS))) == [0, 1, 2, 3, 4]
+        assert offsets(consumer.consume_arrow(5, WAIT_S, columns=OFFSETS)) == [0, 1, 2, 3, 4]
 
 
 def test_malformed_records(cluster: MockCluster, client: Client) -> None:
@@ -50,11 +46,11 @@ def test_malformed_records(cluster: MockCluster, client: Client) -> None:
         cluster.append_raw(topic, 0, batch)
     with assigned(client, topic) as consumer:
         first = consumer.consume_arrow(100, WAIT_S, columns=OFFSETS)
-        assert offsets(rows(first)) == [0, 1, 2, 3]
+        assert offsets(first) == [0, 1, 2, 3]
         assert first.positions == {(topic, 0): 4}
         with pytest.raises(KafkaException, match=r"malformed records.*offset 4.*seek to 5"):
             consumer.consume_arrow(100, WAIT_S, columns=OFFSETS)
-        assert offsets(rows(consumer.consume_arrow(3, WAIT_S, columns=OFFSETS))) == [5, 6, 7]
+        assert offsets(consumer.consume_arrow(3, WAIT_S, columns=OFFSETS)) == [5, 6, 7]
 
 
 def test_a_malformed_batch(cluster: MockCluster, client: Client) -> None:
@@ -67,7 +63,7 @@ def test_a_malformed_batch(cluster: MockCluster, client: Client) -> None:
             consumer.consume_arrow(1, WAIT_S)
         consumer.seek(TopicPartition(topic, 0, 1))
         fill(client, topic, 2)
-        assert offsets(rows(consumer.consume_arrow(2, WAIT_S, columns=OFFSETS))) == [1, 2]
+        assert offsets(consumer.consume_arrow(2, WAIT_S, columns=OFFSETS)) == [1, 2]
 
 
 def test_errors_beside_good_partitions(cluster: MockCluster, client: Client) -> None:
@@ -84,7 +80,7 @@ def test_errors_beside_good_partitions(cluster: MockCluster, client: Client) -> 
             except KafkaException as error:
                 errors.append(error.args[0].code())
             else:
-                found += offsets(rows(batch))
+                found += offsets(batch)
     assert found == list(range(30))
     assert set(errors) == {KafkaError._BAD_COMPRESSION}
 
