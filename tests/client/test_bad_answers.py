@@ -100,12 +100,9 @@ def test_partition_missing_from_the_response_fails_alone(
             del response.responses[0].partition_responses[0]
 
         cluster.edit_responses(ApiKey.PRODUCE, leave_out)
-        reports.send("a0", partition=0)
-        reports.send("a3", partition=3)
-        assert producer.flush(15) == 0
-        reports.send("b0", partition=0)
-        reports.send("b3", partition=3)
-        assert producer.flush(15) == 0
+        for value in ("a", "b"):
+            reports.send(f"{value}0", partition=0)
+            reports.deliver(f"{value}3", partition=3)
     assert len(reports.errors) == 6
     if idempotence:
         assert reports.failed() == {}

@@ -1,4 +1,4 @@
-"""The Consumer's promises, on the mock cluster."""
+"""Assignment, positions, waiting and errors of a Consumer on the mock cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafka_native import (
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 
-from .support import Client, assigned, fill, read_all
+from .support import Client, assigned, client_threads, fill, read_all
 
 
 def values(messages):
@@ -43,14 +43,14 @@ def test_messages_are_read_in_order(client: Client):
     assert sum(last.values()) + len(last) == 3000
 
 
-@pytest.mark.parametrize("enough", [1, 300])
+@pytest.mark.parametrize("queued_min", [1, 300])
 def test_fetching_stops_at_the_queue_limit_and_resumes(
-    cluster: MockCluster, client: Client, enough: int
+    cluster: MockCluster, client: Client, queued_min: int
 ):
     topic = client.topic(partitions=4)
     for partition in range(4):
         fill(client, topic, 2000, partition=partition, **{"batch.num.messages": 100})
-    settings = {"queued.min.messages": enough, "max.partition.fetch.bytes": 2000}
+    settings = {"queued.min.messages": queued_min, "max.partition.fetch.bytes": 2000}
     last: dict[int, int] = {}
     for message in read_all(client, topic, 8000, **settings):
         assert message.offset() == last.get(message.partition(), -1) + 1
@@ -72,7 +72,9 @@ def test_a_full_partition_is_not_fetched_with_the_others(cluster: MockCluster, c
         first = take(consumer, 1)
         cluster.wait_for_requests(ApiKey.FETCH, 5)
         time.sleep(0.2)
-        assert len(cluster.requests_of(ApiKey.FETCH)) <= 15  # of 50: each brings a batch of 100
+        assert (
+            len(cluster.requests_of(ApiKey.FETCH)) <= 15
+        )  # of 50, because each response has a batch of 100
         consumer.assign([TopicPartition(full, 0, 1), TopicPartition(other, 0, 0)])
         time.sleep(0.2)
         fill(client, other, 300)
@@ -80,7 +82,7 @@ def test_a_full_partition_is_not_fetched_with_the_others(cluster: MockCluster, c
     topics = [message.topic() for message in first + rest]
     assert topics.count(full) == 5000
     assert topics.count(other) == 300
-    # If everything were fetched at once, `other` would come last.
+    # The messages of `other` would be last if `full` had been fetched at once.
     assert topics.index(other) < 4000
 
 
@@ -189,10 +191,7 @@ def test_watermarks(client: Client):
     where = TopicPartition(topic, 0)
     with client.consumer() as consumer:
         assert consumer.get_watermark_offsets(where, 10) == (0, 7)
-        assert consumer.get_watermark_offsets(where, cached=True) == (
-            OFFSET_INVALID,
-            OFFSET_INVALID,
-        )
+        assert consumer.get_watermark_offsets(where, cached=True) == (OFFSET_INVALID,) * 2
         consumer.assign([TopicPartition(topic, 0, 0)])
         take(consumer, 1)
         assert consumer.get_watermark_offsets(where, cached=True) == (0, 7)
@@ -285,14 +284,10 @@ def test_leader_moves_while_reading(cluster: MockCluster, client: Client):
 def test_broker_down_and_up_while_reading_and_writing(cluster: MockCluster, client: Client):
     topic = client.topic(partitions=1)
     reports = []
+    note = lambda error, _: reports.append(error)  # noqa: E731
     with client.producer() as producer, assigned(client, topic, offset=0) as consumer:
         for number in range(200):
-            producer.produce(
-                topic,
-                str(number),
-                partition=0,
-                on_delivery=lambda error, message: reports.append(error),
-            )
+            producer.produce(topic, str(number), partition=0, on_delivery=note)
             if number == 100:
                 producer.flush(10)
                 leader = producer.list_topics(topic, 10).topics[topic].partitions[0].leader
@@ -327,19 +322,12 @@ def test_consumers_and_producers_leave_no_threads(client: Client):
     topic = client.topic()
     fill(client, topic, 10)
 
-    def ours() -> set[str]:
-        return {
-            thread.name
-            for thread in threading.enumerate()
-            if thread.name.startswith("kafka-native")
-        }
-
-    before = ours()
+    before = client_threads()
     for _ in range(5):
         with assigned(client, topic, offset=0) as consumer:
             take(consumer, 3)
-        Consumer({"bootstrap.servers": client.bootstrap})  # dropped without close()
-    assert ours() <= before
+        Consumer({"bootstrap.servers": client.bootstrap})  # not closed
+    assert client_threads() <= before
 
 
 def test_partition_newer_than_the_metadata_is_read(client: Client, cluster: MockCluster):

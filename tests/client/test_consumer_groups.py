@@ -24,7 +24,7 @@ from kafka_native.protocol import ApiKey
 from tests.waiting import poll_until, wait_for
 
 from .log_support import PlainLogger
-from .support import Client, code_of, fill
+from .support import Client, client_threads, code_of, fill
 
 GROUPS = iter(range(1000))
 
@@ -43,7 +43,7 @@ def group(client: Client, name: str | None = None, **conf: Any) -> Consumer:
 
 
 def read(consumer: Consumer, count: int, timeout: float = 30.0) -> list[int]:
-    """Return the values of so many messages."""
+    """Read ``count`` messages without errors, and return their values."""
     found: list[int] = []
     deadline = time.monotonic() + timeout
     while len(found) < count:
@@ -55,7 +55,7 @@ def read(consumer: Consumer, count: int, timeout: float = 30.0) -> list[int]:
 
 
 def forever(turn: Any, timeout: float = 30.0) -> None:
-    """Repeat until it raises."""
+    """Repeat a call until it raises, at most until the timeout."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         turn()
@@ -153,7 +153,7 @@ def test_unsubscribe_revokes_everything_and_commits(client: Client, protocol: di
     fill(client, topic, 5, partition=0)
     seen: list[Any] = []
     with group(client, **protocol) as consumer:
-        consumer.unsubscribe()  # without effect
+        consumer.unsubscribe()  # without a subscription
         consumer.subscribe([topic], on_revoke=lambda _, partitions: seen.append(partitions))
         assert read(consumer, 5) == list(range(5))
         consumer.unsubscribe()
@@ -162,7 +162,7 @@ def test_unsubscribe_revokes_everything_and_commits(client: Client, protocol: di
         assert consumer.assignment() == []
         assert consumer.memberid() is None
         assert consumer.committed([TopicPartition(topic, 0)], 10)[0].offset == 5
-        consumer.assign([TopicPartition(topic, 0, 0)])  # the subscription no longer prevents it
+        consumer.assign([TopicPartition(topic, 0, 0)])  # allowed without a subscription
         assert read(consumer, 5) == list(range(5))
 
 
@@ -206,7 +206,7 @@ def test_callbacks_get_assigned_and_revoked_partitions(
     client: Client, protocol: dict[str, Any], stack: ExitStack
 ):
     topic = client.topic(partitions=2)
-    name = f"told-{next(GROUPS)}"
+    name = f"callbacks-{next(GROUPS)}"
     seen: list[tuple[str, list[int]]] = []
 
     def note(kind: str) -> Any:
@@ -378,7 +378,7 @@ def test_close_with_a_timeout_returns_despite_a_blocked_callback(client: Client)
     assert not thread.is_alive()
 
 
-# --- what is assigned by hand, and what by the group ---
+# --- manual assignment and pauses ---
 
 
 def test_assign_and_subscribe_exclude_one_another(client: Client, protocol: dict[str, Any]):
@@ -482,11 +482,9 @@ def test_a_missing_subscribed_topic_is_reported_long_before_the_propagation_time
         consumer.subscribe([name])
         message = consumer.poll(60)
         assert (message.topic(), message.error().code()) == (name, KafkaError.UNKNOWN_TOPIC_OR_PART)
-        assert (
-            message.error().str()
-            == f"Subscribed topic not available: {name}: Broker: Unknown topic or partition"
-        )
-        assert consumer.poll(1.5) is None, "it is told once"
+        text = f"Subscribed topic not available: {name}: Broker: Unknown topic or partition"
+        assert message.error().str() == text
+        assert consumer.poll(1.5) is None, "the error is reported once"
         assert [
             text for text in logger.texts() if f"topic {name} doesn't exist on this cluster" in text
         ]
@@ -507,21 +505,13 @@ def test_a_topic_that_the_subscription_creates_is_not_missing(client: Client):
 
 def test_a_consumer_that_is_dropped_ends_its_threads(client: Client):
     topic = client.topic()
-
-    def ours() -> set[str]:
-        return {
-            thread.name
-            for thread in threading.enumerate()
-            if thread.name.startswith("kafka-native")
-        }
-
-    before = ours()
+    before = client_threads()
     consumer = group(client)
     consumer.subscribe([topic], on_assign=lambda it, partitions: None)
     poll_until(consumer.assignment, consumer)
-    assert ours() > before
+    assert client_threads() > before
     del consumer
-    wait_for(lambda: ours() <= before)
+    wait_for(lambda: client_threads() <= before)
 
 
 def test_changes_are_refused_after_a_fatal_error(client: Client):
@@ -558,12 +548,7 @@ def test_another_member_of_the_same_instance_fences_the_first(cluster: MockClust
     with group(client, name, **{"group.instance.id": "one"}) as second:
         second.subscribe([topic])
         poll_until(second.assignment, second)
-        deadline = time.monotonic() + 20
-        fatal = None
-        while fatal is None:
-            assert time.monotonic() < deadline
-            message = first.poll(0.1)
-            fatal = message.error() if message is not None else None
+        fatal = wait_for(lambda: first.poll(0.1)).error()
         assert fatal.fatal()
         assert first.fatal_error() == KafkaError.FENCED_INSTANCE_ID
         with pytest.raises(KafkaException):
@@ -573,7 +558,7 @@ def test_another_member_of_the_same_instance_fences_the_first(cluster: MockClust
 
 
 MAX_POLL_S = 2.5
-"""As short as a busy machine allows: a heartbeat or a poll may be a second late."""
+"""It can't be shorter: on a busy machine a heartbeat or a poll may be a second late."""
 SHORT = {
     "max.poll.interval.ms": int(MAX_POLL_S * 1000),
     "session.timeout.ms": int(MAX_POLL_S * 1000),
@@ -582,8 +567,8 @@ SHORT = {
 
 
 @contextmanager
-def losing(client: Client, topic: str) -> Iterator[tuple[Consumer, list[Any]]]:
-    """Yield a member that must poll every ``MAX_POLL_S``, and its lost partitions."""
+def member_with_short_timeouts(client: Client, topic: str) -> Iterator[tuple[Consumer, list[Any]]]:
+    """Yield a member that must poll every ``MAX_POLL_S``, and the list of its lost partitions."""
     lost: list[Any] = []
     with group(client, **SHORT) as consumer:
         consumer.subscribe([topic], on_lost=lambda _, partitions: lost.append(partitions))
@@ -591,7 +576,7 @@ def losing(client: Client, topic: str) -> Iterator[tuple[Consumer, list[Any]]]:
 
 
 def wait_unpolled(consumer: Consumer) -> None:
-    """Wait until it is no longer a member."""
+    """Wait until the consumer has left its group because it doesn't poll."""
     time.sleep(MAX_POLL_S)
     wait_for(lambda: consumer.memberid() is None)
 
@@ -599,15 +584,11 @@ def wait_unpolled(consumer: Consumer) -> None:
 def test_a_consumer_that_does_not_poll_leaves_the_group_until_it_does(client: Client):
     topic = client.topic()
     fill(client, topic, 3)
-    with losing(client, topic) as (consumer, lost):
+    with member_with_short_timeouts(client, topic) as (consumer, lost):
         assert read(consumer, 3) == [0, 1, 2]
         wait_unpolled(consumer)
-        seen = None
-        deadline = time.monotonic() + 20
-        while seen is None:
-            assert time.monotonic() < deadline
-            seen = consumer.poll(0.1)
-        assert seen.error() == KafkaError._MAX_POLL_EXCEEDED
+        message = wait_for(lambda: consumer.poll(0.1))
+        assert message.error() == KafkaError._MAX_POLL_EXCEEDED
         poll_until(consumer.assignment, consumer)
         assert lost == [[TopicPartition(topic, 0)]]
 
@@ -615,9 +596,9 @@ def test_a_consumer_that_does_not_poll_leaves_the_group_until_it_does(client: Cl
 def test_messages_of_lost_partitions_are_not_returned(client: Client):
     topic = client.topic()
     fill(client, topic, 100)
-    with losing(client, topic) as (consumer, lost):
-        assert len(consumer.consume(10, 10)) == 10  # the rest of the batch is open
-        # it doesn't get the partition back meanwhile
+    with member_with_short_timeouts(client, topic) as (consumer, lost):
+        assert len(consumer.consume(10, 10)) == 10  # the rest of the batch stays in the queue
+        # it can't get the partition back before the check
         later = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 1000
         client.cluster.push_request_errors(ApiKey.JOIN_GROUP, later)
         try:
@@ -636,19 +617,19 @@ def test_waiting_in_consume_counts_as_polling(client: Client):
     with group(client, **SHORT) as consumer:
         consumer.subscribe([topic])
         found = consumer.consume(10, MAX_POLL_S + 1)
-        # held for longer than max.poll.interval.ms
+        # consume() has waited for longer than max.poll.interval.ms
         assert [message.error() for message in found] == [None] * 3
-        who = consumer.memberid()
+        member_id = consumer.memberid()
         assert consumer.poll(2.0) is None
-        assert consumer.memberid() == who
-        assert who is not None
+        assert consumer.memberid() == member_id
+        assert member_id is not None
 
 
 def error_of(consumer: Consumer, timeout: float = 20.0) -> tuple[str | None, int]:
     """Return topic and code of the first error."""
     deadline = time.monotonic() + timeout
     while True:
-        assert time.monotonic() < deadline, "no error has come"
+        assert time.monotonic() < deadline, "no error"
         message = consumer.poll(0.1)
         if message is not None and message.error() is not None:
             return message.topic(), message.error().code()
@@ -726,7 +707,9 @@ def test_an_expelled_member_loses_its_partitions_and_rejoins(
         assert seen == ["assign", "lost", "assign"]
         fill(client, topic, 3, partition=0, start=3)
         last = -1
-        while last != 5:  # from the last commit on: some may come again, none is left out
+        while (
+            last != 5
+        ):  # it restarts at the last commit: some values may be read twice, none is skipped
             [value] = read(consumer, 1)
             assert value <= last + 1 or last == -1
             last = value

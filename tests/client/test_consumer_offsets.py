@@ -57,7 +57,7 @@ def test_commit_of_a_message_of_offsets_and_of_stored_offsets(client: Client, to
         assert consumer.committed([where], 10)[0].offset == 1
         [one] = consumer.commit(asynchronous=False)
         assert one.offset == 3
-        # nothing new
+        # there are no new offsets
         assert code_of(lambda: consumer.commit(asynchronous=False)) == KafkaError._NO_OFFSET
         [one] = consumer.commit(offsets=[TopicPartition(topic, 0, 7, "note")], asynchronous=False)
         assert (one.offset, one.metadata) == (7, "note")
@@ -79,25 +79,25 @@ def test_commit_of_nothing_is_an_error(client: Client, topic: str):
 
 
 def test_on_commit_gets_the_results_of_asynchronous_commits(client: Client, topic: str):
-    told: list[Any] = []
+    results: list[Any] = []
     with manual(
-        client, on_commit=lambda error, partitions: told.append((error, partitions))
+        client, on_commit=lambda error, partitions: results.append((error, partitions))
     ) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         assert consumer.commit(message=take(consumer, 2)[1]) is None
-        poll_until(lambda: told, consumer)
-        [(error, [partition])] = told
+        poll_until(lambda: results, consumer)
+        [(error, [partition])] = results
         assert error is None
         assert (partition.topic, partition.partition, partition.offset) == (topic, 0, 2)
         consumer.unassign()
         consumer.commit()
-        poll_until(lambda: len(told) != 1, consumer)
-        assert told[1] == (KafkaError._NO_OFFSET, [])
+        poll_until(lambda: len(results) != 1, consumer)
+        assert results[1] == (KafkaError._NO_OFFSET, [])
         replaced: list[Any] = []
         consumer.on_commit = lambda error, partitions: replaced.append(error)
         consumer.commit(offsets=[TopicPartition(topic, 0, 5)])
         poll_until(lambda: replaced, consumer)
-        assert len(told) == 2
+        assert len(results) == 2
         with pytest.raises(TypeError):
             consumer.on_commit = "x"  # type: ignore[assignment]
         assert consumer.on_commit is not None
@@ -174,7 +174,7 @@ def test_store_offsets_decides_what_is_committed(client: Client, topic: str):
         consumer.store_offsets(offsets=[TopicPartition(topic, 1, 8)])
     with group(client, **conf) as consumer:
         found = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], 10)
-        assert [each.offset for each in found] == [1, 8]  # close() has committed the last
+        assert [each.offset for each in found] == [1, 8]  # close() has committed the stored offset
 
 
 def test_wrong_arguments_of_commit_and_store_offsets(client: Client, topic: str):
@@ -224,10 +224,8 @@ def test_incremental_assignment_leaves_other_partitions_alone(client: Client, to
         assert sorted(values(take(consumer, 7))) == [5, 6, 7, 8, 8, 9, 9]
         assert code_of(lambda: consumer.incremental_assign([two])) == KafkaError._CONFLICT
         missing = [TopicPartition(topic, 5)]
-        assert (
-            code_of(lambda: consumer.incremental_unassign([one, *missing]))
-            == KafkaError._INVALID_ARG
-        )
+        code = code_of(lambda: consumer.incremental_unassign([one, *missing]))
+        assert code == KafkaError._INVALID_ARG
         assert sorted(consumer.assignment()) == [one, two]
         consumer.incremental_unassign([one])
         assert consumer.assignment() == [two]
@@ -271,10 +269,8 @@ def test_seek_many_to_the_ends_and_to_a_time(client: Client):
         found = consumer.offsets_for_times(
             [TopicPartition(topic, 0, 1031), TopicPartition(topic, 1, 99_999)], 10
         )
-        assert [(each.partition, each.offset, each.error) for each in found] == [
-            (0, 4, None),
-            (1, OFFSET_END, None),
-        ]
+        assert [(each.partition, each.offset) for each in found] == [(0, 4), (1, OFFSET_END)]
+        assert [each.error for each in found] == [None, None]
         assert consumer.offsets_for_times([], 10) == []
 
 
@@ -301,7 +297,7 @@ def test_calls_for_unassigned_or_missing_partitions(
     with assigned(client, topic, offset=4) as consumer:
         assert values(take(consumer, 1)) == [4]
         assert code_of(lambda: call(consumer, topic)) == code
-        assert values(take(consumer, 5)) == [5, 6, 7, 8, 9]  # nothing was changed
+        assert values(take(consumer, 5)) == [5, 6, 7, 8, 9]  # the position has not changed
         assert consumer.paused() == []
 
 
@@ -364,7 +360,7 @@ def test_lag_is_known_without_a_request(client: Client, topic: str):
         assert consumer.current_lag(TopicPartition(topic, 1)) in range(5)
 
 
-# --- the end ---
+# --- close and fork ---
 
 
 def test_every_call_of_a_closed_consumer_raises(client: Client, topic: str):
@@ -419,21 +415,21 @@ def test_calls_of_a_group_member_raise_in_a_forked_child(client: Client, topic: 
         read(consumer, 3)
         pid = os.fork()
         if pid == 0:
-            told = 0
+            refused = 0
             for call in (consumer.unsubscribe, consumer.commit, consumer.lag, consumer.memberid):
                 try:
                     call()
                 except RuntimeError as error:
-                    told += "after fork()" in str(error)
+                    refused += "after fork()" in str(error)
             consumer.close()
-            os._exit(told)
+            os._exit(refused)
         _, status = os.waitpid(pid, 0)
         assert os.waitstatus_to_exitcode(status) == 4
         assert len(read(consumer, 17)) == 17
 
 
 def test_commit_inside_on_commit(client: Client, topic: str):
-    """on_commit may commit, but one poll() doesn't call it for ever."""
+    """on_commit may commit, but one poll() doesn't call it endlessly."""
     with manual(client) as consumer:
         count = 0
 
@@ -470,10 +466,8 @@ def test_partitions_of_a_group_start_at_initial_offsets_unless_something_is_comm
         consumer.subscribe(
             [topic], initial_offsets=[TopicPartition(topic, 0, 2), TopicPartition(topic, 1, 8)]
         )
-        assert [(message.partition(), message.offset()) for message in take(consumer, 2)] == [
-            (1, 8),
-            (1, 9),
-        ]
+        found = [(message.partition(), message.offset()) for message in take(consumer, 2)]
+        assert found == [(1, 8), (1, 9)]
         with pytest.raises(ValueError, match="each needs an offset"):
             consumer.subscribe([topic], initial_offsets=[TopicPartition(topic, 0)])
 
@@ -483,13 +477,11 @@ def test_member_cannot_commit_unassigned_partitions(client: Client, topic: str):
     with group(client, **{"auto.offset.reset": "earliest"}) as consumer:
         consumer.subscribe([topic])
         take(consumer, 20)
-        strange = TopicPartition(other, 0, 5)
-        assert (
-            code_of(lambda: consumer.commit(offsets=[strange], asynchronous=False))
-            == KafkaError._STATE
-        )
+        foreign = TopicPartition(other, 0, 5)
+        code = code_of(lambda: consumer.commit(offsets=[foreign], asynchronous=False))
+        assert code == KafkaError._STATE
         mine, theirs = consumer.commit(
-            offsets=[TopicPartition(topic, 0, 4), strange], asynchronous=False
+            offsets=[TopicPartition(topic, 0, 4), foreign], asynchronous=False
         )
         assert mine.error is None
         assert theirs.error.code() == KafkaError._STATE
@@ -505,15 +497,15 @@ def test_close_ends_a_request_that_another_thread_waits_for(client: Client, topi
     # no leader is known, so no broker gets a request yet
     client.cluster.delay_responses(None, 60, ApiKey.METADATA)
     try:
-        asking = threading.Thread(
+        waiting = threading.Thread(
             target=lambda: codes.append(code_of(lambda: consumer.offsets_for_times(where, 50)))
         )
-        asking.start()
+        waiting.start()
         wait_for(lambda: client.cluster.requests_of(ApiKey.METADATA))
         consumer.close()
-        asking.join(20)
-        assert not asking.is_alive()
+        waiting.join(20)
+        assert not waiting.is_alive()
     finally:
         client.cluster.delay_responses(None, 0, ApiKey.METADATA)
-        asking.join(60)
+        waiting.join(60)
     assert codes == [KafkaError._DESTROY]

@@ -1,6 +1,6 @@
-"""Full requests are compressed ahead of their turn, by other threads.
+"""Full requests are compressed in advance, by other threads.
 
-What happens to those before them must neither reorder nor lose a message.
+Errors of the requests before them must neither reorder nor lose a message.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ def value(number: int) -> bytes:
 
 
 class Ledger:
+    """The numbers of delivered messages, and the errors of the others."""
+
     def __init__(self) -> None:
         self.written: list[int] = []
         self.failed: list[KafkaError] = []

@@ -1,4 +1,4 @@
-"""error_cb: its errors, once a change, with their flags. The tests check docs/guide/errors.md."""
+"""error_cb gets each error once, with its flags, until the state changes. See docs/guide/errors.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dev.tables import table
 from kafka_native import Consumer, KafkaError, Producer, TopicPartition
 from kafka_native.mock import ListenerSecurity, MockCluster
 from kafka_native.protocol import ApiKey
-from tests.waiting import wait_for
+from tests.waiting import poll_until, wait_for
 
 from .log_support import PlainLogger
 from .support import Client, deliver
@@ -40,16 +40,14 @@ def test_refused_broker_is_one_error_for_all_attempts() -> None:
         {**NOWHERE, "error_cb": errors.append, "debug": "broker", "logger": logger}
     ) as producer:
         producer.produce("t", b"x")
-        wait_for(lambda: [producer.poll(0.01), attempts(logger) > 200][1])
+        poll_until(lambda: attempts(logger) > 200, producer)
         producer.poll(0)
         producer.close(0)
     refused, down = errors
     assert refused.str() == "127.0.0.1:1/bootstrap: connect failed: 127.0.0.1:1: Connection refused"
     assert down.str() == "1/1 brokers are down"
-    assert [error.code() for error in errors] == [
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-    ]
+    codes = [error.code() for error in errors]
+    assert codes == [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN]
 
 
 def test_each_change_is_reported_again() -> None:
@@ -66,15 +64,13 @@ def test_each_change_is_reported_again() -> None:
                 cluster.broker_down(1)
                 producer.produce("t", b"x")
                 before = attempts(logger)
-                wait_for(
-                    lambda before=before: [producer.poll(0.01), attempts(logger) > before + 50][1]
-                )  # type: ignore[misc]
+                poll_until(lambda before=before: attempts(logger) > before + 50, producer)
                 producer.poll(0)
                 names = [error.name() for error in errors]
                 assert names.count("_ALL_BROKERS_DOWN") == round_, errors
                 refused = [error.str() for error in errors if "refused" in error.str()]
                 assert max(refused.count(text) for text in refused) <= round_, (
-                    "each server, once a round"
+                    "one error for each server and round"
                 )
                 assert refused
                 cluster.broker_up(1)
@@ -87,7 +83,7 @@ def test_each_change_is_reported_again() -> None:
 
 
 def test_sasl_listener_is_one_error_and_the_backoff_grows() -> None:
-    """It answers ApiVersions of an unauthenticated client, and closes at the next request."""
+    """The listener answers ApiVersions without authentication, and closes at the next request."""
     errors: list[KafkaError] = []
     logger = PlainLogger()
     with MockCluster(
@@ -106,7 +102,7 @@ def test_sasl_listener_is_one_error_and_the_backoff_grows() -> None:
         }
         with Producer({**conf, "error_cb": errors.append}) as producer:
             producer.produce("t", b"x")
-            wait_for(lambda: [producer.poll(0.01), attempts(logger) > 50][1])
+            poll_until(lambda: attempts(logger) > 50, producer)
             producer.poll(0)
             producer.close(0)
     closed, down = errors
@@ -114,16 +110,16 @@ def test_sasl_listener_is_one_error_and_the_backoff_grows() -> None:
     assert "is its listener one for SASL? see security.protocol" in closed.str()
     assert down.str() == "1/1 brokers are down"
     assert any("connecting (attempt 9 in a row)" in text for text in logger.texts()), (
-        "the back-off grows"
+        "the backoff does not grow"
     )
     assert not [text for text in logger.texts() if "is back" in text]
 
 
 def test_changed_cause_is_reported_again() -> None:
-    """A broker that ends a connection in use, and then refuses the next one: both are told.
+    """A broker closes a connection in use, and then refuses the next one: both are reported.
 
-    The client must not start again from the bootstrap servers: if it does so before it has tried
-    the broker once more, the refusal is the bootstrap server's.
+    ``metadata.recovery.strategy`` keeps the client from its bootstrap servers. Otherwise the
+    bootstrap server might refuse the connection instead of the broker.
     """
     errors: list[KafkaError] = []
     with MockCluster(brokers=1) as cluster:
@@ -137,21 +133,16 @@ def test_changed_cause_is_reported_again() -> None:
         cluster.delay_responses(1, 3600, api_key=ApiKey.FETCH)
         with Consumer({**conf, "error_cb": errors.append}) as consumer:
             consumer.assign([TopicPartition("t", 0, 0)])
-            wait_for(lambda: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH)][1])
+            poll_until(lambda: cluster.requests_of(ApiKey.FETCH), consumer)
             cluster.broker_down(1)
 
-            def told(text: str) -> int:
-                return sum(
-                    f"{cluster_address}/1: " in error.str() and text in error.str()
-                    for error in errors
-                )
+            def count(text: str) -> int:
+                texts = [error.str() for error in errors]
+                return sum(f"{cluster_address}/1: " in each and text in each for each in texts)
 
             closed = "the peer closed the connection with 1 requests unanswered"
-            wait_for(
-                lambda: [consumer.poll(0.01), told(closed) and told("refused")][1],
-                lambda: f"{errors}",
-            )
-            assert (told(closed), told("refused")) == (1, 1)
+            poll_until(lambda: count(closed) and count("refused"), consumer)
+            assert (count(closed), count("refused")) == (1, 1)
 
 
 def test_request_without_an_answer_is_timed_out(client: Client, cluster: MockCluster) -> None:
@@ -165,12 +156,7 @@ def test_request_without_an_answer_is_timed_out(client: Client, cluster: MockClu
         cluster.delay_responses(leader, 3600, api_key=ApiKey.PRODUCE)
         try:
             producer.produce(topic, b"x")
-            wait_for(
-                lambda: [
-                    producer.poll(0.01),
-                    any(f"/{leader}: " in error.str() for error in errors),
-                ][1]
-            )
+            poll_until(lambda: any(f"/{leader}: " in error.str() for error in errors), producer)
         finally:
             cluster.delay_responses(leader, 0, api_key=ApiKey.PRODUCE)
         assert producer.flush(30) == 0
@@ -200,7 +186,7 @@ def test_callbacks_run_in_the_polling_thread() -> None:
     note = lambda error: threads.add(threading.current_thread().name)  # noqa: E731
     with Producer({**NOWHERE, "error_cb": note}) as producer:
         producer.produce("t", b"x")
-        wait_for(lambda: [producer.poll(0.01), threads][1])
+        poll_until(lambda: threads, producer)
         producer.close(0)
     assert threads == {threading.current_thread().name}
 
@@ -210,7 +196,7 @@ def test_with_an_error_cb_the_log_does_not_repeat_errors() -> None:
     errors: list[KafkaError] = []
     with Producer({**NOWHERE, "error_cb": errors.append, "logger": logger}) as producer:
         producer.produce("t", b"x")
-        wait_for(lambda: [producer.poll(0.01), len(errors) == 2][1])
+        poll_until(lambda: len(errors) == 2, producer)
         producer.close(0)
     assert not [text for text in logger.texts() if "refused" in text or "brokers are down" in text]
 
@@ -222,14 +208,14 @@ def test_guides_table_names_codes_that_have_tests() -> None:
     table = GUIDE.read_text(encoding="utf-8").partition("\n| condition |")[2].partition("\n\n")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in table.splitlines()[2:]]
     assert len(rows) >= 15
-    told = set()
+    documented = set()
     for condition, codes, where in rows:
         assert condition
         assert where
         for code in re.findall(r"`(_?[A-Z_]+)`", codes):
             assert hasattr(KafkaError, code), code
-            told.add(code)
-    assert told == {code for row in CONDITIONS for code in row["codes"]}
+            documented.add(code)
+    assert documented == {code for row in CONDITIONS for code in row["codes"]}
     assert {
         "_ALL_BROKERS_DOWN",
         "_TRANSPORT",
@@ -239,7 +225,7 @@ def test_guides_table_names_codes_that_have_tests() -> None:
         "_FATAL",
         "_MAX_POLL_EXCEEDED",
         "UNKNOWN_TOPIC_OR_PART",
-    } <= told
+    } <= documented
 
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition["what"])
