@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
+
+import pytest
 
 from kafka_native import Consumer, ConsumerGroupState, KafkaException
 from kafka_native.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
@@ -59,6 +61,16 @@ def changed(kind: str, name: str, **settings: str | None) -> ConfigResource:
         for each, value in settings.items()
     ]
     return ConfigResource(kind, name, incremental_configs=entries)
+
+
+def invalid_calls(
+    rows: Mapping[str, Sequence[tuple[dict[str, Any], type[Exception], str]]],
+) -> pytest.MarkDecorator:
+    """Parametrize a test by the rows of each method: its arguments, the error and its text."""
+    return pytest.mark.parametrize(
+        ("call", "argument", "error", "text"),
+        [(call, *row) for call, each in rows.items() for row in each],
+    )
 
 
 @contextmanager

@@ -35,6 +35,12 @@ def client(cluster: MockCluster) -> Client:
 
 
 @pytest.fixture
+def topic(client: Client) -> str:
+    """Return a new topic of one partition."""
+    return client.topic()
+
+
+@pytest.fixture
 def bank(cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Bank]:
     with Bank(cluster, request.node.name) as made:
         yield made

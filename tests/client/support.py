@@ -121,6 +121,14 @@ def fill(
             producer.produce(topic, str(number), partition=partition)
 
 
+def filled(client: Client, count: int, partitions: int = 1, **conf: Any) -> str:
+    """Create a topic with so many messages in each partition, and return its name."""
+    topic = client.topic(partitions)
+    for partition in range(partitions):
+        fill(client, topic, count, partition=partition, **conf)
+    return topic
+
+
 def read_all(
     client: Client, topic: str, count: int, timeout: float = 20.0, **conf: Any
 ) -> list[Message]:
@@ -134,9 +142,9 @@ def read_all(
     return messages
 
 
-def code_of(call: Callable[[], object]) -> int:
-    """Return the code of the KafkaException that a call raises."""
-    with pytest.raises(KafkaException) as caught:
+def code_of(call: Callable[[], object], match: str | None = None) -> int:
+    """Return the code of the KafkaException that a call raises. ``match`` is a part of its text."""
+    with pytest.raises(KafkaException, match=match) as caught:
         call()
     code: int = caught.value.args[0].code()
     return code

@@ -43,7 +43,7 @@ from .admin_support import (
     result_of,
     stable,
 )
-from .support import Client, fill, partitions_of
+from .support import Client, fill, filled, partitions_of
 
 
 def test_the_cluster_and_its_topics_are_described(client: Client, admin: AdminClient) -> None:
@@ -72,8 +72,7 @@ def test_a_cluster_without_describe_cluster_is_described_by_its_metadata() -> No
         assert cluster.controller.id == old.controller_id()
 
 
-def test_settings_are_described_and_changed(client: Client, admin: AdminClient) -> None:
-    topic = client.topic()
+def test_settings_are_described_and_changed(client: Client, topic: str, admin: AdminClient) -> None:
     resource = ConfigResource("topic", topic)
     before = result_of(admin.describe_configs([resource])[resource])["retention.ms"]
     assert (before.is_default, before.source) == (True, ConfigSource.DEFAULT_CONFIG.value)
@@ -168,8 +167,7 @@ def test_groups_are_listed_described_and_deleted(
 
 
 def test_list_groups_has_the_members(client: Client, admin: AdminClient) -> None:
-    topic = client.topic()
-    fill(client, topic, 1)
+    topic = filled(client, 1)
     with member(client, "listed", topic) as consumer:
         stable(admin, "listed", 1)
         (found,) = admin.list_groups("listed", WAIT_S)

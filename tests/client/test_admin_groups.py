@@ -18,11 +18,12 @@ from .admin_support import (
     code_of,
     expect_error,
     expect_success,
+    invalid_calls,
     member,
     result_of,
     stable,
 )
-from .support import Client, fill
+from .support import Client, fill, filled
 
 
 def committed(admin: Any, group: str) -> dict[TopicPartition, int]:
@@ -66,8 +67,7 @@ def test_offsets_are_deleted_except_for_topics_that_members_read(client: Client)
 
 
 def test_static_members_are_removed_by_their_names(client: Client, admin: AdminClient) -> None:
-    topic = client.topic()
-    fill(client, topic, 1)
+    topic = filled(client, 1)
     with member(
         client, "static", topic, **{"group.instance.id": "one", "session.timeout.ms": 45_000}
     ):
@@ -85,8 +85,7 @@ def test_static_members_are_removed_by_their_names(client: Client, admin: AdminC
 def test_all_members_are_removed_and_live_ones_come_back(
     client: Client, admin: AdminClient
 ) -> None:
-    topic = client.topic()
-    fill(client, topic, 2)
+    topic = filled(client, 2)
     with member(client, "removed", topic) as consumer:
         (one,) = stable(admin, "removed", 1).members
         removed = result_of(admin.remove_members_from_consumer_group("removed"))
@@ -112,46 +111,19 @@ def test_an_older_broker_without_static_members_is_an_error() -> None:
         assert error.value.args[0].code() == KafkaError._UNSUPPORTED_FEATURE
 
 
-@pytest.mark.parametrize(
-    ("call", "argument", "error", "text"),
-    [
-        (
-            "delete_consumer_group_offsets",
-            {"group_id": "", "partitions": []},
-            ValueError,
-            "'group_id' cannot be empty",
-        ),
-        (
-            "delete_consumer_group_offsets",
-            {"group_id": "g", "partitions": []},
-            ValueError,
-            "non-empty list",
-        ),
-        (
-            "delete_consumer_group_offsets",
-            {"group_id": 5, "partitions": []},
-            TypeError,
-            "'group_id' must be a string",
-        ),
-        (
-            "remove_members_from_consumer_group",
-            {"group_id": "g", "members": []},
-            ValueError,
-            "non-empty list",
-        ),
-        (
-            "remove_members_from_consumer_group",
-            {"group_id": "g", "members": [""]},
-            ValueError,
-            "cannot be empty",
-        ),
-        (
-            "remove_members_from_consumer_group",
-            {"group_id": "g", "reason": 5},
-            TypeError,
-            "reason must be a str",
-        ),
-    ],
+@invalid_calls(
+    {
+        "delete_consumer_group_offsets": [
+            ({"group_id": "", "partitions": []}, ValueError, "'group_id' cannot be empty"),
+            ({"group_id": "g", "partitions": []}, ValueError, "non-empty list"),
+            ({"group_id": 5, "partitions": []}, TypeError, "'group_id' must be a string"),
+        ],
+        "remove_members_from_consumer_group": [
+            ({"group_id": "g", "members": []}, ValueError, "non-empty list"),
+            ({"group_id": "g", "members": [""]}, ValueError, "cannot be empty"),
+            ({"group_id": "g", "reason": 5}, TypeError, "reason must be a str"),
+        ],
+    }
 )
 def test_arguments_are_checked_before_any_request(
     client: Client,

@@ -15,7 +15,7 @@ from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
 from .admin_support import admin_of, expect_success, result_of
-from .support import Client, fill
+from .support import Client
 
 
 @pytest.mark.parametrize("kind", ["producer", "consumer", "admin"])
@@ -119,7 +119,5 @@ def test_of_returns_an_instance_of_the_subclass(client: Client) -> None:
     class Mine(AdminClient):
         """A subclass of the application."""
 
-    topic = client.topic()
-    fill(client, topic, 3)
     with client.producer() as producer, Mine.of(producer) as admin:
         assert isinstance(admin, Mine)

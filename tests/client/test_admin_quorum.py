@@ -230,8 +230,7 @@ def test_client_metrics_resources_exist_while_they_have_settings(
     assert result_of(admin.list_config_resources({ResourceType.CLIENT_METRICS})) == []
 
 
-def test_config_resources_are_listed(client: Client, admin: AdminClient) -> None:
-    topic = client.topic()
+def test_config_resources_are_listed(client: Client, topic: str, admin: AdminClient) -> None:
     found = result_of(admin.list_config_resources())
     assert ConfigResource("topic", topic) in found
     brokers = [each.name for each in found if each.restype is ResourceType.BROKER]

@@ -315,8 +315,7 @@ def test_brokers_without_share_groups_are_an_unsupported_feature() -> None:
             assert error.value.args[0].code() == KafkaError._UNSUPPORTED_FEATURE
 
 
-def test_the_asyncio_client_does_the_same(client: Client) -> None:
-    topic = client.topic()
+def test_the_asyncio_client_does_the_same(client: Client, topic: str) -> None:
     client.cluster.set_streams_group(application("aio", topic, "m"))
 
     async def main() -> None:

@@ -21,7 +21,7 @@ from kafka_native.protocol.delegation_tokens import (
 )
 from tests.waiting import WAIT_S
 
-from .admin_support import cluster_and_admin, expect_error, result_of
+from .admin_support import cluster_and_admin, expect_error, invalid_calls, result_of
 
 ALICE, BOB, CAROL = (KafkaPrincipal("User", name) for name in ("alice", "bob", "carol"))
 DAY_MS = 24 * 3600 * 1000
@@ -151,47 +151,22 @@ def test_no_repr_and_no_error_shows_an_hmac(cluster: MockCluster) -> None:
         assert CANARY.decode() not in str(wrong.value)
 
 
-@pytest.mark.parametrize(
-    ("call", "argument", "error", "text"),
-    [
-        (
-            "create_delegation_token",
-            {"renewers": ["User:bob"]},
-            TypeError,
-            "expected a list of KafkaPrincipal",
-        ),
-        (
-            "create_delegation_token",
-            {"owner": "User:bob"},
-            TypeError,
-            "expected a list of KafkaPrincipal",
-        ),
-        (
-            "create_delegation_token",
-            {"owner": KafkaPrincipal("User", "")},
-            ValueError,
-            "cannot be empty",
-        ),
-        (
-            "create_delegation_token",
-            {"max_lifetime_ms": -2},
-            ValueError,
-            "'max_lifetime_ms' must be -1 to",
-        ),
-        ("renew_delegation_token", {"hmac": b""}, ValueError, "'hmac' cannot be empty"),
-        (
-            "expire_delegation_token",
-            {"hmac": b"x", "expiry_time_period_ms": True},
-            TypeError,
-            "must be an int, not bool",
-        ),
-        (
-            "describe_delegation_token",
-            {"owners": "User:bob"},
-            TypeError,
-            "expected a list of KafkaPrincipal",
-        ),
-    ],
+@invalid_calls(
+    {
+        "create_delegation_token": [
+            ({"renewers": ["User:bob"]}, TypeError, "expected a list of KafkaPrincipal"),
+            ({"owner": "User:bob"}, TypeError, "expected a list of KafkaPrincipal"),
+            ({"owner": KafkaPrincipal("User", "")}, ValueError, "cannot be empty"),
+            ({"max_lifetime_ms": -2}, ValueError, "'max_lifetime_ms' must be -1 to"),
+        ],
+        "renew_delegation_token": [({"hmac": b""}, ValueError, "'hmac' cannot be empty")],
+        "expire_delegation_token": [
+            ({"hmac": b"x", "expiry_time_period_ms": True}, TypeError, "must be an int, not bool")
+        ],
+        "describe_delegation_token": [
+            ({"owners": "User:bob"}, TypeError, "expected a list of KafkaPrincipal")
+        ],
+    }
 )
 def test_arguments_are_checked_before_any_request(
     cluster: MockCluster, call: str, argument: dict[str, Any], error: type[Exception], text: str

@@ -22,7 +22,7 @@ from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
-from .admin_support import admin_of, code_of, expect_error, expect_success, result_of
+from .admin_support import admin_of, code_of, expect_error, expect_success, invalid_calls, result_of
 from .support import Client, fill, read_all
 
 LONG_AGO_MS = 1_000_000
@@ -309,71 +309,51 @@ def test_producers_are_fenced_and_their_transactions_aborted(
 PLACE = TopicPartition("t", 0)
 
 
-@pytest.mark.parametrize(
-    ("call", "argument", "error", "text"),
-    [
-        (
-            "list_transactions",
-            {"states": {"Ongoing"}},
-            TypeError,
-            "'states' must be a set of TransactionState",
-        ),
-        (
-            "list_transactions",
-            {"states": {TransactionState.UNKNOWN}},
-            ValueError,
-            "UNKNOWN state is not allowed",
-        ),
-        ("list_transactions", {"producer_ids": {-1}}, ValueError, "'producer_ids' must be 0 to"),
-        (
-            "list_transactions",
-            {"producer_ids": {True}},
-            TypeError,
-            "'producer_ids' must be an int, not bool",
-        ),
-        ("list_transactions", {"duration_ms": 1.5}, TypeError, "'duration_ms' must be an int"),
-        (
-            "list_transactions",
-            {"transactional_id_pattern": b"x"},
-            TypeError,
-            "transactional_id_pattern must be a str",
-        ),
-        ("describe_transactions", {"transactional_ids": "t"}, TypeError, "expected a list of str"),
-        ("describe_transactions", {"transactional_ids": []}, ValueError, "non-empty list"),
-        (
-            "describe_producers",
-            {"partitions": [TopicPartition("t", -1)]},
-            ValueError,
-            "'partition' cannot be negative",
-        ),
-        (
-            "describe_producers",
-            {"partitions": [PLACE], "broker": -2},
-            ValueError,
-            "there is no broker -2",
-        ),
-        ("abort_transaction", {"spec": PLACE}, TypeError, "expected an AbortTransactionSpec"),
-        (
-            "abort_transaction",
-            {"spec": AbortTransactionSpec(PLACE, -1, 0)},
-            ValueError,
-            "'producer_id' must be 0 to",
-        ),
-        (
-            "abort_transaction",
-            {"spec": AbortTransactionSpec(PLACE, 1, 1 << 15)},
-            ValueError,
-            "0 to 32767, not 32768",
-        ),
-        ("find_hanging_transactions", {"partitions": []}, ValueError, "non-empty list"),
-        (
-            "find_hanging_transactions",
-            {"max_transaction_timeout_ms": -1},
-            ValueError,
-            "max_transaction_timeout_ms",
-        ),
-        ("fence_producers", {"transactional_ids": [5]}, TypeError, "one of it is int"),
-    ],
+@invalid_calls(
+    {
+        "list_transactions": [
+            ({"states": {"Ongoing"}}, TypeError, "'states' must be a set of TransactionState"),
+            ({"states": {TransactionState.UNKNOWN}}, ValueError, "UNKNOWN state is not allowed"),
+            ({"producer_ids": {-1}}, ValueError, "'producer_ids' must be 0 to"),
+            ({"producer_ids": {True}}, TypeError, "'producer_ids' must be an int, not bool"),
+            ({"duration_ms": 1.5}, TypeError, "'duration_ms' must be an int"),
+            (
+                {"transactional_id_pattern": b"x"},
+                TypeError,
+                "transactional_id_pattern must be a str",
+            ),
+        ],
+        "describe_transactions": [
+            ({"transactional_ids": "t"}, TypeError, "expected a list of str"),
+            ({"transactional_ids": []}, ValueError, "non-empty list"),
+        ],
+        "describe_producers": [
+            (
+                {"partitions": [TopicPartition("t", -1)]},
+                ValueError,
+                "'partition' cannot be negative",
+            ),
+            ({"partitions": [PLACE], "broker": -2}, ValueError, "there is no broker -2"),
+        ],
+        "abort_transaction": [
+            ({"spec": PLACE}, TypeError, "expected an AbortTransactionSpec"),
+            (
+                {"spec": AbortTransactionSpec(PLACE, -1, 0)},
+                ValueError,
+                "'producer_id' must be 0 to",
+            ),
+            (
+                {"spec": AbortTransactionSpec(PLACE, 1, 1 << 15)},
+                ValueError,
+                "0 to 32767, not 32768",
+            ),
+        ],
+        "find_hanging_transactions": [
+            ({"partitions": []}, ValueError, "non-empty list"),
+            ({"max_transaction_timeout_ms": -1}, ValueError, "max_transaction_timeout_ms"),
+        ],
+        "fence_producers": [({"transactional_ids": [5]}, TypeError, "one of it is int")],
+    }
 )
 def test_arguments_are_checked_before_any_request(
     client: Client,

@@ -14,14 +14,13 @@ from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S
 
 from .arrow_support import offsets, rows
-from .support import Client, assigned, fill
+from .support import Client, assigned, fill, filled
 
 OFFSETS = ["offset"]
 
 
 def test_iteration_ends_after_a_timeout_without_records(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 250)
+    topic = filled(client, 250)
     with assigned(client, topic) as consumer:
         stream = consumer.arrow_stream(100, timeout=1.0, columns=OFFSETS)
         assert stream.column_names == OFFSETS
@@ -33,8 +32,7 @@ def test_iteration_ends_after_a_timeout_without_records(client: Client) -> None:
 
 
 def test_without_a_timeout_a_batch_has_the_available_records(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 3)
+    topic = filled(client, 3)
     with assigned(client, topic) as consumer:
         stream = consumer.arrow_stream(columns=OFFSETS)
         found: list[int] = []
@@ -44,8 +42,7 @@ def test_without_a_timeout_a_batch_has_the_available_records(client: Client) -> 
         assert [*found, *offsets(next(stream))] == [0, 1, 2, 3]
 
 
-def test_wakeup_and_close_end_the_stream(client: Client) -> None:
-    topic = client.topic()
+def test_wakeup_and_close_end_the_stream(client: Client, topic: str) -> None:
     consumer = assigned(client, topic)
     stream = consumer.arrow_stream()
     for end in (consumer.wakeup, consumer.close):
@@ -56,8 +53,7 @@ def test_wakeup_and_close_end_the_stream(client: Client) -> None:
     assert list(stream) == [], "the consumer is closed"
 
 
-def test_an_end_of_partition_is_a_batch(client: Client) -> None:
-    topic = client.topic()
+def test_an_end_of_partition_is_a_batch(client: Client, topic: str) -> None:
     with assigned(client, topic, **{"enable.partition.eof": True}) as consumer:
         batch = next(consumer.arrow_stream(timeout=WAIT_S))
         assert len(batch) == 0
@@ -65,8 +61,7 @@ def test_an_end_of_partition_is_a_batch(client: Client) -> None:
 
 
 def test_an_error_is_raised_and_the_stream_continues(cluster: MockCluster, client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 5)
+    topic = filled(client, 5)
     cluster.corrupt_next_fetch(topic, 0)
     with assigned(client, topic) as consumer:
         stream = consumer.arrow_stream(5, timeout=WAIT_S, columns=OFFSETS)
@@ -76,8 +71,7 @@ def test_an_error_is_raised_and_the_stream_continues(cluster: MockCluster, clien
 
 
 def test_pyarrow_reads_the_stream(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 250)
+    topic = filled(client, 250)
     with assigned(client, topic) as consumer:
         stream = consumer.arrow_stream(100, timeout=1.0, columns=OFFSETS)
         reader = pa.RecordBatchReader.from_stream(stream)
@@ -87,12 +81,9 @@ def test_pyarrow_reads_the_stream(client: Client) -> None:
     assert stream.error is None
 
 
-def test_an_error_in_an_arrow_stream_is_raised_and_kept(
-    cluster: MockCluster, client: Client
-) -> None:
-    topic = client.topic()
-    fill(client, topic, 5)
-    cluster.corrupt_next_fetch(topic, 0)
+def test_an_error_in_an_arrow_stream_is_raised_and_kept(client: Client) -> None:
+    topic = filled(client, 5)
+    client.cluster.corrupt_next_fetch(topic, 0)
     with assigned(client, topic) as consumer:
         stream = consumer.arrow_stream(5, timeout=WAIT_S, columns=OFFSETS)
         reader = pa.RecordBatchReader.from_stream(stream)
@@ -102,8 +93,7 @@ def test_an_error_in_an_arrow_stream_is_raised_and_kept(
         assert reader.read_next_batch().num_rows == 5
 
 
-def test_dropping_an_arrow_stream(client: Client) -> None:
-    topic = client.topic()
+def test_dropping_an_arrow_stream(client: Client, topic: str) -> None:
     consumer = assigned(client, topic)
     reader = pa.RecordBatchReader.from_stream(consumer.arrow_stream(timeout=0))
     del reader
@@ -142,8 +132,7 @@ def test_async_iteration(client: Client) -> None:
 
 
 def test_async_iteration_ends(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 3)
+    topic = filled(client, 3)
 
     async def read(consumer: Any) -> list[int]:
         batches = [batch async for batch in consumer.arrow_stream(timeout=1.0, columns=OFFSETS)]
@@ -158,8 +147,7 @@ def test_async_iteration_ends(client: Client) -> None:
 
 
 def test_async_iteration_runs_callbacks(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 4)
+    topic = filled(client, 4)
     seen: list[list[int]] = []
 
     async def read(consumer: Any) -> list[int]:
@@ -180,8 +168,7 @@ def test_async_iteration_runs_callbacks(client: Client) -> None:
     assert seen == [[0]]
 
 
-def test_two_coroutines_at_once_are_refused(client: Client) -> None:
-    topic = client.topic()
+def test_two_coroutines_at_once_are_refused(client: Client, topic: str) -> None:
 
     async def read(consumer: Any) -> None:
         first = asyncio.create_task(anext(consumer.arrow_stream()))
@@ -202,8 +189,7 @@ def test_two_coroutines_at_once_are_refused(client: Client) -> None:
         assert consumer.position([TopicPartition(topic, 0)])[0].offset == 1
 
 
-def test_two_idle_coroutines_let_the_loop_sleep(client: Client) -> None:
-    topic = client.topic()
+def test_two_idle_coroutines_let_the_loop_sleep(client: Client, topic: str) -> None:
     consumers = [assigned(client, topic) for _ in range(2)]
     for consumer in consumers:
         consumer.wakeup()  # poll() clears it

@@ -36,9 +36,8 @@ def first_part(response: ProduceResponse) -> ProduceResponse.Topic.Partition:
 
 @BOTH
 def test_wrong_correlation_id_ends_the_connection_and_is_sent_again(
-    cluster: MockCluster, client: Client, idempotence: bool
+    cluster: MockCluster, client: Client, topic: str, idempotence: bool
 ) -> None:
-    topic = client.topic()
     errors: list[KafkaError] = []
     with producer_of(client, errors, idempotence) as producer:
         reports = Reports(producer, topic, partition=0)
@@ -86,9 +85,7 @@ def test_response_for_other_partitions_is_refused_as_a_whole(
 
 
 @BOTH
-def test_partition_missing_from_the_response_fails_alone(
-    cluster: MockCluster, client: Client, idempotence: bool
-) -> None:
+def test_partition_missing_from_the_response_fails_alone(client: Client, idempotence: bool) -> None:
     topic = client.topic(partitions=4)  # 0 and 3 have the same leader
     with producer_of(client, [], idempotence, **{"linger.ms": 100}) as producer:
         reports = Reports(producer, topic, partition=0)
@@ -99,7 +96,7 @@ def test_partition_missing_from_the_response_fails_alone(
         def leave_out(response: ProduceResponse) -> None:
             del response.responses[0].partition_responses[0]
 
-        cluster.edit_responses(ApiKey.PRODUCE, leave_out)
+        client.cluster.edit_responses(ApiKey.PRODUCE, leave_out)
         for value in ("a", "b"):
             reports.send(f"{value}0", partition=0)
             reports.deliver(f"{value}3", partition=3)
@@ -113,14 +110,13 @@ def test_partition_missing_from_the_response_fails_alone(
         assert "missing from the Produce response" in reports.errors[value].str()
     for partition in (0, 3):
         values = [f"warm {partition}", f"a{partition}", f"b{partition}"]
-        assert stored(cluster, topic, partition) == values
+        assert stored(client.cluster, topic, partition) == values
 
 
 @BOTH
 def test_base_offset_that_goes_backwards_is_reported_unchanged(
-    cluster: MockCluster, client: Client, idempotence: bool
+    cluster: MockCluster, client: Client, topic: str, idempotence: bool
 ) -> None:
-    topic = client.topic()
     with producer_of(client, [], idempotence) as producer:
         reports = Reports(producer, topic, partition=0)
         for value in "abc":
@@ -138,9 +134,8 @@ def test_base_offset_that_goes_backwards_is_reported_unchanged(
 @BOTH
 @pytest.mark.parametrize("offset", [-1, -5, -(1 << 63)])
 def test_negative_base_offset_without_an_error_is_a_delivery_without_an_offset(
-    cluster: MockCluster, client: Client, idempotence: bool, offset: int
+    cluster: MockCluster, client: Client, topic: str, idempotence: bool, offset: int
 ) -> None:
-    topic = client.topic()
     with producer_of(client, [], idempotence) as producer:
         reports = Reports(producer, topic, partition=0)
         cluster.edit_responses(
@@ -155,9 +150,8 @@ def test_negative_base_offset_without_an_error_is_a_delivery_without_an_offset(
     "code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID]
 )
 def test_broker_that_denies_written_batches_is_fatal_and_nothing_is_written_twice(
-    cluster: MockCluster, client: Client, code: ErrorCode
+    cluster: MockCluster, client: Client, topic: str, code: ErrorCode
 ) -> None:
-    topic = client.topic()
     with producer_of(client, [], True, **{"batch.num.messages": 1, "linger.ms": 0}) as producer:
         reports = Reports(producer, topic, partition=0)
         reports.deliver("a")
@@ -174,25 +168,21 @@ def test_broker_that_denies_written_batches_is_fatal_and_nothing_is_written_twic
     assert stored(cluster, topic) == ["a", "b"]
 
 
-def test_partition_that_forgets_its_producer_gets_another_epoch(
-    cluster: MockCluster, client: Client
-) -> None:
-    topic = client.topic()
+def test_partition_that_forgets_its_producer_gets_another_epoch(client: Client, topic: str) -> None:
     with producer_of(client, [], True) as producer:
         reports = Reports(producer, topic, partition=0)
         reports.deliver("a")
-        cluster.forget_producers(topic, 0, refuse=True)
+        client.cluster.forget_producers(topic, 0, refuse=True)
         reports.deliver("b", "c")
     assert reports.failed() == {}
-    assert stored(cluster, topic) == list("abc")
+    assert stored(client.cluster, topic) == list("abc")
 
 
 @BOTH
 @pytest.mark.parametrize("after_bytes", [0, 1, 4, 8, 12, 30])
 def test_truncated_answer_is_sent_again(
-    cluster: MockCluster, client: Client, idempotence: bool, after_bytes: int
+    cluster: MockCluster, client: Client, topic: str, idempotence: bool, after_bytes: int
 ) -> None:
-    topic = client.topic()
     with producer_of(client, [], idempotence) as producer:
         reports = Reports(producer, topic, partition=0)
         cluster.close_mid_frame(None, after_bytes, ApiKey.PRODUCE)
@@ -205,9 +195,8 @@ def test_truncated_answer_is_sent_again(
 @BOTH
 @pytest.mark.parametrize("announced", [0, 3, 2_000_000_000, 0x80000000, 0xFFFFFFFF])
 def test_answer_of_an_impossible_size_ends_the_connection_and_is_sent_again(
-    cluster: MockCluster, client: Client, idempotence: bool, announced: int
+    cluster: MockCluster, client: Client, topic: str, idempotence: bool, announced: int
 ) -> None:
-    topic = client.topic()
     errors: list[KafkaError] = []
     with producer_of(client, errors, idempotence) as producer:
         reports = Reports(producer, topic, partition=0)

@@ -78,10 +78,7 @@ def test_refused_call_queues_nothing_and_the_next_one_succeeds(
 @pytest.mark.parametrize(
     "name", ["x" * (NAME_MAX + 1), "no spaces", "zero\0byte", "ünïcode", ".", "a/b"]
 )
-def test_invalid_topic_name_fails_its_messages_alone(
-    cluster: MockCluster, client: Client, name: str
-) -> None:
-    topic = client.topic()
+def test_invalid_topic_name_fails_its_messages_alone(client: Client, topic: str, name: str) -> None:
     reports: dict[bytes, KafkaError | None] = {}
 
     def note(error: KafkaError | None, message: Message) -> None:
@@ -149,9 +146,8 @@ def test_timestamps_at_the_ends_of_their_range_arrive(cluster: MockCluster, clie
 
 @pytest.mark.parametrize("kind", [LookupError, KeyboardInterrupt, SystemExit])
 def test_callback_that_raises_each_time_loses_no_report(
-    client: Client, kind: type[BaseException]
+    client: Client, topic: str, kind: type[BaseException]
 ) -> None:
-    topic = client.topic()
     reported: list[bytes] = []
 
     def note(error: KafkaError | None, message: Message) -> None:
@@ -192,10 +188,7 @@ def test_error_of_a_callback_is_raised_by_close_and_the_threads_end(
 
 
 @pytest.mark.parametrize("timeout", [0, 5, -1])
-def test_callback_that_closes_the_producer(
-    cluster: MockCluster, client: Client, timeout: float
-) -> None:
-    topic = client.topic()
+def test_callback_that_closes_the_producer(client: Client, topic: str, timeout: float) -> None:
     reported: list[tuple[bytes, KafkaError | None]] = []
     before = client_threads()
 
@@ -215,13 +208,12 @@ def test_callback_that_closes_the_producer(
         producer.produce(topic, b"late")
     assert client_threads() == before
     delivered = [value for value, error in reported if error is None]
-    assert values_of(cluster, topic)[: len(delivered)] == delivered
+    assert values_of(client.cluster, topic)[: len(delivered)] == delivered
 
 
 def test_error_of_error_cb_is_raised_by_flush_and_nothing_is_lost(
-    cluster: MockCluster, client: Client
+    cluster: MockCluster, client: Client, topic: str
 ) -> None:
-    topic = client.topic()
 
     def note(error: KafkaError) -> None:
         raise LookupError(error.name())

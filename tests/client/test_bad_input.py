@@ -14,7 +14,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.harness.servers import answering
 
-from .support import Client, assigned, deliver, fill, read_all
+from .support import Client, assigned, deliver, fill, filled, read_all
 
 
 def server(answer: bytes) -> AbstractContextManager[str]:
@@ -54,8 +54,7 @@ def test_unresolvable_host_is_named_in_the_error():
     assert "no-such-host.invalid" in errors[0].str()
 
 
-def test_one_of_two_bootstrap_servers_is_enough(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_one_of_two_bootstrap_servers_is_enough(cluster: MockCluster, client: Client, topic: str):
     conf = {
         "bootstrap.servers": f"127.0.0.1:1,{cluster.address(1)}",
         "error_cb": lambda error: None,
@@ -83,12 +82,9 @@ def test_non_kafka_port_is_an_error_and_no_crash():
         )
 
 
-def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(
-    cluster: MockCluster, client: Client
-):
-    topic = client.topic()
-    fill(client, topic, 10, partition=0)
-    leader = cluster.leader(topic, 0)
+def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(client: Client):
+    topic = filled(client, 10)
+    leader = client.cluster.leader(topic, 0)
     errors: list[KafkaError] = []
     conf = {
         "receive.message.max.bytes": 1_000_000,
@@ -98,7 +94,7 @@ def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(
     }
     with assigned(client, topic, offset=0, **conf) as consumer:
         assert len(consumer.consume(10, 10)) == 10
-        cluster.oversize_next_response(leader, 2_000_000_000, api_key=ApiKey.FETCH)
+        client.cluster.oversize_next_response(leader, 2_000_000_000, api_key=ApiKey.FETCH)
         fill(client, topic, 5, partition=0, start=10)
         found = consumer.consume(5, 15)
         assert [int(message.value()) for message in found] == [10, 11, 12, 13, 14]
@@ -107,32 +103,25 @@ def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(
 
 
 @pytest.mark.parametrize("after_bytes", [2, 6, 40])
-def test_broker_that_closes_in_the_middle_of_a_frame(
-    cluster: MockCluster, client: Client, after_bytes: int
-):
-    topic = client.topic()
-    leader = cluster.leader(topic, 0)
+def test_broker_that_closes_in_the_middle_of_a_frame(client: Client, topic: str, after_bytes: int):
+    leader = client.cluster.leader(topic, 0)
     reports = []
     with client.producer(acks="all") as producer:
         deliver(producer, topic, b"first", on_delivery=lambda error, message: reports.append(error))
-        cluster.close_mid_frame(leader, after_bytes, ApiKey.PRODUCE)
+        client.cluster.close_mid_frame(leader, after_bytes, ApiKey.PRODUCE)
         deliver(
             producer, topic, b"second", on_delivery=lambda error, message: reports.append(error)
         )
     assert reports == [None, None]
-    values = [message.value for message in cluster.messages(topic, 0)]
+    values = [message.value for message in client.cluster.messages(topic, 0)]
     # Without idempotence the retry of an executed request writes it again: at least once.
     assert values[0] == b"first"
     assert set(values[1:]) == {b"second"}
 
 
-def test_checksum_mismatch_is_an_error_message_and_the_data_is_fetched_again(
-    cluster: MockCluster, client: Client
-):
-    topic = client.topic(partitions=2)
-    for partition in range(2):
-        fill(client, topic, 5, partition=partition)
-    cluster.corrupt_next_fetch(topic, 0)
+def test_checksum_mismatch_is_an_error_message_and_the_data_is_fetched_again(client: Client):
+    topic = filled(client, 5, 2)
+    client.cluster.corrupt_next_fetch(topic, 0)
     with assigned(client, topic, 2, offset=0) as consumer:
         found = consumer.consume(11, 15)
     errors = [message for message in found if message.error()]
@@ -149,13 +138,11 @@ def test_checksum_mismatch_is_an_error_message_and_the_data_is_fetched_again(
         assert mine == list(range(5))
 
 
-def test_decompression_bomb_stops_its_partition_only_and_a_seek_skips_it(
-    cluster: MockCluster, client: Client
-):
+def test_decompression_bomb_stops_its_partition_only_and_a_seek_skips_it(client: Client):
     topic = client.topic(partitions=2)
     bomb = encode_batch([(1, None, bytes(8 << 20))], codec="zstd")
     assert len(bomb) < 10_000
-    cluster.append_raw(topic, 0, bomb)
+    client.cluster.append_raw(topic, 0, bomb)
     fill(client, topic, 3, partition=0)
     fill(client, topic, 3, partition=1)
     with assigned(

@@ -16,7 +16,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import poll_until
 
-from .support import Client, assigned, deliver, fill, read_all
+from .support import Client, assigned, deliver, fill, filled, read_all
 
 HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 
@@ -77,9 +77,8 @@ def never_answers(connection: socket.socket) -> None:
     ],
 )
 def test_one_non_kafka_bootstrap_server_is_tolerated(
-    client: Client, talk: Callable[[socket.socket], None]
+    client: Client, topic: str, talk: Callable[[socket.socket], None]
 ) -> None:
-    topic = client.topic()
     reports = []
     with impostor(talk) as address:
         conf = {
@@ -140,14 +139,11 @@ def test_http_server_that_becomes_a_broker_is_used() -> None:
 
 
 @pytest.mark.parametrize("after_bytes", [0, 3, 50, 300])
-def test_fetch_that_is_cut_off_loses_and_repeats_nothing(
-    cluster: MockCluster, client: Client, after_bytes: int
-) -> None:
-    topic = client.topic()
-    fill(client, topic, 500, partition=0, **{"batch.num.messages": 50})
-    leader = cluster.leader(topic, 0)
+def test_fetch_that_is_cut_off_loses_and_repeats_nothing(client: Client, after_bytes: int) -> None:
+    topic = filled(client, 500, **{"batch.num.messages": 50})
+    leader = client.cluster.leader(topic, 0)
     with client.consumer(error_cb=lambda error: None) as consumer:
-        cluster.close_mid_frame(leader, after_bytes, ApiKey.FETCH, count=2)
+        client.cluster.close_mid_frame(leader, after_bytes, ApiKey.FETCH, count=2)
         consumer.assign([TopicPartition(topic, 0, 0)])
         found = consumer.consume(500, 20)
         rest = consumer.consume(1, 0.2)
@@ -156,12 +152,10 @@ def test_fetch_that_is_cut_off_loses_and_repeats_nothing(
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_decompression_bomb_of_every_codec_costs_no_memory(
-    cluster: MockCluster, client: Client, codec: str
-) -> None:
+def test_decompression_bomb_of_every_codec_costs_no_memory(client: Client, codec: str) -> None:
     topic = client.topic(partitions=2)
     bomb = encode_batch([(1, None, bytes(32 << 20))], codec=codec)
-    cluster.append_raw(topic, 0, bomb)
+    client.cluster.append_raw(topic, 0, bomb)
     fill(client, topic, 5, partition=1)
     with assigned(
         client, topic, 2, offset=0, **{"decompressed.batch.max.bytes": 1 << 20}
@@ -173,9 +167,7 @@ def test_decompression_bomb_of_every_codec_costs_no_memory(
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_compressed_garbage_stops_its_partition_only(
-    cluster: MockCluster, client: Client, codec: str
-) -> None:
+def test_compressed_garbage_stops_its_partition_only(client: Client, codec: str) -> None:
     from crc32c import crc32c
 
     topic = client.topic(partitions=2)
@@ -183,7 +175,7 @@ def test_compressed_garbage_stops_its_partition_only(
     batch[70:] = bytes(len(batch) - 70)
     # the checksum is right, the content isn't
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
-    cluster.append_raw(topic, 0, bytes(batch), record_count=20)
+    client.cluster.append_raw(topic, 0, bytes(batch), record_count=20)
     fill(client, topic, 5, partition=1)
     with assigned(client, topic, 2, offset=0) as consumer:
         found = consumer.consume(6, 15)
@@ -193,8 +185,7 @@ def test_compressed_garbage_stops_its_partition_only(
     assert [int(message.value()) for message in found if not message.error()] == list(range(5))
 
 
-def test_wrong_arguments_do_not_change_the_client(client: Client) -> None:
-    topic = client.topic()
+def test_wrong_arguments_do_not_change_the_client(client: Client, topic: str) -> None:
     with client.producer(**{"message.max.bytes": 2000}) as producer:
         producer.produce(topic, b"0")
         with pytest.raises(TypeError, match="bytes"):

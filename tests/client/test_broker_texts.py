@@ -46,7 +46,7 @@ from tests.waiting import WAIT_S
 
 from .admin_support import changed
 from .share_support import new_group, sharing, take
-from .support import Client, fill
+from .support import Client, filled
 
 pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
@@ -267,12 +267,11 @@ def test_heartbeats(cluster: MockCluster, client: Client, code: int) -> None:
 
 
 @pytest.mark.parametrize("key", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP])
-def test_names_of_assignors(cluster: MockCluster, client: Client, key: ApiKey) -> None:
+def test_names_of_assignors(cluster: MockCluster, client: Client, topic: str, key: ApiKey) -> None:
     def edit(message: Any) -> None:
         if not message.error_code:
             message.protocol_name = HOSTILE
 
-    topic = client.topic()
     cluster.edit_responses(key, edit, count=1000)
     with client.consumer(**{"group.id": f"classic-{key.name}", **QUICK}) as consumer:
         consumer.subscribe([topic])
@@ -283,14 +282,11 @@ def test_names_of_assignors(cluster: MockCluster, client: Client, key: ApiKey) -
 
 @pytest.mark.parametrize("edit", [outer, inner])
 @pytest.mark.parametrize("key", [ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH])
-def test_share_consumers(
-    cluster: MockCluster, client: Client, key: ApiKey, edit: Callable[[Struct], None]
-) -> None:
+def test_share_consumers(client: Client, key: ApiKey, edit: Callable[[Struct], None]) -> None:
     if key is ApiKey.SHARE_GROUP_HEARTBEAT and edit is inner:
         pytest.skip("a heartbeat's response has one error")
-    topic = client.topic()
-    fill(client, topic, 1)
-    cluster.edit_responses(key, edit, count=1000)
+    topic = filled(client, 1)
+    client.cluster.edit_responses(key, edit, count=1000)
     with sharing(
         client, new_group(client), topic, **{name.replace(".", "_"): QUICK[name] for name in QUICK}
     ) as one:
@@ -298,16 +294,13 @@ def test_share_consumers(
 
 
 @pytest.mark.parametrize("edit", [outer, inner])
-def test_acknowledgements(
-    cluster: MockCluster, client: Client, edit: Callable[[Struct], None]
-) -> None:
-    topic = client.topic()
-    fill(client, topic, 1)
+def test_acknowledgements(client: Client, edit: Callable[[Struct], None]) -> None:
+    topic = filled(client, 1)
     with sharing(
         client, new_group(client), topic, share_acknowledgement_mode="explicit"
     ) as consumer:
         messages = take(consumer, 1)
-        cluster.edit_responses(ApiKey.SHARE_ACKNOWLEDGE, edit, count=1000)
+        client.cluster.edit_responses(ApiKey.SHARE_ACKNOWLEDGE, edit, count=1000)
         consumer.acknowledge(messages[0])
         outcome = consumer.commit_sync(WAIT_S)
         assert any(check_text(error) for error in errors_in(outcome))

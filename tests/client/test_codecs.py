@@ -21,8 +21,7 @@ def payload(number: int) -> bytes:
 
 @pytest.mark.parametrize("level", [-1, 1])
 @pytest.mark.parametrize("codec", CODECS)
-def test_round_trip(cluster: MockCluster, client: Client, codec: str, level: int):
-    topic = client.topic()
+def test_round_trip(cluster: MockCluster, client: Client, topic: str, codec: str, level: int):
     with client.producer(**{"compression.codec": codec, "compression.level": level}) as producer:
         for number in range(5000):
             producer.produce(
@@ -41,8 +40,7 @@ def test_round_trip(cluster: MockCluster, client: Client, codec: str, level: int
     }
 
 
-def test_incompressible_data_is_sent_uncompressed(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_incompressible_data_is_sent_uncompressed(cluster: MockCluster, client: Client, topic: str):
     noise = os.urandom(20_000)
     with client.producer(**{"compression.codec": "gzip"}) as producer:
         producer.produce(topic, noise)
@@ -68,8 +66,7 @@ print([message.value().decode() for message in found] == expected, features()[co
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_python_packages_serve_where_libraries_are_missing(client: Client, codec: str):
-    topic = client.topic()
+def test_python_packages_serve_where_libraries_are_missing(client: Client, topic: str, codec: str):
     disabled = ",".join(CODECS)
     done = run_program(
         PROGRAM, client.bootstrap, topic, codec, environment={"KN_DISABLE_NATIVE_CODECS": disabled}

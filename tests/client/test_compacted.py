@@ -239,15 +239,13 @@ def test_poll_alone_catches_up_too(client: Client, opened: Any) -> None:
     assert all(change.is_insert for change in changes)
 
 
-def test_scan_reaches_an_end_that_was_compacted_away(
-    cluster: MockCluster, client: Client, opened: Any
-) -> None:
+def test_scan_reaches_an_end_that_was_compacted_away(client: Client, opened: Any) -> None:
     topic = client.topic(1)
     put(client, topic, {"a": "1"})
-    [raw] = cluster.batches(topic, 0)
+    [raw] = client.cluster.batches(topic, 0)
     # a batch of five records, of which compaction left the first
-    cluster.append_raw(topic, 0, with_last_offset_delta(raw, 4))
-    assert cluster.watermarks(topic, 0) == (0, 6)
+    client.cluster.append_raw(topic, 0, with_last_offset_delta(raw, 4))
+    assert client.cluster.watermarks(topic, 0) == (0, 6)
     profiles = opened(topic)
     assert profiles.scan(WAIT_S) == {b"a": b"1"}
     assert profiles.caught_up
@@ -261,14 +259,12 @@ def with_last_offset_delta(raw: bytes, delta: int) -> bytes:
     return bytes(changed)
 
 
-def test_new_partitions_are_read_from_their_beginning(
-    cluster: MockCluster, client: Client, opened: Any
-) -> None:
+def test_new_partitions_are_read_from_their_beginning(client: Client, opened: Any) -> None:
     topic = client.topic(1)
     put(client, topic, {"old": "1"})
     profiles = opened(topic, **{"topic.metadata.refresh.interval.ms": 100})
     profiles.scan(WAIT_S)
-    cluster.create_partitions(topic, 3)
+    client.cluster.create_partitions(topic, 3)
     put(client, topic, {"new": "2"}, partition=2)
     changes = until(profiles, lambda: b"new" in profiles.table)
     assert changes == [TableChange(b"new", None, b"2")]
@@ -276,17 +272,15 @@ def test_new_partitions_are_read_from_their_beginning(
     assert profiles.table.records_processed == 2, "nothing is read twice"
 
 
-def test_recreated_topic_replaces_the_table(
-    cluster: MockCluster, client: Client, opened: Any
-) -> None:
+def test_recreated_topic_replaces_the_table(client: Client, opened: Any) -> None:
     topic = client.topic(2)
     with client.producer() as producer:
         for key in ("a", "b", "c"):
             producer.produce(topic, b"old", key)
     table = opened(topic)
     assert table.scan(WAIT_S) == {b"a": b"old", b"b": b"old", b"c": b"old"}
-    cluster.delete_topic(topic)
-    cluster.create_topic(topic, 1)
+    client.cluster.delete_topic(topic)
+    client.cluster.create_topic(topic, 1)
     with client.producer() as producer:
         producer.produce(topic, b"new", "b")
         producer.produce(topic, b"new", "d")
@@ -307,32 +301,28 @@ def test_missing_topic_is_a_clear_error(opened: Any) -> None:
     assert not profiles.caught_up
 
 
-def test_scan_that_times_out_raises_and_continues_later(
-    cluster: MockCluster, client: Client, opened: Any
-) -> None:
+def test_scan_that_times_out_raises_and_continues_later(client: Client, opened: Any) -> None:
     topic = client.topic(2)
     put(client, topic, {f"k{n}": "v" for n in range(20)})
     profiles = opened(topic)
-    cluster.delay_responses(None, 60.0, api_key=1)
+    client.cluster.delay_responses(None, 60.0, api_key=1)
     try:
         with pytest.raises(
             KafkaException, match="of 2 partitions aren't read to their ends"
         ) as caught:
             profiles.scan(1.0)
     finally:
-        cluster.delay_responses(None, 0.0, api_key=1)
-        cluster.advance(60)
+        client.cluster.delay_responses(None, 0.0, api_key=1)
+        client.cluster.advance(60)
     assert caught.value.args[0].code() == KafkaError._TIMED_OUT
     assert len(profiles.scan(WAIT_S)) == 20
 
 
-def test_damaged_batch_is_an_error_and_its_partition_continues(
-    cluster: MockCluster, client: Client, opened: Any
-) -> None:
+def test_damaged_batch_is_an_error_and_its_partition_continues(client: Client, opened: Any) -> None:
     topic = client.topic(1)
     put(client, topic, {"a": "1"})
     profiles = opened(topic)
-    cluster.corrupt_next_fetch(topic, 0)
+    client.cluster.corrupt_next_fetch(topic, 0)
     with pytest.raises(KafkaException, match="CRC32C"):
         profiles.scan(WAIT_S)
     assert not profiles.caught_up

@@ -14,7 +14,7 @@ from kafka_native.mock.versions import of_release
 from kafka_native.protocol import ApiKey
 from tests.waiting import wait_for
 
-from .support import Client, deliver, fill
+from .support import Client, deliver, fill, filled
 
 pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
@@ -31,13 +31,11 @@ def has_producer_ids(cluster: MockCluster, topic: str) -> bool:
 
 
 def test_batches_have_producer_ids_by_default(cluster: MockCluster, client: Client):
-    topic = client.topic()
-    fill(client, topic, 10)
+    topic = filled(client, 10)
     assert has_producer_ids(cluster, topic)
 
 
-def test_idempotence_can_be_turned_off(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_idempotence_can_be_turned_off(cluster: MockCluster, client: Client, topic: str):
     cluster.clear_requests()
     fill(client, topic, 10, **{"enable.idempotence": False})
     assert not has_producer_ids(cluster, topic)
@@ -63,9 +61,8 @@ def test_conflicting_settings_turn_off_the_default(
 
 
 def test_compatible_settings_keep_idempotence(
-    cluster: MockCluster, client: Client, caplog: pytest.LogCaptureFixture
+    cluster: MockCluster, client: Client, topic: str, caplog: pytest.LogCaptureFixture
 ):
-    topic = client.topic()
     caplog.set_level(logging.INFO)
     fill(client, topic, 10, **{"acks": "all", "retries": 5, "max.in.flight": 5, "linger.ms": 0})
     assert has_producer_ids(cluster, topic)
@@ -73,9 +70,8 @@ def test_compatible_settings_keep_idempotence(
 
 
 def test_brokers_that_forbid_idempotence_get_messages_without_producer_ids(
-    cluster: MockCluster, client: Client, caplog: pytest.LogCaptureFixture
+    cluster: MockCluster, client: Client, topic: str, caplog: pytest.LogCaptureFixture
 ):
-    topic = client.topic()
     cluster.push_request_errors(ApiKey.INIT_PRODUCER_ID, [ErrorCode.CLUSTER_AUTHORIZATION_FAILED])
     with client.producer() as producer:
         deliver(producer, topic, b"")
@@ -105,16 +101,13 @@ def test_a_producer_without_messages_requests_no_producer_id(cluster: MockCluste
 @pytest.mark.parametrize(
     "code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID]
 )
-def test_lost_producer_state_is_not_fatal_by_default(
-    cluster: MockCluster, client: Client, code: ErrorCode
-):
-    topic = client.topic()
+def test_lost_producer_state_is_not_fatal_by_default(client: Client, topic: str, code: ErrorCode):
     errors: list[object] = []
     with client.producer(**{"retry.backoff.ms": 20}) as producer:
         # the first message is written, and the second may be
         for codes in ([], [ErrorCode.REQUEST_TIMED_OUT, code]):
-            cluster.push_request_errors(ApiKey.PRODUCE, codes)
+            client.cluster.push_request_errors(ApiKey.PRODUCE, codes)
             deliver(producer, topic, b"x", on_delivery=lambda error, _: errors.append(error))
         assert producer.fatal_error() is None
     assert errors == [None, None]
-    assert has_producer_ids(cluster, topic)
+    assert has_producer_ids(client.cluster, topic)

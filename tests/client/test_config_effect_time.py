@@ -21,7 +21,7 @@ from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import wait_for
 
-from .support import Client, assigned, deliver, fill
+from .support import Client, assigned, deliver, fill, filled
 
 pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
@@ -36,8 +36,7 @@ def pauses(cluster: MockCluster, api_key: int) -> list[float]:
 
 
 @pytest.mark.parametrize("name", ["linger.ms", "queue.buffering.max.ms"])
-def test_batch_lingers(cluster: MockCluster, client: Client, name: str):
-    topic = client.topic()
+def test_batch_lingers(cluster: MockCluster, client: Client, topic: str, name: str):
     with client.producer(**{name: 600}) as producer:
         producer.produce(topic, b"", partition=0)
         producer.flush(20)
@@ -48,8 +47,7 @@ def test_batch_lingers(cluster: MockCluster, client: Client, name: str):
     assert request.time - before >= 0.59
 
 
-def test_retries_wait_for_the_configured_backoff(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_retries_wait_for_the_configured_backoff(cluster: MockCluster, client: Client, topic: str):
     with client.producer(
         **{"retry.backoff.ms": 500, "retry.backoff.max.ms": 500, "linger.ms": 0}
     ) as producer:
@@ -70,16 +68,13 @@ def test_pauses_between_retries_end_at_the_maximum(cluster: MockCluster, client:
         assert producer.flush(40) == 0  # by default each of the last ninety takes a second
 
 
-def test_missing_metadata_is_requested_again_at_the_fast_interval(
-    cluster: MockCluster, client: Client
-):
+def test_missing_metadata_is_requested_again_at_the_fast_interval(client: Client, topic: str):
     conf = {"topic.metadata.refresh.fast.interval.ms": 500, "retry.backoff.max.ms": 500}
-    topic = client.topic()
-    cluster.clear_requests()
-    cluster.hide_topic(topic, 3)
+    client.cluster.clear_requests()
+    client.cluster.hide_topic(topic, 3)
     with client.producer(**conf) as producer:
         deliver(producer, topic, b"")
-    assert min(pauses(cluster, ApiKey.METADATA)[:3]) >= 0.5 * (1 - JITTER) * LATE
+    assert min(pauses(client.cluster, ApiKey.METADATA)[:3]) >= 0.5 * (1 - JITTER) * LATE
 
 
 def test_metadata_is_refreshed_at_the_configured_interval(cluster: MockCluster, client: Client):
@@ -90,8 +85,7 @@ def test_metadata_is_refreshed_at_the_configured_interval(cluster: MockCluster, 
         cluster.wait_for_requests(ApiKey.METADATA, 5, timeout=30)
 
 
-def test_request_is_repeated_after_its_timeout(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_request_is_repeated_after_its_timeout(cluster: MockCluster, client: Client, topic: str):
     cluster.clear_requests()
     cluster.delay_responses(None, NEVER_S, ApiKey.METADATA)
     with client.producer(**{"socket.timeout.ms": 200}, error_cb=lambda error: None) as producer:
@@ -134,8 +128,7 @@ def test_connecting_fails_after_its_timeout():
     assert "socket.connection.setup.timeout.ms" in errors[0].str()
 
 
-def test_reconnecting_waits_for_the_backoff(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_reconnecting_waits_for_the_backoff(cluster: MockCluster, client: Client, topic: str):
     conf = {
         "reconnect.backoff.ms": 500,
         "reconnect.backoff.max.ms": 500,
@@ -172,13 +165,10 @@ def test_pauses_between_connections_end_at_the_maximum():
             producer.purge()
 
 
-def test_idle_connections_are_closed_after_the_configured_time(
-    cluster: MockCluster, client: Client
-):
-    topic = client.topic()
+def test_idle_connections_are_closed_after_the_configured_time(client: Client, topic: str):
     with client.producer(**{"connections.max.idle.ms": 100}) as producer:
         deliver(producer, topic, b"")
-        wait_for(lambda: sum(map(cluster.connection_count, cluster.broker_ids)) == 0)
+        wait_for(lambda: sum(map(client.cluster.connection_count, client.cluster.broker_ids)) == 0)
         deliver(producer, topic, b"")
 
 
@@ -207,8 +197,7 @@ def test_requests_in_flight_are_limited(cluster: MockCluster, client: Client, li
 
 
 def test_partition_is_not_fetched_for_a_time_after_an_error(cluster: MockCluster, client: Client):
-    topic = client.topic()
-    fill(client, topic, 1)
+    topic = filled(client, 1)
     cluster.clear_requests()
     cluster.push_request_errors(ApiKey.FETCH, [ErrorCode.UNKNOWN_SERVER_ERROR])
     with assigned(client, topic, **{"fetch.error.backoff.ms": 1200}) as consumer:
@@ -232,9 +221,8 @@ def test_coordinator_is_looked_up_at_the_configured_interval(cluster: MockCluste
 
 
 def test_leader_is_asked_again_when_the_preferred_replica_expires(
-    cluster: MockCluster, client: Client
+    cluster: MockCluster, client: Client, topic: str
 ):
-    topic = client.topic()
     leader = cluster.leader(topic, 0)
     near = leader % 3 + 1
     cluster.set_rack(near, "here")

@@ -19,7 +19,7 @@ from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, JoinGrou
 from kafka_native.protocol.produce import ProduceRequest
 from tests.waiting import poll_until, wait_for
 
-from .support import Client, assigned, fill, read_all
+from .support import Client, assigned, fill, filled, read_all
 
 pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
@@ -52,8 +52,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
     return found
 
 
-def test_client_id_is_in_every_request(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_client_id_is_in_every_request(cluster: MockCluster, client: Client, topic: str):
     cluster.clear_requests()
     fill(client, topic, 1, **{"client.id": "my-client"})
     assert {each.client_id for each in cluster.requests} == {"my-client"}
@@ -75,9 +74,8 @@ def test_brokers_to_start_from(client: Client, name: str):
     ],
 )
 def test_fetch_has_the_configured_value(
-    client: Client, requests: Requests, name: str, value: Any, field: str
+    client: Client, topic: str, requests: Requests, name: str, value: Any, field: str
 ):
-    topic = client.topic()
     with assigned(client, topic, **{name: value}):
         assert getattr(requests.first(FetchRequest), field) == value
 
@@ -90,8 +88,7 @@ def test_fetch_has_the_configured_partition_limit(client: Client, requests: Requ
     assert [each.partition_max_bytes for each in request.topics[0].partitions] == [3000]
 
 
-def test_a_single_partition_may_fill_a_fetch(client: Client, requests: Requests):
-    topic = client.topic()
+def test_a_single_partition_may_fill_a_fetch(client: Client, topic: str, requests: Requests):
     with assigned(client, topic):
         request = requests.first(FetchRequest)
     assert [each.partition_max_bytes for each in request.topics[0].partitions] == [4 << 20]
@@ -99,15 +96,13 @@ def test_a_single_partition_may_fill_a_fetch(client: Client, requests: Requests)
 
 @pytest.mark.parametrize(("level", "number"), [("read_uncommitted", 0), ("read_committed", 1)])
 def test_isolation_level_is_in_the_fetch(
-    client: Client, requests: Requests, level: str, number: int
+    client: Client, topic: str, requests: Requests, level: str, number: int
 ):
-    topic = client.topic()
     with assigned(client, topic, **{"isolation.level": level}):
         assert requests.first(FetchRequest).isolation_level == number
 
 
-def test_response_over_the_limit_is_not_read(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_response_over_the_limit_is_not_read(cluster: MockCluster, client: Client, topic: str):
     errors: list[KafkaError] = []
     conf = {
         "receive.message.max.bytes": 1_100_000,
@@ -203,12 +198,9 @@ def test_member_of_a_consumer_group_names_its_assignor(client: Client, requests:
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_offsets_are_committed_only_if_configured(
-    cluster: MockCluster, client: Client, commits: bool
-):
-    topic = client.topic()
-    fill(client, topic, 10)
-    cluster.clear_requests()
+def test_offsets_are_committed_only_if_configured(client: Client, commits: bool):
+    topic = filled(client, 10)
+    client.cluster.clear_requests()
     conf = {
         "group.id": f"group-{time.monotonic_ns()}",
         "auto.offset.reset": "earliest",
@@ -218,7 +210,7 @@ def test_offsets_are_committed_only_if_configured(
         consumer.subscribe([topic])
         assert len(consumer.consume(10, 30)) == 10
         consumer.poll(0)
-    assert bool(cluster.requests_of(ApiKey.OFFSET_COMMIT)) is commits
+    assert bool(client.cluster.requests_of(ApiKey.OFFSET_COMMIT)) is commits
 
 
 def test_blacklisted_topics_do_not_match(client: Client):
@@ -233,9 +225,7 @@ def test_blacklisted_topics_do_not_match(client: Client):
 
 
 @pytest.mark.parametrize("creates", [True, False])
-def test_consumer_creates_topics_only_if_configured(
-    cluster: MockCluster, client: Client, creates: bool
-):
+def test_consumer_creates_topics_only_if_configured(client: Client, creates: bool):
     name = f"not-there-{time.monotonic_ns()}"
     errors: list[KafkaError] = []
     conf = {"allow.auto.create.topics": creates, "topic.metadata.propagation.max.ms": 300}
@@ -244,24 +234,21 @@ def test_consumer_creates_topics_only_if_configured(
         def is_reported_or_created() -> bool:
             message = consumer.poll(0.05)
             errors.extend([message.error()] if message is not None and message.error() else [])  # type: ignore[list-item]
-            return bool(errors) or name in cluster.topics
+            return bool(errors) or name in client.cluster.topics
 
         wait_for(is_reported_or_created)
-    assert (name in cluster.topics) is creates
+    assert (name in client.cluster.topics) is creates
     assert [error.code() for error in errors] == (
         [] if creates else [KafkaError.UNKNOWN_TOPIC_OR_PART]
     )
 
 
 @pytest.mark.parametrize("checks", [True, False])
-def test_checksums_are_checked_only_if_configured(
-    cluster: MockCluster, client: Client, checks: bool
-):
-    topic = client.topic()
+def test_checksums_are_checked_only_if_configured(client: Client, topic: str, checks: bool):
     with client.producer() as producer:
         # the cluster damages the last byte
         producer.produce(topic, b"", headers={"last": b"bytes"})
-    cluster.corrupt_next_fetch(topic, 0)
+    client.cluster.corrupt_next_fetch(topic, 0)
     with assigned(
         client, topic, **{"check.crcs": checks, "fetch.error.backoff.ms": 10}
     ) as consumer:
@@ -275,8 +262,7 @@ def test_no_api_versions_request_is_sent_if_turned_off():
     conf = {"api.version.request": False, "broker.version.fallback": "0.9.0"}
     with MockCluster(brokers=1, max_versions=of_release("0.9.0")) as cluster:
         client = Client(cluster)
-        topic = client.topic()
-        fill(client, topic, 5, **conf)
+        topic = filled(client, 5, **conf)
         assert len(read_all(client, topic, 5, **conf)) == 5
         assert cluster.requests_of(ApiKey.API_VERSIONS) == []
         assert {each.version for each in cluster.requests_of(ApiKey.PRODUCE)} == {1}

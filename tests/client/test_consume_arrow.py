@@ -27,7 +27,7 @@ from kafka_native.mock.versions import of_release
 from tests.waiting import WAIT_S
 
 from .arrow_support import ALL, by_place, collect, offsets, record_batch, row_of, rows
-from .support import Client, assigned, fill, read_all
+from .support import Client, assigned, code_of, fill, filled, read_all
 
 COUNT = 2500
 
@@ -104,8 +104,7 @@ def shared(cluster: Any) -> tuple[str, list[dict[str, Any]]]:
 
 
 def test_complete_columns_have_no_nulls(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 300)
+    topic = filled(client, 300)
     with assigned(client, topic) as consumer:
         found = record_batch(consumer.consume_arrow(300, WAIT_S, columns=ALL))
     assert {name: found.column(name).null_count for name in ALL} == {
@@ -131,8 +130,7 @@ def test_buffers_begin_on_64_bytes(client: Client) -> None:
 
 
 def test_default_columns_and_their_order(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 3)
+    topic = filled(client, 3)
     with assigned(client, topic) as consumer:
         assert consumer.consume_arrow(1, WAIT_S).column_names == [
             "topic",
@@ -148,8 +146,7 @@ def test_default_columns_and_their_order(client: Client) -> None:
 
 
 def test_batches_are_limited_and_continue_at_their_ends(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 1000)
+    topic = filled(client, 1000)
     sizes = [1, 0, 255, 256, 257, 231]
     with assigned(client, topic) as consumer:
         batches = [consumer.consume_arrow(size, WAIT_S, columns=["offset"]) for size in sizes]
@@ -161,8 +158,7 @@ def test_batches_are_limited_and_continue_at_their_ends(client: Client) -> None:
 
 
 def test_alternates_with_poll_and_consume(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 900)
+    topic = filled(client, 900)
     found: list[int] = []
     with assigned(client, topic) as consumer:
         while len(found) < 900:
@@ -209,8 +205,7 @@ def test_end_of_partition(client: Client) -> None:
     assert (count, ends) == (5, {0: 5, 1: 0})
 
 
-def test_waits_for_the_first_record(client: Client) -> None:
-    topic = client.topic()
+def test_waits_for_the_first_record(client: Client, topic: str) -> None:
     with assigned(client, topic) as consumer:
         assert len(consumer.consume_arrow(10, 0)) == 0
         assert len(consumer.consume_arrow(10, 0.05)) == 0
@@ -220,8 +215,7 @@ def test_waits_for_the_first_record(client: Client) -> None:
         timer.join()
 
 
-def test_wakeup_ends_the_wait(client: Client) -> None:
-    topic = client.topic()
+def test_wakeup_ends_the_wait(client: Client, topic: str) -> None:
     with assigned(client, topic) as consumer:
         timer = threading.Timer(0.1, consumer.wakeup)
         timer.start()
@@ -230,8 +224,7 @@ def test_wakeup_ends_the_wait(client: Client) -> None:
 
 
 def test_a_callback_runs_before_records_are_returned(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 10)
+    topic = filled(client, 10)
     seen: list[list[TopicPartition]] = []
     with client.consumer(
         **{"group.id": f"arrow-{topic}", "auto.offset.reset": "earliest"}
@@ -245,8 +238,7 @@ def test_a_callback_runs_before_records_are_returned(client: Client) -> None:
 
 
 def test_a_callback_raises_and_nothing_is_lost(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 10)
+    topic = filled(client, 10)
 
     def refuse(*_: object) -> None:
         raise LookupError("not now")
@@ -261,8 +253,7 @@ def test_a_callback_raises_and_nothing_is_lost(client: Client) -> None:
 
 
 def test_seek_pause_and_resume(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 500)
+    topic = filled(client, 500)
     place = TopicPartition(topic, 0)
     with assigned(client, topic) as consumer:
         assert offsets(consumer.consume_arrow(10, WAIT_S)) == list(range(10))
@@ -275,20 +266,16 @@ def test_seek_pause_and_resume(client: Client) -> None:
 
 
 def test_a_fetch_error_is_raised_once_rows_are_returned(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 20)
+    topic = filled(client, 20)
     with assigned(client, topic, **{"auto.offset.reset": "error"}) as consumer:
         assert len(consumer.consume_arrow(20, WAIT_S)) == 20
         consumer.seek(TopicPartition(topic, 0, 12345))
-        with pytest.raises(KafkaException) as caught:
-            consumer.consume_arrow(1, WAIT_S)
-        assert caught.value.args[0].code() == KafkaError._AUTO_OFFSET_RESET
+        assert code_of(lambda: consumer.consume_arrow(1, WAIT_S)) == KafkaError._AUTO_OFFSET_RESET
         consumer.seek(TopicPartition(topic, 0, 15))
         assert len(consumer.consume_arrow(5, WAIT_S)) == 5
 
 
-def test_a_value_that_is_not_utf8(client: Client) -> None:
-    topic = client.topic()
+def test_a_value_that_is_not_utf8(client: Client, topic: str) -> None:
     with client.producer() as producer:
         for value in (b"good", "größe".encode(), b"\xff\xfe bad", b"good again"):
             producer.produce(topic, value)
@@ -304,8 +291,7 @@ def test_a_value_that_is_not_utf8(client: Client) -> None:
         assert rows(rest) == [{"value": b"\xff\xfe bad"}, {"value": b"good again"}]
 
 
-def test_a_timestamp_out_of_range_for_its_unit(client: Client) -> None:
-    topic = client.topic()
+def test_a_timestamp_out_of_range_for_its_unit(client: Client, topic: str) -> None:
     far = 2**62
     with client.producer() as producer:
         producer.produce(topic, b"far", timestamp=far)
@@ -320,9 +306,8 @@ def test_a_timestamp_out_of_range_for_its_unit(client: Client) -> None:
 
 
 def test_a_column_that_is_full_ends_the_batch(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+    client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = client.topic()
     with client.producer() as producer:
         for number in range(100):
             producer.produce(topic, b"%03d" % number * 10, headers=[("n", b"x" * 20)])
@@ -403,8 +388,7 @@ def test_few_rows_with_views_keep_little_more_than_their_bytes(client: Client, k
 
 
 def test_unused_capsules_free_their_columns(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 10)
+    topic = filled(client, 10)
     before = live_objects().get("columns", 0)
     with assigned(client, topic) as consumer:
         batch = consumer.consume_arrow(10, WAIT_S)
@@ -417,8 +401,7 @@ def test_unused_capsules_free_their_columns(client: Client) -> None:
 
 
 def test_released_on_other_threads(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 100)
+    topic = filled(client, 100)
     with assigned(client, topic) as consumer:
         found = [record_batch(consumer.consume_arrow(10, WAIT_S)) for _ in range(10)]
     threads = [threading.Thread(target=found.pop) for _ in range(10)]
@@ -490,8 +473,7 @@ class CommitInterceptor(ConsumerInterceptor):
 
 
 def test_interceptors(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 5)
+    topic = filled(client, 5)
     with assigned(client, topic, interceptors=[CommitInterceptor()]) as consumer:
         assert len(consumer.consume_arrow(5, WAIT_S)) == 5
     with assigned(
@@ -504,8 +486,7 @@ def test_interceptors(client: Client) -> None:
 
 
 def test_a_signal_handler_raises_and_nothing_is_lost(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 50)
+    topic = filled(client, 50)
 
     def interrupt(*_: object) -> None:
         raise InterruptedError("by a signal")

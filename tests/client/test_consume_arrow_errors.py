@@ -13,7 +13,7 @@ from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S
 
 from .arrow_support import offsets
-from .support import Client, assigned, fill
+from .support import Client, assigned, code_of, fill, filled
 
 OFFSETS = ["offset"]
 
@@ -25,18 +25,14 @@ def with_checksum(batch: bytearray) -> bytes:
 
 
 def test_checksum_mismatch(cluster: MockCluster, client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 5)
+    topic = filled(client, 5)
     cluster.corrupt_next_fetch(topic, 0)
     with assigned(client, topic) as consumer:
-        with pytest.raises(KafkaException, match="checksum") as caught:
-            consumer.consume_arrow(5, WAIT_S)
-        assert caught.value.args[0].code() == KafkaError._BAD_MSG
+        assert code_of(lambda: consumer.consume_arrow(5, WAIT_S), "checksum") == KafkaError._BAD_MSG
         assert offsets(consumer.consume_arrow(5, WAIT_S, columns=OFFSETS)) == [0, 1, 2, 3, 4]
 
 
-def test_malformed_records(cluster: MockCluster, client: Client) -> None:
-    topic = client.topic()
+def test_malformed_records(cluster: MockCluster, client: Client, topic: str) -> None:
     good = encode_batch([(1, b"key", b"value %d" % number) for number in range(3)])
     bad = bytearray(encode_batch([(1, b"key", b"value"), (1, b"key", b"value")]))
     second = bad.rindex(b"key")
@@ -53,8 +49,7 @@ def test_malformed_records(cluster: MockCluster, client: Client) -> None:
         assert offsets(consumer.consume_arrow(3, WAIT_S, columns=OFFSETS)) == [5, 6, 7]
 
 
-def test_a_malformed_batch(cluster: MockCluster, client: Client) -> None:
-    topic = client.topic()
+def test_a_malformed_batch(cluster: MockCluster, client: Client, topic: str) -> None:
     garbage = bytearray(encode_batch([(1, None, b"x")]))
     garbage[16] = 9  # an unknown magic
     cluster.append_raw(topic, 0, bytes(garbage), record_count=1)
@@ -94,14 +89,11 @@ def test_unknown_topic(client: Client) -> None:
         assert caught.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def test_control_batches_move_the_position_without_rows(
-    cluster: MockCluster, client: Client
-) -> None:
-    topic = client.topic()
+def test_control_batches_move_the_position_without_rows(client: Client, topic: str) -> None:
     marker = bytearray(encode_batch([(1, b"\0\0\0\1", b"\0\0\0\0\0\0")]))
     marker[22] |= 0x30  # transactional, control
-    cluster.append_raw(topic, 0, encode_batch([(1, None, b"before")]))
-    cluster.append_raw(topic, 0, with_checksum(marker))
+    client.cluster.append_raw(topic, 0, encode_batch([(1, None, b"before")]))
+    client.cluster.append_raw(topic, 0, with_checksum(marker))
     with assigned(client, topic, **{"enable.partition.eof": True}) as consumer:
         count, position = 0, 0
         while position < 2:

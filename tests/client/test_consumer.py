@@ -19,7 +19,7 @@ from kafka_native import (
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 
-from .support import Client, assigned, client_threads, fill, read_all
+from .support import Client, assigned, client_threads, fill, filled, read_all
 
 
 def values(messages):
@@ -44,12 +44,8 @@ def test_messages_are_read_in_order(client: Client):
 
 
 @pytest.mark.parametrize("queued_min", [1, 300])
-def test_fetching_stops_at_the_queue_limit_and_resumes(
-    cluster: MockCluster, client: Client, queued_min: int
-):
-    topic = client.topic(partitions=4)
-    for partition in range(4):
-        fill(client, topic, 2000, partition=partition, **{"batch.num.messages": 100})
+def test_fetching_stops_at_the_queue_limit_and_resumes(client: Client, queued_min: int):
+    topic = filled(client, 2000, 4, **{"batch.num.messages": 100})
     settings = {"queued.min.messages": queued_min, "max.partition.fetch.bytes": 2000}
     last: dict[int, int] = {}
     for message in read_all(client, topic, 8000, **settings):
@@ -100,8 +96,7 @@ def test_a_full_partition_is_not_fetched_with_the_others(cluster: MockCluster, c
     ],
 )
 def test_start_offsets(client: Client, offset, reset, first):
-    topic = client.topic()
-    fill(client, topic, 100, partition=0)
+    topic = filled(client, 100)
     with assigned(client, topic, offset=offset, **{"auto.offset.reset": reset}) as consumer:
         if first == 100:
             assert consumer.poll(0.5) is None
@@ -113,8 +108,7 @@ def test_start_offsets(client: Client, offset, reset, first):
 
 @pytest.mark.parametrize("offset", [OFFSET_INVALID, 1000])
 def test_reset_error_reaches_the_application(client: Client, offset):
-    topic = client.topic()
-    fill(client, topic, 1)
+    topic = filled(client, 1)
     with assigned(client, topic, offset=offset, **{"auto.offset.reset": "error"}) as consumer:
         message = consumer.poll(10)
         assert message.error() == KafkaError._AUTO_OFFSET_RESET
@@ -124,8 +118,7 @@ def test_reset_error_reaches_the_application(client: Client, offset):
 
 
 def test_position_and_seek(client: Client):
-    topic = client.topic()
-    fill(client, topic, 100, partition=0)
+    topic = filled(client, 100)
     where = TopicPartition(topic, 0, 0)
     with client.consumer() as consumer:
         consumer.assign([where])
@@ -140,9 +133,8 @@ def test_position_and_seek(client: Client):
             consumer.seek(TopicPartition(topic, 1, 0))
 
 
-def test_the_leader_epoch_of_the_position_is_known(cluster: MockCluster, client: Client):
-    topic = client.topic()
-    fill(client, topic, 10, partition=0)
+def test_the_leader_epoch_of_the_position_is_known(client: Client):
+    topic = filled(client, 10)
     with assigned(client, topic, offset=0) as consumer:
         message = take(consumer, 10)[-1]
         [cursor] = [cursor for cursor in consumer._client.engine.cursors if cursor is not None]
@@ -151,9 +143,7 @@ def test_the_leader_epoch_of_the_position_is_known(cluster: MockCluster, client:
 
 
 def test_pause_and_resume_keep_the_position(client: Client):
-    topic = client.topic(partitions=2)
-    for partition in range(2):
-        fill(client, topic, 50, partition=partition)
+    topic = filled(client, 50, 2)
     with client.consumer() as consumer:
         both = [TopicPartition(topic, partition, 0) for partition in range(2)]
         consumer.assign(both)
@@ -171,8 +161,7 @@ def test_pause_and_resume_keep_the_position(client: Client):
 
 
 def test_end_of_partition_is_reported_once_if_configured(client: Client):
-    topic = client.topic()
-    fill(client, topic, 3, partition=0)
+    topic = filled(client, 3)
     with assigned(client, topic, offset=0, **{"enable.partition.eof": True}) as consumer:
         found = consumer.consume(4, 10)
         assert [message.error() is None for message in found] == [True, True, True, False]
@@ -186,8 +175,7 @@ def test_end_of_partition_is_reported_once_if_configured(client: Client):
 
 
 def test_watermarks(client: Client):
-    topic = client.topic()
-    fill(client, topic, 7, partition=0)
+    topic = filled(client, 7)
     where = TopicPartition(topic, 0)
     with client.consumer() as consumer:
         assert consumer.get_watermark_offsets(where, 10) == (0, 7)
@@ -201,8 +189,7 @@ def test_watermarks(client: Client):
 
 
 def test_consume_waits_for_the_count_or_the_timeout(client: Client):
-    topic = client.topic()
-    fill(client, topic, 5)
+    topic = filled(client, 5)
     with client.consumer() as consumer:
         assert consumer.consume(10, 0) == []
         assert consumer.poll(0) is None
@@ -216,8 +203,7 @@ def test_consume_waits_for_the_count_or_the_timeout(client: Client):
 
 
 def test_iteration_yields_messages_and_ends_with_the_consumer(client: Client):
-    topic = client.topic()
-    fill(client, topic, 10, partition=0)
+    topic = filled(client, 10)
     found = []
     with assigned(client, topic, offset=0, **{"enable.partition.eof": True}) as consumer:
         for message in consumer:
@@ -228,8 +214,7 @@ def test_iteration_yields_messages_and_ends_with_the_consumer(client: Client):
 
 
 def test_messages_outlive_their_consumer(client: Client):
-    topic = client.topic()
-    fill(client, topic, 100, partition=0)
+    topic = filled(client, 100)
     messages = read_all(client, topic, 100)
     assert values(messages) == list(range(100))
 
@@ -252,9 +237,7 @@ def test_close_ends_a_poll_in_another_thread(client: Client):
 
 
 def test_reassignment_reads_only_the_new_partitions(client: Client):
-    topic = client.topic(partitions=2)
-    for partition in range(2):
-        fill(client, topic, 20, partition=partition)
+    topic = filled(client, 20, 2)
     with assigned(client, topic, offset=0) as consumer:
         take(consumer, 5)
         consumer.assign([TopicPartition(topic, 1, 10)])
@@ -268,8 +251,7 @@ def test_reassignment_reads_only_the_new_partitions(client: Client):
 
 
 def test_leader_moves_while_reading(cluster: MockCluster, client: Client):
-    topic = client.topic(partitions=1)
-    fill(client, topic, 500, partition=0)
+    topic = filled(client, 500)
     with assigned(
         client, topic, offset=0, **{"topic.metadata.refresh.fast.interval.ms": 20}
     ) as consumer:
@@ -301,8 +283,7 @@ def test_broker_down_and_up_while_reading_and_writing(cluster: MockCluster, clie
 
 
 def test_unknown_topic_is_an_error_message_and_others_are_read(client: Client):
-    topic = client.topic()
-    fill(client, topic, 3, partition=0)
+    topic = filled(client, 3)
     with client.consumer(**{"topic.metadata.propagation.max.ms": 3_600_000}) as consumer:
         consumer.assign([TopicPartition("missing", 0, 0), TopicPartition(topic, 0, 0)])
         found = consumer.consume(4, 60)
@@ -319,8 +300,7 @@ def test_wrong_arguments(client: Client, wrong):
 
 
 def test_consumers_and_producers_leave_no_threads(client: Client):
-    topic = client.topic()
-    fill(client, topic, 10)
+    topic = filled(client, 10)
 
     before = client_threads()
     for _ in range(5):
@@ -331,8 +311,7 @@ def test_consumers_and_producers_leave_no_threads(client: Client):
 
 
 def test_partition_newer_than_the_metadata_is_read(client: Client, cluster: MockCluster):
-    topic = client.topic()
-    fill(client, topic, 2, partition=0)
+    topic = filled(client, 2)
     with assigned(client, topic, offset=0) as consumer:
         take(consumer, 2)
         cluster.create_partitions(topic, 3)
@@ -347,8 +326,7 @@ def test_partition_newer_than_the_metadata_is_read(client: Client, cluster: Mock
         assert (found.offset, found.error) == (OFFSET_END, None)
 
 
-def test_missing_partition_is_reported_once_after_the_propagation_time(client: Client):
-    topic = client.topic()
+def test_missing_partition_is_reported_once_after_the_propagation_time(client: Client, topic: str):
     with client.consumer(**{"topic.metadata.propagation.max.ms": 1000}) as consumer:
         consumer.assign([TopicPartition(topic, 7, 0)])
         message = consumer.poll(10)

@@ -24,7 +24,7 @@ from kafka_native import (
 from kafka_native.protocol import ApiKey
 from tests.waiting import poll_until, wait_for
 
-from .support import Client, assigned, code_of, fill
+from .support import Client, assigned, code_of, fill, filled
 from .test_consumer import take, values
 from .test_consumer_groups import forever, group, read
 
@@ -32,10 +32,7 @@ from .test_consumer_groups import forever, group, read
 @pytest.fixture
 def topic(client: Client) -> str:
     """Return a topic with ten messages in each of two partitions."""
-    name = client.topic(partitions=2)
-    for partition in range(2):
-        fill(client, name, 10, partition=partition)
-    return name
+    return filled(client, 10, 2)
 
 
 def manual(client: Client, **conf: Any) -> Consumer:

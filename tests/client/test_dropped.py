@@ -286,9 +286,7 @@ def test_an_owner_with_callbacks_is_collected_with_its_client(client: Client, ki
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_member_that_is_dropped_leaves_its_group(
-    cluster: MockCluster, client: Client, protocol: str
-):
+def test_a_member_that_is_dropped_leaves_its_group(client: Client, protocol: str):
     owner = Owner()
     group = f"left-{protocol}"
     owner.client = _member(protocol)(
@@ -492,19 +490,17 @@ def test_a_destructor_does_not_wait_for_a_silent_cluster(cluster: MockCluster, c
 
 
 @linux
-def test_a_broker_that_leaves_and_comes_back_costs_no_descriptor(
-    cluster: MockCluster, client: Client
-):
-    fenced = cluster.broker_ids[-1]
+def test_a_broker_that_leaves_and_comes_back_costs_no_descriptor(client: Client):
+    fenced = client.cluster.broker_ids[-1]
 
     def is_known(producer: Producer) -> bool:
         producer.list_topics(timeout=WAIT_S)
         return fenced in producer._client.main.pool.nodes
 
     def remove_and_restore(producer: Producer) -> int:
-        cluster.remove_broker(fenced)
+        client.cluster.remove_broker(fenced)
         wait_for(lambda: not is_known(producer))
-        cluster.broker_up(fenced)
+        client.cluster.broker_up(fenced)
         wait_for(lambda: is_known(producer))
         return _descriptors()
 

@@ -53,9 +53,8 @@ class Ledger:
 @pytest.mark.parametrize("conf", [ONE_IN_FLIGHT, IDEMPOTENT], ids=["one in flight", "idempotent"])
 @pytest.mark.parametrize("trouble", ["refused", "cut", "throttled", "moved"])
 def test_order_holds_despite_request_errors(
-    cluster: MockCluster, client: Client, conf: dict[str, Any], trouble: str
+    cluster: MockCluster, client: Client, topic: str, conf: dict[str, Any], trouble: str
 ) -> None:
-    topic = client.topic()
     ledger = Ledger()
     others = itertools.cycle(cluster.broker_ids)
     with client.producer(**CONF, **conf, on_delivery=ledger.note) as producer:

@@ -144,16 +144,14 @@ def test_out_of_order_after_acknowledged_messages_is_fatal(cluster: MockCluster,
     assert f"{numbered.topic} [0]" in numbered.errors[0].str()
 
 
-def test_unknown_producer_of_messages_that_may_have_been_written_is_fatal(
-    cluster: MockCluster, client: Client
-):
+def test_unknown_producer_of_messages_that_may_have_been_written_is_fatal(client: Client):
     with Numbered(client, **CONFIG) as numbered:
         numbered.deliver(50)
         codes = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_PRODUCER_ID]
-        cluster.push_request_errors(ApiKey.PRODUCE, codes)
+        client.cluster.push_request_errors(ApiKey.PRODUCE, codes)
         numbered.deliver(1)
         check_fatal(numbered, KafkaError.UNKNOWN_PRODUCER_ID)
-    assert stored(cluster, numbered.topic) == list(range(50))
+    assert stored(client.cluster, numbered.topic) == list(range(50))
 
 
 def test_a_producer_without_permission_for_an_id_has_a_fatal_error(

@@ -84,9 +84,8 @@ def test_producer_that_is_dropped_warns(
 
 
 def test_delivered_messages_are_not_called_lost(
-    client: Client, caplog: pytest.LogCaptureFixture
+    client: Client, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = client.topic()
     producer = client.producer(on_delivery=lambda error, message: None)
     producer.produce(topic, b"x")
     with caplog.at_level(logging.WARNING):

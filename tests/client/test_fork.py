@@ -13,7 +13,7 @@ import pytest
 from kafka_native.logs import Logs
 from tests.waiting import WAIT_S
 
-from .support import Client, fill, run_program
+from .support import Client, filled, run_program
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork() here")
 
@@ -151,8 +151,7 @@ def test_calls_raise_in_a_child_of_a_fork_outside_python(client: Client) -> None
 
 def test_a_child_can_use_and_drop_its_parents_messages(client: Client) -> None:
     """Their buffers don't go back to the pool, because another thread may hold its lock at the fork."""
-    topic = client.topic()
-    fill(client, topic, 2000)
+    topic = filled(client, 2000)
     run(
         """
         consumer = Consumer({**conf, "group.id": topic})
@@ -247,8 +246,7 @@ def test_a_callback_may_fork_and_the_child_return_from_it(
     client: Client, program: tuple[str, str]
 ) -> None:
     """This holds for all threads that run callbacks."""
-    topic = client.topic()
-    fill(client, topic, 10)
+    topic = filled(client, 10)
     end = """
         if child:
             ended(child)

@@ -20,7 +20,7 @@ from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S, wait_for
 
 from .groups import Reader, Workers, keys
-from .support import Client, fill
+from .support import Client, fill, filled
 
 HEARTBEAT = ApiKey.CONSUMER_GROUP_HEARTBEAT
 EVERY_S = 0.2
@@ -46,9 +46,7 @@ def workers(client: Client) -> Any:
 def test_members_share_partitions_and_read_everything_once(
     client: Client, workers: Workers
 ) -> None:
-    topic = client.topic(6)
-    for partition in range(6):
-        fill(client, topic, 50, partition=partition)
+    topic = filled(client, 50, 6)
     first = workers.join(topic)
     workers.settle(*keys(topic, 6))
     workers.join(topic)
@@ -187,8 +185,7 @@ def test_a_topic_that_metadata_hides_is_read_later(client: Client, workers: Work
 
 
 def test_a_recreated_topic_is_read_from_its_beginning(client: Client, workers: Workers) -> None:
-    topic = client.topic(1)
-    fill(client, topic, 5, partition=0)
+    topic = filled(client, 5)
     reader = workers.join(topic)
     workers.expect_read(topic, {0: 5})
     client.cluster.delete_topic(topic)
@@ -231,8 +228,7 @@ def test_a_fenced_member_loses_its_partitions_and_rejoins(
 
 
 def test_lost_offsets_are_not_committed(client: Client, workers: Workers) -> None:
-    topic = client.topic(1)
-    fill(client, topic, 10, partition=0)
+    topic = filled(client, 10)
     reader = workers.join(topic, **{"auto.commit.interval.ms": 3_600_000})
     workers.expect_read(topic, {0: 10})
     client.cluster.fence_member(workers.group, reader.member_id)
