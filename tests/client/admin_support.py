@@ -24,7 +24,7 @@ def admin_of(client: Client, **conf: Any) -> AdminClient:
 
 @contextmanager
 def cluster_and_admin(brokers: int = 3, **how: Any) -> Iterator[tuple[MockCluster, AdminClient]]:
-    """Yield a cluster of its own, for example of old brokers, and an AdminClient for it."""
+    """Yield a new cluster, for example of old brokers, and an AdminClient for it."""
     with MockCluster(brokers, **how) as cluster, admin_of(Client(cluster)) as admin:
         yield cluster, admin
 

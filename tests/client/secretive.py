@@ -1,7 +1,7 @@
 """A program whose settings have every kind of secret: ``python -m tests.client.secretive``.
 
 It reads a line of JSON from stdin: sets of settings, each with a flag that says whether they are
-valid. It uses clients with them, prints all results and errors, and dumps the stacks of its threads.
+valid. It uses clients with them, prints all results and errors, and dumps its threads' stacks.
 The test searches the output for secrets.
 """
 

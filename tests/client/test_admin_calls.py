@@ -141,9 +141,8 @@ def test_groups_are_listed_described_and_deleted(
     topic, group = client.topic(2), f"group-{protocol}"
     fill(client, topic, 3, partition=0)
     kind = ConsumerGroupType[protocol.upper()]
-    with member(
-        client, group, topic, **{"group.protocol": protocol, "client.id": "the reader"}
-    ) as consumer:
+    conf = {"group.protocol": protocol, "client.id": "the reader"}
+    with member(client, group, topic, **conf) as consumer:
         described = stable(admin, group, 2)
         listed = result_of(
             admin.list_consumer_groups(states={ConsumerGroupState.STABLE}, types={kind})
@@ -209,9 +208,8 @@ def test_coordinators_are_looked_up_together_and_again_after_a_move(
 
 @pytest.mark.parametrize("version", [3, 7, 9, 10])
 def test_committed_offsets_are_listed(version: int) -> None:
-    with MockCluster(
-        brokers=3, max_versions={ApiKey.OFFSET_FETCH: version, ApiKey.FIND_COORDINATOR: 3}
-    ) as cluster:
+    versions = {ApiKey.OFFSET_FETCH: version, ApiKey.FIND_COORDINATOR: 3}
+    with MockCluster(brokers=3, max_versions=versions) as cluster:
         client = Client(cluster)
         topic = client.topic(2)
         fill(client, topic, 3, partition=1)

@@ -70,17 +70,12 @@ def test_moves_under_way_are_listed_and_can_be_cancelled(client: Client) -> None
     try:
         with admin_of(client) as admin:
             moves = {each: NewPartitionReassignment([3]) for each in (first, second)}
-            assert [
-                result_of(each) for each in admin.alter_partition_reassignments(moves).values()
-            ] == [None, None]
+            for future in admin.alter_partition_reassignments(moves).values():
+                expect_success(future)
             listed = result_of(admin.list_partition_reassignments())
-            assert listed == {
-                first: PartitionReassignment((3, 1, 2), (3,), (1, 2)),
-                second: PartitionReassignment((3, 2), (), (2,)),
-            }
-            assert result_of(admin.list_partition_reassignments([second])) == {
-                second: listed[second]
-            }
+            move = PartitionReassignment((3, 2), (), (2,))
+            assert listed == {first: PartitionReassignment((3, 1, 2), (3,), (1, 2)), second: move}
+            assert result_of(admin.list_partition_reassignments([second])) == {second: move}
             expect_success(admin.alter_partition_reassignments({first: None})[first])
             assert replicas_of(client, "slow") == before
             expect_error(
@@ -141,9 +136,8 @@ def test_invalid_reassignments_are_refused() -> None:
     for bad in (["1"], [True], [None]):
         with pytest.raises(TypeError):
             NewPartitionReassignment(bad)
-    assert (
-        repr(NewPartitionReassignment([1, 2])) == "NewPartitionReassignment(target_replicas=(1, 2))"
-    )
+    text = "NewPartitionReassignment(target_replicas=(1, 2))"
+    assert repr(NewPartitionReassignment([1, 2])) == text
 
 
 # --- log directories ---

@@ -58,9 +58,8 @@ def test_quotas_are_set_found_and_removed(version: int) -> None:
                 ClientQuotaAlteration(CLIENT, {"bogus": 1}),
             ]
         )
-        assert [
-            result_of(done[each]) for each in (ALICE, ALICE_AT_WORK, DEFAULT_USER, ADDRESS)
-        ] == [None] * 4
+        for each in (ALICE, ALICE_AT_WORK, DEFAULT_USER, ADDRESS):
+            expect_success(done[each])
         expect_error(done[CLIENT], KafkaError.INVALID_REQUEST)
         component = ClientQuotaFilterComponent
         everything = quotas_of(admin, ClientQuotaFilter.all())
@@ -76,11 +75,8 @@ def test_quotas_are_set_found_and_removed(version: int) -> None:
         default = [component.of_default_entity("user")]
         assert set(quotas_of(admin, ClientQuotaFilter.contains(default))) == {DEFAULT_USER}
         users = [component.of_entity_type("user")]
-        assert set(quotas_of(admin, ClientQuotaFilter.contains(users))) == {
-            ALICE,
-            ALICE_AT_WORK,
-            DEFAULT_USER,
-        }
+        found = quotas_of(admin, ClientQuotaFilter.contains(users))
+        assert found.keys() == {ALICE, ALICE_AT_WORK, DEFAULT_USER}
         twice = admin.describe_client_quotas(ClientQuotaFilter.contains([*users, *alice]))
         expect_error(twice, KafkaError.INVALID_REQUEST)
 
@@ -88,9 +84,8 @@ def test_quotas_are_set_found_and_removed(version: int) -> None:
         expect_success(admin.alter_client_quotas([less], validate_only=True)[ALICE])
         assert quotas_of(admin, ClientQuotaFilter.all()) == everything
         expect_success(admin.alter_client_quotas([less])[ALICE])
-        assert quotas_of(admin, ClientQuotaFilter.contains_only(alice)) == {
-            ALICE: {"request_percentage": 50.0}
-        }
+        found = quotas_of(admin, ClientQuotaFilter.contains_only(alice))
+        assert found == {ALICE: {"request_percentage": 50.0}}
 
 
 def test_a_duplicate_entity_fails_without_a_request(client: Client, admin: AdminClient) -> None:
@@ -122,9 +117,8 @@ def test_a_quota_throttles_only_its_entity() -> None:
                     if name == "slow":
                         poll_until(lambda: events["slow"], producer)
             assert (events["fast"], 0 < events["slow"][0].throttle_time < 10) == ([], True)
-            with assigned(
-                client, "written", **{"client.id": "slow", "throttle_cb": events["slow"].append}
-            ) as consumer:
+            conf = {"client.id": "slow", "throttle_cb": events["slow"].append}
+            with assigned(client, "written", **conf) as consumer:
                 poll_until(lambda: len(events["slow"]) >= 2, consumer)
             back = ClientQuotaAlteration(CLIENT, dict.fromkeys(change.ops))
             expect_success(admin.alter_client_quotas([back])[CLIENT])
@@ -145,9 +139,8 @@ def test_the_most_specific_quota_counts() -> None:
         )
         assert (ms("bob", "x"), ms("alice", "x"), ms("alice", "work")) == (4000, 1500, 0)
         assert ms("alice", "work") == 1000, "the first call has used the quota"
-        assert quotas.throttle_ms(1, "alice", "work", "producer_byte_rate", 0, 103.0) == 0, (
-            "three seconds later the quota is available again"
-        )
+        later = quotas.throttle_ms(1, "alice", "work", "producer_byte_rate", 0, 103.0)
+        assert later == 0, "three seconds later the quota is available again"
 
 
 def test_changes_go_to_the_controller_and_a_lost_one_is_not_made_again(

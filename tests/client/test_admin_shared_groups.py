@@ -98,12 +98,9 @@ def test_groups_are_listed_by_their_type(client: Client, admin: AdminClient) -> 
         consumers = listed(admin)
         assert not {group, "app"} & consumers.keys()
         assert "classic" in consumers
-        assert group in listed(
-            admin, types={ConsumerGroupType.SHARE}, states={ConsumerGroupState.STABLE}
-        )
-        assert group not in listed(
-            admin, types={ConsumerGroupType.SHARE}, states={ConsumerGroupState.EMPTY}
-        )
+        shared = {ConsumerGroupType.SHARE}
+        assert group in listed(admin, types=shared, states={ConsumerGroupState.STABLE})
+        assert group not in listed(admin, types=shared, states={ConsumerGroupState.EMPTY})
         (one,) = admin.list_groups(group, WAIT_S)
         assert (one.type, one.state) == (share[0], "Stable")
         assert (one.protocol_type, one.error) == ("share", None)
@@ -151,9 +148,8 @@ def test_offsets_of_share_groups_are_listed_altered_and_deleted(
     gone = admin.delete_share_group_offsets(group, [topic, "no-topic"])
     expect_success(gone[topic])
     expect_error(gone["no-topic"], KafkaError.UNKNOWN_TOPIC_OR_PART)
-    assert result_of(
-        admin.list_share_group_offsets({group: [first], "nobody": [first]})[group]
-    ) == {first: None}
+    found = admin.list_share_group_offsets({group: [first], "nobody": [first]})
+    assert result_of(found[group]) == {first: None}
     with sharing(client, group, topic) as consumer:
         assert len(take(consumer, 5)) == 5, "it starts again at the beginning"
     expect_success(admin.delete_share_groups([group])[group])

@@ -75,9 +75,8 @@ def test_transactions_are_listed_by_state_producer_age_and_name(
         assert ids(transactional_id_pattern="list-d.*") == {"list-done"}
         assert ids(transactional_id_pattern="list") == set(), "the pattern must match the whole id"
         assert "list-open" not in ids(duration_ms=3_600_000)
-        assert len(client.cluster.requests_of(ApiKey.LIST_TRANSACTIONS)) % 3 == 0, (
-            "every broker is asked"
-        )
+        requests = client.cluster.requests_of(ApiKey.LIST_TRANSACTIONS)
+        assert len(requests) % 3 == 0, "every broker gets a request"
 
 
 def test_a_refusing_broker_is_an_error_beside_the_other_transactions(
@@ -88,9 +87,8 @@ def test_a_refusing_broker_is_an_error_beside_the_other_transactions(
         ApiKey.LIST_TRANSACTIONS, [KafkaError.CLUSTER_AUTHORIZATION_FAILED], 2
     )
     found = result_of(admin.list_transactions())
-    assert [each.args[0].code() for each in found.errors] == [
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED
-    ]
+    [error] = found.errors
+    assert error.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
 
     def unknown(response: Any) -> None:
         response.unknown_state_filters = ["Dead"]
@@ -172,18 +170,14 @@ def test_producers_of_partitions_are_described(client: Client, admin: AdminClien
     topic = client.topic(2)
     fill(client, topic, 3, partition=1, **{"enable.idempotence": True})
     written, read = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    with (
-        transaction(client, "producers", written, timestamp=LONG_AGO_MS),
-    ):
+    with transaction(client, "producers", written, timestamp=LONG_AGO_MS):
         nowhere = TopicPartition("nowhere", 0)
         futures = admin.describe_producers([written, read, nowhere])
         expect_error(futures[nowhere], KafkaError.UNKNOWN_TOPIC_OR_PART)
         (open_one,) = result_of(futures[written])
         described = result_of(admin.describe_transactions(["producers"])["producers"])
-        assert (open_one.producer_id, open_one.producer_epoch) == (
-            described.producer_id,
-            described.producer_epoch,
-        )
+        assert open_one.producer_id == described.producer_id
+        assert open_one.producer_epoch == described.producer_epoch
         assert (open_one.current_transaction_start_offset, open_one.last_sequence) == (0, 0)
         assert (open_one.last_timestamp, open_one.coordinator_epoch) == (LONG_AGO_MS, None)
         (other,) = result_of(futures[read])
@@ -192,9 +186,8 @@ def test_producers_of_partitions_are_described(client: Client, admin: AdminClien
         follower = next(
             each for each in client.cluster.topics[topic].partitions[0].replicas if each != leader
         )
-        assert result_of(admin.describe_producers([written], broker=follower)[written]) == [
-            open_one
-        ]
+        [same] = result_of(admin.describe_producers([written], broker=follower)[written])
+        assert same == open_one
         assert client.cluster.requests_of(ApiKey.DESCRIBE_PRODUCERS, follower)
         expect_error(
             admin.describe_producers([written], broker=99)[written], KafkaError._UNKNOWN_BROKER
@@ -216,12 +209,10 @@ def test_a_hanging_transaction_is_found_and_aborted(client: Client, admin: Admin
         (hanging,) = found.valid
         assert isinstance(hanging, HangingTransaction)
         assert hanging.topic_partition == stuck
-        assert {place: error.args[0].code() for place, error in found.errors.items()} == {
-            nowhere: KafkaError.UNKNOWN_TOPIC_OR_PART
-        }
-        assert hanging in result_of(admin.find_hanging_transactions()).valid, (
-            "the search covers all brokers"
-        )
+        [(place, error)] = found.errors.items()
+        assert (place, error.args[0].code()) == (nowhere, KafkaError.UNKNOWN_TOPIC_OR_PART)
+        everywhere = result_of(admin.find_hanging_transactions())
+        assert hanging in everywhere.valid
         leader = client.cluster.leader(topic, 0)
         assert hanging in result_of(admin.find_hanging_transactions(broker=leader)).valid
         long = result_of(
@@ -233,9 +224,8 @@ def test_a_hanging_transaction_is_found_and_aborted(client: Client, admin: Admin
         expect_success(admin.abort_transaction(hanging.abort_spec))
         assert log.last_stable_offset == log.end_offset == 7
         assert result_of(admin.find_hanging_transactions([stuck])).valid == []
-    assert {message.value() for message in read_all(client, topic, 5)} >= {b"0", b"4"}, (
-        "consumers with read_committed continue"
-    )
+    values = {message.value() for message in read_all(client, topic, 5)}
+    assert values >= {b"0", b"4"}, "consumers with read_committed continue"
 
 
 def test_no_transaction_is_hanging_while_its_coordinator_refuses(
@@ -282,9 +272,7 @@ def test_producers_are_fenced_and_their_transactions_aborted(
 ) -> None:
     topic = client.topic(2)
     names = [f"fenced-{number}" for number in range(3)]
-    with (
-        transaction(client, names[0], TopicPartition(topic, 0)) as producer,
-    ):
+    with transaction(client, names[0], TopicPartition(topic, 0)) as producer:
         before = result_of(admin.describe_transactions([names[0]])[names[0]])
         fenced = {name: result_of(future) for name, future in admin.fence_producers(names).items()}
         assert list(fenced) == names
@@ -380,14 +368,8 @@ def test_invalid_and_duplicate_ids_fail_alone(client: Client, admin: AdminClient
 
 
 def test_brokers_without_these_calls_are_an_unsupported_feature() -> None:
-    old = {
-        ApiKey.LIST_TRANSACTIONS: 0,
-        ApiKey.DESCRIBE_TRANSACTIONS: -1,
-        ApiKey.DESCRIBE_PRODUCERS: -1,
-    }
-    with MockCluster(
-        brokers=1, max_versions={int(key): last for key, last in old.items()}
-    ) as cluster:
+    old = {ApiKey.DESCRIBE_TRANSACTIONS: -1, ApiKey.DESCRIBE_PRODUCERS: -1}
+    with MockCluster(brokers=1, max_versions={ApiKey.LIST_TRANSACTIONS: 0, **old}) as cluster:
         client = Client(cluster)
         place = TopicPartition(client.topic(), 0)
         with admin_of(client) as admin, transaction(client, "old", place):

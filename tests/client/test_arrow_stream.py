@@ -158,9 +158,8 @@ def test_async_iteration_runs_callbacks(client: Client) -> None:
                 break
         return found
 
-    with client.consumer(
-        **{"group.id": f"async-{topic}", "auto.offset.reset": "earliest"}
-    ) as consumer:
+    conf = {"group.id": f"async-{topic}", "auto.offset.reset": "earliest"}
+    with client.consumer(**conf) as consumer:
         consumer.subscribe(
             [topic], on_assign=lambda _, given: seen.append([each.partition for each in given])
         )

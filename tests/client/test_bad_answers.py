@@ -1,4 +1,4 @@
-"""Invalid Produce responses: each error concerns only its own batch, and no other message is lost."""
+"""Invalid Produce responses: each error concerns only its batch, and no other message is lost."""
 
 from __future__ import annotations
 

@@ -75,11 +75,8 @@ def test_non_kafka_port_is_an_error_and_no_crash():
     for answer in (b"\xff" * 100, b"\0\0\0\5", b"SSH-2.0-OpenSSH_9\r\n", b""):
         with server(answer) as address:
             errors = errors_of(address)
-        assert errors[0].code() in (
-            KafkaError._TRANSPORT,
-            KafkaError._BAD_MSG,
-            KafkaError.MSG_SIZE_TOO_LARGE,
-        )
+        codes = (KafkaError._TRANSPORT, KafkaError._BAD_MSG, KafkaError.MSG_SIZE_TOO_LARGE)
+        assert errors[0].code() in codes
 
 
 def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(client: Client):
@@ -145,9 +142,8 @@ def test_decompression_bomb_stops_its_partition_only_and_a_seek_skips_it(client:
     client.cluster.append_raw(topic, 0, bomb)
     fill(client, topic, 3, partition=0)
     fill(client, topic, 3, partition=1)
-    with assigned(
-        client, topic, 2, offset=0, **{"decompressed.batch.max.bytes": 1 << 20}
-    ) as consumer:
+    conf = {"decompressed.batch.max.bytes": 1 << 20}
+    with assigned(client, topic, 2, offset=0, **conf) as consumer:
         found = consumer.consume(4, 10)
         [error] = [message for message in found if message.error()]
         assert error.error().code() == KafkaError._BAD_COMPRESSION
@@ -214,9 +210,8 @@ def test_corrupt_batch_in_a_group_is_skipped_by_a_seek_and_stays_skipped(
 
 
 def test_unknown_topic_without_creation(client: Client):
-    with assigned(
-        client, "never-made", offset=0, **{"topic.metadata.propagation.max.ms": 200}
-    ) as consumer:
+    conf = {"topic.metadata.propagation.max.ms": 200}
+    with assigned(client, "never-made", offset=0, **conf) as consumer:
         message = consumer.poll(10)
         assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART
         assert "never-made" in message.error().str()

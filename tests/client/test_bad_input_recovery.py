@@ -157,9 +157,8 @@ def test_decompression_bomb_of_every_codec_costs_no_memory(client: Client, codec
     bomb = encode_batch([(1, None, bytes(32 << 20))], codec=codec)
     client.cluster.append_raw(topic, 0, bomb)
     fill(client, topic, 5, partition=1)
-    with assigned(
-        client, topic, 2, offset=0, **{"decompressed.batch.max.bytes": 1 << 20}
-    ) as consumer:
+    conf = {"decompressed.batch.max.bytes": 1 << 20}
+    with assigned(client, topic, 2, offset=0, **conf) as consumer:
         found = consumer.consume(6, 15)
     [error] = [message.error() for message in found if message.error()]
     assert error == KafkaError._BAD_COMPRESSION

@@ -59,9 +59,8 @@ def option_of(cluster: MockCluster, client: Client, name: str, value: object) ->
 def test_option_is_on_or_off(name: str):
     for value in (True, False):
         with MockCluster(brokers=1) as cluster:
-            assert {bool(each) for each in option_of(cluster, Client(cluster), name, value)} == {
-                value
-            }
+            options = option_of(cluster, Client(cluster), name, value)
+            assert {bool(each) for each in options} == {value}
 
 
 @without_tsan

@@ -109,9 +109,8 @@ def test_response_over_the_limit_is_not_read(cluster: MockCluster, client: Clien
         "fetch.max.bytes": 1_000_000,
         "error_cb": errors.append,
     }
-    cluster.oversize_next_response(
-        None, 1_200_000, ApiKey.FETCH, count=10
-    )  # the consumer of an earlier test may get some
+    # the consumer of an earlier test may get some of the ten
+    cluster.oversize_next_response(None, 1_200_000, ApiKey.FETCH, count=10)
     with assigned(client, topic, **conf) as consumer:
         wait_for(lambda: consumer.poll(0.05) or errors)
     assert "receive.message.max.bytes" in errors[0].str()
@@ -130,9 +129,8 @@ def test_compression_level_makes_batches_smaller(cluster: MockCluster, client: C
     sizes = []
     for level in (1, 9):
         topic = client.topic()
-        with client.producer(
-            **{"compression.type": "gzip", "compression.level": level}
-        ) as producer:
+        conf = {"compression.type": "gzip", "compression.level": level}
+        with client.producer(**conf) as producer:
             producer.produce(topic, value)
         sizes.append(len(b"".join(cluster.batches(topic, 0))))
     assert sizes[0] > sizes[1]
@@ -238,9 +236,8 @@ def test_consumer_creates_topics_only_if_configured(client: Client, creates: boo
 
         wait_for(is_reported_or_created)
     assert (name in client.cluster.topics) is creates
-    assert [error.code() for error in errors] == (
-        [] if creates else [KafkaError.UNKNOWN_TOPIC_OR_PART]
-    )
+    codes = [] if creates else [KafkaError.UNKNOWN_TOPIC_OR_PART]
+    assert [error.code() for error in errors] == codes
 
 
 @pytest.mark.parametrize("checks", [True, False])
@@ -249,9 +246,8 @@ def test_checksums_are_checked_only_if_configured(client: Client, topic: str, ch
         # the cluster damages the last byte
         producer.produce(topic, b"", headers={"last": b"bytes"})
     client.cluster.corrupt_next_fetch(topic, 0)
-    with assigned(
-        client, topic, **{"check.crcs": checks, "fetch.error.backoff.ms": 10}
-    ) as consumer:
+    conf = {"check.crcs": checks, "fetch.error.backoff.ms": 10}
+    with assigned(client, topic, **conf) as consumer:
         message = consumer.poll(30)
     assert message is not None
     error = message.error()

@@ -107,11 +107,8 @@ def test_complete_columns_have_no_nulls(client: Client) -> None:
     topic = filled(client, 300)
     with assigned(client, topic) as consumer:
         found = record_batch(consumer.consume_arrow(300, WAIT_S, columns=ALL))
-    assert {name: found.column(name).null_count for name in ALL} == {
-        **dict.fromkeys(ALL, 0),
-        "key": 300,
-        "headers": 300,
-    }
+    nulls = {name: found.column(name).null_count for name in ALL}
+    assert nulls == {**dict.fromkeys(ALL, 0), "key": 300, "headers": 300}
     assert found.column("value").buffers()[0] is None
 
 
@@ -119,12 +116,8 @@ def test_buffers_begin_on_64_bytes(client: Client) -> None:
     topic = mixed(client, 500, 1)
     with assigned(client, topic) as consumer:
         found = record_batch(consumer.consume_arrow(500, WAIT_S, columns=ALL))
-    addresses = [
-        buffer.address
-        for column in found.columns
-        for buffer in column.buffers()
-        if buffer is not None
-    ]
+    buffers = [buffer for column in found.columns for buffer in column.buffers()]
+    addresses = [buffer.address for buffer in buffers if buffer is not None]
     assert addresses
     assert [address % 64 for address in addresses] == [0] * len(addresses)
 
@@ -132,14 +125,8 @@ def test_buffers_begin_on_64_bytes(client: Client) -> None:
 def test_default_columns_and_their_order(client: Client) -> None:
     topic = filled(client, 3)
     with assigned(client, topic) as consumer:
-        assert consumer.consume_arrow(1, WAIT_S).column_names == [
-            "topic",
-            "partition",
-            "offset",
-            "timestamp",
-            "key",
-            "value",
-        ]
+        names = ["topic", "partition", "offset", "timestamp", "key", "value"]
+        assert consumer.consume_arrow(1, WAIT_S).column_names == names
         second = consumer.consume_arrow(1, WAIT_S, columns=["value", "offset"])
         assert rows(second) == [{"value": b"1", "offset": 1}]
         assert "value, offset" in repr(second)
@@ -174,11 +161,9 @@ def test_alternates_with_poll_and_consume(client: Client) -> None:
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 @pytest.mark.parametrize("release", ["0.8.2", "0.10.2"])
 def test_old_message_formats(release: str, codec: str) -> None:
-    old = (
-        {"api.version.request": False, "broker.version.fallback": release}
-        if release.startswith("0.8")
-        else {}
-    )
+    old = {"api.version.request": False, "broker.version.fallback": release}
+    if not release.startswith("0.8"):
+        old = {}
     with MockCluster(brokers=1, max_versions=of_release(release)) as cluster:
         client = Client(cluster)
         topic = mixed(client, 300, 1, **{"compression.type": codec, "linger.ms": 5}, **old)
@@ -226,9 +211,8 @@ def test_wakeup_ends_the_wait(client: Client, topic: str) -> None:
 def test_a_callback_runs_before_records_are_returned(client: Client) -> None:
     topic = filled(client, 10)
     seen: list[list[TopicPartition]] = []
-    with client.consumer(
-        **{"group.id": f"arrow-{topic}", "auto.offset.reset": "earliest"}
-    ) as consumer:
+    conf = {"group.id": f"arrow-{topic}", "auto.offset.reset": "earliest"}
+    with client.consumer(**conf) as consumer:
         consumer.subscribe([topic], on_assign=lambda _, partitions: seen.append(partitions))
         assert len(consumer.consume_arrow(10, WAIT_S)) == 10
         assert [[each.partition for each in one] for one in seen] == [[0]]
@@ -243,9 +227,8 @@ def test_a_callback_raises_and_nothing_is_lost(client: Client) -> None:
     def refuse(*_: object) -> None:
         raise LookupError("not now")
 
-    with client.consumer(
-        **{"group.id": f"raise-{topic}", "auto.offset.reset": "earliest"}
-    ) as consumer:
+    conf = {"group.id": f"raise-{topic}", "auto.offset.reset": "earliest"}
+    with client.consumer(**conf) as consumer:
         consumer.subscribe([topic], on_assign=refuse)
         with pytest.raises(LookupError, match="not now"):
             consumer.consume_arrow(10, WAIT_S)
@@ -283,9 +266,8 @@ def test_a_value_that_is_not_utf8(client: Client, topic: str) -> None:
         first = consumer.consume_arrow(4, WAIT_S, columns={"value": "string"})
         assert rows(first) == [{"value": "good"}, {"value": "größe"}]
         for kind in ("string", "large_string", "string_view"):
-            with pytest.raises(
-                ValueError, match=rf"{topic} \[0\] at offset 2: its value can't be a {kind}.*UTF-8"
-            ):
+            text = rf"{topic} \[0\] at offset 2: its value can't be a {kind}.*UTF-8"
+            with pytest.raises(ValueError, match=text):
                 consumer.consume_arrow(4, WAIT_S, columns={"value": kind})
         rest = consumer.consume_arrow(2, WAIT_S, columns={"value": "binary"})
         assert rows(rest) == [{"value": b"\xff\xfe bad"}, {"value": b"good again"}]
@@ -296,9 +278,8 @@ def test_a_timestamp_out_of_range_for_its_unit(client: Client, topic: str) -> No
     with client.producer() as producer:
         producer.produce(topic, b"far", timestamp=far)
     with assigned(client, topic) as consumer:
-        with pytest.raises(
-            ValueError, match=r"at offset 0: its timestamp can't be .*out of its range"
-        ):
+        text = r"at offset 0: its timestamp can't be .*out of its range"
+        with pytest.raises(ValueError, match=text):
             consumer.consume_arrow(1, WAIT_S, columns={"timestamp": "timestamp[ns]"})
         assert rows(consumer.consume_arrow(1, WAIT_S, columns=["timestamp"])) == [
             {"timestamp": far}
@@ -476,9 +457,8 @@ def test_interceptors(client: Client) -> None:
     topic = filled(client, 5)
     with assigned(client, topic, interceptors=[CommitInterceptor()]) as consumer:
         assert len(consumer.consume_arrow(5, WAIT_S)) == 5
-    with assigned(
-        client, topic, interceptors=[CommitInterceptor(), MessageInterceptor()]
-    ) as consumer:
+    both = [CommitInterceptor(), MessageInterceptor()]
+    with assigned(client, topic, interceptors=both) as consumer:
         with pytest.raises(KafkaException, match=r"MessageInterceptor\.on_consume") as caught:
             consumer.consume_arrow(5, WAIT_S)
         assert caught.value.args[0].code() == KafkaError._UNSUPPORTED_FEATURE

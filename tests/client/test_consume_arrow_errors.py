@@ -81,9 +81,8 @@ def test_errors_beside_good_partitions(cluster: MockCluster, client: Client) -> 
 
 
 def test_unknown_topic(client: Client) -> None:
-    with assigned(
-        client, "never-made", offset=0, **{"topic.metadata.propagation.max.ms": 200}
-    ) as consumer:
+    conf = {"topic.metadata.propagation.max.ms": 200}
+    with assigned(client, "never-made", offset=0, **conf) as consumer:
         with pytest.raises(KafkaException, match="never-made") as caught:
             consumer.consume_arrow(1, WAIT_S)
         assert caught.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART

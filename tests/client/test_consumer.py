@@ -68,9 +68,8 @@ def test_a_full_partition_is_not_fetched_with_the_others(cluster: MockCluster, c
         first = take(consumer, 1)
         cluster.wait_for_requests(ApiKey.FETCH, 5)
         time.sleep(0.2)
-        assert (
-            len(cluster.requests_of(ApiKey.FETCH)) <= 15
-        )  # of 50, because each response has a batch of 100
+        # of 50, because each response has a batch of 100
+        assert len(cluster.requests_of(ApiKey.FETCH)) <= 15
         consumer.assign([TopicPartition(full, 0, 1), TopicPartition(other, 0, 0)])
         time.sleep(0.2)
         fill(client, other, 300)
@@ -152,12 +151,8 @@ def test_pause_and_resume_keep_the_position(client: Client):
         rest = consumer.consume(100, 1.0)
         assert {message.partition() for message in rest} <= {1}
         consumer.resume(both[:1])
-        seen = [
-            message.offset()
-            for message in [*first, *take(consumer, 100 - 20 - len(rest))]
-            if message.partition() == 0
-        ]
-        assert seen == list(range(50))
+        found = [*first, *take(consumer, 100 - 20 - len(rest))]
+        assert [each.offset() for each in found if each.partition() == 0] == list(range(50))
 
 
 def test_end_of_partition_is_reported_once_if_configured(client: Client):
@@ -252,9 +247,8 @@ def test_reassignment_reads_only_the_new_partitions(client: Client):
 
 def test_leader_moves_while_reading(cluster: MockCluster, client: Client):
     topic = filled(client, 500)
-    with assigned(
-        client, topic, offset=0, **{"topic.metadata.refresh.fast.interval.ms": 20}
-    ) as consumer:
+    conf = {"topic.metadata.refresh.fast.interval.ms": 20}
+    with assigned(client, topic, offset=0, **conf) as consumer:
         found = take(consumer, 100)
         leader = consumer.list_topics(topic, 10).topics[topic].partitions[0].leader
         cluster.move_leader(topic, 0, leader % 3 + 1)

@@ -1,4 +1,4 @@
-"""A client without references ends and frees everything, even if its callbacks refer to its owner."""
+"""A client without references ends and frees everything, even if its callbacks refer to it."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _rows(producer: Producer, owner: Owner) -> None:
 
 
 def _refused(owner: Owner, conf: dict[str, Any]) -> Any:
-    """Leave a call of error_cb in the queue: no server listens at the address, and no poll() follows."""
+    """Leave a call of error_cb in the queue: no server listens, and no poll() follows."""
     producer = Producer({**conf, "bootstrap.servers": "127.0.0.1:1"})
     with pytest.raises(KafkaException):
         producer.list_topics(timeout=0.5)

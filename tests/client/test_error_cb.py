@@ -1,4 +1,4 @@
-"""error_cb gets each error once, with its flags, until the state changes. See docs/guide/errors.md."""
+"""error_cb gets each error once until the state changes. See docs/guide/errors.md."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ def attempts(logger: PlainLogger) -> int:
 def test_refused_broker_is_one_error_for_all_attempts() -> None:
     errors: list[KafkaError] = []
     logger = PlainLogger()
-    with Producer(
-        {**NOWHERE, "error_cb": errors.append, "debug": "broker", "logger": logger}
-    ) as producer:
+    conf = {**NOWHERE, "error_cb": errors.append, "debug": "broker", "logger": logger}
+    with Producer(conf) as producer:
         producer.produce("t", b"x")
         poll_until(lambda: attempts(logger) > 200, producer)
         producer.poll(0)
@@ -56,9 +55,8 @@ def test_each_change_is_reported_again() -> None:
         cluster.create_topic("t", 1)
         conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK}
         logger = PlainLogger()
-        with Producer(
-            {**conf, "error_cb": errors.append, "debug": "broker", "logger": logger}
-        ) as producer:
+        conf |= {"error_cb": errors.append, "debug": "broker", "logger": logger}
+        with Producer(conf) as producer:
             for round_ in (1, 2):
                 deliver(producer, "t", b"x")
                 cluster.broker_down(1)
@@ -69,9 +67,8 @@ def test_each_change_is_reported_again() -> None:
                 names = [error.name() for error in errors]
                 assert names.count("_ALL_BROKERS_DOWN") == round_, errors
                 refused = [error.str() for error in errors if "refused" in error.str()]
-                assert max(refused.count(text) for text in refused) <= round_, (
-                    "one error for each server and round"
-                )
+                for text in refused:
+                    assert refused.count(text) <= round_, "one error for each server and round"
                 assert refused
                 cluster.broker_up(1)
                 assert producer.flush(30) == 0
@@ -86,21 +83,13 @@ def test_sasl_listener_is_one_error_and_the_backoff_grows() -> None:
     """The listener answers ApiVersions without authentication, and closes at the next request."""
     errors: list[KafkaError] = []
     logger = PlainLogger()
-    with MockCluster(
-        brokers=1, security=ListenerSecurity("sasl_plaintext", users={"alice": "secret"})
-    ) as cluster:
-        conf = {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            **QUICK,
-            "debug": "broker",
-            "logger": logger,
-        }
-        conf |= {
-            "retry.backoff.ms": 1,
-            "retry.backoff.max.ms": 2,
-            "topic.metadata.refresh.fast.interval.ms": 1,
-        }
-        with Producer({**conf, "error_cb": errors.append}) as producer:
+    security = ListenerSecurity("sasl_plaintext", users={"alice": "secret"})
+    with MockCluster(brokers=1, security=security) as cluster:
+        conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK}
+        conf |= {"debug": "broker", "logger": logger, "error_cb": errors.append}
+        conf |= {"retry.backoff.ms": 1, "retry.backoff.max.ms": 2}
+        conf |= {"topic.metadata.refresh.fast.interval.ms": 1}
+        with Producer(conf) as producer:
             producer.produce("t", b"x")
             poll_until(lambda: attempts(logger) > 50, producer)
             producer.poll(0)
@@ -109,9 +98,8 @@ def test_sasl_listener_is_one_error_and_the_backoff_grows() -> None:
     assert flags(closed) == ("_TRANSPORT", False, False, False)
     assert "is its listener one for SASL? see security.protocol" in closed.str()
     assert down.str() == "1/1 brokers are down"
-    assert any("connecting (attempt 9 in a row)" in text for text in logger.texts()), (
-        "the backoff does not grow"
-    )
+    # the backoff grows
+    assert any("connecting (attempt 9 in a row)" in text for text in logger.texts())
     assert not [text for text in logger.texts() if "is back" in text]
 
 

@@ -112,9 +112,8 @@ def check_silent_end(client: Client, delay_s: float, debug: str) -> None:
     """Run a program whose daemon threads use clients of all kinds. It must print nothing."""
     arguments = [client.bootstrap, client.topic(3), str(delay_s), debug]
     done = run_program(BUSY, *arguments, timeout_s=3 * WAIT_S)
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", ""), (
-        f"after {delay_s} s, debug={debug!r}"
-    )
+    outcome = (done.returncode, done.stderr, done.stdout)
+    assert outcome == (0, "", ""), f"after {delay_s} s, debug={debug!r}"
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.1, 0.5])

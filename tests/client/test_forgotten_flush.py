@@ -1,4 +1,4 @@
-"""A producer that was never flushed or closed: the log says how many messages are lost."""
+"""A producer that was never flushed or closed: the log has the number of lost messages."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ topic = sys.argv[2]
 def fork(function=os.fork):
     child = function()
     if child == 0:
-        signal.alarm(60)  # ends a child that hangs; a thread of faulthandler would keep the program alive
+        signal.alarm(60)  # ends a child that hangs
     return child
 
 def ended(child):
@@ -150,7 +150,7 @@ def test_calls_raise_in_a_child_of_a_fork_outside_python(client: Client) -> None
 
 
 def test_a_child_can_use_and_drop_its_parents_messages(client: Client) -> None:
-    """Their buffers don't go back to the pool, because another thread may hold its lock at the fork."""
+    """Their buffers don't go back to the pool: another thread may hold its lock at the fork."""
     topic = filled(client, 2000)
     run(
         """
@@ -236,7 +236,7 @@ def test_a_child_can_use_and_drop_its_parents_messages(client: Client) -> None:
                 fork_once()
                 return "token", time.time() + 60
             sasl = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": oauth}
-            producer = Producer({**conf, **sasl, "log_level": 3})  # hides the warning that TLS is missing
+            producer = Producer({**conf, **sasl, "log_level": 3})  # hides a warning
             while child is None: producer.poll(0.01)
             """,
     }.items(),

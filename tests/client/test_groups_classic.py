@@ -70,9 +70,8 @@ def test_stored_offsets_are_committed_before_partitions_move(client: Client, str
         group.settle()
         group.fill(300, start=600)
         group.wait(lambda: len(first.messages) + len(second.messages) >= 900)
-        assert sorted(
-            int(message.value()) for message in (*first.messages, *second.messages)
-        ) == list(range(900))
+        values = [int(message.value()) for message in (*first.messages, *second.messages)]
+        assert sorted(values) == list(range(900))
 
 
 def test_cooperative_members_keep_their_other_partitions(client: Client):

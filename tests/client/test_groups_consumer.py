@@ -310,10 +310,9 @@ def test_a_static_member_gets_its_partitions_back(client: Client, workers: Worke
     again = workers.join(topic, **{"group.instance.id": "one"})
     workers.settle(*keys(topic, 4))
     assert again.owned == mine
-    assert (
-        client.cluster.group(workers.group).generation == epoch
-    )  # the other member had no rebalance
-    assert workers.readers[0].calls("revoke") == [] or len(workers.readers[0].calls("revoke")) == 1
+    # the other member had no rebalance
+    assert client.cluster.group(workers.group).generation == epoch
+    assert len(workers.readers[0].calls("revoke")) <= 1
 
 
 def test_a_second_instance_is_refused_and_the_first_goes_on(
@@ -364,9 +363,7 @@ def test_temporary_heartbeat_errors_are_harmless(
     client.cluster.clear_requests()
     workers.until(lambda: len(client.cluster.requests_of(HEARTBEAT)) > 6, "heartbeats go on")
     assert [what for what, _ in reader.log] == ["assign"]
-    assert reader.errors == [] or {error.code() for error in reader.errors} <= {
-        KafkaError._TRANSPORT
-    }
+    assert {error.code() for error in reader.errors} <= {KafkaError._TRANSPORT}
 
 
 def test_a_lost_response_does_not_fence(client: Client, workers: Workers) -> None:
@@ -463,17 +460,10 @@ def test_classic_properties_are_refused(name: str) -> None:
     value: Any = {"partition.assignment.strategy": "range", "group.protocol.type": "consumer"}.get(
         name, 6000
     )
-    with pytest.raises(
-        KafkaException, match=f"`{name}` is not supported for `group.protocol=consumer`"
-    ):
-        Consumer(
-            {
-                "bootstrap.servers": "127.0.0.1:1",
-                "group.id": "g",
-                "group.protocol": "consumer",
-                name: value,
-            }
-        )
+    conf = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "group.protocol": "consumer"}
+    text = f"`{name}` is not supported for `group.protocol=consumer`"
+    with pytest.raises(KafkaException, match=text):
+        Consumer({**conf, name: value})
 
 
 # --- from one protocol to the other ---
