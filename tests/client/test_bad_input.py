@@ -14,7 +14,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.harness.servers import answering
 
-from .support import Client, assigned, deliver, fill, filled, read_all
+from .support import Client, assigned, deliver, errors_into, fill, filled, read_all
 
 
 def server(answer: bytes) -> AbstractContextManager[str]:
@@ -104,11 +104,9 @@ def test_broker_that_closes_in_the_middle_of_a_frame(client: Client, topic: str,
     leader = client.cluster.leader(topic, 0)
     reports = []
     with client.producer(acks="all") as producer:
-        deliver(producer, topic, b"first", on_delivery=lambda error, message: reports.append(error))
+        deliver(producer, topic, b"first", on_delivery=errors_into(reports))
         client.cluster.close_mid_frame(leader, after_bytes, ApiKey.PRODUCE)
-        deliver(
-            producer, topic, b"second", on_delivery=lambda error, message: reports.append(error)
-        )
+        deliver(producer, topic, b"second", on_delivery=errors_into(reports))
     assert reports == [None, None]
     values = [message.value for message in client.cluster.messages(topic, 0)]
     # Without idempotence the retry of an executed request writes it again: at least once.
@@ -298,9 +296,7 @@ def test_stale_metadata_that_hides_a_topic_loses_nothing(cluster: MockCluster, c
     reports = []
     with client.producer(**{"topic.metadata.refresh.interval.ms": 50}) as producer:
         for number in range(50):
-            producer.produce(
-                topic, str(number), on_delivery=lambda error, message: reports.append(error)
-            )
+            producer.produce(topic, str(number), on_delivery=errors_into(reports))
             if number == 20:
                 producer.flush(10)
                 cluster.hide_topic(topic, replies=2)

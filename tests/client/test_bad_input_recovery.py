@@ -16,7 +16,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import poll_until
 
-from .support import Client, assigned, deliver, fill, filled, read_all
+from .support import Client, assigned, deliver, errors_into, fill, filled, read_all
 
 HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 
@@ -88,9 +88,7 @@ def test_one_non_kafka_bootstrap_server_is_tolerated(
         started = time.monotonic()
         for _ in range(4):  # the first server is chosen at random
             with Producer({**conf, "reconnect.backoff.ms": 20}) as producer:
-                deliver(
-                    producer, topic, b"x", on_delivery=lambda error, message: reports.append(error)
-                )
+                deliver(producer, topic, b"x", on_delivery=errors_into(reports))
         assert time.monotonic() - started < 20
     assert reports == [None] * 4
     assert len(read_all(client, topic, 4)) == 4
@@ -108,9 +106,7 @@ def test_cluster_that_starts_later_gets_the_waiting_messages() -> None:
     }
     with Producer(conf) as producer:
         for number in range(10):
-            producer.produce(
-                "late", str(number), on_delivery=lambda error, message: reports.append(error)
-            )
+            producer.produce("late", str(number), on_delivery=errors_into(reports))
         assert poll_until(lambda: errors, producer), "error_cb got no error"
         assert reports == []
         with MockCluster(brokers=1, port=port) as cluster:

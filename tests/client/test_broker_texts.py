@@ -46,7 +46,7 @@ from tests.waiting import WAIT_S
 
 from .admin_support import changed
 from .share_support import new_group, sharing, take
-from .support import Client, filled
+from .support import Client, errors_into, filled
 
 pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
@@ -224,7 +224,7 @@ def test_reports_of_bad_records(cluster: MockCluster, client: Client) -> None:
     topic, reports = client.topic(), []
     cluster.edit_responses(ApiKey.PRODUCE, edit, count=1)
     with client.producer(**{"enable.idempotence": False, **QUICK}) as producer:
-        producer.produce(topic, b"x", on_delivery=lambda error, _: reports.append(error))
+        producer.produce(topic, b"x", on_delivery=errors_into(reports))
         producer.flush(WAIT_S)
     assert [check_text(error) for error in reports] == [True]
 

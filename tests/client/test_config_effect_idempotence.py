@@ -14,7 +14,7 @@ from kafka_native.mock.versions import of_release
 from kafka_native.protocol import ApiKey
 from tests.waiting import wait_for
 
-from .support import Client, deliver, fill, filled
+from .support import Client, deliver, errors_into, fill, filled
 
 pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
@@ -107,7 +107,7 @@ def test_lost_producer_state_is_not_fatal_by_default(client: Client, topic: str,
         # the first message is written, and the second may be
         for codes in ([], [ErrorCode.REQUEST_TIMED_OUT, code]):
             client.cluster.push_request_errors(ApiKey.PRODUCE, codes)
-            deliver(producer, topic, b"x", on_delivery=lambda error, _: errors.append(error))
+            deliver(producer, topic, b"x", on_delivery=errors_into(errors))
         assert producer.fatal_error() is None
     assert errors == [None, None]
     assert has_producer_ids(client.cluster, topic)

@@ -10,7 +10,7 @@ import pytest
 from kafka_native import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 from kafka_native.admin import AdminClient
 
-from .support import deliver
+from .support import deliver, errors_into
 
 
 def servers(client: Producer | Consumer | confluent_kafka.Producer) -> str:
@@ -71,5 +71,5 @@ def test_librdkafkas_cluster_serves_ours_and_ours_serves_librdkafka():
     with Producer({"test.mock.num.brokers": 2}) as ours:
         other = confluent_kafka.Producer({"bootstrap.servers": servers(ours)})
         reports: list[object] = []
-        deliver(other, "t", b"x", on_delivery=lambda error, _: reports.append(error))
+        deliver(other, "t", b"x", on_delivery=errors_into(reports))
         assert reports == [None]

@@ -19,18 +19,8 @@ from kafka_native import (
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 
-from .support import Client, assigned, client_threads, fill, filled, read_all
-
-
-def values(messages):
-    return [int(message.value()) for message in messages]
-
-
-def take(consumer, count, timeout=10.0):
-    """Return exactly ``count`` messages without errors, or those that arrived in time."""
-    found = consumer.consume(count, timeout)
-    assert [message.error() for message in found if message.error()] == []
-    return found
+from .consumer_support import take, values
+from .support import Client, assigned, client_threads, errors_into, fill, filled, read_all
 
 
 def test_messages_are_read_in_order(client: Client):
@@ -260,10 +250,9 @@ def test_leader_moves_while_reading(cluster: MockCluster, client: Client):
 def test_broker_down_and_up_while_reading_and_writing(cluster: MockCluster, client: Client):
     topic = client.topic(partitions=1)
     reports = []
-    note = lambda error, _: reports.append(error)  # noqa: E731
     with client.producer() as producer, assigned(client, topic, offset=0) as consumer:
         for number in range(200):
-            producer.produce(topic, str(number), partition=0, on_delivery=note)
+            producer.produce(topic, str(number), partition=0, on_delivery=errors_into(reports))
             if number == 100:
                 producer.flush(10)
                 leader = producer.list_topics(topic, 10).topics[topic].partitions[0].leader

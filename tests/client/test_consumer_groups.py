@@ -23,43 +23,9 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import poll_until, wait_for
 
+from .consumer_support import GROUPS, forever, group, read, subscribed
 from .log_support import PlainLogger
 from .support import Client, client_threads, code_of, fill, filled
-
-GROUPS = iter(range(1000))
-
-
-def group(client: Client, name: str | None = None, **conf: Any) -> Consumer:
-    """Return a member of a group, with short timings."""
-    settings = {
-        "group.id": name or f"group-{next(GROUPS)}",
-        "auto.offset.reset": "earliest",
-        "topic.metadata.refresh.fast.interval.ms": 50,
-        **conf,
-    }
-    if "group.protocol" not in conf:
-        settings["heartbeat.interval.ms"] = 100
-    return client.consumer(**settings)
-
-
-def read(consumer: Consumer, count: int, timeout: float = 30.0) -> list[int]:
-    """Read ``count`` messages without errors, and return their values."""
-    found: list[int] = []
-    deadline = time.monotonic() + timeout
-    while len(found) < count:
-        assert time.monotonic() < deadline, f"{len(found)} messages, not {count}"
-        for message in consumer.consume(count - len(found), 0.1):
-            assert message.error() is None, message.error()
-            found.append(int(message.value()))
-    return found
-
-
-def forever(turn: Any, timeout: float = 30.0) -> None:
-    """Repeat a call until it raises, at most until the timeout."""
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        turn()
-
 
 PROTOCOLS = [
     pytest.param({}, id="range"),
@@ -114,11 +80,9 @@ def test_a_subscription_reads_everything_once(
 def test_a_later_member_starts_at_the_committed_offset(client: Client, protocol: dict[str, Any]):
     topic = filled(client, 20)
     name = f"later-{next(GROUPS)}"
-    with group(client, name, **protocol) as first:
-        first.subscribe([topic])
+    with subscribed(client, topic, name, **protocol) as first:
         assert read(first, 12) == list(range(12))
-    with group(client, name, **protocol) as second:
-        second.subscribe([topic])
+    with subscribed(client, topic, name, **protocol) as second:
         assert read(second, 8) == list(range(12, 20))
 
 
@@ -138,8 +102,7 @@ def test_another_subscription_replaces_the_first(client: Client, protocol: dict[
     one, two = client.topic(), client.topic()
     fill(client, one, 3)
     fill(client, two, 3, start=10)
-    with group(client, **protocol) as consumer:
-        consumer.subscribe([one])
+    with subscribed(client, one, **protocol) as consumer:
         assert read(consumer, 3) == [0, 1, 2]
         consumer.subscribe([two])
         assert read(consumer, 3) == [10, 11, 12]
@@ -218,8 +181,7 @@ def test_callbacks_get_assigned_and_revoked_partitions(
     )
     poll_until(lambda: len(first.assignment()) == 2, first)
     assert [each for each in seen if each[1]] == [("assign", [0, 1])]
-    with group(client, name, **protocol) as second:
-        second.subscribe([topic])
+    with subscribed(client, topic, name, **protocol) as second:
         poll_until(lambda: len(first.assignment()) == len(second.assignment()) == 1, first, second)
     poll_until(lambda: len(first.assignment()) == 2, first)
     first.close()
@@ -296,8 +258,7 @@ def test_on_revoke_commits_before_the_next_owner_starts(
     first.subscribe([topic], on_revoke=on_revoke)
     assert read(first, 6) == list(range(6))
     first.close()
-    with group(client, name, **conf) as second:
-        second.subscribe([topic])
+    with subscribed(client, topic, name, **conf) as second:
         assert read(second, 4) == list(range(6, 10))
 
 
@@ -393,12 +354,10 @@ def test_assign_and_subscribe_exclude_one_another(client: Client, protocol: dict
 def test_pauses_outlive_a_rebalance(client: Client, protocol: dict[str, Any], stack: ExitStack):
     topic = client.topic(partitions=2)
     name = f"pauses-{next(GROUPS)}"
-    first = stack.enter_context(group(client, name, **protocol))
-    first.subscribe([topic])
+    first = stack.enter_context(subscribed(client, topic, name, **protocol))
     poll_until(lambda: len(first.assignment()) == 2, first)
     first.pause(first.assignment())
-    with group(client, name, **protocol) as second:
-        second.subscribe([topic])
+    with subscribed(client, topic, name, **protocol) as second:
         poll_until(lambda: len(first.assignment()) == len(second.assignment()) == 1, first, second)
         assert first.paused() == first.assignment()
 
@@ -448,8 +407,7 @@ def test_calls_that_need_a_group_fail_without_one(client: Client, call: Any):
 def test_a_missing_topic_is_reported_once_and_read_after_its_creation(client: Client):
     name = f"{client.topic()}-missing"
     conf = {"topic.metadata.propagation.max.ms": 200, "topic.metadata.refresh.interval.ms": 300}
-    with group(client, **conf) as consumer:
-        consumer.subscribe([name])
+    with subscribed(client, name, **conf) as consumer:
         message = consumer.poll(20)
         assert message is not None
         assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -466,8 +424,7 @@ def test_a_missing_subscribed_topic_is_reported_long_before_the_propagation_time
     name, logger = f"{client.topic()}-missing", PlainLogger()
     conf = {"group.protocol": protocol, "logger": logger, "topic.metadata.refresh.interval.ms": 300}
     conf["topic.metadata.propagation.max.ms"] = 3_600_000
-    with group(client, **conf) as consumer:
-        consumer.subscribe([name])
+    with subscribed(client, name, **conf) as consumer:
         message = consumer.poll(60)
         assert (message.topic(), message.error().code()) == (name, KafkaError.UNKNOWN_TOPIC_OR_PART)
         text = f"Subscribed topic not available: {name}: Broker: Unknown topic or partition"
@@ -483,8 +440,7 @@ def test_a_missing_subscribed_topic_is_reported_long_before_the_propagation_time
 def test_a_topic_that_the_subscription_creates_is_not_missing(client: Client):
     name = f"{client.topic()}-made"
     client.cluster.hide_topic(name, replies=2)
-    with group(client, **{"allow.auto.create.topics": True}) as consumer:
-        consumer.subscribe([name])
+    with subscribed(client, name, **{"allow.auto.create.topics": True}) as consumer:
         poll_until(consumer.assignment, consumer)
         fill(client, name, 3)
         assert read(consumer, 3) == [0, 1, 2]
@@ -527,11 +483,9 @@ def test_changes_are_refused_after_a_fatal_error(client: Client, topic: str):
 def test_another_member_of_the_same_instance_fences_the_first(client: Client):
     topic = client.topic()
     name = f"static-{next(GROUPS)}"
-    first = group(client, name, **{"group.instance.id": "one"})
-    first.subscribe([topic])
+    first = subscribed(client, topic, name, **{"group.instance.id": "one"})
     poll_until(first.assignment, first)
-    with group(client, name, **{"group.instance.id": "one"}) as second:
-        second.subscribe([topic])
+    with subscribed(client, topic, name, **{"group.instance.id": "one"}) as second:
         poll_until(second.assignment, second)
         fatal = wait_for(lambda: first.poll(0.1)).error()
         assert fatal.fatal()
@@ -596,8 +550,7 @@ def test_messages_of_lost_partitions_are_not_returned(client: Client):
 @pytest.mark.slow
 def test_waiting_in_consume_counts_as_polling(client: Client):
     topic = filled(client, 3)
-    with group(client, **SHORT) as consumer:
-        consumer.subscribe([topic])
+    with subscribed(client, topic, **SHORT) as consumer:
         found = consumer.consume(10, MAX_POLL_S + 1)
         # consume() has waited for longer than max.poll.interval.ms
         assert [message.error() for message in found] == [None] * 3

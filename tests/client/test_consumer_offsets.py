@@ -24,9 +24,8 @@ from kafka_native import (
 from kafka_native.protocol import ApiKey
 from tests.waiting import poll_until, wait_for
 
+from .consumer_support import forever, group, read, subscribed, take, values
 from .support import Client, assigned, code_of, fill, filled
-from .test_consumer import take, values
-from .test_consumer_groups import forever, group, read
 
 
 @pytest.fixture
@@ -406,8 +405,7 @@ def test_every_call_of_a_closed_consumer_raises(client: Client, topic: str):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork() here")
 def test_calls_of_a_group_member_raise_in_a_forked_child(client: Client, topic: str):
-    with group(client) as consumer:
-        consumer.subscribe([topic])
+    with subscribed(client, topic) as consumer:
         read(consumer, 3)
         pid = os.fork()
         if pid == 0:
@@ -470,8 +468,7 @@ def test_partitions_of_a_group_start_at_initial_offsets_unless_something_is_comm
 
 def test_member_cannot_commit_unassigned_partitions(client: Client, topic: str):
     other = client.topic()
-    with group(client, **{"auto.offset.reset": "earliest"}) as consumer:
-        consumer.subscribe([topic])
+    with subscribed(client, topic, **{"auto.offset.reset": "earliest"}) as consumer:
         take(consumer, 20)
         foreign = TopicPartition(other, 0, 5)
         code = code_of(lambda: consumer.commit(offsets=[foreign], asynchronous=False))

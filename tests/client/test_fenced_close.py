@@ -14,6 +14,7 @@ from kafka_native.mock import MockCluster
 from tests.waiting import wait_for
 
 from .bank import SOON, Bank
+from .support import errors_into
 
 AT_ONCE_S = 5.0
 """Far below the timeouts of messages and of close(), but enough for a slow machine."""
@@ -45,8 +46,7 @@ def test_close_ends_at_once_and_reports_the_reason(
     producer = fenced(bank, linger_ms=linger_ms)
     reports: list[KafkaError | None] = []
     for partition in (0, 0, 1):
-        note = lambda error, _: reports.append(error)  # noqa: E731
-        producer.produce(bank.topic, b"x", partition=partition, on_delivery=note)
+        producer.produce(bank.topic, b"x", partition=partition, on_delivery=errors_into(reports))
     if fenced_before and not linger_ms:
         transactions = producer._client.main.transactions
         assert transactions is not None
@@ -73,9 +73,7 @@ def test_reports_after_a_fatal_error_have_its_reason(bank: Bank) -> None:
     reports: list[KafkaError] = []
     producer.begin_transaction()
     bank.producer()
-    producer.produce(
-        bank.topic, b"x", partition=0, on_delivery=lambda error, _: reports.append(error)
-    )
+    producer.produce(bank.topic, b"x", partition=0, on_delivery=errors_into(reports))
     started = time.monotonic()
     producer.close(20)
     assert time.monotonic() - started < AT_ONCE_S
@@ -87,9 +85,7 @@ def test_close_flushes_a_valid_transaction(bank: Bank) -> None:
     producer = bank.producer(**{"linger.ms": 50})
     reports: list[KafkaError | None] = []
     producer.begin_transaction()
-    producer.produce(
-        bank.topic, b"x", partition=0, on_delivery=lambda error, _: reports.append(error)
-    )
+    producer.produce(bank.topic, b"x", partition=0, on_delivery=errors_into(reports))
     producer.close(20)
     assert reports == [None]
 

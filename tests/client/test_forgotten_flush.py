@@ -13,7 +13,7 @@ from kafka_native import KafkaError, Producer
 from kafka_native.aio import AIOProducer
 from tests.waiting import WAIT_S, wait_for
 
-from .support import Client, run_program
+from .support import Client, errors_into, run_program
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -70,7 +70,7 @@ def test_producer_that_is_dropped_warns(
     def forget() -> None:
         made = [Producer(NOWHERE, error_cb=lambda error: None)]
         for _ in range(5):
-            made[0].produce("t", b"x", on_delivery=lambda error, message: reported.append(error))
+            made[0].produce("t", b"x", on_delivery=errors_into(reported))
         end(made)
 
     with caplog.at_level(logging.WARNING):
