@@ -177,9 +177,7 @@ def test_list_groups_has_the_members(client: Client, admin: AdminClient) -> None
         assert admin.list_groups("nobody", WAIT_S) == []
 
 
-def test_a_broker_that_refuses_to_list_groups_is_among_the_errors(
-    client: Client, admin: AdminClient
-) -> None:
+def test_a_refusal_to_list_groups_is_among_the_errors(client: Client, admin: AdminClient) -> None:
     client.cluster.push_request_errors(
         ApiKey.LIST_GROUPS, [KafkaError.CLUSTER_AUTHORIZATION_FAILED], broker=2
     )
@@ -187,9 +185,7 @@ def test_a_broker_that_refuses_to_list_groups_is_among_the_errors(
     assert error.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_coordinators_are_looked_up_together_and_again_after_a_move(
-    client: Client, admin: AdminClient
-) -> None:
+def test_coordinators_share_lookups_also_after_a_move(client: Client, admin: AdminClient) -> None:
     groups = [f"together-{number}" for number in range(8)]
 
     def moved(reply: Any) -> None:
@@ -265,9 +261,7 @@ def test_groups_of_one_coordinator_share_a_request(version: int) -> None:
                 assert len(requests) >= len(groups)
 
 
-def test_offsets_are_committed_for_a_group_without_members(
-    client: Client, admin: AdminClient
-) -> None:
+def test_offsets_are_altered_in_a_group_without_members(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
     fill(client, topic, 3, partition=0)
     wanted = [
@@ -319,9 +313,7 @@ def test_bad_requests_for_committed_offsets(client: Client, admin: AdminClient) 
         admin.alter_consumer_group_offsets(two)
 
 
-def test_offsets_are_found_on_the_leaders_again_when_one_has_moved(
-    client: Client, admin: AdminClient
-) -> None:
+def test_offsets_are_found_when_a_leader_has_moved(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
     fill(client, topic, 10, partition=0)
     first, second, missing = (TopicPartition(topic, number) for number in (0, 1, 9))
@@ -378,9 +370,7 @@ def test_a_partition_missing_from_the_response_fails(client: Client, admin: Admi
 # --- large requests ---
 
 
-def test_names_too_long_for_kafka_fail_alone_without_a_request(
-    client: Client, admin: AdminClient
-) -> None:
+def test_too_long_names_fail_alone_without_a_request(client: Client, admin: AdminClient) -> None:
     name, longer = client.topic(), "x" * 0x8000  # Kafka's strings end at 32767 bytes
     made = admin.create_topics(
         [NewTopic("fits", 1), NewTopic(longer, 1), NewTopic("huge", 1, config={"a": longer})]

@@ -148,9 +148,7 @@ def test_the_quorum_of_older_brokers(version: int) -> None:
         expect_success(admin.add_raft_voter(4, DIRECTORY, ENDPOINTS))
 
 
-def test_invalid_quorum_responses_and_a_quorum_without_a_leader(
-    client: Client, admin: AdminClient
-) -> None:
+def test_invalid_quorum_responses_and_a_missing_leader(client: Client, admin: AdminClient) -> None:
     def forget(message: Any) -> None:
         message.topics.clear()
 
@@ -211,9 +209,7 @@ def test_log_levels_of_a_broker(client: Client, admin: AdminClient) -> None:
     expect_error(admin.describe_configs([nameless])[nameless], KafkaError._INVALID_ARG)
 
 
-def test_client_metrics_resources_exist_while_they_have_settings(
-    client: Client, admin: AdminClient
-) -> None:
+def test_client_metrics_exist_while_they_have_settings(client: Client, admin: AdminClient) -> None:
     resource = ConfigResource(ResourceType.CLIENT_METRICS, "subscription")
     set_it = changed(
         "client_metrics", "subscription", interval_ms="1000", metrics="org.apache.kafka."

@@ -143,9 +143,7 @@ def test_the_most_specific_quota_counts() -> None:
         assert later == 0, "three seconds later the quota is available again"
 
 
-def test_changes_go_to_the_controller_and_a_lost_one_is_not_made_again(
-    client: Client, admin: AdminClient
-) -> None:
+def test_quota_changes_follow_the_controller(client: Client, admin: AdminClient) -> None:
     client.cluster.clear_requests()
     client.cluster.push_request_errors(ApiKey.ALTER_CLIENT_QUOTAS, [KafkaError.NOT_CONTROLLER, 0])
     change = ClientQuotaAlteration(ALICE, {"producer_byte_rate": 1e6})

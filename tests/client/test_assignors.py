@@ -58,9 +58,7 @@ def shares(consumers: list[Consumer], *counts: int) -> Callable[[], bool]:
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-def test_group_shares_and_stays_balanced_when_members_come_and_go(
-    client: Client, strategy: str
-) -> None:
+def test_group_stays_balanced_when_members_come_and_go(client: Client, strategy: str) -> None:
     topic = client.topic(6)
     with ExitStack() as stack:
         name = f"strategy-{next(GROUPS)}"

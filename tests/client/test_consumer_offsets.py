@@ -286,9 +286,7 @@ def test_seek_many_to_the_ends_and_to_a_time(client: Client):
         ),
     ],
 )
-def test_calls_for_unassigned_or_missing_partitions(
-    client: Client, topic: str, call: Any, code: int
-):
+def test_calls_for_unassigned_partitions(client: Client, topic: str, call: Any, code: int):
     with assigned(client, topic, offset=4) as consumer:
         assert values(take(consumer, 1)) == [4]
         assert code_of(lambda: call(consumer, topic)) == code
@@ -448,9 +446,7 @@ def test_commit_inside_on_commit(client: Client, topic: str):
 # --- in a group ---
 
 
-def test_partitions_of_a_group_start_at_initial_offsets_unless_something_is_committed(
-    client: Client, topic: str
-):
+def test_initial_offsets_are_used_unless_offsets_are_committed(client: Client, topic: str):
     with group(client, **{"auto.offset.reset": "earliest"}) as consumer:
         first = TopicPartition(topic, 0, 7)
         consumer.subscribe([topic], initial_offsets=[first, TopicPartition(topic, 1, OFFSET_END)])
