@@ -30,7 +30,7 @@ from .admin_support import (
     expect_success,
     result_of,
 )
-from .support import Client, fill
+from .support import Client, check_refused, fill
 
 
 def replicas_of(client: Client, topic: str, number: int = 0) -> list[int]:
@@ -127,9 +127,7 @@ def test_invalid_reassignments_are_refused() -> None:
     for bad in ([], [1, 1], [-1], [1 << 31]):
         with pytest.raises(ValueError, match=r"broker"):
             NewPartitionReassignment(bad)
-    for bad in (["1"], [True], [None]):
-        with pytest.raises(TypeError):
-            NewPartitionReassignment(bad)
+    check_refused(NewPartitionReassignment, TypeError, ["1"], [True], [None])
     text = "NewPartitionReassignment(target_replicas=(1, 2))"
     assert repr(NewPartitionReassignment([1, 2])) == text
 
@@ -359,7 +357,6 @@ def test_created_topics_are_returned_with_metadata(client: Client, admin: AdminC
 def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> None:
     place, replica = TopicPartition("a", 0), TopicPartitionReplica("a", 0, 1)
     call: Any
-    bad: Any
     for call, wrong in {
         admin.alter_partition_reassignments: [None, [place], {"a": None}, {place: [1]}],
         admin.list_partition_reassignments: [place, ["a"]],
@@ -367,9 +364,7 @@ def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> No
         admin.alter_replica_log_dirs: [None, {place: "/x"}, {replica: 1}],
         admin.describe_topic_partitions: [["a"], "a"],
     }.items():
-        for bad in wrong:
-            with pytest.raises(TypeError):
-                call(bad)
+        check_refused(call, TypeError, *wrong)
     for call, wrong in {
         admin.alter_partition_reassignments: [
             {},
@@ -385,8 +380,6 @@ def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> No
         ],
         admin.describe_topic_partitions: [TopicCollection([])],
     }.items():
-        for bad in wrong:
-            with pytest.raises(ValueError, match=r"."):
-                call(bad)
+        check_refused(call, ValueError, *wrong, match=r".")
     with pytest.raises(ValueError, match="partition_limit"):
         admin.describe_topic_partitions(partition_limit=0)

@@ -26,7 +26,7 @@ from .admin_support import (
     expect_success,
     result_of,
 )
-from .support import Client, assigned, deliver
+from .support import Client, assigned, check_refused, deliver
 
 ALICE = ClientQuotaEntity({"user": "alice"})
 ALICE_AT_WORK = ClientQuotaEntity({"user": "alice", "client-id": "work"})
@@ -180,12 +180,8 @@ def test_entities_with_equal_entries_are_equal() -> None:
 
 def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> None:
     bad: Any
-    for bad in (None, "user", {"user": 1}, {1: "x"}):
-        with pytest.raises(TypeError):
-            ClientQuotaEntity(bad)
-    for bad in ({}, {"": "x"}):
-        with pytest.raises(ValueError, match="kind"):
-            ClientQuotaEntity(bad)
+    check_refused(ClientQuotaEntity, TypeError, None, "user", {"user": 1}, {1: "x"})
+    check_refused(ClientQuotaEntity, ValueError, {}, {"": "x"}, match="kind")
     for bad in (None, {"x": "1"}, {1: 1.0}, {"x": True}):
         with pytest.raises(TypeError):
             ClientQuotaAlteration(ALICE, bad)

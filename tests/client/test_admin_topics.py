@@ -15,7 +15,7 @@ from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
 from .admin_support import admin_of, cluster_and_admin, expect_error, expect_success
-from .support import Client
+from .support import Client, check_refused
 
 
 def test_topics_are_made_listed_grown_and_deleted(client: Client, admin: AdminClient) -> None:
@@ -182,9 +182,7 @@ def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> No
             admin.create_topics(bad)
         with pytest.raises(TypeError):
             admin.create_partitions(bad)
-    for bad in (None, "topic", [None], [NewTopic("x")]):
-        with pytest.raises(TypeError):
-            admin.delete_topics(bad)
+    check_refused(admin.delete_topics, TypeError, None, "topic", [None], [NewTopic("x")])
     for call in (admin.create_topics, admin.delete_topics, admin.create_partitions):
         with pytest.raises(ValueError, match="non-empty list"):
             call([])

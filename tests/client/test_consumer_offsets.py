@@ -25,7 +25,7 @@ from kafka_native.protocol import ApiKey
 from tests.waiting import poll_until, wait_for
 
 from .consumer_support import forever, group, read, subscribed, take, values
-from .support import Client, assigned, code_of, fill, filled
+from .support import Client, assigned, check_refused, code_of, fill, filled
 
 
 @pytest.fixture
@@ -326,9 +326,7 @@ def test_wrong_arguments_about_partitions(client: Client, topic: str):
             consumer.resume,
             consumer.offsets_for_times,
         ):
-            for wrong in (3, "t", [("t", 0)], [None]):
-                with pytest.raises(TypeError):
-                    call(wrong)  # type: ignore[arg-type]
+            check_refused(call, TypeError, 3, "t", [("t", 0)], [None])
             with pytest.raises(ValueError, match="0 or more"):
                 call([TopicPartition(topic, -1, 0)])
         for call_one in (consumer.get_watermark_offsets, consumer.current_lag):
