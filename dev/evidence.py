@@ -535,8 +535,12 @@ _OF_CONSUMERS: Final = {
         f"{_WIRE}test_fetch_has_the_configured_partition_limit",
         "csrc/consume/fetcher.c::partition_fetch_bytes",
     ),
-    "fetch.max.bytes": _at(f"{_WIRE}test_fetch_has_the_configured_value", "csrc/consume/fetcher.c::fetch_max_bytes"),
-    "fetch.min.bytes": _at(f"{_WIRE}test_fetch_has_the_configured_value", "csrc/consume/fetcher.c::fetch_min_bytes"),
+    "fetch.max.bytes": _at(
+        f"{_WIRE}test_fetch_has_the_configured_value", "csrc/consume/fetcher.c::fetch_max_bytes"
+    ),
+    "fetch.min.bytes": _at(
+        f"{_WIRE}test_fetch_has_the_configured_value", "csrc/consume/fetcher.c::fetch_min_bytes"
+    ),
     "fetch.error.backoff.ms": _at(
         f"{_TIME}test_partition_is_not_fetched_for_a_time_after_an_error",
         "kafka_native/control/consumer/fetches.py::error_s",
