@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import time
 from collections.abc import Callable, Coroutine
@@ -18,15 +19,25 @@ _numbers = itertools.count()
 
 
 def run(test: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine in its own loop, with a timeout."""
+    """Run a coroutine in a new loop, with a timeout."""
     return asyncio.run(asyncio.wait_for(test, 100))
 
 
+def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test that is a coroutine in its own loop."""
+
+    @functools.wraps(test)
+    def wrapper(*args: Any, **kwargs: Any) -> None:
+        run(test(*args, **kwargs))
+
+    return wrapper
+
+
 async def until(condition: Callable[[], object]) -> None:
-    """Let the loop run until a condition holds."""
+    """Wait in the loop until a condition is true."""
     deadline = time.monotonic() + WAIT_S
     while not condition():
-        assert time.monotonic() < deadline, "it never came true"
+        assert time.monotonic() < deadline, "the condition stayed false"
         await asyncio.sleep(0.005)
 
 
