@@ -87,7 +87,6 @@ def connector(request: pytest.FixtureRequest) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """Yield the session."""
     if shutil.which("java") is None:
         pytest.skip("no Spark: java is not installed")
     session = make_session(**connector(request))

@@ -84,7 +84,7 @@ def test_filters_narrow_what_is_read(kafka: Kafka) -> None:
     young = frame.where(f"timestamp >= '{at}' and partition = 1")
     assert [row.offset for row in young.orderBy("offset").collect()] == [18, 19]
     assert frame.where("partition = 7").collect() == []
-    # the setting's own default
+    # the default of this setting
     kafka.spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
     try:
         assert kafka.read(topic).load().where("partition = 1 and offset = 3").count() == 1
