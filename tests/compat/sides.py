@@ -1,8 +1,10 @@
-"""Runs a function with each library on a cluster, and compares: mock cluster or Apache Kafka."""
+"""Runs a function with each library on the mock cluster or Apache Kafka, and compares the results."""
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import inspect
 import itertools
 import re
 import time
@@ -13,6 +15,7 @@ from typing import Any, Protocol
 import confluent_kafka
 
 import kafka_native
+from tests.aio.support import run
 from tests.broker.support import dotted
 from tests.waiting import WAIT_S
 
@@ -20,7 +23,7 @@ Lib = Any
 BOTH = (confluent_kafka, kafka_native)
 BASE_MS = 1_700_000_000_000
 METADATA = "some metadata"
-"""Metadata of an offset. librdkafka's has no terminator, so it may show the bytes after it."""
+"""Metadata of an offset. librdkafka doesn't terminate it, so further bytes may follow."""
 _RUN = uuid.uuid4().hex[:8]
 _numbers = itertools.count()
 
@@ -128,8 +131,8 @@ class Side:
             return self.plain(call())
         except (RuntimeError, TypeError, ValueError, BufferError, self.lib.KafkaException) as error:
             cause = error.args[0] if error.args else None
-            said = self.plain(cause) if isinstance(cause, self.lib.KafkaError) else str(error)
-            return type(error).__name__, said
+            text = self.plain(cause) if isinstance(cause, self.lib.KafkaError) else str(error)
+            return type(error).__name__, text
 
 
 def outcomes(cluster: Stage, use: Callable[[Side], Any]) -> list[Any]:
@@ -144,6 +147,26 @@ def assert_same(cluster: Stage, use: Callable[[Side], Any]) -> None:
     assert ours == theirs, f"\n{ours} of kafka_native\n{theirs} of confluent_kafka"
 
 
+def on_both(test: Callable[..., Any]) -> Callable[..., None]:
+    """Run a test with each library, and check that both return or raise the same.
+
+    The test gets a `Side` in place of the fixture ``cluster``. It may be a coroutine.
+    """
+
+    @functools.wraps(test)
+    def compare(cluster: Stage, **given: Any) -> None:
+        def use(side: Side) -> Any:
+            result = test(side, **given)
+            return run(result) if inspect.iscoroutine(result) else result
+
+        assert_same(cluster, use)
+
+    _, *others = inspect.signature(test).parameters.values()
+    parameters = [inspect.Parameter("cluster", inspect.Parameter.POSITIONAL_OR_KEYWORD), *others]
+    compare.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return compare
+
+
 def next_message(consumer: Any) -> Any:
     """Return the next message. confluent_kafka's poll() may also return None early."""
     deadline = time.monotonic() + WAIT_S
@@ -155,7 +178,6 @@ def next_message(consumer: Any) -> Any:
 
 
 def installed(name: str) -> bool:
-    """Return whether a package is installed."""
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:

@@ -24,7 +24,7 @@ def python(*arguments: str, code: str = "", cwd: Path = ROOT) -> subprocess.Comp
     )
 
 
-def says(done: subprocess.CompletedProcess[str]) -> str:
+def output_of(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -37,7 +37,7 @@ def cluster() -> Iterator[MockCluster]:
 
 
 PROGRAM = '''
-"""A program that knows confluent_kafka only."""
+"""A program that uses confluent_kafka only."""
 import sys
 import helper
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -90,18 +90,18 @@ def test_a_program_of_confluent_kafka_runs_unchanged(cluster: MockCluster, progr
         "-m", "kafka_native.compat", str(program), cluster.bootstrap_servers, "100", "--flag"
     )
     line = "100 messages with kafka_native.producer argv ['100', '--flag'] __main__ a neighbour"
-    assert says(done) == f"Consumer closed\n{line}"
+    assert output_of(done) == f"Consumer closed\n{line}"
 
 
 def test_the_same_program_runs_with_confluent_kafka_itself(
     cluster: MockCluster, program: Path
 ) -> None:
     done = python(str(program), cluster.bootstrap_servers, "10")
-    assert says(done).splitlines()[-1].endswith("argv ['10'] __main__ a neighbour")
+    assert output_of(done).splitlines()[-1].endswith("argv ['10'] __main__ a neighbour")
     assert "kafka_native" not in done.stdout
 
 
-def test_a_module_is_run_as_pythons_own_m_does(tmp_path: Path) -> None:
+def test_a_module_is_run_as_by_pythons_option_m(tmp_path: Path) -> None:
     package = tmp_path / "runme"
     package.mkdir()
     (package / "__init__.py").write_text("", encoding="utf-8")
@@ -114,11 +114,11 @@ def test_a_module_is_run_as_pythons_own_m_does(tmp_path: Path) -> None:
         "import main; "
         "sys.exit(main(['-m', 'runme', 'x', '-y']))"
     )
-    said = says(python(code=runner, cwd=tmp_path))
-    assert said == f"__main__ {[str(package / '__main__.py'), 'x', '-y']} kafka_native.producer"
+    output = output_of(python(code=runner, cwd=tmp_path))
+    assert output == f"__main__ {[str(package / '__main__.py'), 'x', '-y']} kafka_native.producer"
 
 
-def test_how_the_program_ends_is_passed_on(tmp_path: Path) -> None:
+def test_exit_status_of_the_program_is_passed_on(tmp_path: Path) -> None:
     program = tmp_path / "ends.py"
     program.write_text("import sys\nsys.exit(7)\n", encoding="utf-8")
     assert python("-m", "kafka_native.compat", str(program)).returncode == 7
@@ -128,7 +128,7 @@ def test_how_the_program_ends_is_passed_on(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in failed.stderr
 
 
-def test_a_wrong_command_says_how_to_call_it(
+def test_a_wrong_command_prints_the_usage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for arguments in ([], ["-m"], ["-x", "y"]):
@@ -140,7 +140,7 @@ def test_a_wrong_command_says_how_to_call_it(
     assert capsys.readouterr().out.startswith("usage: ")
 
 
-def test_names_are_the_same_objects_under_both_names() -> None:
+def test_names_of_both_packages_are_the_same_objects() -> None:
     code = """
 import kafka_native, kafka_native.compat
 kafka_native.compat.install()
@@ -170,10 +170,12 @@ try:
 except AttributeError as error:
     print(error)
 """
-    assert says(python(code=code)) == "module 'confluent_kafka' has no attribute 'no_such_name'"
+    assert (
+        output_of(python(code=code)) == "module 'confluent_kafka' has no attribute 'no_such_name'"
+    )
 
 
-def test_modules_of_confluent_kafka_are_there_without_being_imported() -> None:
+def test_modules_of_confluent_kafka_are_attributes_without_import() -> None:
     code = """
 import kafka_native.compat
 kafka_native.compat.install()
@@ -181,10 +183,10 @@ import confluent_kafka
 print(confluent_kafka.error.ConsumeError.__name__, confluent_kafka.cimpl.KafkaError.__name__,
       confluent_kafka.serialization.StringSerializer.__name__)
 """
-    assert says(python(code=code)) == "ConsumeError KafkaError StringSerializer"
+    assert output_of(python(code=code)) == "ConsumeError KafkaError StringSerializer"
 
 
-def test_what_is_not_here_is_not_found() -> None:
+def test_missing_modules_are_not_found() -> None:
     code = """
 import importlib.util
 import kafka_native.compat
@@ -199,14 +201,14 @@ try:
 except ImportError as error:
     print("kafka_native" in str(error), "avro" in str(error))
 """
-    assert says(python(code=code)).splitlines() == [
+    assert output_of(python(code=code)).splitlines() == [
         "None None",
         "No module named 'confluent_kafka.avro'",
         "True True",
     ]
 
 
-def test_it_is_too_late_when_confluent_kafka_is_imported() -> None:
+def test_install_fails_after_an_import_of_confluent_kafka() -> None:
     code = """
 import confluent_kafka, kafka_native.compat
 try:
@@ -215,13 +217,13 @@ except RuntimeError as error:
     print(error)
 print(confluent_kafka.Producer.__module__)
 """
-    first, second = says(python(code=code)).splitlines()
+    first, second = output_of(python(code=code)).splitlines()
     assert first.startswith("confluent_kafka is imported already, from ")
     assert first.endswith("call kafka_native.compat.install() before anything imports it")
     assert "kafka_native" not in second
 
 
-def test_importing_kafka_native_brings_none_of_this() -> None:
+def test_importing_kafka_native_imports_no_compatibility_modules() -> None:
     code = """
 import sys
 import kafka_native
@@ -229,4 +231,4 @@ print([name for name in ("cimpl", "compat", "deserializing_consumer", "error", "
        if f"kafka_native.{name}" in sys.modules], "runpy" in sys.modules)
 assert "SerializingProducer" in dir(kafka_native) and "error" in dir(kafka_native)
 """
-    assert says(python(code=code)) == "[] False"
+    assert output_of(python(code=code)) == "[] False"
