@@ -1,4 +1,4 @@
-"""Runs `kafka-native` as a user does: in this process where possible, otherwise in its own."""
+"""Runs `kafka-native` as a user does, in this process or in another one."""
 
 from __future__ import annotations
 
@@ -27,8 +27,13 @@ def environment(**more: str) -> dict[str, str]:
     return {**found, **more}
 
 
+def properties(*pairs: str) -> list[str]:
+    """Return an option ``-X`` for each NAME=VALUE."""
+    return [word for pair in pairs for word in ("-X", pair)]
+
+
 def invoke(*arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Result:
-    """Run a command here.
+    """Run a command in this process.
 
     The result has ``exit_code``, ``stdout``, ``stdout_bytes`` and ``stderr``.
     """
