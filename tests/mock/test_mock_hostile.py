@@ -21,9 +21,7 @@ ROUNDS = 60
 
 
 def damaged(frame: bytes, dice: random.Random) -> bytearray:
-    """Return the frame with wrong bytes after its API key and version, a cut end, or extra
-    bytes.
-    """
+    """Return the frame with changed bytes after its API version, a cut end, or extra bytes."""
     data = bytearray(frame)
     for _ in range(dice.randint(1, 4)):
         data[dice.randrange(4, len(data))] = dice.choice(
