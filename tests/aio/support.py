@@ -6,11 +6,14 @@ import asyncio
 import functools
 import itertools
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_native import OFFSET_BEGINNING, Producer, TopicPartition
+import pytest
+
+from kafka_native import OFFSET_BEGINNING, KafkaException, Producer, TopicPartition
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S
@@ -39,6 +42,14 @@ async def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "the condition stayed false"
         await asyncio.sleep(0.005)
+
+
+@contextmanager
+def kafka_error(code: int) -> Iterator[None]:
+    """Check that the block raises KafkaException with this error code."""
+    with pytest.raises(KafkaException) as caught:
+        yield
+    assert caught.value.args[0].code() == code
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -37,18 +38,8 @@ def allow(cluster: MockCluster, *words: str) -> str:
 
 def test_permissions_are_created_for_each_combination(cluster: MockCluster) -> None:
     principals = ["--principal", "User:alice", "--principal", "User:bob"]
-    output = allow(
-        cluster,
-        "-t",
-        "orders",
-        "-g",
-        "readers",
-        *principals,
-        "--operation",
-        "read",
-        "--operation",
-        "describe",
-    )
+    words = shlex.split("-t orders -g readers --operation read --operation describe")
+    output = allow(cluster, *words, *principals)
     assert len(output.splitlines()) == 8
     assert "created: allow User:alice to read topic orders" in output.splitlines()
     assert ("group", "readers", "literal", "User:bob", "*", "describe", "allow") in listed(cluster)
@@ -58,17 +49,8 @@ def test_permissions_are_created_for_each_combination(cluster: MockCluster) -> N
 def test_every_kind_of_permission(cluster: MockCluster) -> None:
     principals = ["--principal", "User:a"]
     allow(cluster, "--cluster", *principals, "--operation", "idempotent-write")
-    allow(
-        cluster,
-        "--transactional-id",
-        "bank-",
-        "--prefixed",
-        *principals,
-        "--operation",
-        "write",
-        "--host",
-        "10.0.0.1",
-    )
+    words = shlex.split("--transactional-id bank- --prefixed --operation write --host 10.0.0.1")
+    allow(cluster, *words, *principals)
     allow(cluster, "--transactional-id", "bank", *principals, "--operation", "two-phase-commit")
     allow(cluster, "--delegation-token", "token-1", *principals, "--operation", "describe")
     allow(cluster, "--user-principal", "User:b", *principals, "--operation", "create-tokens")
@@ -84,18 +66,8 @@ def test_every_kind_of_permission(cluster: MockCluster) -> None:
     assert "name a resource" in cli(
         cluster, "acls", "create", *principals, "--operation", "read", status=2
     )
-    assert "Error: acl allow alice" in cli(
-        cluster,
-        "acls",
-        "create",
-        "-t",
-        "a",
-        "--principal",
-        "alice",
-        "--operation",
-        "read",
-        status=1,
-    )
+    words = shlex.split("acls create -t a --principal alice --operation read")
+    assert "Error: acl allow alice" in cli(cluster, *words, status=1)
 
 
 @pytest.fixture
@@ -159,14 +131,7 @@ def test_password_from_stdin_and_from_the_environment(cluster: MockCluster) -> N
     output = cli(cluster, "users", "set", "alice", "--password-stdin", stdin=f"{SECRET}\n".encode())
     assert output == "user alice: has a password for SCRAM-SHA-512\n"
     assert has_password(cluster, "alice", SECRET)
-    options = [
-        "--mechanism",
-        "SCRAM-SHA-256",
-        "--iterations",
-        "8192",
-        "--password-env",
-        "NEW_PASSWORD",
-    ]
+    options = shlex.split("--mechanism SCRAM-SHA-256 --iterations 8192 --password-env NEW_PASSWORD")
     cli(cluster, "users", "set", "alice", *options, NEW_PASSWORD=SECRET)
     assert has_password(cluster, "alice", SECRET, 1)
     found = json.loads(cli(cluster, "users", "list", "--json"))

@@ -24,14 +24,8 @@ def bench_options(bootstrap: str, messages: int, output: Path) -> list[str]:
 def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     with mock_cluster() as bootstrap:
         arguments = bench_options(bootstrap, 3000, tmp_path)
-        arguments += [
-            "--wide",
-            "20",
-            "--topics",
-            "5",
-            "--adapters",
-            "kafka_native,confluent_kafka,aiokafka,raw",
-        ]
+        arguments += ["--adapters", "kafka_native,confluent_kafka,aiokafka,raw"]
+        arguments += ["--wide", "20", "--topics", "5"]
         result = CliRunner().invoke(main, [*arguments, *SCENARIOS], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     results = json.loads((tmp_path / "results.json").read_text())

@@ -5,6 +5,7 @@ letters.
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -56,16 +57,8 @@ def test_later_sources_of_properties_win(tmp_path: Path) -> None:
         "bootstrap.servers": "other:1"
     }
     assert merged("-F", "none", **home, BOOTSTRAP="env:1") == {"bootstrap.servers": "env:1"}
-    everything = [
-        "-F",
-        str(other),
-        "-X",
-        "bootstrap.servers=x:1",
-        "-X",
-        "topic.acks=all",
-        "-d",
-        "broker",
-    ]
+    options = "-X bootstrap.servers=x:1 -X topic.acks=all -d broker"
+    everything = ["-F", str(other), *shlex.split(options)]
     assert merged(*everything) == {
         "bootstrap.servers": "x:1",
         "request.required.acks": "all",

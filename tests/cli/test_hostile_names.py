@@ -345,17 +345,8 @@ def test_terminal_output_has_only_our_own_colours(hostile: MockCluster, name: st
 
 
 def test_watched_table_of_lag_is_printable(hostile: MockCluster) -> None:
-    words = [
-        "groups",
-        "lag",
-        GROUP,
-        f"nosuch{MARKS}",
-        "--watch",
-        "0.2",
-        "-b",
-        hostile.bootstrap_servers,
-    ]
-    with terminal(*words, columns=4000) as screen:
+    words = ["groups", "lag", GROUP, f"nosuch{MARKS}", "--watch", "0.2"]
+    with terminal(*words, "-b", hostile.bootstrap_servers, columns=4000) as screen:
         shown = screen.wait_for("total lag", 3)
     shown = re.sub(r"\x1b\[(\?25[hl]|2K|1A)|\r", "", COLOURS.sub("", shown))
     assert "Error: nosuch" in shown

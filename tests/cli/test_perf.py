@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,11 +20,11 @@ import kafka_native
 from kafka_native.cli import job, measurements
 from kafka_native.cli.app import cli
 from kafka_native.cli.commands import perf as perf_module
-from kafka_native.cli.connection import ENVIRONMENT
 from kafka_native.cli.mock import mock_cluster
 from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.cli.running import PROGRAM, environment
 from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,13 +35,6 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def environment() -> dict[str, str]:
-    found = {**os.environ, "PYTHONPATH": str(ROOT)}
-    for name in ENVIRONMENT:
-        found.pop(name, None)
-    return found
-
-
 def white_share(picture: Path) -> float:
     from matplotlib import image
 
@@ -49,18 +43,9 @@ def white_share(picture: Path) -> float:
 
 
 def test_demo_runs_and_writes_a_chart(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "kafka_native.cli",
-        "perf",
-        "--messages",
-        "20000",
-        "--latency-messages",
-        "50",
-    ]
+    options = shlex.split("--messages 20000 --latency-messages 50")
     done = subprocess.run(
-        [*command, "--output", str(tmp_path)],
+        [*PROGRAM, "perf", *options, "--output", str(tmp_path)],
         env=environment(),
         capture_output=True,
         text=True,
@@ -94,17 +79,7 @@ def test_demo_runs_and_writes_a_chart(tmp_path: Path) -> None:
 
 
 def test_named_cluster_is_used_and_left_clean(cluster: MockCluster) -> None:
-    arguments = [
-        "--messages",
-        "3000",
-        "--codecs",
-        "lz4,none",
-        "--json",
-        "--batch-size",
-        "5000",
-        "--linger",
-        "1",
-    ]
+    arguments = shlex.split("--messages 3000 --codecs lz4,none --json --batch-size 5000 --linger 1")
     done = CliRunner().invoke(
         cli, ["perf", *arguments, "-b", cluster.bootstrap_servers, "-X", "client.id=me"]
     )
@@ -116,17 +91,7 @@ def test_named_cluster_is_used_and_left_clean(cluster: MockCluster) -> None:
 
 
 def test_kept_topics_have_the_requested_messages(cluster: MockCluster) -> None:
-    arguments = [
-        "--messages",
-        "3000",
-        "--partitions",
-        "3",
-        "--codecs",
-        "zstd",
-        "--size",
-        "250",
-        "--keep",
-    ]
+    arguments = shlex.split("--messages 3000 --partitions 3 --codecs zstd --size 250 --keep")
     status, output = run(*arguments, "--bootstrap", cluster.bootstrap_servers)
     assert status == 0, output
     [(name, topic)] = cluster.topics.items()
@@ -278,16 +243,7 @@ def test_version() -> None:
 def test_missing_extra_is_one_line_with_the_command(missing: str, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{missing!r}] = None\n")
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
-    command = [
-        sys.executable,
-        "-m",
-        "kafka_native.cli",
-        "perf",
-        "--output",
-        str(tmp_path),
-        "--messages",
-        "10",
-    ]
+    command = [*PROGRAM, "perf", "--output", str(tmp_path), "--messages", "10"]
     done = subprocess.run(
         command,
         env={**environment(), "PYTHONPATH": path},
@@ -303,16 +259,7 @@ def test_missing_extra_is_one_line_with_the_command(missing: str, tmp_path: Path
 
 
 def test_mock_command_serves_until_a_signal() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "kafka_native.cli",
-        "mock",
-        "--brokers",
-        "2",
-        "--topics",
-        "a:3",
-    ]
+    command = [*PROGRAM, "mock", "--brokers", "2", "--topics", "a:3"]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         servers = process.stdout.readline().strip().partition("=")[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -54,23 +55,7 @@ def test_each_line_is_a_message_even_without_a_final_newline(
 
 @pytest.mark.usefixtures("topic")
 def test_keys_delimiters_headers_and_nulls(cluster: MockCluster) -> None:
-    arguments = [
-        "-K",
-        "=",
-        "-D",
-        ";\\t",
-        "-H",
-        "kind=x",
-        "-H",
-        "none",
-        "-Z",
-        "-k",
-        "fallback",
-        "-p",
-        "1",
-        "-z",
-        "zstd",
-    ]
+    arguments = shlex.split("-K = -D ';\\t' -H kind=x -H none -Z -k fallback -p 1 -z zstd")
     done = produce(cluster, *arguments, stdin=b"a=1;\tb=;\tc;\t=d=e\n")
     assert done.exit_code == 0, done.output
     assert [(each.key, each.value) for each in cluster.messages("t", 1)] == [

@@ -31,6 +31,7 @@ from tests.waiting import WAIT_S
 TOPIC = f"topic{MARKS}"
 REDRAWING = re.compile(r"\x1b\[(\?25[hl]|2K|1A)|\r")
 """The sequences with which rich redraws a line."""
+UNREACHABLE = ["--bootstrap", "127.0.0.1:1", "--topics", "a"]
 EVERY_TOPIC = "(?s).*"
 """A pattern that matches every topic: a name may have a line end."""
 
@@ -91,19 +92,14 @@ def test_profile_dry_run(hostile: MockCluster) -> None:
 
 
 def test_mirror_dry_run(hostile: MockCluster, target: MockCluster, tmp_path: Path) -> None:
-    where = [
-        "--to-bootstrap",
-        target.bootstrap_servers,
-        "--checkpoint",
-        str(tmp_path / MARKS.replace("/", "")),
-    ]
+    where = ["--to-bootstrap", target.bootstrap_servers]
+    where += ["--checkpoint", str(tmp_path / MARKS.replace("/", ""))]
     done = run(
         "mirror", *of(hostile), *where, "--pattern", EVERY_TOPIC, "--to", "mirrored", "--dry-run"
     )
     assert f"topic{ESCAPED_MARKS}" in done.stdout
-    done = run(
-        "mirror", *of(hostile), *where, "--pattern", EVERY_TOPIC, "--dry-run"
-    )  # its own name can't be the mirror's
+    # the mirror can't have the same name
+    done = run("mirror", *of(hostile), *where, "--pattern", EVERY_TOPIC, "--dry-run")
     assert done.exit_code == 1
 
 
@@ -146,16 +142,7 @@ def test_replay_dry_run(tmp_path: Path) -> None:
         [f"nosuch{MARKS}"],
         [f"--nosuch{MARKS}"],
         ["profile", f"--nosuch{MARKS}"],
-        [
-            "profile",
-            "--bootstrap",
-            "127.0.0.1:1",
-            "--topics",
-            "a",
-            "-X",
-            f"nosuch{MARKS}=1",
-            "--dry-run",
-        ],
+        ["profile", *UNREACHABLE, "-X", f"nosuch{MARKS}=1", "--dry-run"],
         ["profile", "--topics", "a", "--config-file", f"nosuch{MARKS}"],
         ["archive", "--lake", "x", "--interval", MARKS],
         ["archive", "--lake", "x", "--trigger", MARKS],
@@ -191,14 +178,8 @@ def test_archive_dry_run_and_error(
 
 
 def test_snapshot_error(hostile: MockCluster, spark: SparkSession, tmp_path: Path) -> None:
-    done = run(
-        "snapshot",
-        *of(hostile),
-        "--pattern",
-        EVERY_TOPIC,
-        "--output",
-        str(tmp_path / MARKS.replace("/", "")),
-    )
+    where = ["--pattern", EVERY_TOPIC, "--output", str(tmp_path / MARKS.replace("/", ""))]
+    done = run("snapshot", *of(hostile), *where)
     assert done.exit_code == 1
     assert "no folder or file can be named so" in done.stderr
 
@@ -228,13 +209,8 @@ def test_mirror_summary(
     hostile: MockCluster, target: MockCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     hostile.set_committed(f"group{MARKS}", {(TOPIC, 0): 1})
-    where = [
-        *of(hostile),
-        "--to-bootstrap",
-        target.bootstrap_servers,
-        "--checkpoint",
-        str(tmp_path),
-    ]
+    where = [*of(hostile), "--to-bootstrap", target.bootstrap_servers]
+    where += ["--checkpoint", str(tmp_path)]
     groups = ["--groups", f"group{MARKS}"]
     done = run("mirror", *where, "--pattern", EVERY_TOPIC, "--to", "mirrored", *groups)
     assert done.exit_code == 0, done.output

@@ -118,16 +118,8 @@ def hold_fetch(source: MockCluster, gate: Gate) -> None:
 def archive_command(source: MockCluster, lake: Lake) -> list[object]:
     """Return a command that writes at once, and fetches one batch at a time."""
     small = ["--row-group-rows", "10", "--config", "fetch.message.max.bytes=1"]
-    return [
-        "archive",
-        "--bootstrap",
-        source.bootstrap_servers,
-        "--topics",
-        "t",
-        "--lake",
-        lake.root,
-        *small,
-    ]
+    where = ["--bootstrap", source.bootstrap_servers, "--topics", "t", "--lake", lake.root]
+    return ["archive", *where, *small]
 
 
 def half_staged(lake: Lake) -> bool:
@@ -198,16 +190,8 @@ def hold_produce(target: MockCluster, gate: Gate) -> None:
 def mirror_command(source: MockCluster, target: MockCluster, checkpoint: Path) -> list[object]:
     """Return a command that writes in batches of ten records."""
     to = ["--to-bootstrap", target.bootstrap_servers, "--to-config", "batch.num.messages=10"]
-    return [
-        "mirror",
-        "--bootstrap",
-        source.bootstrap_servers,
-        "--topics",
-        "t",
-        "--checkpoint",
-        checkpoint,
-        *to,
-    ]
+    where = ["--bootstrap", source.bootstrap_servers, "--topics", "t"]
+    return ["mirror", *where, "--checkpoint", checkpoint, *to]
 
 
 def one_is_mirrored(target: MockCluster) -> bool:

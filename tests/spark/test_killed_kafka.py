@@ -103,16 +103,8 @@ def test_mirror_that_was_killed_misses_nothing_and_keeps_the_order(
     tmp_path: Path,
 ) -> None:
     copy, checkpoint = new_topic(apache, PARTITIONS), tmp_path / "checkpoint"
-    where = [
-        "--bootstrap",
-        apache.bootstrap,
-        "--topics",
-        topic,
-        "--to",
-        copy,
-        "--checkpoint",
-        checkpoint,
-    ]
+    where = ["--bootstrap", apache.bootstrap, "--topics", topic]
+    where += ["--to", copy, "--checkpoint", checkpoint]
     with running(tmp_path / "output", "local[2]", "mirror", *where, "--rate", RATE) as command:
         command.wait_until(
             lambda: all(end_of(witness, copy, each) for each in range(PARTITIONS)), "some records"

@@ -364,15 +364,8 @@ def test_dry_run_and_translation_need_no_spark(
     here: MockCluster, there: MockCluster, topic: str, tmp_path: Path
 ) -> None:
     fill(here, topic, 12)
-    where = [
-        "mirror",
-        "--bootstrap",
-        here.bootstrap_servers,
-        "--topics",
-        topic,
-        "--checkpoint",
-        str(tmp_path),
-    ]
+    where = ["mirror", "--bootstrap", here.bootstrap_servers]
+    where += ["--topics", topic, "--checkpoint", str(tmp_path)]
     result = run(*where, "--to-bootstrap", there.bootstrap_servers, "--dry-run")
     assert result.exit_code == 0, result.output
     assert topic in result.output
