@@ -52,7 +52,7 @@ async def main():
         await consumer.assign([TopicPartition(sys.argv[2], 0, 0)])
         assert (await consumer.poll(60)).value() == b"before"
         assert await consumer.poll(0.01) is None  # watched by the loop from now on
-        warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on, of any fork beside threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
         child = os.fork()
         if child == 0:
             for call in (consumer.poll, consumer.assignment, producer.flush, lambda: producer.produce("t", b"x")):

@@ -33,10 +33,7 @@ def properties(*pairs: str) -> list[str]:
 
 
 def invoke(*arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Result:
-    """Run a command in this process.
-
-    The result has ``exit_code``, ``stdout``, ``stdout_bytes`` and ``stderr``.
-    """
+    """Run a command in this process, and return its result."""
     unset: dict[str, str | None] = dict.fromkeys((*ENVIRONMENT, "KAFKA_NATIVE_CONFIG"))
     variables = {**unset, "XDG_CONFIG_HOME": "/nowhere", **(env or {})}
     return CliRunner().invoke(

@@ -1,6 +1,4 @@
-"""Common parts of all commands: cluster options, exit statuses, errors, completion, kcat's
-letters.
-"""
+"""Common parts of the commands: options, exit statuses, errors, completion, kcat's letters."""
 
 from __future__ import annotations
 

@@ -32,10 +32,7 @@ def login(
 
 
 def bearer(lifetime_s: float) -> dict[str, Any]:
-    """Return an unsecured token with this lifetime.
-
-    The client gets an hour, so it sends the token.
-    """
+    """Return an unsecured token. For the client it is valid for an hour, so it is sent."""
 
     def token(config: str) -> tuple[str, float, str, dict[str, str]]:
         return unsecured_jwt("alice", lifetime_s), time.time() + 3600, "alice", {"traceId": "1"}
@@ -65,10 +62,7 @@ def deliver(lib: Lib, conf: dict[str, Any], topic: str, wanted: str) -> str:
 def side_by_side(
     name: str, conf: dict[str, Any], topic: str, ours: str, theirs: str | None = None
 ) -> Outcomes:
-    """Run both clients with the same configuration.
-
-    ``theirs`` is confluent_kafka's error if it differs.
-    """
+    """Run both clients with a configuration. ``theirs`` is confluent_kafka's error, if another."""
     of_theirs = deliver(confluent_kafka, conf, topic, theirs or ours)
     return Outcomes(name, of_theirs, deliver(kafka_native, conf, topic, ours))
 

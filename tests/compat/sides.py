@@ -1,4 +1,4 @@
-"""Runs a function with each library on the mock cluster or Apache Kafka, and compares the results."""
+"""Runs a function with each library on the mock cluster or Apache Kafka, and compares results."""
 
 from __future__ import annotations
 
@@ -49,11 +49,9 @@ class Side:
         cluster.create_topic(self.topic, 2)
 
     def producing(self, **conf: Any) -> dict[str, Any]:
-        """Return a producer's configuration."""
         return {"bootstrap.servers": self.servers, "log_level": 0, **dotted(conf)}
 
     def consuming(self, **conf: Any) -> dict[str, Any]:
-        """Return a consumer's configuration."""
         basics = {
             "bootstrap.servers": self.servers,
             "group.id": self.group,

@@ -124,14 +124,14 @@ def is_foreign(value: Any) -> bool:
 
 
 def key_text(key: Any) -> str:
-    """Return the key of a result as text, without a partition's offset, which librdkafka may change."""
+    """Return the key of a result as text, without an offset, which librdkafka may change."""
     if type(key).__name__ == "TopicPartition":
         return str((key.topic, key.partition, shown(key.error)))
     return str(shown(key))
 
 
 def shown(value: Any) -> Any:
-    """Return a value in the same form for both libraries: results of futures, fields, error names."""
+    """Return a value in a form of both libraries: results of futures, fields, error names."""
     kind = type(value).__name__
     if isinstance(value, dict):
         kept = [(key, each) for key, each in value.items() if not is_foreign(each)]
@@ -544,7 +544,7 @@ def test_offset_specs() -> None:
 
 @pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")
 def test_list_groups_describes_a_group_of_the_consumer_protocol(cluster: Stage) -> None:
-    """DescribeGroups doesn't find such a group. librdkafka reports it as dead, we report its listing."""
+    """DescribeGroups doesn't find it: librdkafka reports it as dead, we report its listing."""
 
     def call(client: Any) -> Any:
         (group,) = client.list_groups(GROUPS_WITH_MEMBER["consumer"], timeout=WAIT_S)

@@ -42,7 +42,7 @@ def consumer_of(side: Side, **conf: Any) -> Any:
 
 
 def assert_both(cluster: Stage, use: Callable[[Side], Awaitable[Any]]) -> None:
-    """What ``use`` returns or raises is the same, each in an event loop of its own."""
+    """Check that both libraries have the same result, each in a new event loop."""
 
     async def used(side: Side) -> Any:
         return await use(side)
@@ -80,6 +80,13 @@ async def next_of(consumer: Any) -> Any:
         if message is not None:
             return message
     raise AssertionError("no message in time")
+
+
+async def poll_until(client: Any, condition: Callable[[], object]) -> None:
+    """Poll until a condition is true or the time is over."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition() and time.monotonic() < deadline:
+        await client.poll(0.05)
 
 
 async def consumed(consumer: Any, count: int) -> list[Any]:
@@ -146,9 +153,7 @@ async def test_a_full_batch_needs_no_flush(side: Side) -> Any:
         deliveries = [
             await producer.produce(side.topic, str(number), partition=0) for number in range(3)
         ]
-        deadline = time.monotonic() + WAIT_S
-        while not all(each.done() for each in deliveries) and time.monotonic() < deadline:
-            await producer.poll(timeout=0.05)
+        await poll_until(producer, lambda: all(each.done() for each in deliveries))
         return [report_of(each.result()) for each in deliveries]
 
 
@@ -304,7 +309,7 @@ async def test_transactions_that_are_committed_and_aborted(side: Side) -> Any:
 
 
 def test_abort_drops_messages_that_were_not_sent(cluster: Stage) -> None:
-    """confluent_kafka.aio sends the message first, unlike Producer. The abort drops it either way."""
+    """confluent_kafka.aio sends the message, unlike Producer. The abort drops it either way."""
     for lib, expected in zip(BOTH, (None, ("KafkaException", "_PURGE_QUEUE")), strict=True):
         side = Side(lib, cluster)
 
@@ -537,9 +542,7 @@ async def test_arguments_of_on_commit(side: Side) -> Any:
     returned = []
     for given in ({"message": message}, {"offsets": [side.at(0, 8)]}, {}):
         returned.append(await consumer.commit(**given, asynchronous=True))
-        deadline = time.monotonic() + WAIT_S
-        while len(calls) < len(returned) and time.monotonic() < deadline:
-            await consumer.poll(0.1)
+        await poll_until(consumer, lambda: len(calls) >= len(returned))
     await consumer.close()
     return returned, calls
 
@@ -597,9 +600,7 @@ async def test_callbacks_change_the_assignment(side: Side, strategy: str) -> Any
     await consumer.subscribe([side.topic], on_assign=on_assign, on_revoke=on_revoke)
     offsets = [(await next_of(consumer)).offset() for _ in range(2)]
     await consumer.unsubscribe()
-    deadline = time.monotonic() + WAIT_S
-    while len(steps) < 2 and time.monotonic() < deadline:
-        await consumer.poll(0.05)
+    await poll_until(consumer, lambda: len(steps) >= 2)
     await consumer.close()
     return offsets, steps
 
@@ -634,10 +635,8 @@ async def test_error_cb_and_stats_cb_may_be_coroutines(side: Side, kind: str) ->
     made = {"producer": producer_of, "consumer": consumer_of}[kind]
     conf = {"bootstrap_servers": "127.0.0.1:1", "statistics_interval_ms": 20}
     client = made(side, error_cb=error_cb, stats_cb=stats_cb, **conf)
-    deadline = time.monotonic() + WAIT_S
     await outcome(lambda: client.list_topics(timeout=0.1))  # our client connects on demand
-    while ("_ALL_BROKERS_DOWN" not in errors or not documents) and time.monotonic() < deadline:
-        await client.poll(0.05)
+    await poll_until(client, lambda: "_ALL_BROKERS_DOWN" in errors and documents)
     await client.close()
     return "_ALL_BROKERS_DOWN" in errors, documents[0]
 
@@ -655,9 +654,7 @@ def test_throttle_cb_may_be_a_coroutine(cluster: MockCluster) -> None:
         async with producer_of(side, throttle_cb=throttle_cb) as producer:
             await producer.produce(side.topic, "x", partition=0)
             assert await producer.flush(WAIT_S) == 0
-            deadline = time.monotonic() + WAIT_S
-            while not calls and time.monotonic() < deadline:
-                await producer.poll(0.05)
+            await poll_until(producer, lambda: calls)
         [event] = calls
         fields = (event.broker_name, event.broker_id == leader, event.throttle_time, str(event))
         return isinstance(event, side.lib.ThrottleEvent), *fields

@@ -38,7 +38,7 @@ def wanted() -> Iterator[tuple[str, str]]:
 
 
 def mentioned(tree: ast.AST) -> set[str]:
-    """Return the names in a program: variables, attributes, imports, and strings that are a name."""
+    """Return the names in a program: variables, attributes, imports, strings that are names."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):

@@ -1,5 +1,4 @@
-"""The same calls on confluent_kafka and on kafka_native, with separate topics and groups of one mock
-cluster.
+"""The same calls on confluent_kafka and kafka_native, with separate topics of one mock cluster.
 
 `tests/broker/test_compat_kafka.py` makes them on Apache Kafka.
 """
@@ -23,7 +22,7 @@ from tests.compat.sides import (
     on_both,
     outcomes,
 )
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, poll_until
 
 # --- producing ---
 
@@ -597,9 +596,7 @@ def test_arguments_of_on_commit(side: Side) -> Any:
     returned = []
     for given in ({"message": message}, {"offsets": [side.at(0, 8)]}, {}):
         returned.append(consumer.commit(**given, asynchronous=True))
-        deadline = time.monotonic() + WAIT_S
-        while len(calls) < len(returned) and time.monotonic() < deadline:
-            consumer.poll(0.1)
+        poll_until(lambda: len(calls) == len(returned), consumer)
     consumer.close()
     return returned, [[error, sorted(partitions)] for error, partitions in calls]
 

@@ -162,7 +162,7 @@ def cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture
 def begin() -> Begin:
-    """Return a function that makes a group begin with existing messages, as the mock cluster does."""
+    """Return a function that makes a group begin with existing messages: nothing to do."""
     return lambda group: None
 
 

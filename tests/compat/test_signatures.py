@@ -115,7 +115,7 @@ def test_pending_names_do_not_exist_yet(name: str) -> None:
 
 
 def arguments_of(signature: str) -> tuple[list[tuple[str, str | None, bool]], bool]:
-    """Return (name, source of the default, keyword only) of the parameters, and whether ** is one."""
+    """Return (name, default's source, keyword only) of the parameters, and whether ** is one."""
     text = signature.removeprefix("async ")
     function = parsed(f"def f{text}: pass").body[0]
     assert isinstance(function, ast.FunctionDef)

@@ -122,7 +122,7 @@ def end(side: Side, isolation: str) -> list[int]:
 
 
 def settled(side: Side) -> list[Any]:
-    """Return the messages of both isolation levels, after the coordinator has written all markers."""
+    """Return the messages of both isolation levels, after all markers are written."""
     wait_for(lambda: end(side, COMMITTED) == end(side, ALL), "the end of every transaction")
     return [values(side, COMMITTED), values(side, ALL)]
 
@@ -304,7 +304,7 @@ def test_purge_in_a_transaction(cluster: Stage) -> None:
 
 
 def test_a_message_for_a_missing_partition(cluster: Stage) -> None:
-    """Between failure and abort confluent_kafka refuses messages. We accept them, and the abort drops them."""
+    """After the failure confluent_kafka refuses messages. We accept them, the abort drops them."""
 
     def use(side: Side) -> Any:
         sender = QueuedSender(side)

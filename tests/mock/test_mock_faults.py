@@ -148,7 +148,7 @@ def test_disconnect_closes_and_allows_reconnects(cluster: MockCluster) -> None:
 
 
 def test_faults_are_kept_for_open_connections(cluster: MockCluster, wire: Wire) -> None:
-    """A waiting fetch of a closed consumer must not use up the faults, because no client sees them."""
+    """A waiting fetch of a closed consumer must not use up faults: no client would see them."""
     cluster.create_topic("a")
     with Wire(cluster) as gone:
         gone.send(fetch_request("a", {0: 0}, max_wait_ms=30_000), 12)

@@ -137,10 +137,7 @@ class Member:
 def stable_pair(
     cluster: MockCluster, pool: ThreadPoolExecutor, *, session_ms: int = 10_000, **options: Any
 ) -> tuple[Member, Member]:
-    """Return a leader and a follower in a stable group.
-
-    Only the leader has this session timeout.
-    """
+    """Return a leader and a follower in a stable group. The leader has this session timeout."""
     first, second = (
         Member(cluster, pool, session_ms=session_ms, **options),
         Member(cluster, pool, **options),

@@ -1,6 +1,4 @@
-"""Transactions on the mock cluster: both protocol versions, with librdkafka's and Java's
-producers.
-"""
+"""Transactions of the mock cluster, in both versions, with librdkafka's and Java's producers."""
 
 from __future__ import annotations
 

@@ -94,10 +94,7 @@ class Outcome:
 
 
 def shake(client: TlsContext, listener: SSL.Context | None, host: str = HOST) -> Outcome:
-    """Do a handshake, and send a byte each way.
-
-    Without ``listener`` the server answers in plain text.
-    """
+    """Do a handshake, and send a byte each way. Without ``listener`` the server has no TLS."""
     near = SSL.Connection(client.context, None)
     near.set_connect_state()
     if client.identifies_hosts:

@@ -1,4 +1,4 @@
-"""The guide's tables quote real error texts: a test causes each one, or finds it in the C source."""
+"""The guide's tables quote real errors: a test causes each one, or finds it in the C source."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_near_repetitions_of_a_secret_do_not_take_long(secret: str, name: str) -
 
 @pytest.mark.parametrize("sign", ["\\", "%5c", "%25"])
 def test_a_text_of_a_megabyte_takes_no_time(sign: str) -> None:
-    """A search holds the GIL, and a provider controls the text and, with its tokens, the secrets."""
+    """A search holds the GIL. A provider controls the text and, with its tokens, secrets."""
     text = sign * ((1 << 20) // len(sign))
     began = time.process_time()
     result = shown(text, ["~+/-._" * 20 + "~" * number for number in range(16)])

@@ -40,10 +40,7 @@ class Gate:
 
     @property
     def port(self) -> int:
-        """Return the port of the first client whose response is delayed, or 0.
-
-        The thread's name has it.
-        """
+        """Return the port of the first delayed client, or 0. It is in the thread's name."""
         return int(self._threads[0].name.rpartition("-")[2]) if self._threads else 0
 
     def open(self) -> None:

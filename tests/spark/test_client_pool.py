@@ -24,10 +24,7 @@ MANY = 10_000
 
 @pytest.fixture
 def end_of_first_task(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Act as at the end of a worker's first task.
-
-    Afterwards nothing is frozen for the collector.
-    """
+    """Act as at the end of a worker's first task. Unfreeze all objects afterwards."""
     monkeypatch.setattr(client_pool, "_frozen_modules", 0)
     monkeypatch.setattr(TaskContext, "get", lambda: object())
     yield

@@ -56,14 +56,12 @@ def hostile_cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[MockCluster]:
-    """Yield one cluster for all tests."""
     with hostile_cluster() as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[MockCluster]:
-    """Yield another cluster."""
     with MockCluster(brokers=1, auto_create_topics=False) as cluster:
         cluster.create_topic("mirrored", 1)
         yield cluster

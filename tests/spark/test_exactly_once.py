@@ -1,6 +1,4 @@
-"""Micro-batches as transactions, step by step on the mock cluster, in both versions, then in
-Spark.
-"""
+"""Micro-batches as transactions: step by step in both versions of the protocol, then in Spark."""
 
 from __future__ import annotations
 
@@ -52,7 +50,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
 
 
 def options_of(cluster: MockCluster, **more: str) -> dict[str, str]:
-    """Return the options of the sink."""
     options = {
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
         "kafka.transactional.id": ID,

@@ -200,7 +200,6 @@ def one_is_mirrored(target: MockCluster) -> bool:
 
 
 def without_repetitions(rows: Rows) -> Rows:
-    """Return the rows without repetitions."""
     found: Rows = []
     for row in rows:
         if row not in found:

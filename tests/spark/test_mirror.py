@@ -1,6 +1,4 @@
-"""The mirror: a task's copies, refusals before the start, offsets of groups, whole runs on
-Spark.
-"""
+"""The mirror: a task's copies, refusals at the start, offsets of groups, whole runs on Spark."""
 
 from __future__ import annotations
 
@@ -175,7 +173,7 @@ def test_part_of_a_partition_behind_other_records(
 def test_connection_that_breaks_costs_nothing(
     here: MockCluster, there: MockCluster, topic: str
 ) -> None:
-    """The response to a batch is lost. Idempotence prevents a duplicate, and the offsets stay right."""
+    """The response to a batch is lost. Idempotence prevents a duplicate."""
     fill(here, topic, 300)
     there.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], done=True)
     copied = copy(here, there, topic, (0, 300), batchRows="50")

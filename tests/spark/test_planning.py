@@ -107,9 +107,7 @@ def test_splitting_loses_nothing_and_repeats_nothing(
 def narrowed(
     *filters: Filter, times: dict[Any, int | None] | None = None
 ) -> tuple[list[OffsetRange], list[Filter]]:
-    """Return ranges of two topics of two partitions, 0 to 100 each, and the filters left to
-    Spark.
-    """
+    """Return ranges of two topics, two partitions each, and the filters that are left to Spark."""
     narrowing = Narrowing()
     left = [each for each in filters if not narrowing.take(each)]
     keys = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]

@@ -332,7 +332,7 @@ def test_a_topic_that_does_not_exist_is_an_error(mock_cluster: MockCluster, topi
 def test_reader_waits_for_a_missing_topic_for_the_propagation_time(
     mock_cluster: MockCluster, topic: str, appears: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The consumer reports the missing topic in the first second. This error alone loses nothing."""
+    """The consumer reports the missing topic in the first second, which alone loses nothing."""
     name, errors = f"{topic}-late", []
     limit = {
         "kafka.topic.metadata.propagation.max.ms": 20_000 if appears else 1500,

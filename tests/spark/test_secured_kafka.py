@@ -51,10 +51,7 @@ class Secured(NamedTuple):
     options: dict[str, dict[str, str]]
 
     def of(self, format_: str, listener: str) -> dict[str, str]:
-        """Return a connector's options.
-
-        Ours gets an encrypted key, which Kafka's Java client can't decrypt.
-        """
+        """Return a connector's options. Ours has an encrypted key, unlike Java's."""
         locked = {
             name: locked_key(value) for name, value in self.options[listener].items() if name == KEY
         }
@@ -70,7 +67,6 @@ class Secured(NamedTuple):
 
 
 def locked_key(key: str) -> str:
-    """Return an encrypted private key."""
     private: Any = load_pem_private_key(key.encode(), None)
     locked: bytes = private.private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(KEY_SECRET.encode())

@@ -33,10 +33,7 @@ def runs_of(offsets: list[int]) -> list[Run]:
 
 
 def check_loses_nothing(pieces: list[Piece], target_offsets: dict[int, int]) -> int:
-    """Check that a reader at the translated offset misses nothing.
-
-    Return the number of exact offsets.
-    """
+    """Check that no translated offset skips records. Return the number of exact offsets."""
     exact = 0
     for offset in range(min(target_offsets) - 2, max(target_offsets) + 3):
         found = translate(pieces, offset)
