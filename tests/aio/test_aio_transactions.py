@@ -133,9 +133,7 @@ async def test_close_ends_a_commit_that_waits(cluster: MockCluster, topic: str) 
 
 
 @in_loop
-async def test_transaction_commits_the_consumers_positions(
-    cluster: MockCluster, topic: str
-) -> None:
+async def test_transaction_commits_consumers_positions(cluster: MockCluster, topic: str) -> None:
     conf = {
         "bootstrap.servers": cluster.bootstrap_servers,
         "group.id": topic,

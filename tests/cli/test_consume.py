@@ -378,9 +378,7 @@ def test_following_prints_new_messages_at_once(filled: MockCluster) -> None:
         assert process.wait(30) == 130
 
 
-def test_a_broken_pipe_ends_quietly_and_commits_written_messages_only(
-    cluster: MockCluster,
-) -> None:
+def test_a_broken_pipe_ends_quietly_and_commits_written_messages_only(cluster: MockCluster) -> None:
     cluster.create_topic("t", 1)
     lines = b"".join(b"%06d\n" % number for number in range(200_000))
     produce(cluster, lines)
@@ -432,9 +430,7 @@ def test_offset_bounds() -> None:
         offset_bounds.parsed("yesterday")
 
 
-def test_an_error_of_a_partition_is_status_1(
-    filled: MockCluster,
-) -> None:
+def test_an_error_of_a_partition_is_status_1(filled: MockCluster) -> None:
     filled.create_topic("closed", 1)
     filled.push_request_errors(ApiKey.FETCH, [KafkaError.TOPIC_AUTHORIZATION_FAILED])
     done = invoke("consume", "-b", filled.bootstrap_servers, "closed", "-e")

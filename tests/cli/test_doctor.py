@@ -496,9 +496,7 @@ def test_broker_is_advertised_by_a_name_of_its_own_network(cluster: MockCluster)
     assert "in containers" in step["advice"]
 
 
-def test_advertised_names_are_escaped(
-    cluster: MockCluster,
-) -> None:
+def test_advertised_names_are_escaped(cluster: MockCluster) -> None:
     cluster.advertise(2, "kafka-2.invalid\x1b[2J\nok:9092")
     failed = Report("-b", cluster.address(1)).failed_at("listeners")
     assert failed["target"] == "broker 2 kafka-2.invalid?[2J?ok:9092"

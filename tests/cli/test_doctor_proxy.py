@@ -22,9 +22,7 @@ def port_of(cluster: MockCluster) -> int:
 
 @pytest.mark.parametrize("kind", [Socks5, HttpConnect])
 @pytest.mark.parametrize("login", [None, LOGIN])
-def test_all_steps_go_through_the_proxy(
-    kind: type[Tunnels], login: tuple[bytes, bytes] | None
-) -> None:
+def test_all_steps_go_through_proxy(kind: type[Tunnels], login: tuple[bytes, bytes] | None) -> None:
     with MockCluster(2) as cluster, kind(login) as proxy:
         cluster.create_topic("greetings", 1)
         url = proxy.url("alice", QUOTED) if login else proxy.url()

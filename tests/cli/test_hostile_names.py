@@ -501,9 +501,7 @@ def test_stderr_of_children_is_escaped(capfd: pytest.CaptureFixture[str]) -> Non
     assert sum(line.count("y") for line in shown_lines) == 100_000
 
 
-def test_stderr_of_a_failed_child_is_printed_before_the_error(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_stderr_of_failed_child_is_printed_before_error(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(subprocess.CalledProcessError), lines.escaped_children("child"):
         subprocess.run([sys.executable, "-c", "import sys; sys.exit('no \x1b')"], check=True)
     assert capfd.readouterr().err == "child: no \\x1b\n"

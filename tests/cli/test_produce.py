@@ -45,9 +45,7 @@ def pairs(cluster: MockCluster) -> list[tuple[bytes | None, bytes | None]]:
 
 
 @pytest.mark.usefixtures("topic")
-def test_each_line_is_a_message_even_without_a_final_newline(
-    cluster: MockCluster,
-) -> None:
+def test_each_line_is_a_message_even_without_a_final_newline(cluster: MockCluster) -> None:
     done = produce(cluster, stdin=b"one\n\ntwo")
     assert (done.exit_code, done.output) == (0, "")
     assert pairs(cluster) == [(None, b""), (None, b"one"), (None, b"two")]

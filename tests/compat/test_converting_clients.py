@@ -211,9 +211,7 @@ class Builder(SerializerBuilder, DeserializerBuilder):
         return made, {name: value for name, value in conf.items() if name != "upper.log"}
 
 
-def test_serializers_of_builders_are_closed_with_the_client(
-    cluster: MockCluster, topic: str
-) -> None:
+def test_serializers_of_builders_are_closed_with_client(cluster: MockCluster, topic: str) -> None:
     builder, log = Builder(), list[str]()
     producer = producer_of(kafka_native, cluster, key_serializer_builder=builder, upper_log=log)
     (made, is_key) = builder.built[0]

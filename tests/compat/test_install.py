@@ -93,9 +93,7 @@ def test_a_program_of_confluent_kafka_runs_unchanged(cluster: MockCluster, progr
     assert output_of(done) == f"Consumer closed\n{line}"
 
 
-def test_the_same_program_runs_with_confluent_kafka_itself(
-    cluster: MockCluster, program: Path
-) -> None:
+def test_same_program_runs_with_confluent_kafka_itself(cluster: MockCluster, program: Path) -> None:
     done = python(str(program), cluster.bootstrap_servers, "10")
     assert output_of(done).splitlines()[-1].endswith("argv ['10'] __main__ a neighbour")
     assert "kafka_native" not in done.stdout
@@ -128,9 +126,7 @@ def test_exit_status_of_the_program_is_passed_on(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in failed.stderr
 
 
-def test_a_wrong_command_prints_the_usage(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_command_prints_the_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ([], ["-m"], ["-x", "y"]):
         assert main(arguments) == 2
         assert "usage: " in capsys.readouterr().err

@@ -360,9 +360,7 @@ def test_an_older_producer_is_fenced_when_it_writes(cluster: Stage, before: str)
 
 
 @pytest.mark.parametrize("before", BEFORE)
-def test_an_older_producer_is_fenced_when_it_writes_without_kip_890(
-    before: str,
-) -> None:
+def test_an_older_producer_is_fenced_when_it_writes_without_kip_890(before: str) -> None:
     with MockCluster(brokers=2, transaction_version=1) as old:
         theirs, ours = outcomes(old, lambda side: fenced_by_writing(side, before))
     assert ours[0] == theirs[0] == [refused("_FENCED", fatal=True)]

@@ -293,9 +293,7 @@ def test_static_member_replaces_its_old_instance(
     assert old.heartbeat() == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_empty_group_waits_for_more_members_with_a_rebalance_delay(
-    pool: ThreadPoolExecutor,
-) -> None:
+def test_empty_group_waits_for_more_members_with_rebalance_delay(pool: ThreadPoolExecutor) -> None:
     with MockCluster(1, rebalance_delay=0.3) as cluster:
         members = [Member(cluster, pool) for _ in range(3)]
         joins = [member.start_join() for member in members]

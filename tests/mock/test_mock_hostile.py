@@ -33,9 +33,7 @@ def damaged(frame: bytes, dice: random.Random) -> bytearray:
 
 
 @pytest.mark.parametrize("key", ADVERTISED, ids=lambda key: key.name)
-def test_damaged_requests_are_answered_or_end_the_connection(
-    key: ApiKey, cluster: MockCluster
-) -> None:
+def test_damaged_requests_are_answered_or_end_connection(key: ApiKey, cluster: MockCluster) -> None:
     cluster.create_topic("a", 3)
     cluster.append_raw("a", 0, batch(b"v"))
     broker = cluster.coordinator_of("g")

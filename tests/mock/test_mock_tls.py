@@ -61,9 +61,7 @@ def test_librdkafka_produces_and_consumes(security: ListenerSecurity) -> None:
         assert {one.broker for one in seen} == {1, 2}
 
 
-def test_librdkafka_shows_a_certificate(
-    mutual: ListenerSecurity, certificates: Certificates
-) -> None:
+def test_librdkafka_shows_certificate(mutual: ListenerSecurity, certificates: Certificates) -> None:
     alice = certificates.client("alice")
     with MockCluster(1, security=mutual) as cluster:
         own = {"ssl.certificate.pem": alice.certificate_pem, "ssl.key.pem": alice.key_pem}

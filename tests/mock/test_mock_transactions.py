@@ -172,9 +172,7 @@ def test_partitions_must_be_added_and_records_are_unstable_before_the_end(
     assert (fetched(wire).last_stable_offset, fetched(wire).aborted_transactions) == (3, [])
 
 
-def test_a_write_adds_its_partition_and_each_end_bumps_the_epoch(
-    alone: tuple[MockCluster, Wire],
-) -> None:
+def test_write_adds_its_partition_and_each_end_bumps_epoch(alone: tuple[MockCluster, Wire]) -> None:
     cluster, wire = alone
     one = Producer(wire)
     late = Producer.__new__(Producer)

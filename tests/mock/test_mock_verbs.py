@@ -131,9 +131,7 @@ def test_errors_that_cannot_be_answered_are_refused_at_once(cluster: MockCluster
         cluster.push_request_errors(ApiKey.FETCH, [1], done=True)
 
 
-def test_rebootstrap_required_is_an_error_of_the_whole_response(
-    cluster: MockCluster, wire: Wire
-) -> None:
+def test_rebootstrap_required_is_error_of_whole_response(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a")
     cluster.push_request_errors(ApiKey.METADATA, [ErrorCode.REBOOTSTRAP_REQUIRED] * 2)
     reply = metadata(wire, "a")

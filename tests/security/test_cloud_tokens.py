@@ -163,9 +163,7 @@ def test_an_opaque_token_expires_at_the_time_in_awss_answer(aws: TokenEndpoint) 
     assert time.gmtime(token.expires).tm_year == 2099
 
 
-def test_expiry_in_the_token_wins_over_awss_answer(
-    aws: TokenEndpoint,
-) -> None:
+def test_expiry_in_the_token_wins_over_awss_answer(aws: TokenEndpoint) -> None:
     old = jwt.encode({"sub": "machine-7", "exp": 0.5}, "key" * 20, "HS256")
     aws.answer = lambda asked: (200, STS.format(old).encode())
     with pytest.raises(SaslError, match="the token has expired"):

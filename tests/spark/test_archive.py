@@ -230,9 +230,7 @@ def test_lost_offsets_are_listed_as_skipped_and_not_as_read(
     ]
 
 
-def test_lake_of_the_old_topic_refuses_a_recreated_topic(
-    cluster: MockCluster, tmp_path: Path
-) -> None:
+def test_lake_of_old_topic_refuses_recreated_topic(cluster: MockCluster, tmp_path: Path) -> None:
     """The new topic's offsets belong to other records, even where overlaps are skipped."""
     lake = Lake(tmp_path)
     fill(cluster, 300)

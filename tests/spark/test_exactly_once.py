@@ -113,9 +113,7 @@ def test_batch_repeated_after_its_commit_writes_nothing(cluster: MockCluster) ->
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 2])
-def test_only_the_repetition_of_an_uncommitted_batch_is_seen(
-    cluster: MockCluster, tasks: int
-) -> None:
+def test_only_repetition_of_uncommitted_batch_is_seen(cluster: MockCluster, tasks: int) -> None:
     """The driver stops after this number of tasks, and continues too late."""
     run(options_of(cluster), 0, {0: ["a"]})
     dead = MicroBatch(options_of(cluster), 1)
@@ -144,9 +142,7 @@ def test_failed_batch_is_aborted_at_once(cluster: MockCluster) -> None:
     assert committed(cluster) == {0: ["a"]}
 
 
-def test_failed_batch_without_task_messages_is_aborted_by_the_next_start(
-    cluster: MockCluster,
-) -> None:
+def test_failed_batch_without_task_messages_is_aborted_by_next_start(cluster: MockCluster) -> None:
     batch = MicroBatch(options_of(cluster), 0)
     batch.task(0, {0: ["lost"]})
     batch.messages.clear()

@@ -127,9 +127,7 @@ def test_gaps_between_ranges_and_offsets_read_twice_are_found(lake: Lake) -> Non
     assert lake.ends() == {("orders", 1): 40}
 
 
-def test_skipped_offsets_are_listed_as_skipped_gaps(
-    lake: Lake,
-) -> None:
+def test_skipped_offsets_are_listed_as_skipped_gaps(lake: Lake) -> None:
     lake.publish("q", 0, [Range("orders", 1, 5, 10)], [], [Skipped("orders", 1, 10, 15, "gone")])
     lake.publish("q", 1, [Range("orders", 1, 15, 20)], [])
     again = Lake(lake.root)

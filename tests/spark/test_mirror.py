@@ -181,9 +181,7 @@ def test_connection_that_breaks_costs_nothing(
     assert copied.pieces == (Piece(topic, 0, topic, 0, 300, 0, 300),)
 
 
-def test_copy_waits_while_the_queue_is_full(
-    here: MockCluster, there: MockCluster, topic: str
-) -> None:
+def test_copy_waits_while_queue_is_full(here: MockCluster, there: MockCluster, topic: str) -> None:
     fill(here, topic, 400)
     small = sink_of(there, **{"queue.buffering.max.messages": "50"})
     copied = copy_range(source_of(here, topic), small, OffsetRange(topic, 0, 0, 400), topic)
@@ -260,9 +258,7 @@ def test_copy_waits_for_a_target_that_a_broker_does_not_know_yet(
 # --- before it starts ---
 
 
-def test_plan_shows_the_target_of_each_topic(
-    here: MockCluster, there: MockCluster, topic: str
-) -> None:
+def test_plan_shows_target_of_each_topic(here: MockCluster, there: MockCluster, topic: str) -> None:
     fill(here, topic, 30)
     there.create_topic(f"eu.{topic}", 3)
     [route] = plan_mirror(conf(here), conf(there), pattern=topic, to="eu.{topic}")

@@ -138,9 +138,7 @@ def test_timestamps(mock_cluster: MockCluster, topic: str) -> None:
     assert found == [(0, 8, 9), (1, 0, 5)]  # an end after the last record is the end
 
 
-def test_a_start_after_the_last_record_is_an_error_by_default(
-    mock_cluster: MockCluster, topic: str
-) -> None:
+def test_start_after_last_record_is_error_by_default(mock_cluster: MockCluster, topic: str) -> None:
     start = FIRST_MS + 7000  # the second partition has no record as late
     with pytest.raises(
         OptionError, match=rf"option startingTimestamp: {topic} \[1\] has no record at .* {start}"

@@ -190,9 +190,7 @@ def test_a_timestamp_for_all_wins_over_those_of_partitions_and_these_over_offset
         ({"kafka.fetch.min.bytes": "few"}, "fetch.min.bytes"),
     ],
 )
-def test_an_error_names_the_option_and_says_what_to_write(
-    options: dict[str, str], text: str
-) -> None:
+def test_error_names_the_option_and_says_what_to_write(options: dict[str, str], text: str) -> None:
     base = (
         BASE
         if {"assign", "subscribe", "subscribePattern"} & set(options)

@@ -294,9 +294,7 @@ def test_a_range_of_a_recreated_topic_is_lost(
 
 
 @pytest.mark.parametrize("labelled", [True, False])
-def test_recreating_the_topic_ends_the_range(
-    mock_cluster: MockCluster, topic: str, labelled: bool
-) -> None:
+def test_recreating_topic_ends_range(mock_cluster: MockCluster, topic: str, labelled: bool) -> None:
     more = {
         "batchRows": 10,
         "kafka.queued.max.messages.kbytes": 1,

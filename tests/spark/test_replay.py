@@ -208,9 +208,7 @@ def test_partitions_can_be_chosen_by_the_key(cluster: MockCluster, tmp_path: Pat
     assert sum(len(cluster.messages("copy", partition)) for partition in range(3)) == 300
 
 
-def test_records_go_to_the_topic_that_their_column_names(
-    cluster: MockCluster, tmp_path: Path
-) -> None:
+def test_records_go_to_topic_that_their_column_names(cluster: MockCluster, tmp_path: Path) -> None:
     rows = [
         {"topic": ["orders", "bills"][number % 2], "value": b"%d" % number} for number in range(20)
     ]

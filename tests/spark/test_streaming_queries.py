@@ -90,9 +90,7 @@ def sizes(query: StreamingQuery) -> list[int]:
     return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
 
 
-def test_available_now_keeps_its_limit_and_a_restart_continues(
-    kafka: Kafka, tmp_path: Path
-) -> None:
+def test_available_now_keeps_its_limit_and_restart_continues(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic(2)
     kafka.fill(topic, 70, partition=0)
     kafka.fill(topic, 30, partition=1, start=70)
@@ -118,9 +116,7 @@ def test_available_now_keeps_its_limit_and_a_restart_continues(
     assert not [text for text in shown if "hunter2" in text]
 
 
-def test_small_triggers_lose_nothing_and_later_topics_are_read_whole(
-    kafka: Kafka,
-) -> None:
+def test_small_triggers_lose_nothing_and_later_topics_are_read_whole(kafka: Kafka) -> None:
     first, second = (f"gaining-{number}" for number in range(2))
     kafka.cluster.create_topic(first, 2)
     kafka.fill(first, 10)
@@ -207,9 +203,7 @@ def test_stream_from_latest_reads_only_new_records_and_restarts(
 # --- killed processes ---
 
 
-def test_killed_planner_ends_the_query_and_a_restart_loses_nothing(
-    kafka: Kafka, tmp_path: Path
-) -> None:
+def test_killed_planner_ends_query_and_restart_loses_nothing(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic()
     kafka.fill(topic, 20)
     lake = Lake(kafka, topic, tmp_path)

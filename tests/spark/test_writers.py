@@ -290,9 +290,7 @@ def test_writer_waits_while_the_queue_is_full(cluster: MockCluster, topic: str) 
     assert values(cluster, topic) == {str(number): 1 for number in range(400)}
 
 
-def test_unacknowledged_rows_fail_after_the_delivery_timeout(
-    cluster: MockCluster, topic: str
-) -> None:
+def test_unacknowledged_rows_fail_after_delivery_timeout(cluster: MockCluster, topic: str) -> None:
     options = options_of(
         cluster,
         topic=topic,
@@ -411,9 +409,7 @@ def test_spark_refuses_frames_that_cannot_be_written(
     assert stored(cluster, topic) == []
 
 
-def test_a_failed_task_is_tried_again(
-    spark: SparkSession, cluster: MockCluster, topic: str
-) -> None:
+def test_failed_task_is_tried_again(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
     cluster.push_request_errors(
         ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=topic
     )
