@@ -30,10 +30,7 @@ async def test_round_trip_with_headers(client: Client) -> None:
         for number in range(20):  # one at a time: the loop waits for each
             await producer.produce(topic, str(number), headers={"number": str(number)})
             message = await poll(consumer)
-            assert (message.offset(), message.headers()) == (
-                number,
-                [("number", b"%d" % number)],
-            )
+            assert (message.offset(), message.headers()) == (number, [("number", b"%d" % number)])
 
 
 @in_loop

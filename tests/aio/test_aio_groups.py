@@ -221,11 +221,7 @@ async def test_error_cb_may_be_a_coroutine(client: Client) -> None:
         await asyncio.sleep(0)
         events.append(error.code())
 
-    conf = {
-        "bootstrap.servers": "127.0.0.1:1",
-        "error_cb": on_error,
-        "reconnect.backoff.ms": 20,
-    }
+    conf = {"bootstrap.servers": "127.0.0.1:1", "error_cb": on_error, "reconnect.backoff.ms": 20}
     async with AIOConsumer({**conf, **group()}) as consumer:
         await consumer.assign([TopicPartition("t", 0, 0)])
         while KafkaError._TRANSPORT not in events:

@@ -28,17 +28,9 @@ async def test_a_report_is_awaited(client: Client) -> None:
         )
         message = await delivery
         assert (message.topic(), message.partition(), message.offset()) == (topic, 1, 0)
-        assert (message.value(), message.key(), message.headers()) == (
-            b"value",
-            b"key",
-            headers,
-        )
+        assert (message.value(), message.key(), message.headers()) == (b"value", b"key", headers)
         assert message.timestamp()[1] == 5
-        assert (delivery.done(), delivery.result(), delivery.exception()) == (
-            True,
-            message,
-            None,
-        )
+        assert (delivery.done(), delivery.result(), delivery.exception()) == (True, message, None)
         assert await delivery is message, "it can be awaited again"
 
 

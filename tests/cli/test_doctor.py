@@ -570,13 +570,7 @@ def test_partition_without_a_leader(cluster: MockCluster) -> None:
 def test_loopback() -> None:
     assert [
         is_loopback(each) for each in ("localhost", "127.3.2.1", "::1", "10.0.0.1", "broker")
-    ] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
+    ] == [True, True, True, False, False]
 
 
 def test_private_address_is_named_as_cause() -> None:

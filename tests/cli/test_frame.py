@@ -235,8 +235,7 @@ def test_kcats_letters(given: str, translated: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
-    [("-P -L", "one of them"), ("-C -w", "-w"), ("-P -t", "requires")],
+    ("given", "text"), [("-P -L", "one of them"), ("-C -w", "-w"), ("-P -t", "requires")]
 )
 def test_wrong_letters_of_kcat_are_refused(given: str, text: str) -> None:
     done = invoke(*given.split())

@@ -12,16 +12,7 @@ import confluent_kafka
 import pytest
 
 import kafka_native
-from tests.compat.sides import (
-    BASE_MS,
-    BOTH,
-    METADATA,
-    Side,
-    Stage,
-    next_message,
-    on_both,
-    outcomes,
-)
+from tests.compat.sides import BASE_MS, BOTH, METADATA, Side, Stage, next_message, on_both, outcomes
 from tests.waiting import WAIT_S, poll_until
 
 # --- producing ---
@@ -567,11 +558,7 @@ def test_commit_returns_its_offsets(side: Side) -> Any:
     for position in (side.at(0, 3), side.at(1, 4)):
         consumer.store_offsets(offsets=[position])
         found.append(sorted(commit()))
-    found += [
-        commit(),
-        commit(offsets=[side.at(0), side.at(1, 5)]),
-        commit(offsets=[side.at(0)]),
-    ]
+    found += [commit(), commit(offsets=[side.at(0), side.at(1, 5)]), commit(offsets=[side.at(0)])]
     found.append(sorted(consumer.committed([side.at(0), side.at(1)], timeout=WAIT_S)))
     consumer.close()
     return found

@@ -285,13 +285,7 @@ def test_poll_returns_a_collection(side: Side, begin: Begin) -> Any:
         len(messages) == messages.count(),
     )
     found.append(
-        (
-            first.offset(),
-            same,
-            messages.is_empty(),
-            type(messages[:1]).__name__,
-            len(messages[:1]),
-        )
+        (first.offset(), same, messages.is_empty(), type(messages[:1]).__name__, len(messages[:1]))
     )
     return found, type(messages).__name__, outcome(lambda: messages[10_000])
 
@@ -301,11 +295,7 @@ def test_subscriptions_change(side: Side, begin: Begin) -> Any:
     side.fill()
     consumer = sharing(side, begin)
     found = [consumer.subscription(), len(polled(consumer, 10)), committed(consumer)]
-    found += [
-        consumer.unsubscribe(),
-        consumer.subscription(),
-        outcome(lambda: consumer.poll(0)),
-    ]
+    found += [consumer.unsubscribe(), consumer.subscription(), outcome(lambda: consumer.poll(0))]
     side.fill()
     consumer.subscribe([side.topic])
     found += [consumer.subscription(), sorted(each.offset() for each in polled(consumer, 10))]

@@ -24,9 +24,7 @@ API = json.loads((Path(__file__).parent / "confluent_kafka_api.json").read_text(
 ROOT = Path(__file__).resolve().parents[2]
 
 # Names that kafka_native lacks, with the reason. A name that exists must be removed from here.
-PENDING = {
-    "confluent_kafka.cimpl._AdminClientImpl": "never: AdminClient is one class here",
-}
+PENDING = {"confluent_kafka.cimpl._AdminClientImpl": "never: AdminClient is one class here"}
 
 # Parameters with another name or default here, and why callers see no difference.
 DIFFERENT_PARAMETERS = {

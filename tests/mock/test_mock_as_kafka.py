@@ -433,8 +433,7 @@ def classic_odds(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
     note("the leader assigns", two.sync({two.id: b"y", three.id: b"z"}).error_code)
     note("the group is stable", two.heartbeat())
     note(
-        "the follower hasn't fetched its assignment",
-        wait_for(two.heartbeat, "the next rebalance"),
+        "the follower hasn't fetched its assignment", wait_for(two.heartbeat, "the next rebalance")
     )
     note("the follower is removed", three.heartbeat())
     steps.append(("one is left", len(two.join().members)))

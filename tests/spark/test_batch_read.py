@@ -54,10 +54,7 @@ def test_chosen_columns_ranges_as_rows_and_topics_without_records(kafka: Kafka) 
     kafka.fill(topic, 30)
     assert [
         tuple(row) for row in kafka.read(topic, columns="offset,value").load().limit(2).collect()
-    ] == [
-        (0, bytearray(b"0")),
-        (1, bytearray(b"1")),
-    ]
+    ] == [(0, bytearray(b"0")), (1, bytearray(b"1"))]
     assert kafka.read(topic).load().count() == 30
     ranges = kafka.read(topic, rows="ranges", maxRecordsPerPartition=15).load()
     rows = sorted(
