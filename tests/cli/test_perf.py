@@ -46,7 +46,7 @@ def test_demo_runs_and_writes_a_chart(tmp_path: Path) -> None:
     options = shlex.split("--messages 20000 --latency-messages 50")
     done = subprocess.run(
         [*PROGRAM, "perf", *options, "--output", str(tmp_path)],
-        env=environment(),
+        env=environment(XDG_CONFIG_HOME=str(tmp_path)),  # matplotlib creates its own there
         capture_output=True,
         text=True,
         timeout=PROGRAM_S,
