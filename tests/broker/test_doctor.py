@@ -13,7 +13,7 @@ import pytest
 from tests.broker.certificates import Authority
 from tests.broker.cluster import Cluster, Listener
 from tests.broker.support import TopicMaker, running
-from tests.cli.test_doctor import Found
+from tests.cli.test_doctor import Report
 from tests.harness.tunnels import HttpConnect, Socks5, Tunnels
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -31,7 +31,7 @@ class Secured(NamedTuple):
     cluster: Cluster
     authority: Authority
 
-    def found(self, *more: str, **properties: str) -> Found:
+    def found(self, *more: str, **properties: str) -> Report:
         """What the doctor says of alice's connection, with other properties than the right ones."""
         right = {
             "bootstrap.servers": self.cluster.listeners["SASLTLS"],
@@ -45,8 +45,8 @@ class Secured(NamedTuple):
         options = [
             part for name, value in (right | changed).items() for part in ("-X", f"{name}={value}")
         ]
-        found = Found(*options, *more)
-        assert SECRET not in found.said
+        found = Report(*options, *more)
+        assert SECRET not in found.output
         return found
 
 
@@ -62,7 +62,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 def test_all_good(secured: Secured, new_topic: TopicMaker) -> None:
     found = secured.found("-t", new_topic(secured.cluster), "-G", "nobody-yet")
-    assert found.status == 0, found.said
+    assert found.status == 0, found.output
     statuses = {step["kind"]: step["status"] for step in found.document["steps"]}
     assert statuses.pop("proxy") == "skipped"
     assert set(statuses.values()) == {"ok"}
@@ -75,7 +75,7 @@ def test_wrong_password(secured: Secured) -> None:
     failed = found.failed_at("sasl")
     assert "refuses user 'alice' with PLAIN: " in failed["text"]
     assert failed["cause"].startswith("a wrong password")
-    assert "an0ther-secret" not in found.said
+    assert "an0ther-secret" not in found.output
 
 
 def test_mechanism_that_the_listener_lacks(secured: Secured) -> None:
@@ -101,9 +101,9 @@ def test_wrong_host_behind_a_proxy(kind: type[Tunnels], secured: Secured) -> Non
         assert "is for " in failed["text"]
         assert f"not {ELSEWHERE}" in failed["text"]
         assert {step["status"] for step in found.steps("proxy")} == {"ok"}
-        assert "pr0xy-secret" not in found.said
+        assert "pr0xy-secret" not in found.output
         good = secured.found(proxy_url=url)
-        assert good.status == 0, good.said
+        assert good.status == 0, good.output
 
 
 @pytest.mark.parametrize(
