@@ -271,7 +271,7 @@ _OF_BOTH: Final = {
         "tests/broker/test_sasl.py::test_a_delegation_token_is_as_good_as_its_owner", _SASL
     ),
     "debug": _at(
-        "tests/client/test_logging.py::test_each_context_says_something_on_a_logger_of_its_own",
+        "tests/client/test_logging.py::test_each_context_has_lines_on_its_own_logger",
         "kafka_native/client.py",
         "kafka_native/control/settings.py",
     ),
@@ -284,7 +284,7 @@ _OF_BOTH: Final = {
         "kafka_native/client.py",
     ),
     "log.queue": _at(
-        "tests/client/test_logging.py::test_with_log_queue_the_applications_poll_tells_the_logger",
+        "tests/client/test_logging.py::test_with_log_queue_the_applications_poll_calls_the_logger",
         "kafka_native/client.py",
     ),
     "log.thread.name": _at(
@@ -292,7 +292,7 @@ _OF_BOTH: Final = {
         "kafka_native/config.py",
     ),
     "log.connection.close": _at(
-        "tests/client/test_logging.py::test_connection_closed_under_a_request_is_a_warning_unless_unwanted",
+        "tests/client/test_logging.py::test_connection_closed_during_a_request_is_a_warning_if_wanted",
         "kafka_native/client.py",
     ),
     "error_cb": _at(
@@ -308,7 +308,7 @@ _OF_BOTH: Final = {
         "kafka_native/control/statistics.py::stats_cb",
     ),
     "throttle_cb": _at(
-        "tests/client/test_purge.py::test_throttled_producer_waits_and_tells",
+        "tests/client/test_purge.py::test_throttled_producer_waits_and_calls_back",
         "kafka_native/client.py",
     ),
     "api.version.request": _at(
@@ -320,7 +320,7 @@ _OF_BOTH: Final = {
         "kafka_native/control/brokers/pool.py::handshake_timeout_s",
     ),
     "api.version.fallback.ms": _at(
-        "tests/client/test_old_releases.py::test_closed_connection_is_understood_within_the_fallbacks_time",
+        "tests/client/test_old_releases.py::test_closed_connection_is_explained_within_the_fallbacks_time",
         "kafka_native/control/brokers/versions.py::for_s",
     ),
     "broker.version.fallback": _at(
@@ -395,7 +395,7 @@ _OF_PRODUCERS: Final = {
         "csrc/produce/sender.c::gapless",
     ),
     "queue.buffering.max.messages": _at(
-        "tests/client/test_producer.py::test_full_queue_is_a_buffer_error_and_goes_away",
+        "tests/client/test_producer.py::test_full_queue_is_a_buffer_error_until_it_has_room",
         "csrc/engine/engine.c::queue_messages_max",
     ),
     "queue.buffering.max.kbytes": _at(
@@ -446,15 +446,15 @@ _OF_PRODUCERS: Final = {
     ),
     "partitioner": _at(f"{_WIRE}test_partitioner_places_keys", "csrc/produce/topic.c::partitioner"),
     "partitioner_cb": _at(
-        "tests/client/test_partitioner_cb.py::test_every_call_asks_it_with_key_bytes_and_partition_count",
+        "tests/client/test_partitioner_cb.py::test_every_call_passes_key_bytes_and_partition_count",
         "kafka_native/producer.py",
     ),
     "on_delivery": _at(
-        "tests/client/test_producer.py::test_own_callback_goes_before_the_client_wide_one",
+        "tests/client/test_producer.py::test_callback_of_a_message_replaces_the_callback_of_the_client",
         "kafka_native/producer.py",
     ),
     "max.block.ms": _at(
-        "tests/client/test_max_block.py::test_buffer_error_comes_when_the_time_is_over_and_not_before",
+        "tests/client/test_max_block.py::test_buffer_error_is_raised_after_max_block_ms",
         "kafka_native/_native/producer_core.pyx::block_s",
     ),
     "partitioner.adaptive.partitioning.enable": _at(
@@ -561,7 +561,7 @@ _OF_CONSUMERS: Final = {
         "csrc/consume/fetch_segment.c::check_crcs",
     ),
     "max.poll.records": _at(
-        "tests/client/test_poll.py::test_consume_without_a_number_returns_what_is_there_up_to_max_poll_records",
+        "tests/client/test_poll.py::test_consume_without_a_number_returns_up_to_max_poll_records_queued_messages",
         "kafka_native/consumer.py",
     ),
     "share.acknowledgement.mode": _at(
@@ -569,7 +569,7 @@ _OF_CONSUMERS: Final = {
         "kafka_native/share_consumer.py",
     ),
     "auto.offset.reset": _at(
-        "tests/client/test_offsets.py::test_offset_that_is_gone_is_reset",
+        "tests/client/test_offsets.py::test_deleted_offset_is_reset",
         "kafka_native/control/consumer/fetches.py::reset",
     ),
     "offset.store.path": _at(

@@ -9,6 +9,7 @@ import pytest
 from kafka_native.mock import MockCluster
 
 from .bank import Bank
+from .share_support import new_group
 from .support import Client
 
 
@@ -30,6 +31,18 @@ def mended(cluster: MockCluster) -> Iterator[None]:
 @pytest.fixture
 def client(cluster: MockCluster) -> Client:
     return Client(cluster)
+
+
+@pytest.fixture
+def topic(client: Client) -> str:
+    """Return a new topic with one partition."""
+    return client.topic()
+
+
+@pytest.fixture
+def group(client: Client) -> str:
+    """Return a new share group."""
+    return new_group(client)
 
 
 @pytest.fixture

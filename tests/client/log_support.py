@@ -14,7 +14,7 @@ from tests.waiting import wait_for
 _numbers = itertools.count()
 
 
-class Heard(logging.Handler):
+class CapturedLog(logging.Handler):
     """Every record of one client.id."""
 
     def __init__(self, client_id: str) -> None:
@@ -41,9 +41,9 @@ class Heard(logging.Handler):
 
 
 @contextmanager
-def heard() -> Iterator[Heard]:
+def captured_log() -> Iterator[CapturedLog]:
     """Capture the log of a new client.id."""
-    handler = Heard(f"log-test-{next(_numbers)}")
+    handler = CapturedLog(f"log-test-{next(_numbers)}")
     logger = logging.getLogger(f"kafka_native.{handler.client_id}")
     logger.addHandler(handler)
     logger.propagate = False

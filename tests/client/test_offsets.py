@@ -23,7 +23,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S, poll_until, wait_for
 
-from .support import Client, fill
+from .support import Client, fill, raises_code
 
 pytestmark = pytest.mark.usefixtures("mended")
 
@@ -49,25 +49,43 @@ def values(consumer: Consumer, count: int) -> list[int]:
 
 def manual(client: Client, group: str, **conf: Any) -> Consumer:
     """Return a consumer that commits only on command."""
-    settings = {
-        "group.id": group,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
-    } | conf
-    return client.consumer(**settings)
+    own = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    return client.consumer(**own | conf)
+
+
+def resumed(client: Client, group: str, topic: str, **conf: Any) -> Consumer:
+    """Return such a consumer at the group's offset of partition 0."""
+    consumer = manual(client, group, **conf)
+    consumer.assign([TopicPartition(topic, 0)])
+    return consumer
+
+
+def commit(consumer: Consumer, topic: str, offset: int) -> TopicPartition:
+    """Commit an offset of partition 0, and return its result."""
+    [found] = consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    return found
+
+
+def committed(consumer: Consumer, topic: str) -> int:
+    """Return the group's offset of partition 0."""
+    return consumer.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset
+
+
+def fill_batches(client: Client, topic: str, count: int) -> None:
+    """Produce so many numbers, each in its own batch."""
+    for number in range(count):
+        fill(client, topic, 1, start=number)
 
 
 # --- committed and read back ---
 
 
-def test_consumer_goes_on_where_the_group_has_committed(client, group):
-    topic = client.topic()
+def test_consumer_continues_at_the_groups_offset(client, topic, group):
     fill(client, topic, 20, partition=0)
-    with manual(client, group) as consumer:
-        consumer.assign([TopicPartition(topic, 0)])
+    with resumed(client, group, topic) as consumer:
         assert values(consumer, 7) == list(range(7))
-        [committed] = consumer.commit(asynchronous=False)
-        assert (committed.offset, committed.error) == (7, None)
+        [found] = consumer.commit(asynchronous=False)
+        assert (found.offset, found.error) == (7, None)
     with manual(client, group) as consumer:
         [found] = consumer.committed([TopicPartition(topic, 0)], WAIT_S)
         assert found.offset == 7
@@ -80,40 +98,34 @@ def test_metadata_and_leader_epoch_are_kept_with_an_offset(client, group):
     topic = client.topic(2)
     with manual(client, group) as consumer:
         wanted = [TopicPartition(topic, 0, 5, "my note", 0), TopicPartition(topic, 1, 6)]
-        assert [each.error for each in consumer.commit(offsets=wanted, asynchronous=False)] == [
-            None,
-            None,
-        ]
+        results = consumer.commit(offsets=wanted, asynchronous=False)
+        assert [each.error for each in results] == [None, None]
         found = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], WAIT_S)
         assert [(each.offset, each.metadata, each.leader_epoch) for each in found] == [
             (5, "my note", 0),
             (6, None, None),
         ]
         long = [TopicPartition(topic, 0, 7, "x" * 5000)]
-        with pytest.raises(KafkaException) as caught:
+        with raises_code(KafkaError.OFFSET_METADATA_TOO_LARGE):
             consumer.commit(offsets=long, asynchronous=False)
-        assert caught.value.args[0] == KafkaError.OFFSET_METADATA_TOO_LARGE
-        assert consumer.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 5
+        assert committed(consumer, topic) == 5
 
 
 @pytest.mark.parametrize("version", [9, 8, 7, 2])
-def test_offsets_are_kept_by_older_brokers(group, version):
+def test_older_brokers_keep_offsets(group, version):
     versions = {ApiKey.OFFSET_COMMIT: min(version, 9), ApiKey.OFFSET_FETCH: version}
     with MockCluster(brokers=1, max_versions=versions) as old:
         client = Client(old)
         topic = client.topic()
         fill(client, topic, 3)
-        with manual(client, group) as consumer:
-            consumer.assign([TopicPartition(topic, 0)])
+        with resumed(client, group, topic) as consumer:
             assert values(consumer, 2) == [0, 1]
             consumer.commit(asynchronous=False)
-        with manual(client, group) as consumer:
-            consumer.assign([TopicPartition(topic, 0)])
+        with resumed(client, group, topic) as consumer:
             assert values(consumer, 1) == [2]
 
 
-def test_commits_survive_a_coordinator_that_moves_or_is_not_ready(client, cluster, group):
-    topic = client.topic()
+def test_commits_survive_a_coordinator_that_moves_or_is_not_ready(client, topic, cluster, group):
     with manual(client, group) as consumer:
         codes = [
             KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -123,16 +135,14 @@ def test_commits_survive_a_coordinator_that_moves_or_is_not_ready(client, cluste
         ]
         cluster.push_request_errors(ApiKey.OFFSET_COMMIT, codes)
         cluster.push_request_errors(ApiKey.OFFSET_FETCH, codes)
-        [committed] = consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
-        assert committed.error is None
-        assert consumer.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 5
+        assert commit(consumer, topic, 5).error is None
+        assert committed(consumer, topic) == 5
 
 
-def test_stale_member_epoch_never_leads_to_a_reset(client, cluster, group):
-    topic = client.topic()
+def test_stale_member_epoch_never_leads_to_a_reset(client, topic, cluster, group):
     fill(client, topic, 10)
     with manual(client, group, **{"auto.offset.reset": "latest"}) as consumer:
-        consumer.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
+        commit(consumer, topic, 4)
         cluster.push_request_errors(ApiKey.OFFSET_FETCH, [KafkaError.STALE_MEMBER_EPOCH] * 3)
         cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [KafkaError.STALE_MEMBER_EPOCH] * 2)
         consumer.assign([TopicPartition(topic, 0)])
@@ -142,23 +152,22 @@ def test_stale_member_epoch_never_leads_to_a_reset(client, cluster, group):
 
 def test_asynchronous_commits_end_in_their_order_and_the_last_one_counts(client, cluster, group):
     topic = client.topic()
-    told: list[int] = []
+    offsets: list[int] = []
     with manual(
-        client, group, on_commit=lambda error, parts: told.append(parts[0].offset)
+        client, group, on_commit=lambda error, parts: offsets.append(parts[0].offset)
     ) as consumer:
         cluster.push_request_errors(
             ApiKey.OFFSET_COMMIT, [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 2
         )
         for offset in range(1, 101):
             consumer.commit(offsets=[TopicPartition(topic, 0, offset)])
-        poll_until(lambda: len(told) == 100, consumer)
-        assert told == list(range(1, 101))
-        assert consumer.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 100
+        poll_until(lambda: len(offsets) == 100, consumer)
+        assert offsets == list(range(1, 101))
+        assert committed(consumer, topic) == 100
         assert len(cluster.requests_of(ApiKey.OFFSET_COMMIT)) < 100
 
 
-def test_what_was_dealt_with_is_committed_by_itself(client, group):
-    topic = client.topic()
+def test_processed_messages_are_committed_automatically(client, topic, group):
     fill(client, topic, 10)
     with (
         client.consumer(
@@ -168,20 +177,18 @@ def test_what_was_dealt_with_is_committed_by_itself(client, group):
     ):
         consumer.assign([TopicPartition(topic, 0)])
         assert values(consumer, 3) == [0, 1, 2]
-        where = [TopicPartition(topic, 0)]
         # The application processes the third message until it calls poll() again.
         until = time.monotonic() + 0.5
         while time.monotonic() < until:
-            assert watcher.committed(where, WAIT_S)[0].offset in (OFFSET_INVALID, 1, 2)
+            assert committed(watcher, topic) in (OFFSET_INVALID, 1, 2)
         assert values(consumer, 1) == [3]
-        wait_for(lambda: watcher.committed(where, WAIT_S)[0].offset == 3)
+        wait_for(lambda: committed(watcher, topic) == 3)
     with manual(client, group) as consumer:
         # close() ends the processing
-        assert consumer.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 4
+        assert committed(consumer, topic) == 4
 
 
-def test_consumer_that_waits_for_more_has_everything_committed(client, group):
-    topic = client.topic()
+def test_waiting_consumer_has_everything_committed(client, topic, group):
     fill(client, topic, 3)
     with (
         client.consumer(
@@ -191,43 +198,34 @@ def test_consumer_that_waits_for_more_has_everything_committed(client, group):
     ):
         consumer.assign([TopicPartition(topic, 0)])
         assert values(consumer, 3) == [0, 1, 2]
-        poll_until(
-            lambda: watcher.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == 3, consumer
-        )
+        poll_until(lambda: committed(watcher, topic) == 3, consumer)
 
 
-def test_offset_of_another_members_partition_is_taken_and_unknown_topics_are_refused(client, group):
+def test_offset_of_another_partition_is_committed_and_unknown_topics_are_refused(client, group):
     topic = client.topic(2)
-    with manual(client, group) as consumer:
-        consumer.assign([TopicPartition(topic, 0)])
+    with resumed(client, group, topic) as consumer:
         wanted = [TopicPartition(topic, 1, 5), TopicPartition("nowhere-at-all", 0, 5)]
         first, second = consumer.commit(offsets=wanted, asynchronous=False)
         assert first.error is None
         assert second.error == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def test_forbidden_group_is_a_clear_error(client, cluster, group):
-    topic = client.topic()
+def test_forbidden_group_is_a_clear_error(client, topic, cluster, group):
     with manual(client, group) as consumer:
         cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [KafkaError.GROUP_AUTHORIZATION_FAILED])
-        with pytest.raises(KafkaException) as caught:
-            consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
-        assert caught.value.args[0] == KafkaError.GROUP_AUTHORIZATION_FAILED
-        assert (
-            consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)[0].error
-            is None
-        )
+        with raises_code(KafkaError.GROUP_AUTHORIZATION_FAILED):
+            commit(consumer, topic, 5)
+        assert commit(consumer, topic, 5).error is None
 
 
 # --- offset reset ---
 
 
 @pytest.mark.parametrize(("reset", "first"), [("earliest", 5), ("latest", 20)])
-def test_offset_that_is_gone_is_reset(client, cluster, group, reset, first):
-    topic = client.topic()
+def test_deleted_offset_is_reset(client, topic, cluster, group, reset, first):
     fill(client, topic, 10)
     with manual(client, group, **{"auto.offset.reset": reset}) as consumer:
-        consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+        commit(consumer, topic, 2)
         cluster.move_log_start(topic, 0, 5)
         consumer.assign([TopicPartition(topic, 0)])
         if reset == "earliest":
@@ -240,11 +238,9 @@ def test_offset_that_is_gone_is_reset(client, cluster, group, reset, first):
             assert values(consumer, 1) == [first]
 
 
-def test_no_committed_offset_and_no_reset_is_an_error_and_a_seek_goes_on(client, group):
-    topic = client.topic()
+def test_no_committed_offset_and_no_reset_is_an_error_that_a_seek_ends(client, topic, group):
     fill(client, topic, 3)
-    with manual(client, group, **{"auto.offset.reset": "error"}) as consumer:
-        consumer.assign([TopicPartition(topic, 0)])
+    with resumed(client, group, topic, **{"auto.offset.reset": "error"}) as consumer:
         message = consumer.poll(WAIT_S)
         assert message is not None
         assert message.error() == KafkaError._AUTO_OFFSET_RESET
@@ -252,28 +248,23 @@ def test_no_committed_offset_and_no_reset_is_an_error_and_a_seek_goes_on(client,
         assert values(consumer, 2) == [1, 2]
 
 
-def test_reset_by_duration_starts_with_what_is_young_enough(client, group):
-    topic = client.topic()
+def test_reset_by_duration_starts_with_young_messages(client, topic, group):
     now_ms = int(time.time() * 1000)
     with client.producer() as producer:
         for number, age_s in enumerate((7200, 4000, 3000, 10)):
             producer.produce(topic, str(number), timestamp=now_ms - age_s * 1000)
             producer.flush()
     for reset, expected in (("by_duration:PT1H", [2, 3]), ("by_duration:P1D", [0, 1, 2, 3])):
-        with manual(client, group, **{"auto.offset.reset": reset}) as consumer:
-            consumer.assign([TopicPartition(topic, 0)])
+        with resumed(client, group, topic, **{"auto.offset.reset": reset}) as consumer:
             assert values(consumer, len(expected)) == expected
 
 
 # --- log truncation ---
 
 
-def test_truncated_log_is_read_on_from_where_it_was_cut_off(client, cluster, group):
-    topic = client.topic()
-    for number in range(10):
-        fill(client, topic, 1, start=number)
-    with manual(client, group) as consumer:
-        consumer.assign([TopicPartition(topic, 0)])
+def test_truncated_log_is_read_from_its_new_end(client, topic, cluster, group):
+    fill_batches(client, topic, 10)
+    with resumed(client, group, topic) as consumer:
         assert values(consumer, 10) == list(range(10))
         cluster.truncate(topic, 0, 6)
         # the position is in the log again: only its epoch shows the truncation
@@ -281,10 +272,8 @@ def test_truncated_log_is_read_on_from_where_it_was_cut_off(client, cluster, gro
         assert values(consumer, 10) == list(range(100, 110))
 
 
-def test_truncated_log_without_a_reset_is_an_error_with_both_offsets(client, cluster, group):
-    topic = client.topic()
-    for number in range(10):
-        fill(client, topic, 1, start=number)
+def test_truncated_log_without_a_reset_is_an_error_with_both_offsets(client, topic, cluster, group):
+    fill_batches(client, topic, 10)
     with manual(client, group, **{"auto.offset.reset": "error"}) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         assert values(consumer, 10) == list(range(10))
@@ -304,26 +293,20 @@ def test_truncated_log_without_a_reset_is_an_error_with_both_offsets(client, clu
         assert values(consumer, 1) == [100]
 
 
-def test_committed_offset_of_a_truncated_log_is_not_gone_on_from(client, cluster, group):
-    topic = client.topic()
-    for number in range(10):
-        fill(client, topic, 1, start=number)
-    with manual(client, group) as consumer:
-        consumer.assign([TopicPartition(topic, 0)])
+def test_consumer_does_not_continue_at_a_truncated_committed_offset(client, topic, cluster, group):
+    fill_batches(client, topic, 10)
+    with resumed(client, group, topic) as consumer:
         assert values(consumer, 10) == list(range(10))
         consumer.commit(asynchronous=False)
     cluster.truncate(topic, 0, 4)
     fill(client, topic, 10, start=100)
-    with manual(client, group) as consumer:
-        consumer.assign([TopicPartition(topic, 0)])
+    with resumed(client, group, topic) as consumer:
         assert values(consumer, 10) == list(range(100, 110))
 
 
-def test_leader_that_moves_without_a_loss_changes_nothing(client, cluster, group):
-    topic = client.topic()
+def test_leader_that_moves_without_a_loss_changes_nothing(client, topic, cluster, group):
     fill(client, topic, 200)
-    with manual(client, group) as consumer:
-        consumer.assign([TopicPartition(topic, 0)])
+    with resumed(client, group, topic) as consumer:
         found = values(consumer, 50)
         for broker in (2, 3, 1, 2):
             cluster.move_leader(topic, 0, broker)
@@ -337,38 +320,30 @@ def test_leader_that_moves_without_a_loss_changes_nothing(client, cluster, group
 
 def fetched_from(cluster: MockCluster) -> list[int]:
     """Return the brokers that got a Fetch, in order, without repetitions."""
-    return [
-        broker
-        for broker, _ in itertools.groupby(
-            each.broker for each in cluster.requests_of(ApiKey.FETCH)
-        )
-    ]
+    brokers = [each.broker for each in cluster.requests_of(ApiKey.FETCH)]
+    return [broker for broker, _ in itertools.groupby(brokers)]
 
 
-def test_consumer_fetches_from_the_replica_in_its_rack(client, cluster, group):
-    topic = client.topic()
+def test_consumer_fetches_from_the_replica_in_its_rack(client, topic, cluster, group):
     leader = cluster.leader(topic, 0)
     near = leader % 3 + 1
     cluster.set_rack(near, "here")
     fill(client, topic, 50)
     cluster.clear_requests()
-    with manual(client, group, **{"client.rack": "here"}) as consumer:
-        consumer.assign([TopicPartition(topic, 0)])
+    with resumed(client, group, topic, **{"client.rack": "here"}) as consumer:
         assert values(consumer, 50) == list(range(50))
         fill(client, topic, 50, start=50)
         assert values(consumer, 50) == list(range(50, 100))
         assert fetched_from(cluster) == [leader, near]
 
 
-def test_replica_that_goes_down_is_left_for_the_leader(client, cluster, group):
-    topic = client.topic()
+def test_leader_replaces_a_replica_that_goes_down(client, topic, cluster, group):
     leader = cluster.leader(topic, 0)
     near = leader % 3 + 1
     cluster.set_rack(near, "here")
     fill(client, topic, 50)
     try:
-        with manual(client, group, **{"client.rack": "here"}) as consumer:
-            consumer.assign([TopicPartition(topic, 0)])
+        with resumed(client, group, topic, **{"client.rack": "here"}) as consumer:
             assert values(consumer, 50) == list(range(50))
             cluster.broker_down(near)
             fill(client, topic, 50, start=50)
@@ -377,12 +352,10 @@ def test_replica_that_goes_down_is_left_for_the_leader(client, cluster, group):
         cluster.broker_up(near)
 
 
-def test_follower_that_is_behind_resets_nothing(client, cluster, group):
-    topic = client.topic()
+def test_lagging_follower_causes_no_reset(client, topic, cluster, group):
     near = cluster.leader(topic, 0) % 3 + 1
     cluster.set_rack(near, "here")
-    for number in range(10):
-        fill(client, topic, 1, start=number)
+    fill_batches(client, topic, 10)
     with manual(client, group, **{"client.rack": "here", "auto.offset.reset": "error"}) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         assert values(consumer, 10) == list(range(10))
@@ -416,8 +389,7 @@ def test_offsets_for_times_of_many_partitions(client):
         assert some[1].error == KafkaError._UNKNOWN_PARTITION
 
 
-def test_offsets_for_times_follow_a_leader_that_moves(client, cluster):
-    topic = client.topic()
+def test_offsets_for_times_follow_a_leader_that_moves(client, topic, cluster):
     fill(client, topic, 3)
     with client.consumer() as consumer:
         assert consumer.offsets_for_times([TopicPartition(topic, 0, 0)], WAIT_S)[0].offset == 0
@@ -428,8 +400,7 @@ def test_offsets_for_times_follow_a_leader_that_moves(client, cluster):
 # --- offsets in files ---
 
 
-def test_offsets_in_files_need_no_group(client, cluster, tmp_path):
-    topic = client.topic()
+def test_offsets_in_files_need_no_group(client, topic, cluster, tmp_path):
     fill(client, topic, 20)
     conf = {
         "offset.store.method": "file",
@@ -447,8 +418,7 @@ def test_offsets_in_files_need_no_group(client, cluster, tmp_path):
     assert cluster.requests_of(ApiKey.FIND_COORDINATOR) == []
 
 
-def test_offset_file_that_cannot_be_written_is_a_clear_error(client, tmp_path: Path):
-    topic = client.topic()
+def test_offset_file_that_cannot_be_written_is_a_clear_error(client, topic, tmp_path: Path):
     fill(client, topic, 3)
     path = tmp_path / "missing" / "offsets"
     with client.consumer(
@@ -470,12 +440,11 @@ def test_offset_file_that_cannot_be_written_is_a_clear_error(client, tmp_path: P
         assert path.read_text() == "3\n"
 
 
-def test_offsets_kept_nowhere_are_not_committed(client, group):
-    topic = client.topic()
+def test_offset_store_method_none_commits_nothing(client, topic, group):
     fill(client, topic, 3)
     conf = {"group.id": group, "offset.store.method": "none", "auto.offset.reset": "earliest"}
     with client.consumer(**conf, **{"auto.commit.interval.ms": 10}) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         assert values(consumer, 3) == [0, 1, 2]
     with manual(client, group) as consumer:
-        assert consumer.committed([TopicPartition(topic, 0)], WAIT_S)[0].offset == OFFSET_INVALID
+        assert committed(consumer, topic) == OFFSET_INVALID

@@ -21,6 +21,8 @@ from tests.client.log_support import Plain
 from tests.mock.secured import unsecured_jwt
 from tests.waiting import WAIT_S, wait_for
 
+from .support import deliver
+
 SECRET = "s3cret-word"
 AWS_SECRET = "s3cret-aws"
 TOKEN_SECRET = "s3cret-hmac"
@@ -284,14 +286,12 @@ def test_tokens_are_renewed_by_a_thread_of_the_clients_and_not_only_in_poll(
     )
     with kafka_native.Producer(config) as producer:
         wait_for(lambda: len(threads) == 1, "a token although nothing is sent")
-        producer.produce("t", b"x")
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, "t", b"x")
         wait_for(
             lambda: len(threads) >= 2 and any(login.again for login in cluster.logins),
             "a renewal without poll()",
         )
-        producer.produce("t", b"y")
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, "t", b"y")
     assert all(name.startswith("kafka-native security ") for name in threads)
     assert set(given) == {"for the callback"}
 
@@ -309,8 +309,7 @@ def test_an_oauth_cb_that_raises_is_told_and_asked_again(cluster: MockCluster) -
     with kafka_native.Producer(
         conf(cluster, "OAUTHBEARER", oauth_cb=oauth_cb, error_cb=errors.append)
     ) as producer:
-        producer.produce("t", b"x")
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, "t", b"x")
     assert errors[0].code() == KafkaError._AUTHENTICATION
     assert "ValueError: the provider is away" in errors[0].str()
     assert not any(error.fatal() for error in errors)
@@ -345,8 +344,7 @@ def test_a_token_that_the_broker_refuses_is_quoted_and_replaced(cluster: MockClu
         error_cb=errors.append,
     )
     with kafka_native.Producer(config) as producer:
-        producer.produce("t", b"x")
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, "t", b"x")
     assert "status: invalid_token" in errors[0].str()
 
 

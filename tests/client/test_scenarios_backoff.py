@@ -16,7 +16,7 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 
-from .support import Client
+from .support import Client, deliver
 
 JITTER = 0.2
 LATE = 0.5  # the maximum delay between a request and the cluster's note of it
@@ -28,9 +28,8 @@ def pauses(cluster: MockCluster, api_key: int) -> list[float]:
 
 @pytest.mark.parametrize("idempotence", [False, True])
 def test_pauses_between_tries_double_up_to_the_maximum(
-    cluster: MockCluster, client: Client, idempotence: bool
+    cluster: MockCluster, client: Client, topic: str, idempotence: bool
 ) -> None:
-    topic = client.topic()
     expected = [0.03, 0.06, 0.12, 0.24, 0.24]
     conf = {
         "retry.backoff.ms": 30,
@@ -39,12 +38,10 @@ def test_pauses_between_tries_double_up_to_the_maximum(
         "enable.idempotence": idempotence,
     }
     with client.producer(**conf) as producer:
-        producer.produce(topic, b"warm up")
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"warm up")
         cluster.clear_requests()
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * len(expected))
-        producer.produce(topic, b"x")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"x")
     found = pauses(cluster, ApiKey.PRODUCE)
     assert len(found) == len(expected)
     for pause, wanted in zip(found, expected, strict=True):
@@ -52,15 +49,13 @@ def test_pauses_between_tries_double_up_to_the_maximum(
     assert sum(found) >= sum(expected) * (1 - JITTER)
 
 
-def test_pauses_end_at_the_maximum(cluster: MockCluster, client: Client) -> None:
-    topic = client.topic()
+def test_pauses_end_at_the_maximum(cluster: MockCluster, client: Client, topic: str) -> None:
     tries = 14
     conf = {"retry.backoff.ms": 2, "retry.backoff.max.ms": 4, "linger.ms": 0}
     with client.producer(**conf) as producer:
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * tries)
         start = time.monotonic()
-        producer.produce(topic, b"x")
-        assert producer.flush(30) == 0
+        deliver(producer, topic, b"x")
         # Unlimited doubling would have taken 2 ms * 2**14 = 33 s.
         assert time.monotonic() - start < 25
     assert stored_count(cluster, topic) == 1
@@ -70,16 +65,13 @@ def stored_count(cluster: MockCluster, topic: str) -> int:
     return len(cluster.messages(topic, 0))
 
 
-def test_pauses_are_spread(cluster: MockCluster, client: Client) -> None:
-    topic = client.topic(partitions=1)
+def test_pauses_are_spread(cluster: MockCluster, client: Client, topic: str) -> None:
     conf = {"retry.backoff.ms": 20, "retry.backoff.max.ms": 20, "linger.ms": 0}
     with client.producer(**conf) as producer:
-        producer.produce(topic, b"warm up")
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"warm up")
         cluster.clear_requests()
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * 20)
-        producer.produce(topic, b"x")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"x")
     found = sorted(pauses(cluster, ApiKey.PRODUCE))
     assert len(found) == 20
     assert found[0] >= 0.02 * (1 - JITTER) * LATE
@@ -94,8 +86,7 @@ def test_number_of_tries_ends_at_the_maximum(cluster: MockCluster, client: Clien
     with client.producer(**conf) as producer:
         cluster.clear_requests()
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * 4)
-        producer.produce(topic, b"x", on_delivery=lambda error, _: reports.append(error))
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"x", on_delivery=lambda error, _: reports.append(error))
     assert [error.code() for error in reports if error] == [KafkaError.NOT_ENOUGH_REPLICAS]
     assert len(cluster.requests_of(ApiKey.PRODUCE)) == 4
     assert stored_count(cluster, topic) == 0
@@ -103,9 +94,8 @@ def test_number_of_tries_ends_at_the_maximum(cluster: MockCluster, client: Clien
 
 @pytest.mark.parametrize("api", [ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID])
 def test_control_requests_that_fail_wait_longer_each_time(
-    client: Client, cluster: MockCluster, api: ApiKey
+    client: Client, topic: str, cluster: MockCluster, api: ApiKey
 ) -> None:
-    topic = client.topic()
     tries = 5
     conf = {
         "enable.idempotence": True,
@@ -118,8 +108,7 @@ def test_control_requests_that_fail_wait_longer_each_time(
         api == ApiKey.METADATA : (api == ApiKey.METADATA) + 1
     ] * tries)  # fmt: skip
     with client.producer(**conf) as producer:
-        producer.produce(topic, b"x")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"x")
     found = pauses(cluster, api)[:tries]
     assert len(found) == tries
     assert sum(found) >= sum(0.02 * 2**number for number in range(tries)) * (1 - JITTER) * LATE
@@ -127,9 +116,8 @@ def test_control_requests_that_fail_wait_longer_each_time(
 
 
 def test_connections_that_break_are_not_made_anew_without_a_pause(
-    cluster: MockCluster, client: Client
+    cluster: MockCluster, client: Client, topic: str
 ) -> None:
-    topic = client.topic()
     tries = 5
     conf = {
         "reconnect.backoff.ms": 40,
@@ -138,12 +126,10 @@ def test_connections_that_break_are_not_made_anew_without_a_pause(
         "linger.ms": 0,
     }
     with client.producer(**conf, error_cb=lambda error: None) as producer:
-        producer.produce(topic, b"warm up")
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"warm up")
         cluster.clear_requests()
         cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION] * tries)
-        producer.produce(topic, b"x")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"x")
     found = pauses(cluster, ApiKey.PRODUCE)
     assert len(found) == tries
     assert sum(found[1:]) >= 0.04 * (1 - JITTER) * (tries - 1) * LATE

@@ -42,9 +42,8 @@ def settled(producer: Producer, seconds: float = 15) -> None:
 
 @pytest.mark.parametrize("code", POSSIBLE)
 def test_batch_written_in_spite_of_the_error_is_acked_with_the_offset_that_it_has(
-    cluster: MockCluster, client: Client, code: ErrorCode
+    cluster: MockCluster, client: Client, topic: str, code: ErrorCode
 ) -> None:
-    topic = client.topic()
     with client.producer(**CONF) as producer:
         reports = Reports(producer, topic, partition=0)
         reports.send("a")
@@ -60,10 +59,9 @@ def test_batch_written_in_spite_of_the_error_is_acked_with_the_offset_that_it_ha
 
 @pytest.mark.parametrize("lost", [1, 3, 5])
 def test_later_batches_written_before_the_answer_to_an_earlier_one_came(
-    cluster: MockCluster, client: Client, lost: int
+    cluster: MockCluster, client: Client, topic: str, lost: int
 ) -> None:
     """The connection breaks with several written requests: each is sent again, and recognized."""
-    topic = client.topic()
     leader = cluster.leader(topic, 0)
     values = [str(number) for number in range(5)]
     with client.producer(**CONF) as producer:
@@ -84,9 +82,8 @@ def test_later_batches_written_before_the_answer_to_an_earlier_one_came(
 
 @pytest.mark.parametrize("done", [False, True], ids=["lost before", "lost after"])
 def test_message_given_up_while_it_may_have_been_written_leaves_no_gap_and_no_double(
-    cluster: MockCluster, client: Client, done: bool
+    cluster: MockCluster, client: Client, topic: str, done: bool
 ) -> None:
-    topic = client.topic()
     with client.producer(**CONF, **{"message.timeout.ms": 300}) as producer:
         reports = Reports(producer, topic, partition=0)
         reports.send("a")
@@ -103,9 +100,8 @@ def test_message_given_up_while_it_may_have_been_written_leaves_no_gap_and_no_do
 
 
 def test_answer_that_comes_too_late_for_its_message_leaves_later_ones_as_they_are(
-    cluster: MockCluster, client: Client
+    cluster: MockCluster, client: Client, topic: str
 ) -> None:
-    topic = client.topic()
     leader = cluster.leader(topic, 0)
     with client.producer(**CONF, **{"message.timeout.ms": 300}) as producer:
         reports = Reports(producer, topic, partition=0)
@@ -165,9 +161,8 @@ def test_purge_of_what_is_in_flight(cluster: MockCluster, client: Client, done: 
 
 
 def test_purge_of_what_waits_leaves_what_is_in_flight_and_no_gap(
-    cluster: MockCluster, client: Client
+    cluster: MockCluster, client: Client, topic: str
 ) -> None:
-    topic = client.topic()
     leader = cluster.leader(topic, 0)
     with client.producer(**CONF, **{"max.in.flight": 1}) as producer:
         reports = Reports(producer, topic, partition=0)
@@ -207,9 +202,8 @@ def test_leader_moves_while_answers_are_lost(cluster: MockCluster, client: Clien
 
 
 def test_partition_that_lost_the_producer_of_settled_batches_goes_on(
-    cluster: MockCluster, client: Client
+    cluster: MockCluster, client: Client, topic: str
 ) -> None:
-    topic = client.topic()
     with client.producer(**CONF) as producer:
         reports = Reports(producer, topic, partition=0)
         for value in "abcdef":
@@ -223,13 +217,12 @@ def test_partition_that_lost_the_producer_of_settled_batches_goes_on(
 
 
 def test_records_deleted_under_the_producer_are_no_reason_to_stop(
-    cluster: MockCluster, client: Client
+    cluster: MockCluster, client: Client, topic: str
 ) -> None:
     """Old brokers forget a producer with its last record.
 
     New ones accept the next batch as its first.
     """
-    topic = client.topic()
     with client.producer(**CONF) as producer:
         reports = Reports(producer, topic, partition=0)
         for value in "abc":

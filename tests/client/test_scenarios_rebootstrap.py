@@ -22,7 +22,7 @@ from kafka_native.protocol import ApiKey
 from tests.harness.proxy import Proxy
 from tests.waiting import WAIT_S, wait_for
 
-from .support import Client, fill
+from .support import Client, deliver, fill
 
 CONF = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "error_cb": lambda error: None}
 
@@ -72,20 +72,17 @@ def test_cluster_that_is_gone_is_left_for_the_one_behind_the_bootstrap_server(
     moving: Moving, idempotence: bool
 ) -> None:
     with producer_of(moving, **{"enable.idempotence": idempotence}) as producer:
-        producer.produce("t", b"old")
-        assert producer.flush(10) == 0
+        deliver(producer, "t", b"old")
         moving.move()
         for broker in moving.old.broker_ids:
             moving.old.broker_down(broker)
-        producer.produce("t", b"new")
-        assert producer.flush(15) == 0
+        deliver(producer, "t", b"new")
     assert (moving.stored(moving.old), moving.stored(moving.new)) == ([b"old"], [b"new"])
 
 
 def test_strategy_none_waits_for_the_brokers_it_knows(moving: Moving) -> None:
     with producer_of(moving, **{"metadata.recovery.strategy": "none"}) as producer:
-        producer.produce("t", b"1")
-        assert producer.flush(10) == 0
+        deliver(producer, "t", b"1")
         moving.move()
         failed: list[KafkaError] = []
         for broker in moving.old.broker_ids:
@@ -106,15 +103,13 @@ def test_metadata_that_never_come_lead_back_to_the_bootstrap_server(moving: Movi
         "topic.metadata.refresh.interval.ms": 50,
     }
     with producer_of(moving, **conf) as producer:
-        producer.produce("t", b"old")
-        assert producer.flush(10) == 0
+        deliver(producer, "t", b"old")
         moving.old.delay_responses(None, 60, ApiKey.METADATA)
         moving.move()
         wait_for(
             lambda: bool(moving.new.requests_of(ApiKey.METADATA)), "a request to the new cluster"
         )
-        producer.produce("t", b"new")
-        assert producer.flush(15) == 0
+        deliver(producer, "t", b"new")
     assert moving.stored(moving.new)[-1:] == [b"new"]
 
 
@@ -124,8 +119,7 @@ def test_metadata_that_come_in_time_keep_the_cluster(moving: Moving) -> None:
         "topic.metadata.refresh.interval.ms": 20,
     }
     with producer_of(moving, **conf) as producer:
-        producer.produce("t", b"1")
-        assert producer.flush(10) == 0
+        deliver(producer, "t", b"1")
         moving.move()
         start = time.monotonic()
         seen = len(moving.old.requests_of(ApiKey.METADATA))
@@ -136,23 +130,20 @@ def test_metadata_that_come_in_time_keep_the_cluster(moving: Moving) -> None:
             ),
             "several refreshes",
         )
-        producer.produce("t", b"2")
-        assert producer.flush(15) == 0
+        deliver(producer, "t", b"2")
     assert moving.stored(moving.old) == [b"1", b"2"]
     assert moving.new.requests == []
 
 
 def test_broker_that_says_so_leads_back_to_the_bootstrap_server(moving: Moving) -> None:
     with producer_of(moving, **{"topic.metadata.refresh.interval.ms": 50}) as producer:
-        producer.produce("t", b"old")
-        assert producer.flush(10) == 0
+        deliver(producer, "t", b"old")
         moving.move()
         moving.old.push_request_errors(ApiKey.METADATA, [ErrorCode.REBOOTSTRAP_REQUIRED])
         wait_for(
             lambda: bool(moving.new.requests_of(ApiKey.METADATA)), "a request to the new cluster"
         )
-        producer.produce("t", b"new")
-        assert producer.flush(15) == 0
+        deliver(producer, "t", b"new")
     assert (moving.stored(moving.old), moving.stored(moving.new)) == ([b"old"], [b"new"])
 
 
@@ -194,15 +185,13 @@ def test_whole_cluster_that_restarts_is_found_again(moving: Moving) -> None:
     moving.door.target = moving.old.address(1)
     with producer_of(moving) as producer:
         for number in range(3):
-            producer.produce("t", str(number))
-            assert producer.flush(15) == 0
+            deliver(producer, "t", str(number))
             for broker in moving.old.broker_ids:
                 moving.old.broker_down(broker)
             producer.poll(0.05)
             for broker in moving.old.broker_ids:
                 moving.old.broker_up(broker)
-        producer.produce("t", b"3")
-        assert producer.flush(15) == 0
+        deliver(producer, "t", b"3")
     assert moving.stored(moving.old) == [b"0", b"1", b"2", b"3"]
 
 
@@ -231,8 +220,7 @@ def test_broker_that_leaves_metadata_is_disconnected_and_its_partitions_are_serv
         finally:
             cluster.broker_up(3)
         cluster.move_leader(topic, 2, 3)
-        producer.produce(topic, b"3", partition=2)
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"3", partition=2)
         assert cluster.connection_count(3) == 1
     for partition in range(3):
         values = [record.value for record in cluster.messages(topic, partition)]
@@ -264,19 +252,16 @@ def test_what_a_broker_was_asked_when_it_left_is_asked_of_another(
 
 
 def test_broker_that_comes_back_on_another_port_is_connected_there(
-    cluster: MockCluster, client: Client
+    cluster: MockCluster, client: Client, topic: str
 ) -> None:
-    topic = client.topic()
     with client.producer(**{"linger.ms": 0}) as producer:
         for number in range(3):
-            producer.produce(topic, str(number), partition=0)
-            assert producer.flush(10) == 0
+            deliver(producer, topic, str(number), partition=0)
             leader = cluster.leader(topic, 0)
             before = cluster.address(leader)
             cluster.broker_down(leader)
             cluster.broker_up(leader, port=0)
             assert cluster.address(leader) != before
             cluster.move_leader(topic, 0, leader)
-        producer.produce(topic, b"3", partition=0)
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"3", partition=0)
     assert [record.value for record in cluster.messages(topic, 0)] == [b"0", b"1", b"2", b"3"]

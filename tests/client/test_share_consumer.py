@@ -41,8 +41,7 @@ def test_everything_is_delivered_once_and_accepted_by_polling_on(client: Client)
         )
 
 
-def test_a_poll_returns_a_container_of_messages(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_a_poll_returns_a_container_of_messages(client: Client, topic: str, group: str) -> None:
     fill(client, topic, 3)
     with sharing(client, group, topic) as consumer:
         messages = consumer.poll(20)
@@ -109,8 +108,7 @@ def test_in_explicit_mode_every_record_is_acknowledged_before_the_next_poll(clie
             consumer.acknowledge(again[0])
 
 
-def test_a_rejected_record_never_comes_again(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_a_rejected_record_never_comes_again(client: Client, topic: str, group: str) -> None:
     fill(client, topic, 3)
     with sharing(client, group, topic, **EXPLICIT) as consumer:
         for each in take(consumer, 3):
@@ -121,9 +119,8 @@ def test_a_rejected_record_never_comes_again(client: Client) -> None:
 
 
 def test_a_record_that_is_always_released_is_delivered_as_often_as_the_group_allows(
-    client: Client,
+    client: Client, topic: str, group: str
 ) -> None:
-    topic, group = client.topic(), new_group(client)
     client.cluster.share.settings.delivery_limit = 3
     fill(client, topic, 1)
     with sharing(client, group, topic, **EXPLICIT) as consumer:
@@ -135,8 +132,7 @@ def test_a_record_that_is_always_released_is_delivered_as_often_as_the_group_all
         assert done_up_to(client.cluster, group, topic) == 1
 
 
-def test_part_of_a_batch_can_be_committed(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_part_of_a_batch_can_be_committed(client: Client, topic: str, group: str) -> None:
     fill(client, topic, 5)
     with sharing(client, group, topic, **EXPLICIT) as consumer:
         messages = take(consumer, 5)
@@ -168,9 +164,8 @@ def test_the_callback_is_told_what_brokers_have_taken(client: Client) -> None:
 
 
 def test_the_callback_may_not_call_the_consumer_and_what_it_raises_comes_out_of_the_call(
-    client: Client,
+    client: Client, topic: str, group: str
 ) -> None:
-    topic, group = client.topic(), new_group(client)
     fill(client, topic, 1)
     with sharing(client, group, topic) as consumer:
         consumer.set_acknowledgement_commit_callback(lambda offsets, error: consumer.poll(0))
@@ -212,15 +207,13 @@ def test_iterating_takes_everything_and_wakeup_ends_it(client: Client) -> None:
         wait_for(lambda: done_up_to(client.cluster, group, topic) == 500, "accepted")
 
 
-def test_wakeup_from_another_thread_ends_a_poll(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_wakeup_from_another_thread_ends_a_poll(client: Client, topic: str, group: str) -> None:
     with sharing(client, group, topic) as consumer:
         threading.Timer(0.1, consumer.wakeup).start()
         assert consumer.poll().is_empty()
 
 
-def test_two_threads_at_once_are_refused(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_two_threads_at_once_are_refused(client: Client, topic: str, group: str) -> None:
     with sharing(client, group, topic) as consumer:
         thread = threading.Thread(target=consumer.poll)
         thread.start()
@@ -231,8 +224,7 @@ def test_two_threads_at_once_are_refused(client: Client) -> None:
         thread.join()
 
 
-def test_polling_needs_a_subscription(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_polling_needs_a_subscription(client: Client, topic: str, group: str) -> None:
     fill(client, topic, 1)
     with sharing(client, group) as consumer:
         with pytest.raises(IllegalStateException, match="Consumer is not subscribed to any topics"):
@@ -314,8 +306,7 @@ def test_bad_calls_say_what_is_wrong(client: Client) -> None:
             consumer.poll("1")  # type: ignore[arg-type]
 
 
-def test_acknowledging_in_implicit_mode_is_refused(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_acknowledging_in_implicit_mode_is_refused(client: Client, topic: str, group: str) -> None:
     fill(client, topic, 1)
     with sharing(client, group, topic) as consumer:
         (message,) = take(consumer, 1)

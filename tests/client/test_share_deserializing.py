@@ -17,8 +17,7 @@ def produce(client: Client, topic: str, *pairs: tuple[bytes | None, bytes | None
             producer.produce(topic, value, key)
 
 
-def test_keys_and_values_become_objects(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_keys_and_values_become_objects(client: Client, topic: str, group: str) -> None:
     produce(client, topic, (b"seven", INTEGER), (None, None))
     conf = {"bootstrap.servers": client.bootstrap, "group.id": group}
     serdes = {"key.deserializer": StringDeserializer(), "value.deserializer": IntegerDeserializer()}

@@ -80,9 +80,8 @@ def test_a_fetch_that_fails_is_tried_in_another_session(client: Client, code: in
 
 
 def test_an_acknowledgement_whose_connection_breaks_fails_and_its_records_come_again(
-    client: Client,
+    client: Client, topic: str, group: str
 ) -> None:
-    topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
     heard: list[Any] = []
     with sharing(client, group, topic) as consumer:
@@ -123,9 +122,8 @@ def test_a_refused_piggybacked_acknowledgement_is_told_to_the_callback(client: C
 
 
 def test_another_leader_is_fetched_from_and_acknowledgements_to_the_old_one_fail(
-    client: Client,
+    client: Client, topic: str, group: str
 ) -> None:
-    topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
     with sharing(client, group, topic) as consumer:
         take(consumer, 5)
@@ -192,8 +190,7 @@ def test_a_fenced_member_joins_again_and_loses_nothing(client: Client, code: int
         assert done_up_to(client.cluster, group, topic) == 10
 
 
-def test_another_coordinator_is_found(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_another_coordinator_is_found(client: Client, topic: str, group: str) -> None:
     with sharing(client, group, topic) as consumer:
         consumer.poll(0.1)
         wait_for(
@@ -267,9 +264,8 @@ def test_a_damaged_batch_is_told_and_its_records_come_again(client: Client) -> N
     ids=lambda each: str(each),
 )
 def test_acquired_records_that_can_not_be_are_refused(
-    client: Client, ranges: list[tuple[int, int]]
+    client: Client, topic: str, group: str, ranges: list[tuple[int, int]]
 ) -> None:
-    topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
     hit = []
 
@@ -310,9 +306,8 @@ def test_records_that_come_after_a_poll_has_ended_are_for_the_next_one(client: C
 
 
 def test_records_whose_locks_expired_before_a_poll_took_them_are_left_to_whoever_gets_them_next(
-    client: Client,
+    client: Client, topic: str, group: str
 ) -> None:
-    topic, group = client.topic(), new_group(client)
     client.cluster.share.settings.lock_seconds = 0.3
     with sharing(client, group, topic, fetch_wait_max_ms=5000) as consumer:
         consumer.poll(0.5)
@@ -347,8 +342,7 @@ def test_an_application_that_does_not_poll_leaves_and_comes_back(client: Client)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_is_read(client: Client, codec: str) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_every_codec_is_read(client: Client, topic: str, group: str, codec: str) -> None:
     fill(client, topic, 500, **{"compression.type": codec})
     with sharing(client, group, topic) as consumer:
         assert sorted(map(int, values(take(consumer, 500)))) == list(range(500))
@@ -380,8 +374,7 @@ def test_close_tells_what_was_acknowledged_and_releases_the_rest(client: Client)
     assert states == [State.ACKNOWLEDGED, State.AVAILABLE, State.ARCHIVED, State.AVAILABLE]
 
 
-def test_close_comes_to_an_end_without_any_broker(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_close_comes_to_an_end_without_any_broker(client: Client, topic: str, group: str) -> None:
     fill(client, topic, 4)
     with sharing(client, group, topic) as consumer:
         take(consumer, 4)

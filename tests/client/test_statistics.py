@@ -19,7 +19,7 @@ from kafka_native.statistics import ClientMetrics, Window, to_json
 from tests.oracle.statistics import check_level
 from tests.waiting import WAIT_S, poll_until, wait_for
 
-from .support import Client, fill
+from .support import Client, assigned, deliver, fill
 
 OFTEN_MS = 10
 WINDOWS = ("int_latency", "outbuf_latency", "rtt", "throttle")
@@ -212,9 +212,8 @@ def test_counters_only_rise_and_time_goes_on(produced: Any) -> None:
 
 
 def test_consumers_figures_are_those_of_what_was_consumed(
-    client: Client, documents: Documents
+    client: Client, topic: str, documents: Documents
 ) -> None:
-    topic = client.topic(1)
     fill(client, topic, 40, partition=0)
     conf = {
         "group.id": f"of-{topic}",
@@ -261,8 +260,7 @@ def test_consumers_figures_are_those_of_what_was_consumed(
         assert document["msg_max"] == 0
 
 
-def test_what_waits_is_told_of(client: Client) -> None:
-    topic = client.topic(1)
+def test_what_waits_is_told_of(client: Client, topic: str) -> None:
     with client.producer(**{"linger.ms": 100_000}) as producer:
         producer.list_topics(topic, WAIT_S)
         for _ in range(7):
@@ -304,16 +302,13 @@ def test_messages_for_an_unknown_topic_are_of_no_partition() -> None:
 
 
 def test_throttling_is_in_its_window(
-    client: Client, cluster: MockCluster, documents: Documents
+    client: Client, topic: str, cluster: MockCluster, documents: Documents
 ) -> None:
-    topic = client.topic(1)
     leader = cluster.leader(topic, 0)
     with client.producer(**{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents}) as producer:
-        producer.produce(topic, b"x", partition=0)
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"x", partition=0)
         cluster.throttle_responses(leader, 30)
-        producer.produce(topic, b"x", partition=0)
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"x", partition=0)
         poll_until(lambda: documents.total("brokers", "*", "throttle") > 0, producer)
         assert documents.total("brokers", "*", "throttle", of="sum") == 30
 
@@ -327,8 +322,7 @@ def test_failures_are_counted() -> None:
             "socket.timeout.ms": 60_000,
         }
         with Producer(conf) as producer:
-            producer.produce("t", b"x")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, "t", b"x")
 
             def node() -> Any:
                 [found] = [each for each in producer.metrics().brokers.values() if each.nodeid == 1]
@@ -336,19 +330,16 @@ def test_failures_are_counted() -> None:
 
             before = node()
             cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.NOT_ENOUGH_REPLICAS])
-            producer.produce("t", b"x")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, "t", b"x")
             assert node().txretries == before.txretries + 1
             cluster.disconnect(1)
             wait_for(lambda: node().disconnects > before.disconnects)
-            producer.produce("t", b"x")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, "t", b"x")
             after = node()
             assert after.connects > before.connects
             assert (after.state, after.rxcorriderrs, after.req_timeouts) == ("UP", 0, 0)
             cluster.mix_up_responses(1, ApiKey.PRODUCE)
-            producer.produce("t", b"x")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, "t", b"x")
             assert node().rxcorriderrs == 1
             assert node().rxerrs >= 1
             assert producer.metrics().txmsgs == 4
@@ -372,8 +363,7 @@ def test_what_stats_cb_raises_comes_out_of_poll(client: Client) -> None:
         assert len(calls) == 2
 
 
-def test_consume_and_flush_call_back_too(client: Client, documents: Documents) -> None:
-    topic = client.topic(1)
+def test_consume_and_flush_call_back_too(client: Client, topic: str, documents: Documents) -> None:
     with client.consumer(
         **{"group.id": "g", "statistics.interval.ms": OFTEN_MS, "stats_cb": documents}
     ) as consumer:
@@ -412,17 +402,15 @@ def test_an_admin_clients_statistics(client: Client, documents: Documents) -> No
 def test_without_an_interval_there_are_no_documents(client: Client, documents: Documents) -> None:
     topic = client.topic(1)
     with client.producer(stats_cb=documents) as producer:
-        producer.produce(topic, b"x")
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"x")
         assert producer._client.statistics.poll(time.monotonic() + 1e9)[1] == float("inf")
         assert not producer._client.engine.callbacks
     assert documents == []
 
 
 def test_documents_of_one_that_does_not_poll_do_not_pile_up(
-    client: Client, documents: Documents
+    client: Client, topic: str, documents: Documents
 ) -> None:
-    topic = client.topic(1)
     with client.producer(**{"statistics.interval.ms": 1, "stats_cb": documents}) as producer:
         for number in range(5):
             producer.produce(topic, b"x")
@@ -443,10 +431,11 @@ def test_closing_while_statistics_run_ends_them(client: Client) -> None:
         count = len(documents)
         with pytest.raises(RuntimeError, match="closed"):
             producer.metrics()
-        consumer = client.consumer(
-            **{"statistics.interval.ms": 1, "stats_cb": documents, "group.id": f"of-{topic}"}
+        consumer = assigned(
+            client,
+            topic,
+            **{"statistics.interval.ms": 1, "stats_cb": documents, "group.id": f"of-{topic}"},
         )
-        consumer.assign([TopicPartition(topic, 0, 0)])
         consumer.close()
         assert len(documents) >= count
 
@@ -477,11 +466,9 @@ def test_metrics_are_the_document_typed(produced: Any) -> None:
         metrics.txmsgs = 0
 
 
-def test_metrics_need_no_interval_but_have_no_windows_then(client: Client) -> None:
-    topic = client.topic(1)
+def test_metrics_need_no_interval_but_have_no_windows_then(client: Client, topic: str) -> None:
     fill(client, topic, 10)
-    with client.consumer(**{"group.id": f"of-{topic}"}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic, **{"group.id": f"of-{topic}"}) as consumer:
         assert len(consumer.consume(10, WAIT_S)) == 10
         metrics = consumer.metrics()
         assert metrics.rxmsgs == 10
@@ -497,8 +484,7 @@ def test_metrics_need_no_interval_but_have_no_windows_then(client: Client) -> No
 def test_windows_begin_anew_with_each_metrics_where_there_are_no_documents(client: Client) -> None:
     topic = client.topic(1)
     with client.producer(**{"statistics.interval.ms": 3_600_000}) as producer:
-        producer.produce(topic, b"x")
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"x")
         assert producer.metrics().topics[topic].batchcnt.cnt == 1
         assert producer.metrics().topics[topic].batchcnt.cnt == 0
         for _ in range(3):
@@ -513,15 +499,13 @@ def test_metrics_do_not_take_windows_from_documents(client: Client, documents: D
     topic = client.topic(1)
     with client.producer(**{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents}) as producer:
         for _ in range(5):
-            producer.produce(topic, b"x")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, topic, b"x")
             producer.metrics()
         next_document(producer, documents)
     assert documents.total("topics", topic, "batchcnt") == 5
 
 
-def test_metrics_may_be_asked_from_callbacks(client: Client) -> None:
-    topic = client.topic(1)
+def test_metrics_may_be_asked_from_callbacks(client: Client, topic: str) -> None:
     seen: list[int] = []
 
     def in_report(error: Any, message: Any) -> None:

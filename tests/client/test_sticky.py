@@ -10,7 +10,7 @@ import pytest
 from kafka_native import Producer
 from kafka_native.mock import MockCluster
 
-from .support import Client
+from .support import Client, deliver
 
 
 def pour(producer: Producer, topic: str, seconds: float, per_ms: int = 3) -> Counter[int]:
@@ -40,8 +40,7 @@ def test_a_slow_broker_gets_fewer_where_asked(cluster: MockCluster, client: Clie
         "sticky.partitioning.linger.ms": 5,
     }
     with client.producer(**conf) as producer:
-        producer.produce(topic, b"", partition=1)
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"", partition=1)
         cluster.delay_responses(slow, 0.4)
         try:
             given = pour(producer, topic, 2.5)
@@ -109,8 +108,7 @@ def test_time_to_stick(cluster: MockCluster, client: Client, linger_ms: int):
     with client.producer(
         **{"sticky.partitioning.linger.ms": linger_ms, "linger.ms": 50}
     ) as producer:
-        producer.produce(topic, b"", partition=0)
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"", partition=0)
         for _ in range(2000):
             producer.produce(topic, bytes(10))
         assert producer.flush(10) == 0

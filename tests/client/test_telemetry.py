@@ -20,8 +20,8 @@ from kafka_native.mock import CLOSE_CONNECTION, MockCluster, PushedMetrics
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S, wait_for
 
-from .log_support import heard
-from .support import Client, fill
+from .log_support import captured_log
+from .support import Client, fill, raises_code
 
 GET, PUSH = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY
 OFTEN_MS = 100
@@ -46,7 +46,7 @@ def pushes(cluster: MockCluster, count: int = 1) -> list[PushedMetrics]:
     return wait_for(lambda: len(cluster.pushed_metrics) >= count and cluster.pushed_metrics)
 
 
-def deliver(producer: Producer, topic: str, count: int = 10) -> None:
+def deliver_numbers(producer: Producer, topic: str, count: int = 10) -> None:
     for number in range(count):
         producer.produce(topic, str(number), partition=number % 2)
     assert producer.flush(WAIT_S) == 0
@@ -63,11 +63,11 @@ def seen(cluster: MockCluster) -> dict[str, Any]:
 def test_a_producer_pushes_what_it_does(client: Client, cluster: MockCluster) -> None:
     topic = client.topic(2)
     with client.producer(**{"client.rack": "r1", "client.id": "shop"}) as producer:
-        deliver(producer, topic)
+        deliver_numbers(producer, topic)
         wait_for(
             lambda: (
                 full_name("producer", SPECS["producer"][-1]) in seen(cluster)
-                or deliver(producer, topic)
+                or deliver_numbers(producer, topic)
             )
         )
         expected = {
@@ -75,7 +75,7 @@ def test_a_producer_pushes_what_it_does(client: Client, cluster: MockCluster) ->
         }
         assert set(seen(cluster)) == expected
         cluster.throttle_responses(cluster.leader(topic, 0), 20)
-        deliver(producer, topic)
+        deliver_numbers(producer, topic)
         wait_for(lambda: f"{PRODUCER}produce.throttle.time.max" in seen(cluster))
     last = cluster.pushed_metrics[-1]
     assert last.client_id == "shop"
@@ -147,7 +147,7 @@ def test_sums_are_deltas_or_since_the_start(
 ) -> None:
     cluster.subscribe_metrics([f"{PRODUCER}connection"], OFTEN_MS, delta=delta)
     with client.producer() as producer:
-        deliver(producer, client.topic(2))
+        deliver_numbers(producer, client.topic(2))
         found = pushes(cluster, 4)
     [totals] = [[m for p in found for m in p.metrics if m.name.endswith(".total")]]
     assert {total.delta for total in totals} == {delta}
@@ -167,7 +167,7 @@ def test_sums_are_deltas_or_since_the_start(
 def test_only_what_is_subscribed_to_is_pushed(client: Client, cluster: MockCluster) -> None:
     cluster.subscribe_metrics([f"{PRODUCER}connection.creation.rate", "com."], OFTEN_MS)
     with client.producer() as producer:
-        deliver(producer, client.topic(2))
+        deliver_numbers(producer, client.topic(2))
         found = pushes(cluster, 2)
     assert {metric.name for push in found for metric in push.metrics} == {
         f"{PRODUCER}connection.creation.rate"
@@ -179,7 +179,7 @@ def test_the_brokers_first_codec_is_used(client: Client, cluster: MockCluster, c
     others = [each for each in ("gzip", "zstd") if each != codec]
     cluster.subscribe_metrics(["*"], OFTEN_MS, compression=[codec, *others])
     with client.producer() as producer:
-        deliver(producer, client.topic(2))
+        deliver_numbers(producer, client.topic(2))
         assert {push.compression for push in pushes(cluster)} == {codec}
 
 
@@ -223,7 +223,7 @@ def test_nothing_is_sent_where_brokers_take_no_metrics() -> None:
     with MockCluster(brokers=1) as old:
         client = Client(old)
         with client.producer() as producer:
-            deliver(producer, client.topic(2))
+            deliver_numbers(producer, client.topic(2))
             with pytest.raises(KafkaException) as raised:
                 producer.client_instance_id(WAIT_S)
         assert raised.value.args[0].code() == KafkaError._UNSUPPORTED_FEATURE
@@ -232,20 +232,19 @@ def test_nothing_is_sent_where_brokers_take_no_metrics() -> None:
 
 def test_nothing_is_sent_if_it_is_off(client: Client, cluster: MockCluster) -> None:
     with client.producer(**{"enable.metrics.push": False}) as producer:
-        deliver(producer, client.topic(2))
-        with pytest.raises(KafkaException, match=r"enable\.metrics\.push is false") as raised:
+        deliver_numbers(producer, client.topic(2))
+        with raises_code(KafkaError._STATE, match=r"enable\.metrics\.push is false"):
             producer.client_instance_id(WAIT_S)
-        assert raised.value.args[0].code() == KafkaError._STATE
     assert asked(cluster, GET, PUSH) == []
     with client.producer() as producer:  # on by default
-        deliver(producer, client.topic(2))
+        deliver_numbers(producer, client.topic(2))
         pushes(cluster)
 
 
 def test_nothing_is_pushed_until_somebody_subscribes(client: Client, cluster: MockCluster) -> None:
     cluster.subscribe_metrics([], OFTEN_MS)
     with client.producer() as producer:
-        deliver(producer, client.topic(2))
+        deliver_numbers(producer, client.topic(2))
         wait_for(lambda: len(asked(cluster, GET)) >= 3)
         assert asked(cluster, PUSH) == []
         cluster.subscribe_metrics(["*"], OFTEN_MS)
@@ -282,7 +281,7 @@ def test_the_id_stays_the_same_and_is_the_one_that_is_pushed(
         assert consumer.client_instance_id(WAIT_S) != first
         assert uuid.UUID(bytes=bytes(first)).version == 4
         cluster.subscribe_metrics(["*"], OFTEN_MS + 1)
-        deliver(producer, client.topic(2))
+        deliver_numbers(producer, client.topic(2))
         pushes(cluster)
         assert producer.client_instance_id(0) == first
     assert {push.client_instance_id for push in cluster.pushed_metrics} >= {bytes(first)}
@@ -307,7 +306,7 @@ def test_another_broker_is_taken_when_the_chosen_one_is_gone(
 ) -> None:
     topic = client.topic(2)
     with client.producer() as producer:
-        deliver(producer, topic)
+        deliver_numbers(producer, topic)
         chosen = pushes(cluster, 3)[-1].broker
         assert {push.broker for push in cluster.pushed_metrics[1:]} == {
             chosen
@@ -321,7 +320,7 @@ def test_another_broker_is_taken_when_the_chosen_one_is_gone(
 
 def test_another_subscription_is_taken_over_at_once(client: Client, cluster: MockCluster) -> None:
     with client.producer() as producer:
-        deliver(producer, client.topic(2))
+        deliver_numbers(producer, client.topic(2))
         before = pushes(cluster)[-1].subscription_id
         cluster.subscribe_metrics([f"{PRODUCER}connection"], OFTEN_MS + 1)
         newest = wait_for(
@@ -350,9 +349,9 @@ def test_pushing_goes_on_after_an_error_and_messages_are_not_touched(
     topic = client.topic(2)
     cluster.push_request_errors(PUSH, [code])
     with client.producer() as producer:
-        deliver(producer, topic)
+        deliver_numbers(producer, topic)
         pushes(cluster, 2)
-        deliver(producer, topic)
+        deliver_numbers(producer, topic)
     assert sum(len(cluster.messages(topic, number)) for number in range(2)) == 20
 
 
@@ -363,11 +362,11 @@ def test_an_error_that_is_for_good_is_warned_of_once(
     client: Client, cluster: MockCluster, code: int
 ) -> None:
     cluster.push_request_errors(PUSH, [code] * 100)
-    with heard() as log, client.producer(**{"client.id": log.client_id}) as producer:
-        deliver(producer, client.topic(2))
+    with captured_log() as log, client.producer(**{"client.id": log.client_id}) as producer:
+        deliver_numbers(producer, client.topic(2))
         log.wait_for("client metrics are sent")
         time.sleep(3 * OFTEN_MS / 1000)
-        deliver(producer, client.topic(2))
+        deliver_numbers(producer, client.topic(2))
     assert len(log.matching("client metrics")) == 1
     assert len(asked(cluster, PUSH)) == 1
 
@@ -377,7 +376,7 @@ def test_a_subscription_that_is_refused_or_lost_is_asked_for_again(
 ) -> None:
     cluster.push_request_errors(GET, [CLOSE_CONNECTION])
     with client.producer() as producer:
-        wait_for(lambda: deliver(producer, client.topic(2)) or len(asked(cluster, GET)) > 1)
+        wait_for(lambda: deliver_numbers(producer, client.topic(2)) or len(asked(cluster, GET)) > 1)
         pushes(cluster)
 
 
@@ -397,7 +396,7 @@ def test_a_hostile_subscription_harms_nobody(client: Client, cluster: MockCluste
     cluster.edit_responses(GET, lie)
     with client.producer() as producer:
         assert bytes(producer.client_instance_id(WAIT_S)) != bytes(16)
-        deliver(producer, client.topic(2))
+        deliver_numbers(producer, client.topic(2))
         assert producer._client.telemetry is not None
     assert all(push.compression == "none" for push in cluster.pushed_metrics)
 
@@ -409,7 +408,7 @@ def client_of(kind: str, client: Client, topic: str) -> Any:
     """Return a client that has something to push."""
     if kind == "producer":
         producer = client.producer()
-        deliver(producer, topic)
+        deliver_numbers(producer, topic)
         return producer
     consumer = client.consumer(**{"group.id": "g"} if kind == "member" else {})
     consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
@@ -473,7 +472,7 @@ def test_no_secret_and_no_topic_is_among_what_is_pushed(
         "debug": "telemetry",
     }
     with client.consumer(**conf) as consumer, client.producer() as producer:
-        deliver(producer, topic)
+        deliver_numbers(producer, topic)
         consumer.subscribe([topic])
         wait_for(
             lambda: (

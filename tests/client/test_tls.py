@@ -20,7 +20,7 @@ from kafka_native.mock import Identity, ListenerSecurity, MockCluster
 from kafka_native.mock.tls import TlsListener
 from kafka_native.security import cipher_suites
 from kafka_native.security.certificates import subject
-from tests.client.support import Client, fill, read_all
+from tests.client.support import Client, deliver, fill, read_all
 from tests.harness.proxy import Fates, Proxy, harmless
 from tests.security.certificates import issued, revocation_list
 from tests.waiting import WAIT_S
@@ -88,8 +88,7 @@ def test_messages_of_all_sizes_come_back_over_tls(version: str) -> None:
         assert {seen.version for seen in client.cluster.handshakes if not seen.error} == {version}
 
 
-def test_a_name_is_asked_for_and_an_address_is_not(client: Secured) -> None:
-    topic = client.topic()
+def test_a_name_is_asked_for_and_an_address_is_not(client: Secured, topic: str) -> None:
     fill(client, topic, 10)
     seen = client.cluster.handshakes[-1]
     assert seen.error is None
@@ -222,8 +221,7 @@ def test_what_weakens_tls_is_warned_of_once_a_client(client: Secured, tmp_path: 
     }
     topic = client.topic()
     with client.producer(**conf) as producer:
-        producer.produce(topic, b"1", partition=0)
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"1", partition=0)
         path.write_text(client.cluster.ca_pem + "\n")
         for broker in client.cluster.broker_ids:
             client.cluster.disconnect(broker)
@@ -317,16 +315,13 @@ def test_clients_show_their_certificate(tmp_path: Path) -> None:
         assert "alice" in (client.cluster.handshakes[-1].subject or "")
 
 
-def test_a_session_is_resumed_at_reconnect(client: Secured) -> None:
-    topic = client.topic()
+def test_a_session_is_resumed_at_reconnect(client: Secured, topic: str) -> None:
     with client.producer() as producer:
-        producer.produce(topic, b"1", partition=0)
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"1", partition=0)
         before = len(client.cluster.handshakes)
         for broker in client.cluster.broker_ids:
             client.cluster.disconnect(broker)
-        producer.produce(topic, b"2", partition=0)
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"2", partition=0)
         until(producer, lambda: any(seen.resumed for seen in client.cluster.handshakes[before:]))
 
 
@@ -336,8 +331,7 @@ def test_rotated_files_are_used_at_reconnect_without_a_restart(tmp_path: Path) -
         path.write_text(client.cluster.ca_pem)
         topic = client.topic()
         with client.producer(**{"ssl.ca.pem": None, "ssl.ca.location": str(path)}) as producer:
-            producer.produce(topic, b"1")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, topic, b"1")
             path.write_text("half written")
             client.cluster.disconnect(1)
             producer.produce(topic, b"2")
@@ -347,8 +341,7 @@ def test_rotated_files_are_used_at_reconnect_without_a_restart(tmp_path: Path) -
             os.replace(new, path)
             client.cluster.rotate_certificate(other.cluster.certificates.broker())
             client.cluster.disconnect(1)
-            producer.produce(topic, b"3")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, topic, b"3")
         assert [seen.error for seen in client.cluster.handshakes][-1] is None
 
 

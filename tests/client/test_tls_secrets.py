@@ -23,6 +23,7 @@ from kafka_native.mock import ListenerSecurity, MockCluster
 from tests.waiting import wait_for
 
 from .log_support import Plain
+from .support import deliver
 
 PASSWORD = "s3cret-word"
 LOCKED = BestAvailableEncryption(PASSWORD.encode())
@@ -87,8 +88,7 @@ def test_secrets_are_in_nothing_that_comes_out(
         **own,
     }
     with Producer(conf) as producer:
-        producer.produce("t", b"x")
-        assert producer.flush(60) == 0
+        deliver(producer, "t", b"x")
         cluster.present_certificate("expired")
         cluster.disconnect(1)
         producer.produce("t", b"x")

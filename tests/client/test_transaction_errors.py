@@ -26,6 +26,7 @@ from kafka_native.serialization import StringSerializer
 from tests.waiting import WAIT_S, wait_for
 
 from .bank import SOON, Bank, error_of
+from .support import deliver
 
 E = KafkaError
 TRANSACTION_ABORTABLE = 120
@@ -314,8 +315,7 @@ def test_a_commit_that_a_busy_client_has_not_even_heard_of_may_be_called_again(b
 
     def work() -> None:
         with producer.transaction(timeout=0.0):
-            producer.produce(bank.topic, "kept")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, bank.topic, "kept")
             # longer than other calls wait for the control thread
             producer._client.main.post(lambda: time.sleep(2.0))
 
@@ -330,8 +330,7 @@ def test_a_call_that_waits_ends_when_the_producer_is_closed(bank: Bank) -> None:
     producer = bank.producer()
     bank.cluster.push_request_errors(ApiKey.END_TXN, [E.COORDINATOR_LOAD_IN_PROGRESS] * 100_000)
     producer.begin_transaction()
-    producer.produce(bank.topic, "not yet")
-    assert producer.flush(WAIT_S) == 0
+    deliver(producer, bank.topic, "not yet")
     bank.cluster.clear_requests()
     with ThreadPoolExecutor(1) as pool:
         commit = pool.submit(error_of, producer.commit_transaction)
@@ -344,8 +343,7 @@ def test_a_call_that_waits_ends_when_the_producer_is_closed(bank: Bank) -> None:
 def test_a_call_that_is_begun_while_the_producer_is_closed_ends(bank: Bank) -> None:
     producer = bank.producer()
     producer.begin_transaction()
-    producer.produce(bank.topic, "never")
-    assert producer.flush(WAIT_S) == 0
+    deliver(producer, bank.topic, "never")
     main, goes_on = producer._client.main, threading.Event()
     main.post(lambda: goes_on.wait(WAIT_S) and None)
     wait_for(lambda: not main._work, "the control thread to be held up")

@@ -17,6 +17,7 @@ from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S, wait_for
 
 from .bank import Bank, error_of
+from .support import deliver
 
 
 @pytest.fixture(params=[1, 2], scope="module")
@@ -34,8 +35,7 @@ def test_what_is_committed_is_seen_whole_and_nothing_else(bank: Bank) -> None:
         assert producer.flush(WAIT_S) == 0
         end(WAIT_S)
     producer.begin_transaction()
-    producer.produce(bank.topic, "open", partition=0)
-    assert producer.flush(WAIT_S) == 0
+    deliver(producer, bank.topic, "open", partition=0)
     assert bank.seen() == ["a0", "a1", "a2", "a3"]
     assert bank.seen("read_uncommitted") == ["a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3", "open"]
     producer.commit_transaction(WAIT_S)
@@ -138,8 +138,7 @@ def test_calls_that_cannot_be_say_so(bank: Bank) -> None:
 def test_a_new_instance_fences_the_old_one(bank: Bank) -> None:
     old = bank.producer()
     old.begin_transaction()
-    old.produce(bank.topic, "zombie")
-    assert old.flush(WAIT_S) == 0
+    deliver(old, bank.topic, "zombie")
     new = bank.producer()
     error = error_of(old.commit_transaction, WAIT_S)
     assert (error == KafkaError._FENCED, error.fatal()) == (True, True)
@@ -198,8 +197,7 @@ def test_answers_that_are_lost_are_asked_for_again(bank: Bank, key: int, done: b
 def test_a_call_whose_time_is_up_is_called_again(bank: Bank) -> None:
     producer = bank.producer()
     producer.begin_transaction()
-    producer.produce(bank.topic, "slow")
-    assert producer.flush(WAIT_S) == 0
+    deliver(producer, bank.topic, "slow")
     bank.cluster.delay_responses(None, 60.0, ApiKey.END_TXN)
     error = error_of(producer.commit_transaction, 0.05)
     assert (error == KafkaError._TIMED_OUT, error.retriable()) == (True, True)
@@ -230,8 +228,7 @@ def test_a_coordinator_that_goes_down_is_followed(bank: Bank) -> None:
 def test_a_transaction_that_took_too_long_is_over(bank: Bank) -> None:
     producer = bank.producer(**{"transaction.timeout.ms": 60_000})
     producer.begin_transaction()
-    producer.produce(bank.topic, "late")
-    assert producer.flush(WAIT_S) == 0
+    deliver(producer, bank.topic, "late")
     bank.cluster.advance(60)
     wait_for(
         lambda: (bank.seen("read_uncommitted"), bank.state() is not State.ONGOING)[1], "its end"

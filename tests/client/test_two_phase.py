@@ -22,6 +22,7 @@ from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
 from .bank import SOON, Bank, error_of
+from .support import deliver
 
 E = KafkaError
 TWO_PHASE = "transaction.two.phase.commit.enable"
@@ -111,8 +112,7 @@ def test_what_was_open_and_not_prepared_is_aborted(bank: Bank, keeps: bool) -> N
     old, first = prepared(bank, "one")
     old.commit_transaction(WAIT_S)
     old.begin_transaction()
-    old.produce(bank.topic, "half", partition=0)
-    assert old.flush(WAIT_S) == 0
+    deliver(old, bank.topic, "half", partition=0)
     new = recovering(bank, keeps=keeps)
     new.complete_transaction(first, WAIT_S)  # the last decision, which is done
     assert bank.seen() == ["one"]
