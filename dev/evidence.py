@@ -59,11 +59,11 @@ _OF_BOTH: Final = {
         f"{_TIME}test_so_many_requests_are_in_flight", "csrc/produce/sender.c::max_in_flight"
     ),
     "metadata.recovery.strategy": _at(
-        "tests/client/test_scenarios_rebootstrap.py::test_strategy_none_waits_for_the_brokers_it_knows",
+        "tests/client/test_scenarios_rebootstrap.py::test_strategy_none_waits_for_the_known_brokers",
         "kafka_native/control/brokers/pool.py::rebootstraps",
     ),
     "metadata.recovery.rebootstrap.trigger.ms": _at(
-        "tests/client/test_scenarios_rebootstrap.py::test_metadata_that_never_come_lead_back_to_the_bootstrap_server",
+        "tests/client/test_scenarios_rebootstrap.py::test_missing_metadata_lead_back_to_the_bootstrap_server",
         "kafka_native/control/metadata.py::trigger_s",
     ),
     "topic.metadata.refresh.interval.ms": _at(
@@ -80,7 +80,7 @@ _OF_BOTH: Final = {
         "kafka_native/control/metadata.py::fast_s",
     ),
     "topic.metadata.propagation.max.ms": _at(
-        "tests/client/test_scenarios_metadata.py::test_topic_that_never_comes_fails_after_its_time_and_not_before",
+        "tests/client/test_scenarios_metadata.py::test_missing_topic_fails_after_the_propagation_time",
         "kafka_native/control/metadata.py::propagation_s",
     ),
     "topic.blacklist": _at(

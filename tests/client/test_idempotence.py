@@ -14,7 +14,7 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 
-from .support import Client, deliver, raises_code
+from .support import Client, raises_code
 
 MANY = 2000
 CONFIG: dict[str, Any] = {
@@ -170,12 +170,12 @@ def test_duplicate_sequence_is_a_delivery_without_an_offset(cluster: MockCluster
     reports = []
     with client.producer(**CONFIG) as producer:
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.DUPLICATE_SEQUENCE_NUMBER])
-        deliver(
-            producer,
+        producer.produce(
             topic,
             b"x",
             on_delivery=lambda error, message: reports.append((error, message.offset())),
         )
+        assert producer.flush(15) == 0
     assert reports == [(None, None)]
 
 

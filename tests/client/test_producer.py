@@ -13,7 +13,17 @@ import pytest
 from kafka_native import KafkaError, Producer
 from kafka_native.mock import MockCluster
 
-from .support import NOWHERE, Client, deliver, interrupted, raises_code, read_all, together
+from .support import (
+    NOWHERE,
+    Client,
+    Reports,
+    deliver,
+    interrupted,
+    raises_code,
+    read_all,
+    stored,
+    together,
+)
 
 
 class Name(str):
@@ -197,62 +207,31 @@ def test_message_over_the_limit_is_refused(client: Client):
 def test_partition_that_does_not_exist(client: Client):
     topic = client.topic(partitions=2)
     reports = []
-    with client.producer(**{"topic.metadata.propagation.max.ms": 1000}) as producer:
-        producer.produce(
-            topic, b"early", partition=7, on_delivery=lambda *report: reports.append(report)
-        )
-        deliver(
-            producer,
-            topic,
-            b"fine",
-            partition=1,
-            on_delivery=lambda *report: reports.append(report),
-        )
+    conf = {"topic.metadata.propagation.max.ms": 1000}
+    with client.producer(on_delivery=lambda *report: reports.append(report), **conf) as producer:
+        producer.produce(topic, b"early", partition=7)
+        deliver(producer, topic, b"fine", partition=1)
         outcome = {message.value(): error for error, message in reports}
         assert outcome[b"early"] == KafkaError._UNKNOWN_PARTITION
         assert outcome[b"fine"] is None
-        deliver(
-            producer,
-            topic,
-            b"late",
-            partition=7,
-            on_delivery=lambda *report: reports.append(report),
-        )
+        deliver(producer, topic, b"late", partition=7)
         error, message = reports[-1]
-        assert (error.code(), message.value(), message.partition()) == (
-            KafkaError._UNKNOWN_PARTITION,
-            b"late",
-            7,
-        )
+        assert error.code() == KafkaError._UNKNOWN_PARTITION
+        assert (message.value(), message.partition()) == (b"late", 7)
         assert "no such partition" in error.str()
 
 
 def test_new_partition_gets_the_messages_that_wait_for_it(
     client: Client, topic: str, cluster: MockCluster
 ):
-    reports: list[KafkaError | None] = []
     with client.producer() as producer:
         deliver(producer, topic, b"old", partition=0)
-        for number in range(10):
-            producer.produce(
-                topic,
-                str(number),
-                partition=2,
-                on_delivery=lambda error, message: reports.append(error),
-            )
+        reports = Reports(producer, topic, partition=2)
+        reports.send(*map(str, range(10)))
         assert producer.flush(0.3) == 10
         cluster.create_partitions(topic, 3)
-        deliver(
-            producer,
-            topic,
-            "10",
-            partition=2,
-            on_delivery=lambda error, message: reports.append(error),
-        )
-    assert reports == [None] * 11
-    assert [record.value for record in cluster.messages(topic, 2)] == [
-        b"%d" % number for number in range(11)
-    ]
+        reports.deliver("10")
+    assert reports.acked() == stored(cluster, topic, 2) == [str(number) for number in range(11)]
 
 
 def test_closed_producer_raises(client: Client):
