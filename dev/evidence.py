@@ -35,7 +35,7 @@ _TOKENS: Final = "tests/security/test_oidc.py::"
 
 _OF_BOTH: Final = {
     "enable.metrics.push": _at(
-        "tests/client/test_telemetry.py::test_nothing_is_sent_if_it_is_off",
+        "tests/client/test_telemetry.py::test_nothing_is_sent_if_pushes_are_disabled",
         "kafka_native/client.py",
     ),
     "client.id": _at(
@@ -151,10 +151,11 @@ _OF_BOTH: Final = {
     "ssl.keystore.location": _at(f"{_HANDSHAKES}test_keystore", _TLS),
     "ssl.keystore.password": _at(f"{_HANDSHAKES}test_keystore", _TLS),
     "enable.ssl.certificate.verification": _at(
-        "tests/client/test_tls.py::test_nobody_is_verified_where_that_is_asked_for", _TLS
+        "tests/client/test_tls.py::test_certificate_verification_can_be_disabled_with_a_warning",
+        _TLS,
     ),
     "ssl.endpoint.identification.algorithm": _at(
-        "tests/client/test_tls.py::test_a_wrong_host_is_let_in_where_names_are_not_checked",
+        "tests/client/test_tls.py::test_wrong_host_is_accepted_without_identification",
         _TLS,
     ),
     "oauth_cb": _at(
@@ -304,7 +305,7 @@ _OF_BOTH: Final = {
         "kafka_native/control/statistics.py::interval_s",
     ),
     "stats_cb": _at(
-        "tests/client/test_statistics.py::test_what_stats_cb_raises_comes_out_of_poll",
+        "tests/client/test_statistics.py::test_poll_raises_the_exception_of_stats_cb",
         "kafka_native/control/statistics.py::stats_cb",
     ),
     "throttle_cb": _at(
@@ -378,16 +379,16 @@ _OF_PRODUCERS: Final = {
         "kafka_native/producer.py::idempotence",
     ),
     "transactional.id": _at(
-        "tests/client/test_transactions.py::test_what_is_committed_is_seen_whole_and_nothing_else",
+        "tests/client/test_transactions.py::test_readers_see_exactly_the_committed_transactions",
         "kafka_native/producer.py",
         "kafka_native/control/settings.py",
     ),
     "transaction.timeout.ms": _at(
-        "tests/client/test_transactions.py::test_a_transaction_that_took_too_long_is_over",
+        "tests/client/test_transactions.py::test_transaction_over_its_timeout_is_aborted",
         "kafka_native/producer.py",
     ),
     "transaction.two.phase.commit.enable": _at(
-        "tests/client/test_two_phase.py::test_a_new_producer_ends_it_as_was_decided",
+        "tests/client/test_two_phase.py::test_new_producer_completes_the_transaction_as_decided",
         "kafka_native/producer.py",
     ),
     "enable.gapless.guarantee": _at(
@@ -431,7 +432,8 @@ _OF_PRODUCERS: Final = {
         "csrc/engine/engine.c::report_errors_only",
     ),
     "sticky.partitioning.linger.ms": _at(
-        "tests/client/test_sticky.py::test_time_to_stick", "csrc/produce/topic.c::sticky_linger_ms"
+        "tests/client/test_sticky.py::test_sticky_partitioning_linger_ms_limits_the_time_of_a_partition",
+        "csrc/produce/topic.c::sticky_linger_ms",
     ),
     "request.required.acks": _at(
         f"{_WIRE}test_produce_says_how_many_acks_and_how_long", "csrc/produce/produce_codec.c::acks"
@@ -458,11 +460,11 @@ _OF_PRODUCERS: Final = {
         "kafka_native/_native/producer_core.pyx::block_s",
     ),
     "partitioner.adaptive.partitioning.enable": _at(
-        "tests/client/test_sticky.py::test_a_slow_broker_gets_fewer_where_asked",
+        "tests/client/test_sticky.py::test_slow_broker_gets_fewer_messages_if_enabled",
         "csrc/produce/sticky.c::adaptive_partitioning",
     ),
     "partitioner.availability.timeout.ms": _at(
-        "tests/client/test_sticky.py::test_a_silent_broker_is_left_out_after_the_time",
+        "tests/client/test_sticky.py::test_silent_broker_gets_no_messages_after_the_timeout",
         "csrc/produce/sticky.c::availability_timeout_ms",
     ),
 }
@@ -565,7 +567,7 @@ _OF_CONSUMERS: Final = {
         "kafka_native/consumer.py",
     ),
     "share.acknowledgement.mode": _at(
-        "tests/client/test_share_consumer.py::test_in_explicit_mode_every_record_is_acknowledged_before_the_next_poll",
+        "tests/client/test_share_consumer.py::test_explicit_mode_requires_every_acknowledgement_before_the_next_poll",
         "kafka_native/share_consumer.py",
     ),
     "auto.offset.reset": _at(
