@@ -158,9 +158,7 @@ _OF_BOTH: Final = {
         "tests/client/test_tls.py::test_wrong_host_is_accepted_without_identification",
         _TLS,
     ),
-    "oauth_cb": _at(
-        f"{_LOGINS}test_tokens_are_renewed_by_a_thread_of_the_clients_and_not_only_in_poll", _SASL
-    ),
+    "oauth_cb": _at(f"{_LOGINS}test_tokens_are_renewed_without_poll", _SASL),
     "sasl.oauthbearer.config": _at(f"{_LOGINS}test_unsecured_token", _SASL),
     "enable.sasl.oauthbearer.unsecure.jwt": _at(f"{_LOGINS}test_unsecured_token", _SASL),
     "proxy.url": _at(

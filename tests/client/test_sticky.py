@@ -105,7 +105,7 @@ def test_silent_broker_gets_no_messages_after_the_timeout(
 
 
 @pytest.mark.parametrize("linger_ms", [0, 900_000])
-def test_sticky_partitioning_linger_ms_limits_the_time_of_a_partition(
+def test_sticky_linger_ms_limits_a_partitions_time(
     cluster: MockCluster, client: Client, linger_ms: int
 ):
     topic = client.topic(partitions=8)

@@ -239,7 +239,7 @@ def _logger(lines: list[str]) -> logging.Logger:
     return logger
 
 
-def test_certificate_verification_can_be_disabled_with_a_warning(
+def test_certificate_verification_can_be_disabled(
     client: Secured, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.cluster.present_certificate("unknown_ca")
