@@ -151,7 +151,7 @@ _OF_BOTH: Final = {
     "ssl.keystore.location": _at(f"{_HANDSHAKES}test_keystore", _TLS),
     "ssl.keystore.password": _at(f"{_HANDSHAKES}test_keystore", _TLS),
     "enable.ssl.certificate.verification": _at(
-        "tests/client/test_tls.py::test_certificate_verification_can_be_disabled_with_a_warning",
+        "tests/client/test_tls.py::test_certificate_verification_can_be_disabled",
         _TLS,
     ),
     "ssl.endpoint.identification.algorithm": _at(
@@ -430,7 +430,7 @@ _OF_PRODUCERS: Final = {
         "csrc/engine/engine.c::report_errors_only",
     ),
     "sticky.partitioning.linger.ms": _at(
-        "tests/client/test_sticky.py::test_sticky_partitioning_linger_ms_limits_the_time_of_a_partition",
+        "tests/client/test_sticky.py::test_sticky_linger_ms_limits_a_partitions_time",
         "csrc/produce/topic.c::sticky_linger_ms",
     ),
     "request.required.acks": _at(
