@@ -20,7 +20,7 @@ def cluster() -> Iterator[MockCluster]:
 
 
 @pytest.fixture
-def mended(cluster: MockCluster) -> Iterator[None]:
+def repaired_cluster(cluster: MockCluster) -> Iterator[None]:
     """Repair the cluster after each test, for modules that ask for it."""
     yield
     cluster.faults.clear()

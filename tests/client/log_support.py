@@ -15,7 +15,7 @@ _numbers = itertools.count()
 
 
 class CapturedLog(logging.Handler):
-    """Every record of one client.id."""
+    """All log records of one client.id."""
 
     def __init__(self, client_id: str) -> None:
         super().__init__()
@@ -54,8 +54,8 @@ def captured_log() -> Iterator[CapturedLog]:
         logger.removeHandler(handler)
 
 
-class Plain:
-    """An object with log() and no other method of a logger."""
+class PlainLogger:
+    """A logger that has only the method log()."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []

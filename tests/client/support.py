@@ -10,10 +10,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -100,12 +101,15 @@ def client_threads() -> set[str]:
 
 
 def run_program(
-    program: str, *arguments: str, timeout_s: float = PROGRAM_S, **environment: str
+    program: str,
+    *arguments: str,
+    timeout_s: float = PROGRAM_S,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> subprocess.CompletedProcess[str]:
     """Run a Python program that can import this repository, and return its outcome."""
     return subprocess.run(
         [sys.executable, "-c", program, *arguments],
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
         text=True,
         timeout=timeout_s,
@@ -122,6 +126,14 @@ def fill(
             producer.produce(topic, str(number), partition=partition)
 
 
+def filled(client: Client, count: int, partitions: int = 1, **conf: Any) -> str:
+    """Create a topic with so many messages in each partition, and return its name."""
+    topic = client.topic(partitions)
+    for partition in range(partitions):
+        fill(client, topic, count, partition=partition, **conf)
+    return topic
+
+
 def read_all(
     client: Client, topic: str, count: int, timeout: float = 20.0, **conf: Any
 ) -> list[Message]:
@@ -135,9 +147,9 @@ def read_all(
     return messages
 
 
-def code_of(call: Callable[[], object]) -> int:
-    """Return the code of the KafkaException that a call raises."""
-    with pytest.raises(KafkaException) as caught:
+def code_of(call: Callable[[], object], match: str | None = None) -> int:
+    """Return the code of the KafkaException that a call raises. ``match`` is a part of its text."""
+    with pytest.raises(KafkaException, match=match) as caught:
         call()
     code: int = caught.value.args[0].code()
     return code

@@ -48,7 +48,7 @@ from .share_support import new_group, sharing
 from .support import Client
 from .test_admin_calls import changed
 
-pytestmark = pytest.mark.usefixtures("mended")
+pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
 HOSTILE = ("hostile \x1b[2J\x9b31m\u202e\u2028\r\nERROR root: \t" * 1000)[:20_000]
 OWN_MAX = 300

@@ -16,7 +16,7 @@ from tests.waiting import wait_for
 
 from .support import Client, fill
 
-pytestmark = pytest.mark.usefixtures("mended")
+pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
 
 def is_numbered(cluster: MockCluster, topic: str) -> bool:

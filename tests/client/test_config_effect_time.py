@@ -24,7 +24,7 @@ from tests.waiting import wait_for
 
 from .support import Client, fill
 
-pytestmark = pytest.mark.usefixtures("mended")
+pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
 JITTER = 0.2
 LATE = 0.7  # part of a pause that remains if the cluster notes the earlier request late

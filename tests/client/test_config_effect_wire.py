@@ -21,7 +21,7 @@ from tests.waiting import poll_until, wait_for
 
 from .support import Client, fill, read_all
 
-pytestmark = pytest.mark.usefixtures("mended")
+pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
 
 class Asked:

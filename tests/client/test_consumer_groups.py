@@ -23,7 +23,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import poll_until, wait_for
 
-from .log_support import Plain
+from .log_support import PlainLogger
 from .support import Client, code_of, fill
 
 GROUPS = iter(range(1000))
@@ -477,7 +477,7 @@ def test_a_topic_that_does_not_exist_is_told_once_and_read_once_it_does(client: 
 def test_a_subscription_to_a_topic_that_does_not_exist_is_told_long_before_the_propagation_time(
     client: Client, protocol: str
 ):
-    name, logger = f"{client.topic()}-missing", Plain()
+    name, logger = f"{client.topic()}-missing", PlainLogger()
     conf = {"group.protocol": protocol, "logger": logger, "topic.metadata.refresh.interval.ms": 300}
     conf["topic.metadata.propagation.max.ms"] = 3_600_000
     with group(client, **conf) as consumer:

@@ -15,7 +15,7 @@ from kafka_native.mock import ListenerSecurity, MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import wait_for
 
-from .log_support import Plain
+from .log_support import PlainLogger
 from .support import Client
 
 ROOT = Path(__file__).parents[2]
@@ -29,13 +29,13 @@ def flags(error: KafkaError) -> tuple[str, bool, bool, bool]:
     return error.name(), error.fatal(), error.retriable(), error.txn_requires_abort()
 
 
-def attempts(logger: Plain) -> int:
+def attempts(logger: PlainLogger) -> int:
     return sum("connecting (attempt" in text for text in logger.texts())
 
 
 def test_refused_broker_is_one_error_however_often_it_is_tried() -> None:
     errors: list[KafkaError] = []
-    logger = Plain()
+    logger = PlainLogger()
     with Producer(
         {**NOWHERE, "error_cb": errors.append, "debug": "broker", "logger": logger}
     ) as producer:
@@ -57,7 +57,7 @@ def test_each_change_is_told_again() -> None:
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic("t", 1)
         conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK}
-        logger = Plain()
+        logger = PlainLogger()
         with Producer(
             {**conf, "error_cb": errors.append, "debug": "broker", "logger": logger}
         ) as producer:
@@ -90,7 +90,7 @@ def test_each_change_is_told_again() -> None:
 def test_listener_for_sasl_is_one_error_and_not_asked_ever_faster() -> None:
     """It answers ApiVersions of an unauthenticated client, and closes at the next request."""
     errors: list[KafkaError] = []
-    logger = Plain()
+    logger = PlainLogger()
     with MockCluster(
         brokers=1, security=ListenerSecurity("sasl_plaintext", users={"alice": "secret"})
     ) as cluster:
@@ -208,7 +208,7 @@ def test_callbacks_are_made_by_the_thread_that_polls() -> None:
 
 
 def test_with_an_error_cb_the_log_does_not_say_it_once_more() -> None:
-    logger = Plain()
+    logger = PlainLogger()
     errors: list[KafkaError] = []
     with Producer({**NOWHERE, "error_cb": errors.append, "logger": logger}) as producer:
         producer.produce("t", b"x")

@@ -28,7 +28,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import wait_for
 
-from .log_support import Plain, captured_log
+from .log_support import PlainLogger, captured_log
 from .support import Client, assigned, deliver
 
 ROOT = Path(__file__).parents[2]
@@ -200,7 +200,7 @@ def test_lines_of_broker_threads_name_their_thread_and_their_time(client: Client
 
 
 def test_log_thread_name_off_leaves_the_thread_out() -> None:
-    logger = Plain()
+    logger = PlainLogger()
     with Producer({**NOWHERE, "logger": logger, "log.thread.name": False}) as producer:
         fail_to_connect(producer)
         wait_for(lambda: logger.calls)
@@ -230,7 +230,7 @@ def test_log_cb_gets_name_level_facility_and_text(client: Client) -> None:
         assert (level, facility) == (7, "EOS")
         assert text.startswith("[thrd:kafka-native rdkafka#producer-")
     with pytest.raises(KafkaException, match="mutually exclusive"):
-        Producer({**NOWHERE, "log_cb": print, "logger": Plain()})
+        Producer({**NOWHERE, "log_cb": print, "logger": PlainLogger()})
     with pytest.raises(TypeError, match="log_cb"):
         Producer({**NOWHERE, "log_cb": 5})
 
@@ -239,12 +239,12 @@ def test_remarks_about_the_configuration_go_to_the_own_logger() -> None:
     lines: list[Any] = []
     conf = {**NOWHERE, "session.timeout.ms": 6000}
     Producer({**conf, "log_cb": lambda *line: lines.append(line)}).close()
-    plain = Plain()
+    plain = PlainLogger()
     Producer({**conf, "logger": plain}).close()
     assert lines[0][1:3] == (4, "CONFWARN")
     assert "session.timeout.ms is a consumer property" in lines[0][3]
     assert "session.timeout.ms is a consumer property" in plain.texts()[0]
-    Producer({**conf, "logger": (silent := Plain()), "log_level": 3}).close()
+    Producer({**conf, "logger": (silent := PlainLogger()), "log_level": 3}).close()
     assert silent.calls == []
 
 
@@ -254,7 +254,7 @@ def test_remarks_about_the_configuration_go_to_the_own_logger() -> None:
 def test_log_level_is_a_syslog_level_and_debug_raises_it(
     level: int, conf: dict[str, str], expected: int
 ) -> None:
-    logger = Plain()
+    logger = PlainLogger()
     with Producer({**NOWHERE, "logger": logger, "log_level": level, **conf}) as producer:
         fail_to_connect(producer)
         producer.purge()
@@ -277,7 +277,7 @@ def test_levels_are_pythons() -> None:
 def test_with_log_queue_the_applications_poll_calls_the_logger(client: Client) -> None:
     threads: list[str] = []
 
-    class Naming(Plain):
+    class Naming(PlainLogger):
         def log(self, *args: Any) -> None:
             threads.append(threading.current_thread().name)
 
@@ -289,7 +289,7 @@ def test_with_log_queue_the_applications_poll_calls_the_logger(client: Client) -
 
 
 def test_with_log_queue_poll_raises_the_loggers_exception() -> None:
-    class Broken(Plain):
+    class Broken(PlainLogger):
         def log(self, *args: Any) -> None:
             super().log(*args)
             raise ZeroDivisionError("of the logger")
@@ -388,7 +388,7 @@ def test_names_from_the_network_stay_in_their_line() -> None:
 
 
 def test_engine_counts_lines_that_the_control_thread_does_not_take(client: Client) -> None:
-    logger, held, go_on = Plain(), threading.Event(), threading.Event()
+    logger, held, go_on = PlainLogger(), threading.Event(), threading.Event()
     delivered: list[Any] = []
     conf = {
         "debug": "msg",
@@ -424,7 +424,7 @@ def test_engine_counts_lines_that_the_control_thread_does_not_take(client: Clien
 def test_handler_that_raises_is_reported_once_and_stops_nothing(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Broken(Plain):
+    class Broken(PlainLogger):
         def log(self, *args: Any) -> None:
             super().log(*args)
             raise ZeroDivisionError("of the handler")
@@ -523,7 +523,7 @@ def test_contexts_may_have_blanks_and_capitals() -> None:
     "name", sorted(name for name, declared in PROPERTIES.items() if declared.sensitive)
 )
 def test_secrets_are_in_no_line_and_no_error(name: str) -> None:
-    logger, secret, shown = Plain(), "s3cret-canary", ""
+    logger, secret, shown = PlainLogger(), "s3cret-canary", ""
     try:
         producer = Producer({**NOWHERE, "debug": "all", "logger": logger, name: secret})
     except KafkaException as error:
@@ -545,7 +545,7 @@ def closes(log_level: int, lines: list[Any]) -> list[Any]:
 
 def test_closed_idle_connection_is_only_a_debug_line(client: Client, cluster: MockCluster) -> None:
     errors: list[KafkaError] = []
-    logger, topic = Plain(), client.topic()
+    logger, topic = PlainLogger(), client.topic()
     with client.producer(logger=logger, debug="broker", error_cb=errors.append) as producer:
         deliver(producer, topic, VALUE)
         wait_for(lambda: cluster.connection_count(cluster.leader(topic, 0)) == 1)
@@ -561,7 +561,7 @@ def test_closed_idle_connection_is_only_a_debug_line(client: Client, cluster: Mo
 def test_connection_closed_during_a_request_is_a_warning_if_wanted(
     client: Client, cluster: MockCluster, wanted: bool, expected: int
 ) -> None:
-    topic, logger, errors = client.topic(), Plain(), []
+    topic, logger, errors = client.topic(), PlainLogger(), []
     leader = cluster.leader(topic, 0)
     for conf in ({"logger": logger, "debug": "broker"}, {"error_cb": errors.append}):
         with assigned(
@@ -588,7 +588,7 @@ def test_connection_closed_during_a_request_is_a_warning_if_wanted(
 
 
 def test_consumer_without_debug_logs_its_errors() -> None:
-    logger = Plain()
+    logger = PlainLogger()
     consumer = Consumer({**NOWHERE, "group.id": "g", "logger": logger})
     consumer.subscribe(["t"])
     wait_for(lambda: len(logger.calls) >= 2)

@@ -12,7 +12,7 @@ import pytest
 from kafka_native import KafkaError, Producer
 from kafka_native.admin import AdminClient
 from kafka_native.mock import ListenerSecurity, MockCluster
-from tests.client.log_support import Plain
+from tests.client.log_support import PlainLogger
 from tests.client.support import Client, read_all
 from tests.harness.tunnels import Canned, HttpConnect, Socks5, Tunnels
 from tests.waiting import wait_for
@@ -306,7 +306,7 @@ def all_output(conf: dict[str, Any]) -> list[str]:
 
 
 def test_no_output_has_a_secret(capfd: pytest.CaptureFixture[str]) -> None:
-    logger = Plain()
+    logger = PlainLogger()
     said: list[str] = []
     echo = b"HTTP/1.1 403 " + SECRET.encode() + BASIC.encode() + b"\r\n\r\n"
     with (
@@ -336,7 +336,7 @@ def test_no_output_has_a_secret(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_log_names_the_proxy_of_a_connection() -> None:
-    logger = Plain()
+    logger = PlainLogger()
     with hidden(brokers=1) as (cluster, names), Socks5(names=names) as proxy:
         conf = {"proxy.url": proxy.url(), "debug": "broker", "logger": logger}
         with Client(cluster).producer(**conf) as producer:

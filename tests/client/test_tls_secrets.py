@@ -22,7 +22,7 @@ from kafka_native import KafkaException, Producer
 from kafka_native.mock import ListenerSecurity, MockCluster
 from tests.waiting import wait_for
 
-from .log_support import Plain
+from .log_support import PlainLogger
 from .support import deliver
 
 PASSWORD = "s3cret-word"
@@ -73,7 +73,7 @@ def test_no_output_has_a_secret(
     cluster: MockCluster, tmp_path: Path, way: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     own, secrets = identity(cluster, tmp_path, way)
-    logger = Plain()
+    logger = PlainLogger()
     outputs: list[Any] = []
     conf = {
         "bootstrap.servers": cluster.bootstrap_servers,
