@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafka_native.admin import AdminClient
 from kafka_native.mock import MockCluster
 
+from .admin_support import admin_of
 from .bank import Bank
 from .share_support import new_group
 from .support import Client
@@ -21,7 +23,7 @@ def cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture
 def repaired_cluster(cluster: MockCluster) -> Iterator[None]:
-    """Repair the cluster after each test, for modules that ask for it."""
+    """Repair the cluster after each test of a module that uses this fixture."""
     yield
     cluster.faults.clear()
     for broker in cluster.broker_ids:
@@ -35,7 +37,7 @@ def client(cluster: MockCluster) -> Client:
 
 @pytest.fixture
 def topic(client: Client) -> str:
-    """Return a new topic with one partition."""
+    """Return a new topic of one partition."""
     return client.topic()
 
 
@@ -48,4 +50,10 @@ def group(client: Client) -> str:
 @pytest.fixture
 def bank(cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Bank]:
     with Bank(cluster, request.node.name) as made:
+        yield made
+
+
+@pytest.fixture
+def admin(client: Client) -> Iterator[AdminClient]:
+    with admin_of(client) as made:
         yield made

@@ -94,6 +94,11 @@ def deliver(producer: Producer, topic: str, value: Any = b"", **how: Any) -> Non
     assert unreported == 0
 
 
+def errors_into(reports: list[Any]) -> Callable[[KafkaError | None, Message], None]:
+    """Return an ``on_delivery`` that appends the error of each report to a list."""
+    return lambda error, message: reports.append(error)
+
+
 def client_threads() -> set[str]:
     """Return the names of the threads of all clients. Each client has its own names."""
     names = (thread.name for thread in threading.enumerate())

@@ -1,6 +1,4 @@
-"""Strategies in groups on the mock cluster: built-in ones, several at once, the application's
-own.
-"""
+"""Assignment strategies on the mock cluster: built-in ones, lists of them, and custom ones."""
 
 from __future__ import annotations
 
@@ -76,14 +74,13 @@ def test_group_shares_and_stays_balanced_when_members_come_and_go(
         consumers.append(third)
         assert drive(consumers, shares(consumers, 2, 2, 2)) == []
         if "sticky" in strategy:
-            assert all(owned(c) < had for c, had in zip(consumers, before, strict=False)), (
-                "the others keep two each"
-            )
+            for consumer, had in zip(consumers, before, strict=False):
+                assert owned(consumer) < had, "the other members keep two each"
         consumers.pop(0).close()
         assert drive(consumers, shares(consumers, 3, 3)) == []
 
 
-def test_group_chooses_what_all_members_know(client: Client) -> None:
+def test_group_chooses_a_strategy_that_all_members_have(client: Client) -> None:
     topic = client.topic(5)
     with ExitStack() as stack:
         name = f"strategy-{next(GROUPS)}"
@@ -94,7 +91,7 @@ def test_group_chooses_what_all_members_know(client: Client) -> None:
         for consumer in consumers:
             consumer.subscribe([topic])
         drive(consumers, shares(consumers, 2, 3))
-        assert owned(consumers[0]) == {(topic, 0), (topic, 2), (topic, 4)}, "dealt out in turns"
+        assert owned(consumers[0]) == {(topic, 0), (topic, 2), (topic, 4)}, "round robin"
 
 
 class Weighted(Assignor):
@@ -104,7 +101,7 @@ class Weighted(Assignor):
 
     def __init__(self, weight: int) -> None:
         self.weight = weight
-        self.told: list[tuple[list[Key], int]] = []
+        self.assignments: list[tuple[list[Key], int]] = []
 
     def user_data(self, topics: list[str], owned: list[Key], generation: int) -> bytes:
         return str(self.weight).encode()
@@ -122,10 +119,10 @@ class Weighted(Assignor):
         return found
 
     def on_assignment(self, partitions: list[Key], generation: int) -> None:
-        self.told.append((partitions, generation))
+        self.assignments.append((partitions, generation))
 
 
-def test_strategy_of_the_applications_own(client: Client) -> None:
+def test_custom_strategy_of_the_application(client: Client) -> None:
     topic = client.topic(8)
     with ExitStack() as stack:
         name = f"strategy-{next(GROUPS)}"
@@ -136,7 +133,7 @@ def test_strategy_of_the_applications_own(client: Client) -> None:
         drive(consumers, shares(consumers, 6, 2))
         assert [len(owned(consumer)) for consumer in consumers] == [6, 2]
         for consumer, assignor in zip(consumers, assignors, strict=True):
-            partitions, generation = assignor.told[-1]
+            partitions, generation = assignor.assignments[-1]
             assert set(partitions) == owned(consumer)
             assert generation > 0
 
@@ -178,7 +175,7 @@ def stranger(right: dict[str, list[Key]]) -> dict[str, list[Key]]:
         (stranger, "'stranger', which is no member"),
     ],
 )
-def test_strategy_that_fails_is_a_clear_error_and_is_asked_again(
+def test_failed_strategy_is_a_clear_error_and_is_called_again(
     client: Client, wrong: Callable[[dict[str, list[Key]]], Any], text: str
 ) -> None:
     topic = client.topic(2)

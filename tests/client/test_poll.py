@@ -15,8 +15,8 @@ from kafka_native import Consumer, KafkaError, TopicPartition
 from kafka_native.mock import MockCluster
 from tests.waiting import wait_for
 
+from .consumer_support import take, values
 from .support import Client, assigned, fill, interrupted, raises_code, together
-from .test_consumer import take, values
 
 
 def call_back(consumer: Consumer, callback: Callable[[], object]) -> None:

@@ -27,7 +27,7 @@ from kafka_native.security.aws_msk_iam import AwsCredentials, AwsMskIam
 from kafka_native.security.mechanisms import Credentials, Mechanism, SaslError, shown
 from kafka_native.security.oauthbearer import OAuthBearer, Token
 from kafka_native.security.oidc import JWT_BEARER
-from kafka_native.security.plain import PlainLogger as PlainMechanism
+from kafka_native.security.plain import Plain as PlainMechanism
 from kafka_native.security.sasl import mechanism_of
 from tests.client.log_support import PlainLogger
 from tests.waiting import wait_for
