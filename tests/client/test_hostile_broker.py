@@ -20,7 +20,7 @@ from tests.harness.proxy import Proxy
 from tests.waiting import WAIT_S
 
 from .hostile import Flips, Memory, Siege
-from .support import deliver
+from .support import deliver, errors_into
 
 MEMORY_MAX_BYTES = 64 << 20
 HASTY = {
@@ -220,7 +220,7 @@ def test_login_is_retried_after(how: AuthenticationFault, guarded: MockCluster) 
     )
     reports: list[KafkaError | None] = []
     with Producer(conf) as producer:
-        deliver(producer, "a", b"x", on_delivery=lambda error, _: reports.append(error))
+        deliver(producer, "a", b"x", on_delivery=errors_into(reports))
         producer.poll(0)
     assert reports == [None]
     wanted = KafkaError.MSG_SIZE_TOO_LARGE if how == "oversized" else KafkaError._AUTHENTICATION

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import Any
 
 import pytest
@@ -21,9 +20,9 @@ from kafka_native import (
     TopicPartition,
 )
 from kafka_native.interceptors import notify_commit
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, poll_until
 
-from .support import Client, assigned, fill, raises_code, without_addresses
+from .support import Client, assigned, errors_into, fill, raises_code, without_addresses
 
 Calls = list[tuple[Any, ...]]
 
@@ -161,7 +160,7 @@ def test_delivery_report_only_error_concerns_callbacks_and_not_interceptors(
     }
     with client.producer(interceptors=[Sending("a", calls)], **conf) as producer:
         producer.produce(topic, "1")
-        producer.produce(topic, "2", on_delivery=lambda error, message: reported.append(error))
+        producer.produce(topic, "2", on_delivery=errors_into(reported))
     assert [each[3] for each in calls if each[1] == "ack"] == [b"1a", b"2a"]
     assert reported == []
 
@@ -363,12 +362,8 @@ def test_errors_and_ends_of_partitions_are_not_shown(
 ) -> None:
     fill(client, topic, 1)
     with opened(client, topic, Reading("a", calls), **{"enable.partition.eof": True}) as consumer:
-        messages: list[Message] = []
-        deadline = time.monotonic() + WAIT_S
-        while len(messages) < 2:
-            assert time.monotonic() < deadline
-            messages += consumer.consume(2, 0.2)
-    error = messages[1].error()
+        _, end = consumer.consume(2, WAIT_S)
+    error = end.error()
     assert error is not None
     assert error.code() == KafkaError._PARTITION_EOF
     assert calls == [("a", [b"0"]), ("a", "close")]
@@ -425,10 +420,7 @@ def test_commits_of_a_group_are_reported_with_and_without_on_commit(
     with opened(client, topic, Broken(), Reading("a", calls), **conf) as consumer:
         [*_, last] = consumer.consume(3, WAIT_S)
         consumer.commit(last, asynchronous=True)
-        deadline = time.monotonic() + WAIT_S
-        while ("own",) not in calls:
-            assert time.monotonic() < deadline
-            consumer.poll(0.1)
+        poll_until(lambda: ("own",) in calls, consumer)
         consumer.on_commit = None
         consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     assert calls[1:] == [

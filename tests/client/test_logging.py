@@ -26,10 +26,10 @@ from kafka_native.config import PROPERTIES
 from kafka_native.logs import CONTEXTS, LEVELS, Logs, contexts_of, default_sink, mask_of
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from tests.waiting import wait_for
+from tests.waiting import poll_until, wait_for
 
 from .log_support import PlainLogger, captured_log
-from .support import Client, assigned, deliver
+from .support import Client, assigned, deliver, errors_into
 
 ROOT = Path(__file__).parents[2]
 NOWHERE = {
@@ -173,9 +173,7 @@ def test_each_context_has_lines_on_its_own_logger(context: str, client: Client) 
         assert not log.matching("no log may show"), "no line has a key or a value"
 
 
-def test_working_client_without_debug_logs_nothing_and_starts_no_thread(
-    client: Client,
-) -> None:
+def test_working_client_without_debug_logs_nothing_and_starts_no_thread(client: Client) -> None:
     with captured_log() as log:
         logging.getLogger(f"kafka_native.{log.client_id}").setLevel(logging.DEBUG)
         topic = client.topic()
@@ -284,7 +282,7 @@ def test_with_log_queue_the_applications_poll_calls_the_logger(client: Client) -
     own = threading.current_thread().name
     with client.producer(**{"log.queue": True, "logger": Naming(), "debug": "all"}) as producer:
         producer.produce(client.topic(), VALUE)
-        wait_for(lambda: [producer.poll(0.01), len(threads) > 20][1])
+        poll_until(lambda: len(threads) > 20, producer)
     assert set(threads) == {own}
 
 
@@ -338,9 +336,7 @@ def test_handler_that_blocks_delays_neither_deliveries_nor_heartbeats(
         with client.producer(**{"batch.num.messages": 10, **conf}) as producer:
             assert stuck.entered.wait(30)
             for number in range(5000):
-                producer.produce(
-                    topic, str(number), on_delivery=lambda error, message: delivered.append(error)
-                )
+                producer.produce(topic, str(number), on_delivery=errors_into(delivered))
             assert producer.flush(60) == 0
             assert delivered == [None] * 5000
             read = 0
@@ -404,10 +400,8 @@ def test_engine_counts_lines_that_the_control_thread_does_not_take(client: Clien
         assert held.wait(30)
         try:
             for _ in range(2500):
-                producer.produce(
-                    topic, VALUE, on_delivery=lambda error, message: delivered.append(error)
-                )
-            wait_for(lambda: [producer.poll(0.05), len(delivered) == 2500][1], timeout_s=60)
+                producer.produce(topic, VALUE, on_delivery=errors_into(delivered))
+            poll_until(lambda: len(delivered) == 2500, producer, timeout_s=60)
         finally:
             go_on.set()
     assert len(logger.calls) < 2500
@@ -458,9 +452,7 @@ def test_after_close_the_caller_calls_the_sink_but_not_in_a_forked_child() -> No
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 
 
-def test_caller_calls_the_sink_if_no_thread_can_be_started(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_caller_calls_the_sink_if_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter refuses threads while it ends."""
     texts: list[str] = []
     logs = Logs("x", lambda name, line: texts.append(line.text))
@@ -568,20 +560,10 @@ def test_connection_closed_during_a_request_is_a_warning_if_wanted(
             client, topic, **{"log.connection.close": wanted, "fetch.wait.max.ms": 10_000, **conf}
         ) as consumer:
             cluster.clear_requests()
-            wait_for(
-                lambda consumer=consumer: [
-                    consumer.poll(0.01),
-                    cluster.requests_of(ApiKey.FETCH, leader),
-                ][1]
-            )  # type: ignore[misc]
+            poll_until(lambda: cluster.requests_of(ApiKey.FETCH, leader), consumer)
             cluster.disconnect(leader)
             # after the next Fetch no more lines follow
-            wait_for(
-                lambda consumer=consumer: [
-                    consumer.poll(0.01),
-                    len(cluster.requests_of(ApiKey.FETCH, leader)) > 1,
-                ][1]
-            )  # type: ignore[misc]
+            poll_until(lambda: len(cluster.requests_of(ApiKey.FETCH, leader)) > 1, consumer)
             consumer.poll(0)
     assert len(closes(logging.WARNING, logger.calls)) == expected
     assert [error.code() for error in errors] == [KafkaError._TRANSPORT] * expected

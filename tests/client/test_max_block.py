@@ -12,7 +12,7 @@ import pytest
 from kafka_native import KafkaError, Producer
 from kafka_native.mock import MockCluster
 
-from .support import NOWHERE, Client, deliver, interrupted, read_all, together
+from .support import NOWHERE, Client, deliver, errors_into, interrupted, read_all, together
 
 SMALL = {"queue.buffering.max.messages": 10}
 
@@ -44,7 +44,7 @@ def test_queue_gets_room_without_poll(client: Client, topic: str):
     reports: list[KafkaError | None] = []
     with client.producer(**SMALL, **{"max.block.ms": 20_000, "linger.ms": 0}) as producer:
         for number in range(500):
-            producer.produce(topic, str(number), on_delivery=lambda error, _: reports.append(error))
+            producer.produce(topic, str(number), on_delivery=errors_into(reports))
         assert reports == []  # no poll()
         assert producer.flush(20) == 0
     assert reports == [None] * 500

@@ -23,7 +23,8 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S, poll_until, wait_for
 
-from .support import Client, fill, raises_code
+from .consumer_support import read
+from .support import Client, fill, filled, raises_code
 
 pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
@@ -32,19 +33,6 @@ pytestmark = pytest.mark.usefixtures("repaired_cluster")
 def group(request: pytest.FixtureRequest) -> str:
     """Return this test's own group id."""
     return f"group-{request.node.name}-{time.monotonic_ns()}"
-
-
-def values(consumer: Consumer, count: int) -> list[int]:
-    """Return the numbers of the next messages. Any error fails."""
-    found: list[int] = []
-    deadline = time.monotonic() + WAIT_S
-    while len(found) < count and time.monotonic() < deadline:
-        message = consumer.poll(0.2)
-        if message is not None:
-            assert message.error() is None, message.error()
-            found.append(int(message.value() or b""))
-    assert len(found) == count
-    return found
 
 
 def manual(client: Client, group: str, **conf: Any) -> Consumer:
@@ -83,7 +71,7 @@ def fill_batches(client: Client, topic: str, count: int) -> None:
 def test_consumer_continues_at_the_groups_offset(client, topic, group):
     fill(client, topic, 20, partition=0)
     with resumed(client, group, topic) as consumer:
-        assert values(consumer, 7) == list(range(7))
+        assert read(consumer, 7) == list(range(7))
         [found] = consumer.commit(asynchronous=False)
         assert (found.offset, found.error) == (7, None)
     with manual(client, group) as consumer:
@@ -91,7 +79,7 @@ def test_consumer_continues_at_the_groups_offset(client, topic, group):
         assert found.offset == 7
         assert found.leader_epoch is not None
         consumer.assign([TopicPartition(topic, 0, OFFSET_STORED)])
-        assert values(consumer, 13) == list(range(7, 20))
+        assert read(consumer, 13) == list(range(7, 20))
 
 
 def test_metadata_and_leader_epoch_are_kept_with_an_offset(client, group):
@@ -116,13 +104,12 @@ def test_older_brokers_keep_offsets(group, version):
     versions = {ApiKey.OFFSET_COMMIT: min(version, 9), ApiKey.OFFSET_FETCH: version}
     with MockCluster(brokers=1, max_versions=versions) as old:
         client = Client(old)
-        topic = client.topic()
-        fill(client, topic, 3)
+        topic = filled(client, 3)
         with resumed(client, group, topic) as consumer:
-            assert values(consumer, 2) == [0, 1]
+            assert read(consumer, 2) == [0, 1]
             consumer.commit(asynchronous=False)
         with resumed(client, group, topic) as consumer:
-            assert values(consumer, 1) == [2]
+            assert read(consumer, 1) == [2]
 
 
 def test_commits_survive_a_coordinator_that_moves_or_is_not_ready(client, topic, cluster, group):
@@ -146,7 +133,7 @@ def test_stale_member_epoch_never_leads_to_a_reset(client, topic, cluster, group
         cluster.push_request_errors(ApiKey.OFFSET_FETCH, [KafkaError.STALE_MEMBER_EPOCH] * 3)
         cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [KafkaError.STALE_MEMBER_EPOCH] * 2)
         consumer.assign([TopicPartition(topic, 0)])
-        assert values(consumer, 6) == [4, 5, 6, 7, 8, 9]
+        assert read(consumer, 6) == [4, 5, 6, 7, 8, 9]
         assert consumer.commit(asynchronous=False)[0].offset == 10
 
 
@@ -176,12 +163,12 @@ def test_processed_messages_are_committed_automatically(client, topic, group):
         manual(client, group) as watcher,
     ):
         consumer.assign([TopicPartition(topic, 0)])
-        assert values(consumer, 3) == [0, 1, 2]
+        assert read(consumer, 3) == [0, 1, 2]
         # The application processes the third message until it calls poll() again.
         until = time.monotonic() + 0.5
         while time.monotonic() < until:
             assert committed(watcher, topic) in (OFFSET_INVALID, 1, 2)
-        assert values(consumer, 1) == [3]
+        assert read(consumer, 1) == [3]
         wait_for(lambda: committed(watcher, topic) == 3)
     with manual(client, group) as consumer:
         # close() ends the processing
@@ -197,7 +184,7 @@ def test_waiting_consumer_has_everything_committed(client, topic, group):
         manual(client, group) as watcher,
     ):
         consumer.assign([TopicPartition(topic, 0)])
-        assert values(consumer, 3) == [0, 1, 2]
+        assert read(consumer, 3) == [0, 1, 2]
         poll_until(lambda: committed(watcher, topic) == 3, consumer)
 
 
@@ -229,13 +216,13 @@ def test_deleted_offset_is_reset(client, topic, cluster, group, reset, first):
         cluster.move_log_start(topic, 0, 5)
         consumer.assign([TopicPartition(topic, 0)])
         if reset == "earliest":
-            assert values(consumer, 5) == [5, 6, 7, 8, 9]
+            assert read(consumer, 5) == [5, 6, 7, 8, 9]
         else:
             poll_until(lambda: cluster.requests_of(ApiKey.LIST_OFFSETS), consumer)
             start = time.monotonic()
             poll_until(lambda: time.monotonic() - start > 0.3, consumer)
             fill(client, topic, 1, start=first)
-            assert values(consumer, 1) == [first]
+            assert read(consumer, 1) == [first]
 
 
 def test_no_committed_offset_and_no_reset_is_an_error_that_a_seek_ends(client, topic, group):
@@ -245,7 +232,7 @@ def test_no_committed_offset_and_no_reset_is_an_error_that_a_seek_ends(client, t
         assert message is not None
         assert message.error() == KafkaError._AUTO_OFFSET_RESET
         consumer.seek(TopicPartition(topic, 0, 1))
-        assert values(consumer, 2) == [1, 2]
+        assert read(consumer, 2) == [1, 2]
 
 
 def test_reset_by_duration_starts_with_young_messages(client, topic, group):
@@ -256,7 +243,7 @@ def test_reset_by_duration_starts_with_young_messages(client, topic, group):
             producer.flush()
     for reset, expected in (("by_duration:PT1H", [2, 3]), ("by_duration:P1D", [0, 1, 2, 3])):
         with resumed(client, group, topic, **{"auto.offset.reset": reset}) as consumer:
-            assert values(consumer, len(expected)) == expected
+            assert read(consumer, len(expected)) == expected
 
 
 # --- log truncation ---
@@ -265,24 +252,20 @@ def test_reset_by_duration_starts_with_young_messages(client, topic, group):
 def test_truncated_log_is_read_from_its_new_end(client, topic, cluster, group):
     fill_batches(client, topic, 10)
     with resumed(client, group, topic) as consumer:
-        assert values(consumer, 10) == list(range(10))
+        assert read(consumer, 10) == list(range(10))
         cluster.truncate(topic, 0, 6)
         # the position is in the log again: only its epoch shows the truncation
         fill(client, topic, 10, start=100)
-        assert values(consumer, 10) == list(range(100, 110))
+        assert read(consumer, 10) == list(range(100, 110))
 
 
 def test_truncated_log_without_a_reset_is_an_error_with_both_offsets(client, topic, cluster, group):
     fill_batches(client, topic, 10)
     with manual(client, group, **{"auto.offset.reset": "error"}) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        assert values(consumer, 10) == list(range(10))
+        assert read(consumer, 10) == list(range(10))
         cluster.truncate(topic, 0, 6, broker=2)
-        message = None
-        deadline = time.monotonic() + WAIT_S
-        while message is None and time.monotonic() < deadline:
-            message = consumer.poll(0.2)
-        assert message is not None
+        message = wait_for(lambda: consumer.poll(0.2))
         error = message.error()
         assert error == KafkaError._LOG_TRUNCATION
         assert "6" in error.str()
@@ -290,28 +273,28 @@ def test_truncated_log_without_a_reset_is_an_error_with_both_offsets(client, top
         assert message.offset() == 10
         consumer.seek(TopicPartition(topic, 0, 6))
         fill(client, topic, 1, start=100)
-        assert values(consumer, 1) == [100]
+        assert read(consumer, 1) == [100]
 
 
 def test_consumer_does_not_continue_at_a_truncated_committed_offset(client, topic, cluster, group):
     fill_batches(client, topic, 10)
     with resumed(client, group, topic) as consumer:
-        assert values(consumer, 10) == list(range(10))
+        assert read(consumer, 10) == list(range(10))
         consumer.commit(asynchronous=False)
     cluster.truncate(topic, 0, 4)
     fill(client, topic, 10, start=100)
     with resumed(client, group, topic) as consumer:
-        assert values(consumer, 10) == list(range(100, 110))
+        assert read(consumer, 10) == list(range(100, 110))
 
 
 def test_leader_that_moves_without_a_loss_changes_nothing(client, topic, cluster, group):
     fill(client, topic, 200)
     with resumed(client, group, topic) as consumer:
-        found = values(consumer, 50)
+        found = read(consumer, 50)
         for broker in (2, 3, 1, 2):
             cluster.move_leader(topic, 0, broker)
-            found += values(consumer, 30)
-        found += values(consumer, 30)
+            found += read(consumer, 30)
+        found += read(consumer, 30)
         assert found == list(range(200))
 
 
@@ -331,9 +314,9 @@ def test_consumer_fetches_from_the_replica_in_its_rack(client, topic, cluster, g
     fill(client, topic, 50)
     cluster.clear_requests()
     with resumed(client, group, topic, **{"client.rack": "here"}) as consumer:
-        assert values(consumer, 50) == list(range(50))
+        assert read(consumer, 50) == list(range(50))
         fill(client, topic, 50, start=50)
-        assert values(consumer, 50) == list(range(50, 100))
+        assert read(consumer, 50) == list(range(50, 100))
         assert fetched_from(cluster) == [leader, near]
 
 
@@ -344,10 +327,10 @@ def test_leader_replaces_a_replica_that_goes_down(client, topic, cluster, group)
     fill(client, topic, 50)
     try:
         with resumed(client, group, topic, **{"client.rack": "here"}) as consumer:
-            assert values(consumer, 50) == list(range(50))
+            assert read(consumer, 50) == list(range(50))
             cluster.broker_down(near)
             fill(client, topic, 50, start=50)
-            assert values(consumer, 50) == list(range(50, 100))
+            assert read(consumer, 50) == list(range(50, 100))
     finally:
         cluster.broker_up(near)
 
@@ -358,10 +341,10 @@ def test_lagging_follower_causes_no_reset(client, topic, cluster, group):
     fill_batches(client, topic, 10)
     with manual(client, group, **{"client.rack": "here", "auto.offset.reset": "error"}) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        assert values(consumer, 10) == list(range(10))
+        assert read(consumer, 10) == list(range(10))
         cluster.set_follower_lag(topic, 0, near, 5)
         fill(client, topic, 3, start=10)
-        assert values(consumer, 3) == [10, 11, 12]
+        assert read(consumer, 3) == [10, 11, 12]
 
 
 # --- offsets by time ---
@@ -410,11 +393,11 @@ def test_offsets_in_files_need_no_group(client, topic, cluster, tmp_path):
     cluster.clear_requests()
     with client.consumer(**conf) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        assert values(consumer, 7) == list(range(7))
+        assert read(consumer, 7) == list(range(7))
     assert (tmp_path / f"{topic}-0.offset").read_text() == "7\n"
     with client.consumer(**conf) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        assert values(consumer, 13) == list(range(7, 20))
+        assert read(consumer, 13) == list(range(7, 20))
     assert cluster.requests_of(ApiKey.FIND_COORDINATOR) == []
 
 
@@ -430,7 +413,7 @@ def test_offset_file_that_cannot_be_written_is_a_clear_error(client, topic, tmp_
         }
     ) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        assert values(consumer, 3) == [0, 1, 2]
+        assert read(consumer, 3) == [0, 1, 2]
         with pytest.raises(KafkaException) as caught:
             consumer.commit(asynchronous=False)
         assert caught.value.args[0] == KafkaError._FS
@@ -445,6 +428,6 @@ def test_offset_store_method_none_commits_nothing(client, topic, group):
     conf = {"group.id": group, "offset.store.method": "none", "auto.offset.reset": "earliest"}
     with client.consumer(**conf, **{"auto.commit.interval.ms": 10}) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        assert values(consumer, 3) == [0, 1, 2]
+        assert read(consumer, 3) == [0, 1, 2]
     with manual(client, group) as consumer:
         assert committed(consumer, topic) == OFFSET_INVALID

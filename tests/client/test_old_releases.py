@@ -16,7 +16,7 @@ from kafka_native.protocol import ApiKey
 from kafka_native.protocol.releases import RELEASES
 from tests.waiting import poll_until
 
-from .support import Client, deliver, fill, read_all
+from .support import Client, deliver, errors_into, fill, read_all
 
 COUNT = 200
 MAGIC = {"0.10.0": 1, "0.10.1": 1, "0.10.2": 1, "0.11.0": 2}
@@ -105,7 +105,7 @@ def test_idempotence_is_refused_before_0_11(cluster: MockCluster, client: Client
         **conf_for(release), **{"enable.idempotence": True, "error_cb": lambda error: None}
     ) as producer:
         try:
-            producer.produce(topic, b"x", on_delivery=lambda error, message: reports.append(error))
+            producer.produce(topic, b"x", on_delivery=errors_into(reports))
         except KafkaException as error:  # the response arrived earlier
             reports.append(error.args[0])
         assert producer.flush(10) == 0
@@ -125,9 +125,7 @@ def test_zstd_is_refused_for_message_sets(
 ):
     reports: list[Any] = []
     with client.producer(**conf_for(release), **{"compression.type": "zstd"}) as producer:
-        deliver(
-            producer, topic, b"x" * 100, on_delivery=lambda error, message: reports.append(error)
-        )
+        deliver(producer, topic, b"x" * 100, on_delivery=errors_into(reports))
     if release == "0.11.0":  # the client sends it uncompressed
         assert reports == [None]
     else:

@@ -14,14 +14,7 @@ import pytest
 from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native.mock import MockCluster
 
-from .support import (
-    NOWHERE,
-    Client,
-    deliver,
-    interrupted,
-    read_all,
-    together,
-)
+from .support import NOWHERE, Client, deliver, interrupted, read_all, together
 
 
 def by_key(topic: str, key: bytes | None, count: int) -> int:

@@ -16,7 +16,7 @@ from kafka_native.mock import MockCluster
 from tests.waiting import wait_for
 
 from .consumer_support import take, values
-from .support import Client, assigned, fill, interrupted, raises_code, together
+from .support import Client, assigned, fill, filled, interrupted, raises_code, together
 
 
 def call_back(consumer: Consumer, callback: Callable[[], object]) -> None:
@@ -38,8 +38,7 @@ def polling(consumer: Consumer) -> int:
 @pytest.fixture
 def full(client: Client):
     """Yield a consumer whose ten messages are all queued."""
-    topic = client.topic()
-    fill(client, topic, 10, partition=0)
+    topic = filled(client, 10)
     with assigned(client, topic) as consumer:
         assert values([consumer.poll(10)]) == [0]
         yield consumer
@@ -128,8 +127,7 @@ def test_wakeup_of_a_closed_consumer_does_nothing(client: Client):
 
 
 def test_consume_without_a_number_returns_up_to_max_poll_records_queued_messages(client: Client):
-    topic = client.topic()
-    fill(client, topic, 10, partition=0)
+    topic = filled(client, 10)
     with assigned(client, topic, **{"max.poll.records": 4}) as consumer:
         found = [values(consumer.consume(None, 60)) for _ in range(3)]
         assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]  # without waiting for the timeout
@@ -239,8 +237,7 @@ def test_callbacks_come_before_messages(full: Consumer):
 def test_exception_of_a_callback_is_raised_and_no_message_is_lost(
     client: Client, begin, waiting: bool
 ):
-    topic = client.topic()
-    fill(client, topic, 3, partition=0)
+    topic = filled(client, 3)
 
     def broken() -> None:
         raise ZeroDivisionError

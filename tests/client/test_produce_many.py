@@ -13,7 +13,7 @@ import pytest
 
 from kafka_native import KafkaError, Message, Producer
 
-from .support import NOWHERE, Client, deliver, raises_code, read_all
+from .support import NOWHERE, Client, deliver, errors_into, raises_code, read_all
 
 VALUES = [
     b"bytes",
@@ -391,9 +391,7 @@ def test_message_that_cannot_be_queued_gets_its_error_and_the_rest_is_sent(clien
     ]
     failed: list[KafkaError | None] = []
     limits = {"message.max.bytes": 2000, "topic.metadata.propagation.max.ms": 1000}
-    with client.producer(
-        **limits, on_delivery=lambda error, message: failed.append(error)
-    ) as producer:
+    with client.producer(**limits, on_delivery=errors_into(failed)) as producer:
         known(client, producer, topic)
         assert producer.produce_batch(topic, messages) == 3
     assert [error for error in failed if error is not None] == [KafkaError._UNKNOWN_PARTITION]

@@ -18,6 +18,7 @@ from .support import (
     Client,
     Reports,
     deliver,
+    errors_into,
     interrupted,
     raises_code,
     read_all,
@@ -284,7 +285,7 @@ def test_flush_without_a_broker_returns_the_number_of_messages():
 def test_message_times_out_with_its_own_error():
     reports = []
     with Producer({**NOWHERE, "message.timeout.ms": 300}) as producer:
-        producer.produce("t", b"x", on_delivery=lambda error, message: reports.append(error))
+        producer.produce("t", b"x", on_delivery=errors_into(reports))
         assert producer.flush(20) == 0
     assert reports == [KafkaError._MSG_TIMED_OUT]
 

@@ -13,9 +13,9 @@ from kafka_native import KafkaError, Producer
 from kafka_native.admin import AdminClient
 from kafka_native.mock import ListenerSecurity, MockCluster
 from tests.client.log_support import PlainLogger
-from tests.client.support import Client, read_all
+from tests.client.support import Client, errors_into, read_all
 from tests.harness.tunnels import Canned, HttpConnect, Socks5, Tunnels
-from tests.waiting import wait_for
+from tests.waiting import poll_until, wait_for
 
 USER, SECRET = "alice", "s3cret-w%rd"
 QUOTED = "s3cret-w%25rd"
@@ -118,13 +118,10 @@ def test_no_message_is_lost_when_the_proxy_breaks_and_restarts(kind: type[Tunnel
         with client.producer(**conf) as producer:
             for number in range(count):
                 producer.produce(
-                    topic,
-                    b"%d" % number,
-                    partition=number % 2,
-                    on_delivery=lambda error, _: reports.append(error),
+                    topic, b"%d" % number, partition=number % 2, on_delivery=errors_into(reports)
                 )
                 if number % 500 == 250:
-                    wait_for(lambda: [producer.poll(0.005), len(proxy.asked)][1])
+                    poll_until(lambda: len(proxy.asked), producer)
                     proxy.cut_all()
                 if number == count // 2:
                     proxy.__exit__(None, None, None)
@@ -145,7 +142,7 @@ def first_error(conf: dict[str, Any]) -> KafkaError:
     errors: list[KafkaError] = []
     with Producer({**QUICK, **conf, "error_cb": errors.append}) as producer:
         producer.produce("t", b"a reason to connect")
-        wait_for(lambda: [producer.poll(0.01), errors][1])
+        poll_until(lambda: errors, producer)
         producer.purge()
     return errors[0]
 
@@ -292,14 +289,11 @@ def all_output(conf: dict[str, Any]) -> list[str]:
     }
     with Producer(conf) as producer:
         producer.produce("t", b"x")
-        wait_for(
-            lambda: [
-                producer.poll(0.01),
-                not len(producer) or any(type(each) is KafkaError for each in outputs),
-            ][1]
+        poll_until(
+            lambda: not len(producer) or any(type(each) is KafkaError for each in outputs), producer
         )
         before = len(outputs)
-        wait_for(lambda: [producer.poll(0.01), len(outputs) > before][1])
+        poll_until(lambda: len(outputs) > before, producer)
         outputs += [producer, producer.metrics()]
         producer.purge()
     return [text for each in outputs for text in (str(each), repr(each))]

@@ -54,8 +54,7 @@ class Reader:
             **conf,
         }
         self.consumer = client.consumer(
-            **own,
-            on_commit=lambda error, partitions: self.committed.append((error, partitions)),
+            **own, on_commit=lambda error, partitions: self.committed.append((error, partitions))
         )
         if way == "by hand":
             self.consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])

@@ -21,7 +21,7 @@ from tests.client.log_support import PlainLogger
 from tests.mock.secured import unsecured_jwt
 from tests.waiting import WAIT_S, wait_for
 
-from .support import deliver
+from .support import deliver, errors_into
 
 SECRET = "s3cret-word"
 AWS_SECRET = "s3cret-aws"
@@ -61,7 +61,7 @@ def check_login(config: dict[str, Any], count: int = 1) -> None:
     errors: list[Any] = []
     with Producer(config) as producer:
         for _ in range(count):
-            producer.produce("t", b"x", on_delivery=lambda error, message: errors.append(error))
+            producer.produce("t", b"x", on_delivery=errors_into(errors))
         assert producer.flush(WAIT_S) == 0
     assert errors == [None] * count
 
@@ -202,7 +202,7 @@ def test_refused_client_logs_in_after_the_password_changes(cluster: MockCluster)
     with Producer(
         conf(cluster, "PLAIN", **{"sasl.password": "another", "error_cb": errors.append})
     ) as producer:
-        producer.produce("t", b"x", on_delivery=lambda error, message: reports.append(error))
+        producer.produce("t", b"x", on_delivery=errors_into(reports))
         wait_for(lambda: [producer.poll(0.05), *errors][1:], "a refusal")
         cluster.set_password("alice", "another")
         assert producer.flush(WAIT_S) == 0
@@ -210,9 +210,7 @@ def test_refused_client_logs_in_after_the_password_changes(cluster: MockCluster)
     assert [error.code() for error in errors].count(KafkaError._AUTHENTICATION) == 1
 
 
-def test_new_credentials_are_checked_and_used_by_the_next_connection(
-    cluster: MockCluster,
-) -> None:
+def test_new_credentials_are_checked_and_used_by_the_next_connection(cluster: MockCluster) -> None:
     with Producer(conf(cluster, "SCRAM-SHA-512", **{"sasl.password": "another"})) as producer:
         producer.produce("t", b"x")
         wait_for(lambda: any(login.error for login in cluster.logins), "a refusal")
@@ -264,9 +262,7 @@ def test_impossible_settings_are_refused_by_the_constructor(
 # --- tokens ---
 
 
-def test_tokens_are_renewed_without_poll(
-    cluster: MockCluster,
-) -> None:
+def test_tokens_are_renewed_without_poll(cluster: MockCluster) -> None:
     threads: list[str] = []
     given: list[Any] = []
 
@@ -349,7 +345,7 @@ def test_sessions_are_renewed_and_statistics_have_the_state(cluster: MockCluster
     with Producer(conf(cluster, "SCRAM-SHA-512", **{"linger.ms": 1})) as producer:
 
         def is_renewed() -> bool:
-            producer.produce("t", b"x", on_delivery=lambda error, message: delivered.append(error))
+            producer.produce("t", b"x", on_delivery=errors_into(delivered))
             producer.poll(0.005)
             return sum(login.again for login in cluster.logins) >= 2
 

@@ -16,7 +16,7 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 
-from .support import Client, deliver
+from .support import Client, deliver, errors_into
 
 JITTER = 0.2
 LATE = 0.5  # the maximum delay between a request and the cluster's note of it
@@ -78,7 +78,7 @@ def test_number_of_tries_ends_at_the_maximum(cluster: MockCluster, client: Clien
     with client.producer(**conf) as producer:
         cluster.clear_requests()
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * 4)
-        deliver(producer, topic, b"x", on_delivery=lambda error, _: reports.append(error))
+        deliver(producer, topic, b"x", on_delivery=errors_into(reports))
     assert [error.code() for error in reports if error] == [KafkaError.NOT_ENOUGH_REPLICAS]
     assert len(cluster.requests_of(ApiKey.PRODUCE)) == 4
     assert cluster.messages(topic, 0) == []

@@ -209,11 +209,7 @@ def test_partitions_that_are_added_while_producing_are_used_by_messages_without_
     strict: MockCluster,
 ) -> None:
     strict.create_topic("t", 1)
-    conf = {
-        "topic.metadata.refresh.interval.ms": 20,
-        "linger.ms": 0,
-        "batch.num.messages": 5,
-    }
+    conf = {"topic.metadata.refresh.interval.ms": 20, "linger.ms": 0, "batch.num.messages": 5}
     with reporting(strict, **conf) as reports:
         reports.deliver(*(f"before {number}" for number in range(50)), topic="t")
         assert set(reports.partitions.values()) == {0}

@@ -8,20 +8,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from kafka_native import (
-    OFFSET_BEGINNING,
-    Consumer,
-    KafkaError,
-    Producer,
-    TopicPartition,
-)
+from kafka_native import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.harness.proxy import Proxy
 from tests.waiting import WAIT_S, wait_for
 
-from .support import Client, deliver, fill, raises_code
+from .support import Client, deliver, errors_into, fill, raises_code
 
 CONF = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "error_cb": lambda error: None}
 
@@ -86,7 +80,7 @@ def test_strategy_none_waits_for_the_known_brokers(moving: Moving) -> None:
         moving.move()
         failed: list[KafkaError] = []
         moving.stop_old()
-        producer.produce("t", b"2", on_delivery=lambda error, _: failed.append(error))
+        producer.produce("t", b"2", on_delivery=errors_into(failed))
         assert producer.flush(0.5) == 1
         moving.restart_old()
         assert producer.flush(15) == 0

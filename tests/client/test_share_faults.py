@@ -259,9 +259,7 @@ def test_damaged_batch_is_reported_and_its_records_are_redelivered(client: Clien
 
 
 @pytest.mark.parametrize(
-    "ranges",
-    [[(0, 1 << 60)], [(-5, 3)], [(3, 1)], [(0, 3), (2, 4)], [(0, 2), (1, 1)]],
-    ids=str,
+    "ranges", [[(0, 1 << 60)], [(-5, 3)], [(3, 1)], [(0, 3), (2, 4)], [(0, 2), (1, 1)]], ids=str
 )
 def test_impossible_ranges_of_acquired_records_are_refused(
     client: Client, topic: str, group: str, ranges: list[tuple[int, int]]

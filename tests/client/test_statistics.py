@@ -361,10 +361,7 @@ def test_consume_and_flush_call_back_too(client: Client, topic: str, documents: 
 
 
 def test_an_admin_clients_statistics(client: Client, documents: Documents) -> None:
-    conf = {
-        "bootstrap.servers": client.bootstrap,
-        **documents.conf,
-    }
+    conf = {"bootstrap.servers": client.bootstrap, **documents.conf}
     with AdminClient(conf) as admin:
         admin.list_topics(timeout=WAIT_S)
         document = next_document(admin, documents)

@@ -14,13 +14,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native import (
-    CompactedTopic,
-    Consumer,
-    Producer,
-    ShareConsumer,
-    TopicPartition,
-)
+from kafka_native import CompactedTopic, Consumer, Producer, ShareConsumer, TopicPartition
 from kafka_native.admin import AdminClient, NewTopic
 from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
 from kafka_native.deadlines import FOR_EVER_S, deadline_of, left_s, seconds

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from kafka_native import KafkaException, Producer
 from kafka_native.mock import ListenerSecurity, MockCluster
-from tests.waiting import wait_for
+from tests.waiting import poll_until
 
 from .log_support import PlainLogger
 from .support import deliver
@@ -92,12 +92,10 @@ def test_no_output_has_a_secret(
         cluster.present_certificate("expired")
         cluster.disconnect(1)
         producer.produce("t", b"x")
-        wait_for(
-            lambda: [producer.poll(0.01), any("expired on" in str(each) for each in outputs)][1]
-        )
+        poll_until(lambda: any("expired on" in str(each) for each in outputs), producer)
         cluster.present_certificate("good")
         assert producer.flush(60) == 0
-        wait_for(lambda: [producer.poll(0.01), any(isinstance(each, str) for each in outputs)][1])
+        poll_until(lambda: any(isinstance(each, str) for each in outputs), producer)
         outputs += [repr(producer), producer.metrics()]
     name = "ssl.keystore.password" if way == "keystore" else "ssl.key.password"
     for line in (f"{name} = [redacted]", "TlsContext("):

@@ -285,9 +285,7 @@ def test_commit_continues_after_all_brokers_were_down(bank: Bank) -> None:
     assert bank.seen() == ["away"]
 
 
-def test_timed_out_commit_of_a_block_can_be_repeated(
-    bank: Bank,
-) -> None:
+def test_timed_out_commit_of_a_block_can_be_repeated(bank: Bank) -> None:
     producer = bank.producer()
     bank.cluster.delay_responses(None, 60.0, ApiKey.END_TXN)
 

@@ -8,13 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native import (
-    KafkaError,
-    KafkaException,
-    PreparedTxnState,
-    Producer,
-    TopicPartition,
-)
+from kafka_native import KafkaError, KafkaException, PreparedTxnState, Producer, TopicPartition
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.mock.transactions import State
 from kafka_native.protocol import ApiKey
