@@ -80,7 +80,7 @@ def test_batches_carry_producer_id_epoch_and_rising_sequences(
 
 
 @pytest.mark.parametrize("after_bytes", [2, 40])
-def test_answers_lost_on_the_way_write_nothing_twice(
+def test_lost_responses_cause_no_duplicates(
     cluster: MockCluster, client: Client, topic: str, after_bytes: int
 ):
     leader = cluster.leader(topic, 0)
@@ -136,7 +136,7 @@ def test_leaders_that_move_all_the_time(cluster: MockCluster, client: Client, to
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNKNOWN_PRODUCER_ID])
-def test_numbering_starts_anew_when_the_oldest_batch_is_refused(
+def test_sequence_starts_again_when_the_oldest_batch_is_refused(
     cluster: MockCluster, client: Client, topic: str, code: ErrorCode
 ):
     with client.producer(**CONFIG, **{"batch.num.messages": 10}) as producer:
@@ -194,7 +194,7 @@ def test_messages_wait_for_a_producer_id(cluster: MockCluster, client: Client, t
     ("name", "value"),
     [("acks", 1), ("max.in.flight", 6), ("retries", 0), ("queuing.strategy", "lifo")],
 )
-def test_what_idempotence_cannot_go_with_is_refused(name: str, value: object):
+def test_settings_that_conflict_with_idempotence(name: str, value: object):
     with raises_code(KafkaError._INVALID_ARG, match=r"enable\.idempotence"):
         Producer({"enable.idempotence": True, name: value})
 

@@ -62,7 +62,7 @@ def test_messages_in_a_full_queue_do_not_linger(client: Client, topic: str):
         assert producer.flush(20) == 0
 
 
-def test_bytes_are_waited_for_too(client: Client, topic: str):
+def test_produce_waits_for_bytes_too(client: Client, topic: str):
     with client.producer(
         **{"queue.buffering.max.kbytes": 4, "max.block.ms": 20_000, "linger.ms": 0}
     ) as producer:

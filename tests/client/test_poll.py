@@ -103,7 +103,7 @@ def test_wakeup_ends_iteration_over_queued_messages_which_then_continues(full: C
     assert values(found) == list(range(1, 10))
 
 
-def test_consume_returns_what_it_has_when_woken(client: Client, topic: str):
+def test_consume_returns_its_messages_after_wakeup(client: Client, topic: str):
     fill(client, topic, 5, partition=0)
     with assigned(client, topic) as consumer:
         found: list[Any] = []
@@ -134,7 +134,7 @@ def test_consume_without_a_number_returns_up_to_max_poll_records_queued_messages
         assert consumer.consume(None, 0) == []
 
 
-def test_consume_callback_gets_what_is_queued_one_by_one(full: Consumer):
+def test_consume_callback_gets_queued_messages_one_by_one(full: Consumer):
     found: list[Any] = []
     assert full.consume_callback(found.append, 3, 10) == 3
     assert values(found) == [1, 2, 3]

@@ -365,7 +365,7 @@ def test_close_from_many_threads(client: Client, topic: str):
     assert len(read_all(client, topic, 100)) == 100
 
 
-def test_nothing_is_left_behind(client: Client):
+def test_dropped_producer_frees_its_objects(client: Client):
     gc.collect()
     before = live_objects()
     topic = client.topic()

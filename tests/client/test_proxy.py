@@ -301,7 +301,7 @@ def all_output(conf: dict[str, Any]) -> list[str]:
 
 def test_no_output_has_a_secret(capfd: pytest.CaptureFixture[str]) -> None:
     logger = PlainLogger()
-    said: list[str] = []
+    outputs: list[str] = []
     echo = b"HTTP/1.1 403 " + SECRET.encode() + BASIC.encode() + b"\r\n\r\n"
     with (
         hidden() as (cluster, names),
@@ -314,10 +314,10 @@ def test_no_output_has_a_secret(capfd: pytest.CaptureFixture[str]) -> None:
         conf = {"bootstrap.servers": cluster.bootstrap_servers, "debug": "all", "logger": logger}
         urls = [each.url(USER, QUOTED) for each in (http, socks, other)]
         for url in [*urls, f"http://{USER}:{QUOTED}@{echoing.address}"]:
-            said += all_output({**conf, "proxy.url": url})
+            outputs += all_output({**conf, "proxy.url": url})
         shown = f"connections go through Proxy(http://[redacted]@{http.address})"
     printed = capfd.readouterr()
-    everything = "\n".join([*logger.texts(), *said, printed.out, printed.err])
+    everything = "\n".join([*logger.texts(), *outputs, printed.out, printed.err])
     for line in (
         "proxy.url = [redacted]",
         shown,

@@ -60,7 +60,7 @@ def seen(cluster: MockCluster) -> dict[str, Any]:
 # --- what is pushed ---
 
 
-def test_a_producer_pushes_what_it_does(client: Client, cluster: MockCluster) -> None:
+def test_a_producer_pushes_its_metrics(client: Client, cluster: MockCluster) -> None:
     topic = client.topic(2)
     with client.producer(**{"client.rack": "r1", "client.id": "shop"}) as producer:
         deliver_numbers(producer, topic)
@@ -88,7 +88,7 @@ def test_a_producer_pushes_what_it_does(client: Client, cluster: MockCluster) ->
     assert 0 < seen(cluster)[f"{PRODUCER}request.latency.avg"].value < WAIT_S * 1000
 
 
-def test_a_group_consumer_pushes_what_it_does(client: Client, cluster: MockCluster) -> None:
+def test_a_group_consumer_pushes_its_metrics(client: Client, cluster: MockCluster) -> None:
     topic = client.topic(2)
     fill(client, topic, 20)
     conf = {"group.id": "readers", "group.instance.id": "one", "auto.offset.reset": "earliest"}
@@ -179,7 +179,7 @@ def test_the_brokers_first_codec_is_used(client: Client, cluster: MockCluster, c
         assert {push.compression for push in pushes(cluster)} == {codec}
 
 
-def test_asyncios_clients_push_too(client: Client, cluster: MockCluster) -> None:
+def test_asyncio_clients_push_too(client: Client, cluster: MockCluster) -> None:
     topic = client.topic(2)
     conf = {"bootstrap.servers": client.bootstrap, "auto.offset.reset": "earliest"}
 

@@ -63,7 +63,7 @@ def status_of(codec: str, data: bytes, **options: int | bool) -> int:
 @EACH
 @given(plain=PLAIN, level=st.integers(-1, 9), python_codecs=st.booleans())
 @settings(max_examples=40)
-def test_the_package_reads_what_we_write(
+def test_the_package_reads_our_output(
     codec: str, plain: bytes, level: int, python_codecs: bool
 ) -> None:
     packed = records.compress(codec, plain, level=level, python_codecs=python_codecs)
@@ -73,7 +73,7 @@ def test_the_package_reads_what_we_write(
 @EACH
 @given(plain=PLAIN, python_codecs=st.booleans())
 @settings(max_examples=40)
-def test_we_read_what_the_package_writes(codec: str, plain: bytes, python_codecs: bool) -> None:
+def test_we_read_the_output_of_the_package(codec: str, plain: bytes, python_codecs: bool) -> None:
     packed = packages.compress(codec, plain)
     assert records.decompress(codec, packed, python_codecs=python_codecs) == plain
 
@@ -340,7 +340,7 @@ def test_a_higher_level_compresses_better(codec: str) -> None:
         assert sizes[1] < sizes[0]
 
 
-def test_features_name_what_serves_each_codec() -> None:
+def test_features_name_the_provider_of_each_codec() -> None:
     found = records.features()
     assert set(found) == {"crc32c", *CODECS}
     assert all(found.values())

@@ -58,7 +58,7 @@ def as_twin(record: records.Record) -> twin.Record:
 
 
 @given(ROWS, META, CODECS, st.booleans(), st.booleans(), st.booleans())
-def test_the_twin_reads_what_we_write(
+def test_the_twin_reads_our_batches(
     rows: list[Row],
     meta: dict[str, int],
     codec: str,
@@ -110,7 +110,7 @@ def sparse_batches(draw: st.DrawFn) -> twin.Batch:
 
 
 @given(sparse_batches(), st.booleans())
-def test_we_read_what_the_twin_writes(wanted: twin.Batch, python_codecs: bool) -> None:
+def test_we_read_the_batches_of_the_twin(wanted: twin.Batch, python_codecs: bool) -> None:
     data = twin.encode(wanted)
     [seen] = records.decode_batches(data, python_codecs=python_codecs)
     expected = copy.deepcopy(wanted.records)
