@@ -58,6 +58,11 @@ class Bank:
         producer.init_transactions(WAIT_S)
         return producer
 
+    def commit(self, producer: Producer, value: str, **how: Any) -> None:
+        """Commit a transaction with one message."""
+        with producer.transaction(timeout=WAIT_S):
+            producer.produce(self.topic, value, **how)
+
     def seen(self, isolation: str = "read_committed") -> list[str]:
         conf = {
             "bootstrap.servers": self.cluster.bootstrap_servers,

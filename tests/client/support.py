@@ -191,6 +191,14 @@ def interrupted(after_s: float) -> Iterator[pytest.ExceptionInfo[Interrupted]]:
         signal.signal(signal.SIGALRM, before)
 
 
+@contextmanager
+def takes(less_than_s: float, at_least_s: float = 0.0) -> Iterator[None]:
+    """Check how long the block takes."""
+    started = time.monotonic()
+    yield
+    assert at_least_s <= time.monotonic() - started < less_than_s
+
+
 def together(*works: Callable[[], object]) -> list[object]:
     """Run functions in parallel threads, and return their results or exceptions."""
     outcomes: list[object] = [None] * len(works)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from kafka_native import TIMESTAMP_LOG_APPEND_TIME, Message
+from kafka_native import TIMESTAMP_LOG_APPEND_TIME, Message, Producer
 from kafka_native.mock import MockCluster
 
 from .support import Client, deliver, read_all
@@ -15,12 +17,19 @@ from .support import Client, deliver, read_all
 PAUSE_S = 0.15
 
 
-def latencies_of_three(client: Client, topic: str, known: bool, **message: Any) -> list[float]:
-    """Return the latencies of three messages of one batch, produced with pauses."""
+@contextmanager
+def lingering(client: Client) -> Iterator[tuple[Producer, list[Message]]]:
+    """Yield a producer whose batches take 600 ms, and its delivery reports."""
     reports: list[Message] = []
     with client.producer(
         **{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)
     ) as producer:
+        yield producer, reports
+
+
+def latencies_of_three(client: Client, topic: str, known: bool, **message: Any) -> list[float]:
+    """Return the latencies of three messages of one batch, produced with pauses."""
+    with lingering(client) as (producer, reports):
         if known:
             deliver(producer, topic, b"", timestamp=1)
             reports.clear()
@@ -53,10 +62,7 @@ def test_timestamps_of_the_application_have_no_effect_on_latency(client: Client,
 def test_one_timestamp_of_the_application_makes_the_latencies_of_a_batch_equal(
     client: Client, topic: str
 ):
-    reports: list[Message] = []
-    with client.producer(
-        **{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)
-    ) as producer:
+    with lingering(client) as (producer, reports):
         producer.produce(topic, b"a")
         time.sleep(PAUSE_S)
         producer.produce(topic, b"b", timestamp=int(time.time() * 1000))
@@ -69,10 +75,7 @@ def test_log_append_time_leaves_the_latency_of_the_first_message(
 ):
     cluster.delete_topic(topic)
     cluster.create_topic(topic, 1, configs={"message.timestamp.type": "LogAppendTime"})
-    reports: list[Message] = []
-    with client.producer(
-        **{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)
-    ) as producer:
+    with lingering(client) as (producer, reports):
         producer.produce(topic, b"a")
         time.sleep(PAUSE_S)
         deliver(producer, topic, b"b")
@@ -82,10 +85,7 @@ def test_log_append_time_leaves_the_latency_of_the_first_message(
 
 
 def test_messages_of_produce_many_have_latencies(client: Client, topic: str):
-    reports: list[Message] = []
-    with client.producer(
-        **{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)
-    ) as producer:
+    with lingering(client) as (producer, reports):
         producer.produce(topic, b"a")
         time.sleep(PAUSE_S)
         assert producer.produce_many(topic, [b"b", b"c"]) == 2

@@ -63,6 +63,13 @@ def write(bank: Bank, producer: Producer, reader: Consumer, value: str, offset: 
     producer.send_offsets_to_transaction([TopicPartition(bank.topic, 0, offset)], metadata, WAIT_S)
 
 
+def write_and_commit(
+    bank: Bank, producer: Producer, reader: Consumer, value: str, offset: int
+) -> None:
+    write(bank, producer, reader, value, offset)
+    producer.commit_transaction(WAIT_S)
+
+
 def commit_with_retries(
     bank: Bank, producer: Producer, reader: Consumer, value: str, offset: int
 ) -> None:
@@ -70,8 +77,7 @@ def commit_with_retries(
     deadline = time.monotonic() + WAIT_S
     while True:
         try:
-            write(bank, producer, reader, value, offset)
-            producer.commit_transaction(WAIT_S)
+            write_and_commit(bank, producer, reader, value, offset)
             return
         except KafkaException as error:
             if not error.args[0].txn_requires_abort() or time.monotonic() > deadline:
@@ -115,8 +121,7 @@ def test_temporary_errors_are_retried_without_a_report(
     bank.cluster.clear_requests()
     bank.cluster.push_request_errors(key, codes)
     producer = bank.producer()
-    write(bank, producer, reader, "one", 3)
-    producer.commit_transaction(WAIT_S)
+    write_and_commit(bank, producer, reader, "one", 3)
     assert len(bank.cluster.requests_of(key)) > len(codes)
     assert (bank.seen(), committed(bank, reader)) == (["one"], 3)
 
@@ -145,18 +150,13 @@ def test_abortable_errors_cost_only_the_transaction(
 ) -> None:
     skip_if_unused(bank, key)
     producer = bank.producer()
-    write(bank, producer, reader, "before", 1)
-    producer.commit_transaction(WAIT_S)
+    write_and_commit(bank, producer, reader, "before", 1)
     if key == ApiKey.FIND_COORDINATOR:  # so that the group needs a request
         producer.close(0)
         producer = bank.producer()
     bank.cluster.push_request_errors(key, [code])
 
-    def work() -> None:
-        write(bank, producer, reader, "refused", 2)
-        producer.commit_transaction(WAIT_S)
-
-    error = error_of(work)
+    error = error_of(write_and_commit, bank, producer, reader, "refused", 2)
     assert (error.code(), error.txn_requires_abort(), error.fatal()) == (code, True, False), error
     for call in (producer.begin_transaction, producer.commit_transaction):
         assert error_of(call).txn_requires_abort()
@@ -185,11 +185,7 @@ def test_fatal_errors_fail_every_call(bank: Bank, reader: Consumer, key: int, co
     producer = bank.producer()
     bank.cluster.push_request_errors(key, [code] * 2)
 
-    def work() -> None:
-        write(bank, producer, reader, "refused", 2)
-        producer.commit_transaction(WAIT_S)
-
-    error = error_of(work)
+    error = error_of(write_and_commit, bank, producer, reader, "refused", 2)
     fenced = code in (E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH)
     assert (error.code(), error.fatal()) == (E._FENCED if fenced else code, True), error
     for call in (
@@ -247,15 +243,13 @@ def test_purged_messages_are_reported_and_prevent_the_commit(bank: Bank) -> None
     assert error.code() in {E._PURGE_INFLIGHT, E._PURGE_QUEUE}
     assert error.txn_requires_abort()
     producer.abort_transaction(WAIT_S)
-    with producer.transaction(timeout=WAIT_S):
-        producer.produce(bank.topic, "after", partition=0)
+    bank.commit(producer, "after", partition=0)
     assert bank.seen() == ["after"]
 
 
 def test_abort_discards_messages_that_are_being_retried(bank: Bank) -> None:
     producer = bank.producer()
-    with producer.transaction(timeout=WAIT_S):
-        producer.produce(bank.topic, "before", partition=0)
+    bank.commit(producer, "before", partition=0)
     bank.cluster.push_request_errors(
         ApiKey.PRODUCE, [E.NOT_ENOUGH_REPLICAS] * 200, topic=bank.topic, partition=0
     )
@@ -264,8 +258,7 @@ def test_abort_discards_messages_that_are_being_retried(bank: Bank) -> None:
     assert producer.flush(0.2) == 1
     producer.abort_transaction(WAIT_S)
     bank.cluster.faults.clear()
-    with producer.transaction(timeout=WAIT_S):
-        producer.produce(bank.topic, "after", partition=0)
+    bank.commit(producer, "after", partition=0)
     assert bank.seen() == ["after", "before"]
 
 
@@ -363,8 +356,7 @@ def test_timed_out_offsets_can_be_aborted(bank: Bank, reader: Consumer) -> None:
     assert refused == E._PREV_IN_PROGRESS
     producer.abort_transaction(WAIT_S)
     bank.cluster.faults.clear()
-    write(bank, producer, reader, "after", 7)
-    producer.commit_transaction(WAIT_S)
+    write_and_commit(bank, producer, reader, "after", 7)
     assert (bank.seen(), committed(bank, reader)) == (["after"], 7)
 
 
@@ -381,8 +373,7 @@ def test_deleted_topic_requires_an_abort(bank: Bank) -> None:
     error = error_of(producer.commit_transaction, WAIT_S)
     assert error.txn_requires_abort(), error
     producer.abort_transaction(WAIT_S)
-    with producer.transaction(timeout=WAIT_S):
-        producer.produce(bank.topic, "after", partition=0)
+    bank.commit(producer, "after", partition=0)
     assert bank.seen() == ["after"]
 
 
@@ -471,8 +462,7 @@ def test_producers_that_serialize_or_have_interceptors_have_transactions(
 
 def test_transaction_timeout_does_not_end_a_producer_without_writes(bank: Bank) -> None:
     producer = bank.producer(**{"transaction.timeout.ms": 1000})
-    with producer.transaction(timeout=WAIT_S):
-        producer.produce(bank.topic, "one")
+    bank.commit(producer, "one")
     producer.begin_transaction()  # no broker knows it before the first write
     ends = time.monotonic() + 1.2
     while time.monotonic() < ends:

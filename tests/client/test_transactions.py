@@ -129,15 +129,13 @@ def test_a_new_instance_fences_the_old_one(bank: Bank) -> None:
     assert (error == KafkaError._FENCED, error.fatal()) == (True, True)
     assert old.fatal_error() == KafkaError._FENCED
     assert error_of(old.begin_transaction).fatal()
-    with new.transaction():
-        new.produce(bank.topic, "new")
+    bank.commit(new, "new")
     assert bank.seen() == ["new"]
 
 
 def test_undelivered_message_requires_an_abort(bank: Bank) -> None:
     producer = bank.producer()
-    with producer.transaction():
-        producer.produce(bank.topic, "before", partition=0)
+    bank.commit(producer, "before", partition=0)
     denied = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
     bank.cluster.push_request_errors(ApiKey.PRODUCE, denied, topic=bank.topic, partition=0)
     producer.begin_transaction()
@@ -147,8 +145,7 @@ def test_undelivered_message_requires_an_abort(bank: Bank) -> None:
     assert (error.code(), error.txn_requires_abort()) == (denied[0], True), error
     assert error_of(producer.commit_transaction, WAIT_S).txn_requires_abort()
     producer.abort_transaction(WAIT_S)
-    with producer.transaction():
-        producer.produce(bank.topic, "after", partition=0)
+    bank.commit(producer, "after", partition=0)
     assert bank.seen() == ["after", "before"]
 
 
@@ -173,8 +170,7 @@ def test_requests_with_lost_responses_are_repeated(bank: Bank, key: int, done: b
             producer.send_offsets_to_transaction(places, metadata, WAIT_S)
         [place] = consumer.committed([TopicPartition(bank.topic, 0)], WAIT_S)
         assert place.offset == 3
-    with producer.transaction():
-        producer.produce(bank.topic, "two")
+    bank.commit(producer, "two")
     assert bank.seen() == ["one", "two"]
 
 
@@ -195,8 +191,7 @@ def test_timed_out_call_can_be_repeated(bank: Bank) -> None:
 
 def test_producer_finds_another_coordinator(bank: Bank) -> None:
     producer = bank.producer()
-    with producer.transaction():
-        producer.produce(bank.topic, "before")
+    bank.commit(producer, "before")
     owner = bank.cluster.coordinator_of(f"{bank.topic}-tx")
     assert owner is not None
     producer.begin_transaction()
@@ -224,8 +219,7 @@ def test_transaction_over_its_timeout_is_aborted(bank: Bank) -> None:
         return
     assert error.txn_requires_abort()
     producer.abort_transaction(WAIT_S)
-    with producer.transaction(timeout=WAIT_S):
-        producer.produce(bank.topic, "in time")
+    bank.commit(producer, "in time")
     assert bank.seen() == ["in time"]
 
 

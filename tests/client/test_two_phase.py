@@ -52,12 +52,6 @@ def recovering(bank: Bank, *, keeps: bool = True) -> Producer:
     return producer
 
 
-def commit_another(bank: Bank, producer: Producer, value: str) -> None:
-    """Check that the producer can commit another transaction."""
-    with producer.transaction(timeout=WAIT_S):
-        producer.produce(bank.topic, value, partition=1)
-
-
 def test_complete_transaction_commits_only_the_same_state(bank: Bank) -> None:
     producer, state = prepared(bank, "one", "two")
     assert bank.seen() == []
@@ -93,7 +87,7 @@ def test_new_producer_completes_the_transaction_as_decided(
     assert bank.state() is not State.ONGOING
     assert bank.seen() == (["one", "two"] if decided else [])
     assert error_of(old.commit_transaction, WAIT_S).fatal()
-    commit_another(bank, new, "three")
+    bank.commit(new, "three", partition=1)
     assert bank.seen() == (["one", "three", "two"] if decided else ["three"])
 
 
@@ -107,7 +101,7 @@ def test_unprepared_transaction_is_aborted(bank: Bank, keeps: bool) -> None:
     new.complete_transaction(first, WAIT_S)  # the last decision, which is carried out
     assert bank.seen() == ["one"]
     assert bank.seen("read_uncommitted") == ["half", "one"]
-    commit_another(bank, new, "two")
+    bank.commit(new, "two", partition=1)
 
 
 @KEEPS
@@ -126,7 +120,7 @@ def test_committed_transaction_can_be_completed_again(bank: Bank, keeps: bool) -
     new = recovering(bank, keeps=keeps)
     new.complete_transaction(state, WAIT_S)
     assert bank.seen() == ["one"]
-    commit_another(bank, new, "two")
+    bank.commit(new, "two", partition=1)
     assert bank.seen() == ["one", "two"]
 
 
@@ -135,13 +129,13 @@ def test_prepared_transaction_can_be_aborted_without_its_state(bank: Bank, keeps
     prepared(bank, "one")
     new = recovering(bank, keeps=keeps)
     new.abort_transaction(WAIT_S)
-    commit_another(bank, new, "two")
+    bank.commit(new, "two", partition=1)
     assert bank.seen() == ["two"]
 
 
 def test_init_transactions_aborts_a_prepared_transaction_by_default(bank: Bank) -> None:
     prepared(bank, "one")
-    commit_another(bank, two_phase(bank), "two")
+    bank.commit(two_phase(bank), "two", partition=1)
     assert bank.seen() == ["two"]
 
 
@@ -159,7 +153,7 @@ def test_temporary_errors_are_retried(bank: Bank, keeps: bool, key: int) -> None
     new = recovering(bank, keeps=keeps)
     new.complete_transaction(state, WAIT_S)
     assert bank.seen() == ["one"]
-    commit_another(bank, new, "two")
+    bank.commit(new, "two", partition=1)
 
 
 @pytest.mark.parametrize("done", [True, False])
@@ -170,7 +164,7 @@ def test_end_with_a_lost_response_is_repeated(bank: Bank, keeps: bool, done: boo
     bank.cluster.push_request_errors(ApiKey.END_TXN, [CLOSE_CONNECTION], done=done)
     new.complete_transaction(state, WAIT_S)
     assert bank.seen() == ["one"]
-    commit_another(bank, new, "two")
+    bank.commit(new, "two", partition=1)
     assert bank.seen() == ["one", "two"]
 
 
