@@ -173,7 +173,7 @@ def test_upgraded_broker_gets_api_versions_after_the_fallbacks_time():
             **{"broker.version.fallback": "0.9.0", "api.version.fallback.ms": 300}
         ) as producer:
             deliver(producer, topic, b"old", partition=0)
-            cluster.versions = ranges({}, client_metrics=False, two_phase=False)
+            cluster.state.settings.versions = ranges({}, client_metrics=False, two_phase=False)
             time.sleep(0.35)  # longer than the fallback's time
             for broker in cluster.broker_ids:
                 cluster.disconnect(broker)
