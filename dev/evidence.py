@@ -74,7 +74,7 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/control/group/subscription.py::refresh_s",
     ),
     "metadata.max.age.ms": _at(
-        f"{_TIME}test_leader_is_asked_again_when_the_preferred_replica_expires",
+        f"{_TIME}test_the_preferred_replica_expires",
         "kafka_native/control/consumer/fetches.py::replica_s",
     ),
     "topic.metadata.refresh.fast.interval.ms": _at(
@@ -356,7 +356,7 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/control/metadata.py::fast_max_s",
     ),
     "client.dns.lookup": _at(
-        f"{_SOCKETS}test_bootstrap_servers_are_resolved_to_canonical_names_if_configured",
+        f"{_SOCKETS}test_bootstrap_servers_get_canonical_names_if_configured",
         "kafka_native/client.py",
     ),
     "test.mock.num.brokers": _at(

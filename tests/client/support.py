@@ -221,6 +221,15 @@ def together(*works: Callable[[], object]) -> list[object]:
     return outcomes
 
 
+def check_refused(
+    call: Callable[[Any], object], error: type[Exception], *wrong: Any, match: str | None = None
+) -> None:
+    """Check that a call raises this error for each of these arguments."""
+    for each in wrong:
+        with pytest.raises(error, match=match):
+            call(each)
+
+
 def stored(cluster: MockCluster, topic: str, partition: int = 0) -> list[str]:
     """Return the values in a partition."""
     return [record.value.decode() for record in cluster.messages(topic, partition)]

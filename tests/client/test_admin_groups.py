@@ -81,9 +81,7 @@ def test_static_members_are_removed_by_their_names(client: Client, admin: AdminC
     assert result_of(admin.describe_consumer_groups(["static"])["static"]).members == []
 
 
-def test_all_members_are_removed_and_live_ones_come_back(
-    client: Client, admin: AdminClient
-) -> None:
+def test_all_members_are_removed_and_live_ones_rejoin(client: Client, admin: AdminClient) -> None:
     topic = filled(client, 2)
     with member(client, "removed", topic) as consumer:
         (one,) = stable(admin, "removed", 1).members

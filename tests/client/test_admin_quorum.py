@@ -34,7 +34,7 @@ from .admin_support import (
     expect_success,
     result_of,
 )
-from .support import Client
+from .support import Client, check_refused
 
 FEATURE = "transaction.version"
 DIRECTORY = Uuid(1, 2)
@@ -148,9 +148,7 @@ def test_the_quorum_of_older_brokers(version: int) -> None:
         expect_success(admin.add_raft_voter(4, DIRECTORY, ENDPOINTS))
 
 
-def test_invalid_quorum_responses_and_a_quorum_without_a_leader(
-    client: Client, admin: AdminClient
-) -> None:
+def test_invalid_quorum_responses_and_a_missing_leader(client: Client, admin: AdminClient) -> None:
     def forget(message: Any) -> None:
         message.topics.clear()
 
@@ -211,9 +209,7 @@ def test_log_levels_of_a_broker(client: Client, admin: AdminClient) -> None:
     expect_error(admin.describe_configs([nameless])[nameless], KafkaError._INVALID_ARG)
 
 
-def test_client_metrics_resources_exist_while_they_have_settings(
-    client: Client, admin: AdminClient
-) -> None:
+def test_client_metrics_exist_while_they_have_settings(client: Client, admin: AdminClient) -> None:
     resource = ConfigResource(ResourceType.CLIENT_METRICS, "subscription")
     set_it = changed(
         "client_metrics", "subscription", interval_ms="1000", metrics="org.apache.kafka."
@@ -290,12 +286,8 @@ def test_resources_with_only_settings_have_no_acls() -> None:
 
 def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> None:
     bad: Any
-    for bad in (-1, 0, 1 << 15):
-        with pytest.raises(ValueError, match="max_version_level"):
-            FeatureUpdate(bad)
-    for bad in ("1", True, None, 1.0):
-        with pytest.raises(TypeError):
-            FeatureUpdate(bad)
+    check_refused(FeatureUpdate, ValueError, -1, 0, 1 << 15, match="max_version_level")
+    check_refused(FeatureUpdate, TypeError, "1", True, None, 1.0)
     with pytest.raises(TypeError):
         FeatureUpdate(1, 2)  # type: ignore[arg-type]
     for bad in (-1, 1 << 16):
@@ -304,12 +296,8 @@ def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> No
     for bad in (("x", "y", "1"), (1, "y", 1), ("x", None, 1)):
         with pytest.raises(TypeError):
             RaftVoterEndpoint(*bad)
-    for bad in (None, [], {"x": 1}, {1: FeatureUpdate(1)}):
-        with pytest.raises(TypeError):
-            admin.update_features(bad)
-    for bad in ({}, {" ": FeatureUpdate(1)}):
-        with pytest.raises(ValueError, match=r"."):
-            admin.update_features(bad)
+    check_refused(admin.update_features, TypeError, None, [], {"x": 1}, {1: FeatureUpdate(1)})
+    check_refused(admin.update_features, ValueError, {}, {" ": FeatureUpdate(1)}, match=r".")
     for bad in (-1, 1 << 31):
         with pytest.raises(ValueError, match="broker"):
             admin.unregister_broker(bad)

@@ -114,18 +114,14 @@ def test_permissions_are_made_found_and_deleted(client: Client, admin: AdminClie
     assert result_of(admin.describe_acls(EVERYTHING)) == []
 
 
-def test_a_change_of_permissions_whose_answer_is_lost_is_not_sent_again(
-    client: Client, admin: AdminClient
-) -> None:
+def test_acls_are_not_sent_again_after_a_lost_response(client: Client, admin: AdminClient) -> None:
     client.cluster.clear_requests()
     client.cluster.push_request_errors(ApiKey.CREATE_ACLS, [CLOSE_CONNECTION])
     expect_error(admin.create_acls([acl("lost")])[acl("lost")], KafkaError._TRANSPORT)
     assert len(client.cluster.requests_of(ApiKey.CREATE_ACLS)) == 1
 
 
-def test_a_response_with_too_few_results_fails_every_acl(
-    client: Client, admin: AdminClient
-) -> None:
+def test_a_response_with_too_few_results_fails_all_acls(client: Client, admin: AdminClient) -> None:
     def shortened(response: Any) -> None:
         response.results.pop()
 

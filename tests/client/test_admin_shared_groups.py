@@ -112,9 +112,7 @@ def test_groups_are_listed_by_their_type(client: Client, admin: AdminClient) -> 
             admin.list_groups(types={ConsumerGroupType.UNKNOWN})
 
 
-def test_offsets_of_share_groups_are_listed_altered_and_deleted(
-    client: Client, admin: AdminClient
-) -> None:
+def test_share_group_offsets_are_listed_altered_deleted(client: Client, admin: AdminClient) -> None:
     topic, group = client.topic(2), new_group(client)
     fill(client, topic, 5, partition=0)
     first, second, unknown = (TopicPartition(topic, number) for number in (0, 1, 7))
@@ -193,9 +191,7 @@ def application(group: str, topic: str, *members: str) -> StreamsGroupDescribeRe
     )
 
 
-def test_streams_groups_are_described_with_members_and_topology(
-    client: Client, admin: AdminClient
-) -> None:
+def test_streams_groups_have_members_and_a_topology(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
     client.cluster.set_streams_group(application("counts", topic, "m"))
     described = admin.describe_streams_groups(
@@ -222,9 +218,7 @@ def test_streams_groups_are_described_with_members_and_topology(
     assert result_of(admin.describe_streams_groups(["counts"])["counts"]).members == found.members
 
 
-def test_offsets_of_streams_groups_change_while_they_have_no_members(
-    client: Client, admin: AdminClient
-) -> None:
+def test_streams_offsets_change_in_empty_groups(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
     places = [TopicPartition(topic, 0, 3), TopicPartition(topic, 1, 4)]
     asked = [ConsumerGroupTopicPartitions("moved", places)]

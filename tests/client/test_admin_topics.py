@@ -15,16 +15,12 @@ from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
 from .admin_support import admin_of, cluster_and_admin, expect_error, expect_success
-from .support import Client
+from .support import Client, check_refused
 
 
 def test_topics_are_made_listed_grown_and_deleted(client: Client, admin: AdminClient) -> None:
-    made = admin.create_topics(
-        [
-            NewTopic("made", 3, 2, config={"retention.ms": "5000"}),
-            NewTopic("placed", replica_assignment=[[2, 3]]),
-        ]
-    )
+    placed = NewTopic("placed", replica_assignment=[[2, 3]])
+    made = admin.create_topics([NewTopic("made", 3, 2, config={"retention.ms": "5000"}), placed])
     assert [future.result(WAIT_S) for future in made.values()] == [None, None]
     found = admin.list_topics(timeout=WAIT_S)
     assert set(found.brokers) == {1, 2, 3}
@@ -39,9 +35,7 @@ def test_topics_are_made_listed_grown_and_deleted(client: Client, admin: AdminCl
     assert {"made", "placed"}.isdisjoint(admin.list_topics(timeout=WAIT_S).topics)
 
 
-def test_a_cluster_that_forbids_topic_deletion_is_an_error(
-    client: Client, admin: AdminClient
-) -> None:
+def test_forbidden_topic_deletion_is_an_error(client: Client, admin: AdminClient) -> None:
     """The broker has delete.topic.enable=false (KIP-322)."""
     there = client.topic()
     client.cluster.push_request_errors(ApiKey.DELETE_TOPICS, [KafkaError.TOPIC_DELETION_DISABLED])
@@ -89,9 +83,7 @@ def test_validate_only_changes_nothing(client: Client, admin: AdminClient) -> No
     assert len(client.cluster.topics[there].partitions) == 1
 
 
-def test_changes_go_to_the_controller_again_when_it_has_moved(
-    client: Client, admin: AdminClient
-) -> None:
+def test_changes_follow_the_controller(client: Client, admin: AdminClient) -> None:
     client.cluster.clear_requests()
     client.cluster.push_request_errors(ApiKey.CREATE_TOPICS, [KafkaError.NOT_CONTROLLER, 0])
     expect_success(admin.create_topics([NewTopic("after-all", 1)])["after-all"])
@@ -99,9 +91,7 @@ def test_changes_go_to_the_controller_again_when_it_has_moved(
     assert [each.broker for each in seen] == [client.cluster.controller_id()] * 2
 
 
-def test_a_change_whose_connection_breaks_is_not_made_again(
-    client: Client, admin: AdminClient
-) -> None:
+def test_a_change_is_not_sent_again_after_a_disconnect(client: Client, admin: AdminClient) -> None:
     client.cluster.clear_requests()
     client.cluster.push_request_errors(ApiKey.CREATE_TOPICS, [CLOSE_CONNECTION], done=True)
     future = admin.create_topics([NewTopic("made-or-not", 1)])["made-or-not"]
@@ -136,7 +126,7 @@ def test_an_unreachable_cluster_times_out() -> None:
             expect_error(future, KafkaError._TIMED_OUT)
 
 
-def test_futures_are_completed_by_the_control_thread_and_cannot_be_cancelled(
+def test_futures_complete_on_the_control_thread_and_cannot_be_cancelled(
     client: Client,
 ) -> None:
     client.cluster.delay_responses(None, 0.2, ApiKey.CREATE_TOPICS)
@@ -192,9 +182,7 @@ def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> No
             admin.create_topics(bad)
         with pytest.raises(TypeError):
             admin.create_partitions(bad)
-    for bad in (None, "topic", [None], [NewTopic("x")]):
-        with pytest.raises(TypeError):
-            admin.delete_topics(bad)
+    check_refused(admin.delete_topics, TypeError, None, "topic", [None], [NewTopic("x")])
     for call in (admin.create_topics, admin.delete_topics, admin.create_partitions):
         with pytest.raises(ValueError, match="non-empty list"):
             call([])

@@ -42,9 +42,7 @@ def transaction(
         yield producer
 
 
-def test_transactions_are_listed_by_state_producer_age_and_name(
-    client: Client, admin: AdminClient
-) -> None:
+def test_transactions_are_listed_by_each_filter(client: Client, admin: AdminClient) -> None:
     place = TopicPartition(client.topic(), 0)
     with transaction(client, "list-open", place):
         with transaction(client, "list-done", place) as other:
@@ -79,7 +77,7 @@ def test_transactions_are_listed_by_state_producer_age_and_name(
         assert len(requests) % 3 == 0, "every broker gets a request"
 
 
-def test_a_refusing_broker_is_an_error_beside_the_other_transactions(
+def test_a_refusing_broker_is_among_the_errors(
     client: Client,
     admin: AdminClient,
 ) -> None:
@@ -107,9 +105,7 @@ def test_a_state_of_a_newer_broker_is_unknown() -> None:
     assert TransactionState("Undecided") is TransactionState.UNKNOWN
 
 
-def test_transactions_are_described_by_their_coordinators(
-    client: Client, admin: AdminClient
-) -> None:
+def test_transactions_are_described_by_coordinators(client: Client, admin: AdminClient) -> None:
     topic = client.topic(3)
     places = [TopicPartition(topic, 0), TopicPartition(topic, 2)]
     names = [f"describe-{number}" for number in range(4)]
@@ -133,9 +129,7 @@ def test_transactions_are_described_by_their_coordinators(
             assert each.transaction_start_time_ms is None
 
 
-def test_a_coordinator_that_has_moved_is_looked_up_again(
-    client: Client, admin: AdminClient
-) -> None:
+def test_a_moved_coordinator_is_looked_up_again(client: Client, admin: AdminClient) -> None:
     with transaction(client, "moved"):
         client.cluster.push_request_errors(
             ApiKey.DESCRIBE_TRANSACTIONS,
@@ -151,7 +145,7 @@ def test_a_timeout_names_the_missing_response() -> None:
     with MockCluster(brokers=1) as cluster:
         client = Client(cluster)
         with admin_of(client) as admin, transaction(client, "late"):
-            result_of(admin.describe_transactions(["late"])["late"])  # it is connected
+            result_of(admin.describe_transactions(["late"])["late"])  # connects the client
             cluster.push_request_errors(
                 ApiKey.DESCRIBE_TRANSACTIONS, [KafkaError.NOT_COORDINATOR] * 1000
             )
@@ -228,9 +222,7 @@ def test_a_hanging_transaction_is_found_and_aborted(client: Client, admin: Admin
     assert values >= {b"0", b"4"}, "consumers with read_committed continue"
 
 
-def test_no_transaction_is_hanging_while_its_coordinator_refuses(
-    client: Client, admin: AdminClient
-) -> None:
+def test_nothing_hangs_while_a_coordinator_refuses(client: Client, admin: AdminClient) -> None:
     place = TopicPartition(client.topic(), 0)
     with transaction(client, "undecided", place, timestamp=LONG_AGO_MS):
         for api_key in (ApiKey.LIST_TRANSACTIONS, ApiKey.DESCRIBE_TRANSACTIONS):
@@ -244,7 +236,7 @@ def test_no_transaction_is_hanging_while_its_coordinator_refuses(
         assert len(result_of(admin.find_hanging_transactions([place])).valid) == 1
 
 
-def test_a_refused_abort_fails_and_an_abort_is_not_sent_twice(
+def test_a_refused_abort_fails_and_is_not_sent_twice(
     client: Client,
     admin: AdminClient,
 ) -> None:
@@ -267,9 +259,7 @@ def test_a_refused_abort_fails_and_an_abort_is_not_sent_twice(
         assert len(client.cluster.requests_of(ApiKey.WRITE_TXN_MARKERS)) == sent + 1
 
 
-def test_producers_are_fenced_and_their_transactions_aborted(
-    client: Client, admin: AdminClient
-) -> None:
+def test_fencing_producers_aborts_their_transactions(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
     names = [f"fenced-{number}" for number in range(3)]
     with transaction(client, names[0], TopicPartition(topic, 0)) as producer:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from kafka_native import KafkaError, KafkaException, Producer
+from kafka_native import KafkaError, KafkaException
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
@@ -18,16 +19,15 @@ from .support import Client, Reports, stored
 BOTH = pytest.mark.parametrize("idempotence", [False, True], ids=["plain", "idempotent"])
 
 
-def producer_of(
-    client: Client, errors: list[KafkaError], idempotence: bool, **conf: object
-) -> Producer:
-    every = {
-        "linger.ms": 20,
-        "retry.backoff.ms": 10,
-        "acks": "all",
-        "enable.idempotence": idempotence,
-    }
-    return client.producer(**{**every, "error_cb": errors.append, **conf})
+@contextmanager
+def reporting(
+    client: Client, topic: str, errors: list[KafkaError], idempotence: bool, **conf: object
+) -> Iterator[Reports]:
+    """Yield a producer's reports, with its methods to send messages to partition 0."""
+    settings = {"linger.ms": 20, "retry.backoff.ms": 10, "acks": "all", "error_cb": errors.append}
+    settings |= {"enable.idempotence": idempotence, **conf}
+    with client.producer(**settings) as producer:
+        yield Reports(producer, topic, partition=0)
 
 
 def first_part(response: ProduceResponse) -> ProduceResponse.Topic.Partition:
@@ -39,11 +39,10 @@ def test_wrong_correlation_id_ends_the_connection_and_is_sent_again(
     cluster: MockCluster, client: Client, topic: str, idempotence: bool
 ) -> None:
     errors: list[KafkaError] = []
-    with producer_of(client, errors, idempotence) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, errors, idempotence) as reports:
         cluster.mix_up_responses(cluster.leader(topic, 0), ApiKey.PRODUCE)
         reports.deliver("a", "b")
-        producer.poll(0)
+        reports.producer.poll(0)
     assert reports.failed() == {}
     assert set(stored(cluster, topic)) == {"a", "b"}
     assert stored(cluster, topic).count("a") == (1 if idempotence else 2)
@@ -70,8 +69,7 @@ def test_response_for_other_partitions_is_refused_as_a_whole(
     cluster: MockCluster, client: Client, lie: Callable[[ProduceResponse], None], idempotence: bool
 ) -> None:
     topic = client.topic()
-    with producer_of(client, [], idempotence) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, [], idempotence) as reports:
         cluster.edit_responses(ApiKey.PRODUCE, lie)
         reports.deliver("a", "b")
         reports.deliver("c")
@@ -87,11 +85,10 @@ def test_response_for_other_partitions_is_refused_as_a_whole(
 @BOTH
 def test_partition_missing_from_the_response_fails_alone(client: Client, idempotence: bool) -> None:
     topic = client.topic(partitions=4)  # 0 and 3 have the same leader
-    with producer_of(client, [], idempotence, **{"linger.ms": 100}) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, [], idempotence, **{"linger.ms": 100}) as reports:
         for partition in (0, 3):
             reports.send(f"warm {partition}", partition=partition)
-        assert producer.flush(15) == 0
+        assert reports.producer.flush(15) == 0
 
         def leave_out(response: ProduceResponse) -> None:
             del response.responses[0].partition_responses[0]
@@ -117,8 +114,7 @@ def test_partition_missing_from_the_response_fails_alone(client: Client, idempot
 def test_base_offset_that_goes_backwards_is_reported_unchanged(
     cluster: MockCluster, client: Client, topic: str, idempotence: bool
 ) -> None:
-    with producer_of(client, [], idempotence) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, [], idempotence) as reports:
         for value in "abc":
             reports.deliver(value)
         cluster.edit_responses(
@@ -136,8 +132,7 @@ def test_base_offset_that_goes_backwards_is_reported_unchanged(
 def test_negative_base_offset_without_an_error_is_a_delivery_without_an_offset(
     cluster: MockCluster, client: Client, topic: str, idempotence: bool, offset: int
 ) -> None:
-    with producer_of(client, [], idempotence) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, [], idempotence) as reports:
         cluster.edit_responses(
             ApiKey.PRODUCE, lambda response: setattr(first_part(response), "base_offset", offset)
         )
@@ -152,14 +147,13 @@ def test_negative_base_offset_without_an_error_is_a_delivery_without_an_offset(
 def test_broker_that_denies_written_batches_is_fatal_and_nothing_is_written_twice(
     cluster: MockCluster, client: Client, topic: str, code: ErrorCode
 ) -> None:
-    with producer_of(client, [], True, **{"batch.num.messages": 1, "linger.ms": 0}) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, [], True, **{"batch.num.messages": 1, "linger.ms": 0}) as reports:
         reports.deliver("a")
         # The response to the next batch is lost, and its retry is refused although it is written.
         cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], done=True)
         cluster.push_request_errors(ApiKey.PRODUCE, [code])
         reports.deliver("b")
-        fatal = poll_until(producer.fatal_error, producer)
+        fatal = poll_until(reports.producer.fatal_error, reports.producer)
         assert fatal is not None
         assert fatal.code() == code
         with pytest.raises(KafkaException, match=r"fatal_error\(\)"):
@@ -169,8 +163,7 @@ def test_broker_that_denies_written_batches_is_fatal_and_nothing_is_written_twic
 
 
 def test_partition_that_forgets_its_producer_gets_another_epoch(client: Client, topic: str) -> None:
-    with producer_of(client, [], True) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, [], True) as reports:
         reports.deliver("a")
         client.cluster.forget_producers(topic, 0, refuse=True)
         reports.deliver("b", "c")
@@ -183,8 +176,7 @@ def test_partition_that_forgets_its_producer_gets_another_epoch(client: Client, 
 def test_truncated_answer_is_sent_again(
     cluster: MockCluster, client: Client, topic: str, idempotence: bool, after_bytes: int
 ) -> None:
-    with producer_of(client, [], idempotence) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, [], idempotence) as reports:
         cluster.close_mid_frame(None, after_bytes, ApiKey.PRODUCE)
         reports.deliver("a", "b")
     assert reports.failed() == {}
@@ -198,11 +190,10 @@ def test_answer_of_an_impossible_size_ends_the_connection_and_is_sent_again(
     cluster: MockCluster, client: Client, topic: str, idempotence: bool, announced: int
 ) -> None:
     errors: list[KafkaError] = []
-    with producer_of(client, errors, idempotence) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, errors, idempotence) as reports:
         cluster.oversize_next_response(None, announced, ApiKey.PRODUCE)
         reports.deliver("a", "b")
-        producer.poll(0)
+        reports.producer.poll(0)
     assert reports.failed() == {}
     assert stored(cluster, topic)[:2] == ["a", "b"]
     assert len(stored(cluster, topic)) == (2 if idempotence else 4)

@@ -1,4 +1,4 @@
-"""Invalid calls: each is refused with a reason, and the client works on."""
+"""Invalid calls: each is refused with a reason, and the client still works."""
 
 from __future__ import annotations
 
@@ -132,13 +132,8 @@ def test_timestamps_at_the_ends_of_their_range_arrive(cluster: MockCluster, clie
     reported = []
     with client.producer() as producer:
         for moment in moments:
-            producer.produce(
-                topic,
-                b"x",
-                partition=0,
-                timestamp=moment,
-                on_delivery=lambda _, message: reported.append(message),
-            )
+            note = lambda _, message: reported.append(message)  # noqa: E731
+            producer.produce(topic, b"x", partition=0, timestamp=moment, on_delivery=note)
         assert producer.flush(10) == 0
     assert [message.timestamp()[1] for message in reported] == moments
     assert [message.timestamp for message in cluster.messages(topic, 0)] == moments

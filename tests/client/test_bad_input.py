@@ -222,13 +222,8 @@ def test_message_too_large_for_the_broker_fails_alone(cluster: MockCluster):
         reports = {}
         with client.producer(**{"message.max.bytes": 1_000_000}) as producer:
             for name, size in (("small", 100), ("large", 50_000), ("after", 100)):
-                deliver(
-                    producer,
-                    topic,
-                    b"x" * size,
-                    key=name,
-                    on_delivery=lambda error, message: reports.update({message.key(): error}),
-                )
+                note = lambda error, message: reports.update({message.key(): error})  # noqa: E731
+                deliver(producer, topic, b"x" * size, key=name, on_delivery=note)
         assert reports[b"small"] is None
         assert reports[b"after"] is None
         assert reports[b"large"] == KafkaError.MSG_SIZE_TOO_LARGE
@@ -263,19 +258,10 @@ def test_produce_error_codes_are_retried_or_reported(cluster: MockCluster, clien
         cluster.push_request_errors(
             ApiKey.PRODUCE, [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.REQUEST_TIMED_OUT]
         )
-        deliver(
-            producer,
-            topic,
-            b"retried",
-            on_delivery=lambda error, message: reports.append((error, message.offset())),
-        )
+        note = lambda error, message: reports.append((error, message.offset()))  # noqa: E731
+        deliver(producer, topic, b"retried", on_delivery=note)
         cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.INVALID_RECORD])
-        deliver(
-            producer,
-            topic,
-            b"refused",
-            on_delivery=lambda error, message: reports.append((error, message.offset())),
-        )
+        deliver(producer, topic, b"refused", on_delivery=note)
     assert reports == [(None, 1), (KafkaError.INVALID_RECORD, None)]
 
 

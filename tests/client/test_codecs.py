@@ -24,12 +24,8 @@ def payload(number: int) -> bytes:
 def test_round_trip(cluster: MockCluster, client: Client, topic: str, codec: str, level: int):
     with client.producer(**{"compression.codec": codec, "compression.level": level}) as producer:
         for number in range(5000):
-            producer.produce(
-                topic,
-                payload(number),
-                key=None if number % 3 else str(number),
-                headers={"n": str(number)},
-            )
+            key = None if number % 3 else str(number)
+            producer.produce(topic, payload(number), key=key, headers={"n": str(number)})
     found = read_all(client, topic, 5000)
     assert [message.value() for message in found] == [payload(number) for number in range(5000)]
     assert found[6].headers() == [("n", b"6")]

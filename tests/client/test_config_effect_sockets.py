@@ -71,7 +71,7 @@ def test_buffers_have_the_size(name: str):
     assert found in (20_000, 40_000)  # Linux adds its own overhead
 
 
-def test_bootstrap_servers_are_resolved_to_canonical_names_if_configured(
+def test_bootstrap_servers_get_canonical_names_if_configured(
     monkeypatch: pytest.MonkeyPatch,
 ):
     with MockCluster(brokers=1) as cluster:

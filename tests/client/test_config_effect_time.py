@@ -217,9 +217,7 @@ def test_coordinator_is_looked_up_at_the_configured_interval(cluster: MockCluste
         )
 
 
-def test_leader_is_asked_again_when_the_preferred_replica_expires(
-    cluster: MockCluster, client: Client, topic: str
-):
+def test_the_preferred_replica_expires(cluster: MockCluster, client: Client, topic: str):
     leader = cluster.leader(topic, 0)
     near = leader % 3 + 1
     cluster.set_rack(near, "here")

@@ -50,9 +50,7 @@ def stack() -> Iterator[ExitStack]:
 # --- joining, sharing, leaving ---
 
 
-def test_a_subscription_reads_everything_once(
-    client: Client, protocol: dict[str, Any], stack: ExitStack
-):
+def test_members_read_everything_once(client: Client, protocol: dict[str, Any], stack: ExitStack):
     topic = client.topic(partitions=4)
     fill(client, topic, 400)
     name = f"shared-{next(GROUPS)}"
@@ -161,9 +159,7 @@ def test_member_id_and_group_metadata(client: Client, topic: str, protocol: dict
 # --- callbacks ---
 
 
-def test_callbacks_get_assigned_and_revoked_partitions(
-    client: Client, protocol: dict[str, Any], stack: ExitStack
-):
+def test_callbacks_get_their_partitions(client: Client, protocol: dict[str, Any], stack: ExitStack):
     topic = client.topic(partitions=2)
     name = f"callbacks-{next(GROUPS)}"
     seen: list[tuple[str, list[int]]] = []
@@ -244,9 +240,7 @@ def test_on_assign_may_seek_pause_and_commit(client: Client, protocol: dict[str,
         assert outcomes[1][0].metadata == "note"
 
 
-def test_on_revoke_commits_before_the_next_owner_starts(
-    client: Client, protocol: dict[str, Any], stack: ExitStack
-):
+def test_on_revoke_can_commit(client: Client, protocol: dict[str, Any], stack: ExitStack):
     topic = filled(client, 10)
     name = f"revoke-{next(GROUPS)}"
     conf = {"enable.auto.commit": False, **protocol}
@@ -263,9 +257,7 @@ def test_on_revoke_commits_before_the_next_owner_starts(
 
 
 @pytest.mark.parametrize("when", ["on_assign", "on_revoke"])
-def test_a_callback_that_raises_does_not_stop_the_group(
-    client: Client, protocol: dict[str, Any], when: str
-):
+def test_a_group_survives_a_raising_callback(client: Client, protocol: dict[str, Any], when: str):
     topic = filled(client, 3)
 
     def broken(consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -418,9 +410,7 @@ def test_a_missing_topic_is_reported_once_and_read_after_its_creation(client: Cl
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_missing_subscribed_topic_is_reported_long_before_the_propagation_time(
-    client: Client, protocol: str
-):
+def test_a_missing_topic_is_reported_before_the_propagation_time(client: Client, protocol: str):
     name, logger = f"{client.topic()}-missing", PlainLogger()
     conf = {"group.protocol": protocol, "logger": logger, "topic.metadata.refresh.interval.ms": 300}
     conf["topic.metadata.propagation.max.ms"] = 3_600_000

@@ -25,7 +25,7 @@ from kafka_native.protocol import ApiKey
 from tests.waiting import poll_until, wait_for
 
 from .consumer_support import forever, group, read, subscribed, take, values
-from .support import Client, assigned, code_of, fill, filled
+from .support import Client, assigned, check_refused, code_of, fill, filled
 
 
 @pytest.fixture
@@ -286,9 +286,7 @@ def test_seek_many_to_the_ends_and_to_a_time(client: Client):
         ),
     ],
 )
-def test_calls_for_unassigned_or_missing_partitions(
-    client: Client, topic: str, call: Any, code: int
-):
+def test_calls_for_unassigned_partitions(client: Client, topic: str, call: Any, code: int):
     with assigned(client, topic, offset=4) as consumer:
         assert values(take(consumer, 1)) == [4]
         assert code_of(lambda: call(consumer, topic)) == code
@@ -328,9 +326,7 @@ def test_wrong_arguments_about_partitions(client: Client, topic: str):
             consumer.resume,
             consumer.offsets_for_times,
         ):
-            for wrong in (3, "t", [("t", 0)], [None]):
-                with pytest.raises(TypeError):
-                    call(wrong)  # type: ignore[arg-type]
+            check_refused(call, TypeError, 3, "t", [("t", 0)], [None])
             with pytest.raises(ValueError, match="0 or more"):
                 call([TopicPartition(topic, -1, 0)])
         for call_one in (consumer.get_watermark_offsets, consumer.current_lag):
@@ -448,9 +444,7 @@ def test_commit_inside_on_commit(client: Client, topic: str):
 # --- in a group ---
 
 
-def test_partitions_of_a_group_start_at_initial_offsets_unless_something_is_committed(
-    client: Client, topic: str
-):
+def test_initial_offsets_are_used_unless_offsets_are_committed(client: Client, topic: str):
     with group(client, **{"auto.offset.reset": "earliest"}) as consumer:
         first = TopicPartition(topic, 0, 7)
         consumer.subscribe([topic], initial_offsets=[first, TopicPartition(topic, 1, OFFSET_END)])

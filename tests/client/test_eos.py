@@ -50,14 +50,8 @@ class Pipe:
         return progress.messages >= COUNT
 
     def run(self, function: Any = None) -> Progress:
-        return process(
-            self.consumer,
-            self.producer,
-            function or self.transform,
-            until=self.all_done,
-            messages=7,
-            wait=0.1,
-        )
+        how: dict[str, Any] = {"until": self.all_done, "messages": 7, "wait": 0.1}
+        return process(self.consumer, self.producer, function or self.transform, **how)
 
     def seen(self) -> list[int]:
         conf = {**self.conf, "isolation.level": "read_committed", "enable.partition.eof": True}

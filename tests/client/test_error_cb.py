@@ -29,8 +29,13 @@ def flags(error: KafkaError) -> tuple[str, bool, bool, bool]:
     return error.name(), error.fatal(), error.retriable(), error.txn_requires_abort()
 
 
+def count(logger: PlainLogger, part: str) -> int:
+    """Return the number of log lines with this part."""
+    return sum(part in text for text in logger.texts())
+
+
 def attempts(logger: PlainLogger) -> int:
-    return sum("connecting (attempt" in text for text in logger.texts())
+    return count(logger, "connecting (attempt")
 
 
 def test_refused_broker_is_one_error_for_all_attempts() -> None:
@@ -72,11 +77,7 @@ def test_each_change_is_reported_again() -> None:
                 assert refused
                 cluster.broker_up(1)
                 assert producer.flush(30) == 0
-                wait_for(
-                    lambda round_=round_: (
-                        sum(" is back, after " in text for text in logger.texts()) >= round_
-                    )
-                )  # type: ignore[misc]
+                wait_for(lambda round_=round_: count(logger, " is back, after ") >= round_)
 
 
 def test_sasl_listener_is_one_error_and_the_backoff_grows() -> None:
@@ -112,11 +113,8 @@ def test_changed_cause_is_reported_again() -> None:
     errors: list[KafkaError] = []
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic("t", 1)
-        conf = {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "metadata.recovery.strategy": "none",
-            **QUICK,
-        }
+        conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK}
+        conf |= {"metadata.recovery.strategy": "none"}
         cluster_address = cluster.address(1)
         cluster.delay_responses(1, 3600, api_key=ApiKey.FETCH)
         with Consumer({**conf, "error_cb": errors.append}) as consumer:
@@ -124,13 +122,13 @@ def test_changed_cause_is_reported_again() -> None:
             poll_until(lambda: cluster.requests_of(ApiKey.FETCH), consumer)
             cluster.broker_down(1)
 
-            def count(text: str) -> int:
+            def reported(text: str) -> int:
                 texts = [error.str() for error in errors]
                 return sum(f"{cluster_address}/1: " in each and text in each for each in texts)
 
             closed = "the peer closed the connection with 1 requests unanswered"
-            poll_until(lambda: count(closed) and count("refused"), consumer)
-            assert (count(closed), count("refused")) == (1, 1)
+            poll_until(lambda: reported(closed) and reported("refused"), consumer)
+            assert (reported(closed), reported("refused")) == (1, 1)
 
 
 def test_request_without_an_answer_is_timed_out(client: Client, cluster: MockCluster) -> None:

@@ -152,9 +152,7 @@ def test_unknown_producer_of_messages_that_may_have_been_written_is_fatal(client
     assert stored(client.cluster, numbered.topic) == list(range(50))
 
 
-def test_a_producer_without_permission_for_an_id_has_a_fatal_error(
-    cluster: MockCluster, client: Client
-):
+def test_a_producer_without_permission_has_a_fatal_error(cluster: MockCluster, client: Client):
     cluster.push_request_errors(ApiKey.INIT_PRODUCER_ID, [ErrorCode.CLUSTER_AUTHORIZATION_FAILED])
     with Numbered(client, **CONFIG) as numbered:
         wait_for(lambda: numbered.send(1) or numbered.producer.fatal_error())

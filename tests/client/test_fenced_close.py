@@ -40,9 +40,7 @@ def fenced(bank: Bank, *, linger_ms: int = 0) -> Producer:
 
 @pytest.mark.parametrize("fenced_before", [False, True], ids=["fenced in close", "fenced before"])
 @pytest.mark.parametrize("linger_ms", [0, 20_000])
-def test_close_ends_at_once_and_reports_the_reason(
-    bank: Bank, fenced_before: bool, linger_ms: int
-) -> None:
+def test_close_ends_at_once_with_a_reason(bank: Bank, fenced_before: bool, linger_ms: int) -> None:
     producer = fenced(bank, linger_ms=linger_ms)
     reports: list[KafkaError | None] = []
     for partition in (0, 0, 1):

@@ -242,9 +242,7 @@ def test_a_child_can_use_and_drop_its_parents_messages(client: Client) -> None:
     }.items(),
     ids=lambda case: case[0],
 )
-def test_a_callback_may_fork_and_the_child_return_from_it(
-    client: Client, program: tuple[str, str]
-) -> None:
+def test_a_child_can_return_from_a_callback(client: Client, program: tuple[str, str]) -> None:
     """This holds for all threads that run callbacks."""
     topic = filled(client, 10)
     end = """

@@ -64,7 +64,7 @@ def test_stored_offsets_are_committed_before_partitions_move(client: Client, str
         second = group.add_and_settle()
         group.fill(300, start=300)
         group.wait(lambda: len(group.values()) >= 600)
-        # nothing twice, although the timer committed nothing
+        # no message is read twice, although the timer has committed nothing
         assert group.values() == list(range(600))
         first.stop()
         group.settle()
