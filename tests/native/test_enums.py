@@ -1,6 +1,4 @@
-"""The status codes that `kafka_native.errors` knows, which stands below the compiled modules, are
-those of C.
-"""
+"""`kafka_native.errors` imports no compiled module, so its status codes are compared with C's."""
 
 from kafka_native import errors
 from kafka_native._native import enums
