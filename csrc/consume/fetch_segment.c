@@ -80,7 +80,9 @@ static int aborted_filter_new(struct kn_fetch_job *job)
 {
     int32_t count = job->result.aborted_count;
     uint32_t size = 2;
-    if (job->filter || job->cursor->consumer->config->isolation_level == 0 || count == 0)
+    if (job->filter ||
+        job->cursor->consumer->config->isolation_level == KN_ISOLATION_READ_UNCOMMITTED ||
+        count == 0)
         return KN_OK;
     while (size < (uint32_t)count * 2) size *= 2;
     struct kn_aborted_filter *filter = calloc(1, sizeof *filter +

@@ -75,7 +75,7 @@ void kn_engine_config_init(struct kn_engine_config *config)
                 .queued_min_messages = 100000,
                 .fetch_error_backoff_ms = 500,
                 .check_crcs = 1,
-                .isolation_level = 1,
+                .isolation_level = KN_ISOLATION_READ_COMMITTED,
                 .decompressed_max_bytes = KN_DECOMPRESSED_MAX_BYTES,
             },
     };

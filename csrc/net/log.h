@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include "net/queue.h"
 
-/* The contexts of `debug`, in the order of CONTEXTS in kafka_native/logs.py. */
+/* The contexts of the property `debug`. */
 enum kn_log_context {
     KN_LOG_GENERIC,
     KN_LOG_BROKER,
@@ -35,6 +35,10 @@ enum kn_log_context {
     KN_LOG_CONF,
     KN_LOG_TELEMETRY
 };
+#define KN_LOG_CONTEXT_COUNT (KN_LOG_TELEMETRY + 1)
+
+/* The value of `debug` for a context. The text is static. */
+const char *kn_log_context_name(enum kn_log_context context);
 
 struct kn_log {
     /* immutable */

@@ -21,6 +21,7 @@ from kafka_native._native.consumer_core cimport ConsumerCore, PositionTaker
 from kafka_native._native.engine cimport Cursor, seconds
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 
 cdef extern from "Python.h":

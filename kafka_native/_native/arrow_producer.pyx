@@ -17,6 +17,7 @@ from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic, seconds
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 
 # by kn_rows_role

@@ -18,6 +18,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from kafka_native._native.engine cimport Cursor, Engine, seconds
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport (
     TIMESTAMP_CREATE_TIME,

@@ -18,6 +18,7 @@ from kafka_native._native.consumer_core cimport ConsumerCore
 from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 
 cdef int64_t TURN_US = 5000  # a coroutine that never waits yields to the others after this time
 cdef int CALLS_PER_CLOCK_CHECK = 16  # calls between two reads of the clock

@@ -14,6 +14,7 @@ from libc.stdlib cimport free, realloc
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.engine cimport seconds
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport (
     TIMESTAMP_CREATE_TIME,

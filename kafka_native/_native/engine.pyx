@@ -18,6 +18,7 @@ from libc.string cimport memcpy
 
 from kafka_native._native.kn_arrow cimport kn_columns_live
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport Pins
 from kafka_native._native.primitives cimport exact_text

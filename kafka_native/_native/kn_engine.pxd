@@ -1,7 +1,7 @@
 # What the bindings call of csrc/net, produce, consume and engine. Comments, threads and owners are in the headers.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 
-
+from kafka_native._native.kn_enums cimport kn_event_kind, kn_partitioner
 from kafka_native._native.kn_records cimport (
     kn_batch_view,
     kn_batch_writer,
@@ -9,14 +9,6 @@ from kafka_native._native.kn_records cimport (
     kn_codec_table,
     kn_pool,
 )
-
-cdef extern from "base/status.h" nogil:
-    enum:
-        KN_ERR_TIMED_OUT
-        KN_ERR_INTERRUPTED
-        KN_ERR_CLOSED
-        KN_ERR_UNKNOWN_PARTITION
-        KN_ERR_STALE
 
 cdef extern from "base/fork.h" nogil:
     unsigned kn_fork_count()
@@ -81,9 +73,6 @@ cdef extern from "produce/budget.h" nogil:
     int kn_budget_is_empty(kn_budget *budget)
 
 cdef extern from "net/events.h" nogil:
-    enum kn_event_kind:
-        KN_EVENT_REPLY
-        KN_EVENT_LOG
     struct kn_event:
         kn_list node
         kn_event_kind kind
@@ -208,8 +197,6 @@ cdef extern from "net/client.h" nogil:
         kn_log log
 
 cdef extern from "produce/producer.h" nogil:
-    enum kn_partitioner:
-        KN_PARTITIONER_CONSISTENT_RANDOM
     struct kn_produce_config:
         int64_t queue_messages_max
         int64_t queue_bytes_max

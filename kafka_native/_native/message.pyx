@@ -19,7 +19,7 @@ from libc.string cimport memset
 
 from enum import IntEnum
 
-from kafka_native._native.kn_enums cimport KN_NOT_PERSISTED, KN_PERSISTED, KN_POSSIBLY_PERSISTED
+from kafka_native._native.kn_enums cimport KN_NOT_PERSISTED, KN_OK, KN_PERSISTED, KN_POSSIBLY_PERSISTED
 from kafka_native._native.kn_engine cimport (
     kn_cells,
     kn_cells_give,
@@ -33,7 +33,6 @@ from kafka_native._native.kn_engine cimport (
     kn_chunk_unref,
 )
 from kafka_native._native.kn_records cimport (
-    KN_OK,
     kn_header,
     kn_header_next,
     kn_record,

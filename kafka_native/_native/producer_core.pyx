@@ -24,6 +24,7 @@ from libc.stdlib cimport calloc, free, realloc
 from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.primitives cimport exact_text
 

@@ -15,6 +15,7 @@ from kafka_native._native.consumer_core cimport ConsumerCore, PositionTaker
 from kafka_native._native.delivery_core cimport DeliveryCore, list_of_runs
 from kafka_native._native.engine cimport Topic, seconds
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 
 

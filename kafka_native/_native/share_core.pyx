@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 
 from kafka_native._native.engine cimport Engine
 from kafka_native._native.kn_engine cimport kn_chunk, kn_chunk_new, kn_chunk_ref, kn_chunk_unref
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Batch, Pins, legacy_message_of, message_of
 

@@ -15,7 +15,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native.engine import THROTTLE_MAX_MS
-from kafka_native._native.enums import PEER_CLOSED, PEER_CLOSED_IN_FLIGHT
+from kafka_native._native.enums import (
+    PEER_CLOSED,
+    PEER_CLOSED_IN_FLIGHT,
+    STATUS_CLOSED,
+    STATUS_NOMEM,
+    STATUS_PROTOCOL,
+    STATUS_STALE,
+    STATUS_TIMED_OUT,
+    STATUS_TLS,
+    STATUS_TRANSPORT,
+)
 from kafka_native.cleaning import printable
 from kafka_native.control.brokers.security import Encryption
 from kafka_native.control.brokers.versions import (
@@ -28,17 +38,7 @@ from kafka_native.control.brokers.versions import (
 from kafka_native.control.errors import SECURITY_ERRORS
 from kafka_native.control.outages import Outages
 from kafka_native.control.requests import ANY_BROKER, NEVER, NO_MEMORY_S, Call, Reply
-from kafka_native.errors import (
-    STATUS_CLOSED,
-    STATUS_NO_MEMORY,
-    STATUS_PROTOCOL,
-    STATUS_STALE,
-    STATUS_TIMED_OUT,
-    STATUS_TLS,
-    STATUS_TRANSPORT,
-    KafkaError,
-    from_status,
-)
+from kafka_native.errors import KafkaError, from_status
 from kafka_native.logs import DEBUG, ERROR, INFO, QUIET, WARNING, Logs
 from kafka_native.protocol import ApiKey, ProtocolError, registry
 from kafka_native.protocol.headers import request_header_version, response_header_version
@@ -104,7 +104,7 @@ def _code_of(status: int) -> int:
 
     Lack of memory counts as _TRANSPORT.
     """
-    return KafkaError._TRANSPORT if status == STATUS_NO_MEMORY else from_status(status).code()
+    return KafkaError._TRANSPORT if status == STATUS_NOMEM else from_status(status).code()
 
 
 @dataclass(slots=True)
@@ -566,7 +566,7 @@ class BrokerPool:
         except MemoryError:
             del self._handshakes[token]
             # a new connection follows
-            self._engine.broker_close(broker.handle, broker.generation, STATUS_NO_MEMORY)
+            self._engine.broker_close(broker.handle, broker.generation, STATUS_NOMEM)
 
     def _on_handshake(self, broker: Broker, event: Event) -> None:
         handshake = broker.handshake
