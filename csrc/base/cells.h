@@ -4,7 +4,7 @@
  * Thread: one at a time; for the binding's cells the interpreter lock ensures it.
  * Who frees: a block is unmapped when its last cell is given back; a few empty blocks are kept.
  *
- * The last word of a free cell links the list of free cells. The rest stays as its user left it, so
+ * The last word of a free cell links the list of free cells. The rest keeps the last user's bytes, so
  * a walk can recognize live cells by their content. */
 #ifndef KN_BASE_CELLS_H
 #define KN_BASE_CELLS_H

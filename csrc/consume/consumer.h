@@ -1,4 +1,4 @@
-/* What all cursors and fetchers of one client share.
+/* The state that all cursors and fetchers of a client share.
  *
  * Thread: any; immutable or atomic. Lock: none. Who frees: the engine embeds it.
  */

@@ -201,14 +201,15 @@ static void on_accumulator_ready(void *owner, struct kn_accumulator *accumulator
     kn_mutex_lock(&thread->lock);
     if (thread->ready_count == thread->ready_capacity && !thread->ready_lost) {
         int32_t capacity = thread->ready_capacity ? thread->ready_capacity * 2 : 64;
-        struct kn_ready *larger = realloc(thread->ready, (size_t)capacity * sizeof *larger);
+        struct kn_ready_accumulator *larger = realloc(thread->ready,
+                                                      (size_t)capacity * sizeof *larger);
         if (larger) {
             thread->ready = larger;
             thread->ready_capacity = capacity;
         }
     }
     if (thread->ready_count < thread->ready_capacity) {
-        thread->ready[thread->ready_count++] = (struct kn_ready){accumulator, at_us};
+        thread->ready[thread->ready_count++] = (struct kn_ready_accumulator){accumulator, at_us};
     } else {
         thread->ready_lost = 1;
     }
@@ -317,7 +318,7 @@ static void broker_down(struct kn_broker_thread *thread, int status, const char 
     thread->connect_at_us = (thread->failures ? now_us : thread->connected_us) +
                             broker_backoff_us(thread);
     if (kn_log_is_on(&thread->broker.client->log, KN_LOG_BROKER)) {
-        kn_log_say(
+        kn_log_write(
             &thread->broker.client->log, KN_LOG_BROKER, thread->broker.handle, -1,
             "down%s; not connected to again for %.0f ms", quiet ? ", which is no failure" : "",
             thread->connect_at_us > now_us ? (double)(thread->connect_at_us - now_us) / 1000 : 0.0);
@@ -359,7 +360,7 @@ static void broker_expect_open(struct kn_broker_thread *thread, int64_t now_us)
     broker_set_state(thread, KN_BROKER_HANDSHAKE);
 }
 
-/* The connection is up: the control plane takes over. */
+/* The connection is up: the control plane negotiates on it. */
 static void broker_connected(struct kn_broker_thread *thread, int64_t now_us)
 {
     struct kn_event *event = kn_event_new(&thread->broker.client->spare_events, KN_EVENT_CONNECTED,
@@ -391,8 +392,8 @@ static void broker_connect(struct kn_broker_thread *thread, int64_t now_us)
     broker_set_state(thread, KN_BROKER_CONNECTING);
     kn_count(&thread->broker.connects, 1);
     if (kn_log_is_on(&thread->broker.client->log, KN_LOG_BROKER)) {
-        kn_log_say(&thread->broker.client->log, KN_LOG_BROKER, thread->broker.handle, -1,
-                   "connecting (attempt %d in a row)", (int)thread->failures + 1);
+        kn_log_write(&thread->broker.client->log, KN_LOG_BROKER, thread->broker.handle, -1,
+                     "connecting (attempt %d in a row)", (int)thread->failures + 1);
     }
     int status = kn_connection_open(thread->broker.connection, thread->broker.host,
                                     thread->broker.port, now_us);
@@ -544,7 +545,7 @@ static void broker_take_inbox(struct kn_broker_thread *thread, int64_t now_us)
     kn_list_splice_back(&woken, &thread->woken);
     int wake_all = thread->wake_all;
     thread->wake_all = 0;
-    struct kn_ready *ready = thread->ready;
+    struct kn_ready_accumulator *ready = thread->ready;
     int32_t ready_count = thread->ready_count, ready_capacity = thread->ready_capacity;
     thread->ready = thread->taken;
     thread->ready_capacity = thread->taken_capacity;

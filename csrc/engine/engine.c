@@ -559,7 +559,7 @@ static void on_delivered(void *owner, struct kn_batch *batch)
     else engine_settled(engine);
 }
 
-void kn_engine_delivered(struct kn_engine *engine, struct kn_batch *batch)
+void kn_engine_batch_reported(struct kn_engine *engine, struct kn_batch *batch)
 {
     atomic_fetch_sub(&engine->undelivered, batch->writer.record_count);
     kn_batch_free(batch);
@@ -665,7 +665,7 @@ int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int im
     return KN_OK;
 }
 
-void kn_engine_transaction_shut(struct kn_engine *engine)
+void kn_engine_transaction_close(struct kn_engine *engine)
 {
     atomic_store(&engine->producer.transaction.open, 0);
 }

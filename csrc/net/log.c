@@ -32,8 +32,8 @@ void kn_log_init(struct kn_log *log, uint32_t contexts, struct kn_queue *events)
     atomic_init(&log->dropped, 0);
 }
 
-void kn_log_say(struct kn_log *log, enum kn_log_context context, int32_t broker, int16_t api_key,
-                const char *format, ...)
+void kn_log_write(struct kn_log *log, enum kn_log_context context, int32_t broker, int16_t api_key,
+                  const char *format, ...)
 {
     struct kn_event *event = NULL;
     if (atomic_fetch_add_explicit(&log->queued, 1, memory_order_relaxed) < LINES_MAX)
@@ -58,7 +58,7 @@ int64_t kn_log_take_dropped(struct kn_log *log)
     return atomic_exchange_explicit(&log->dropped, 0, memory_order_relaxed);
 }
 
-void kn_log_taken(struct kn_log *log)
+void kn_log_line_taken(struct kn_log *log)
 {
     atomic_fetch_sub_explicit(&log->queued, 1, memory_order_relaxed);
 }

@@ -278,8 +278,8 @@ static int tls_begin(struct kn_stream *stream, const char *host)
     return 0;
 }
 
-/* Returns why a handshake that OpenSSL has accepted is refused, in any configuration; NULL: it is
- * good. */
+/* Returns the reason to refuse a handshake that OpenSSL has accepted, in any configuration; NULL:
+ * none. */
 static const char *handshake_flaw(const struct kn_tls *tls, void *ssl)
 {
     const struct kn_tls_functions *call = &tls->call;
@@ -402,7 +402,7 @@ static ssize_t tls_write(struct kn_stream *stream, const struct iovec *pieces, i
         call->ERR_clear_error();
         errno = 0;
         int sent = call->SSL_write(session->ssl, from, (int)size);
-        /* a login is a small piece; bytes to retry are collected again */
+        /* these bytes may contain a login (a small piece); bytes to retry are collected again */
         if (from == session->stage) kn_wipe(session->stage, size);
         session->retry_bytes = 0;
         if (sent <= 0) {

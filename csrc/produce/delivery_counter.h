@@ -94,19 +94,19 @@ void kn_delivery_counters_deinit(struct kn_delivery_counters *counters);
 /* NULL: no memory, or too many counters at a time. */
 struct kn_delivery_counter *kn_delivery_counter_new(struct kn_delivery_counters *counters,
                                                     void *binding);
-/* its completion is freed already, or kn_engine_delivered() will free it; NULL is allowed */
+/* its completion is freed already, or kn_engine_batch_reported() will free it; NULL is allowed */
 void kn_delivery_counter_free(struct kn_delivery_counter *counter);
 /* NULL: the binding has taken the token out */
 struct kn_delivery_counter *kn_delivery_counter_of(struct kn_delivery_counters *counters,
                                                    const void *token);
 
-/* Announces that many rows, before the first of them is queued. The caller settles the rows that
+/* Announces `rows` rows, before the first of them is queued. The caller settles the rows that
  * weren't queued with kn_delivery_counter_settle(). */
 static inline void kn_delivery_counter_begin(struct kn_delivery_counter *counter, int64_t rows)
 {
     atomic_fetch_add(&counter->pending, rows);
 }
-/* Counts that many rows as done, `delivered` of them without an error. The last one sends the
+/* Counts `rows` rows as done, `delivered` of them without an error. The last one sends the
  * completion, and then the binding owns the counter. Call without a lock held. */
 void kn_delivery_counter_settle(struct kn_delivery_counter *counter, int64_t rows,
                                 int64_t delivered);

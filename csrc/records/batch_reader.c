@@ -69,7 +69,7 @@ int kn_batch_view_next(struct kn_span *span, struct kn_batch_view *view)
     view->raw_bytes = PREFIX_BYTES + (size_t)length;
     view->base_offset = (int64_t)((uint64_t)kn_get_u32(span->at) << 32 | kn_get_u32(span->at + 4));
     view->magic = (int8_t)span->at[KN_BATCH_AT_MAGIC];
-    /* So that the offsets behind the batch don't overflow, whatever its deltas are. */
+    /* Otherwise the offsets behind the batch could overflow. */
     if (view->base_offset < 0 || view->base_offset > INT64_MAX - INT32_MAX) return KN_ERR_INVALID;
 
     int status;

@@ -45,7 +45,7 @@ def take_columns(
     most: int,
     timeout: float,
     *,
-    first_will_do: bool = ...,
+    return_early: bool = ...,
     iterating: bool = ...,
     bytes_max: int = ...,
 ) -> ColumnBatch: ...

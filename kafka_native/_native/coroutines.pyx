@@ -122,15 +122,15 @@ cdef class MessageSource:
         if self.held or self.core._closed or self.core.engine.engine == NULL or self.core.engine.callbacks or self.turns.over():
             return None
         self.core.polls += 1
-        return self.core._one()
+        return self.core._take_message()
 
     def one(self):
         """Return the next queued message, or None."""
-        return self.core._one()
+        return self.core._take_message()
 
     def fill(self, list into not None, Py_ssize_t most):
         """Append queued messages until the list has ``most``."""
-        self.core._take(into, most)
+        self.core._take_messages(into, most)
 
     def give_back(self, list messages not None):
         """Give undelivered messages back. The consumer returns them again."""

@@ -135,8 +135,8 @@ cdef class Report:
 
     Several threads may report it, each with a different message. It is in the list of reports
     before Python code runs for it: constructing a KafkaError, or a garbage collection, may let
-    another thread run. A thread that finds it not `ready` prepares it, even if another thread is
-    about to.
+    another thread run. A thread that finds it not `ready` prepares it, even if another thread has
+    begun to.
     """
 
     def __dealloc__(self):
@@ -283,7 +283,7 @@ cdef class DeliveryCore:
         report.batch = NULL
         self._reports.remove(report)
         if self.engine.engine != NULL:  # a callback may have forked
-            kn_engine_delivered(self.engine.engine, batch)
+            kn_engine_batch_reported(self.engine.engine, batch)
 
     cdef int _serve(self) except -1:
         # Run every callback that is due now. Later ones wait, or a busy producer would never return
@@ -387,7 +387,7 @@ cdef class DeliveryCore:
             self._callbacks.take(counter.binding)
             self._serve_counter(completion, report)
         finally:
-            kn_engine_delivered(self.engine.engine, completion)
+            kn_engine_batch_reported(self.engine.engine, completion)
         return 0
 
     def poll(self, double timeout=-1):
@@ -470,7 +470,7 @@ cdef class DeliveryCore:
             self.engine.kick()
 
     def _serve_last(self):
-        """Run the callbacks of the messages that were given up, after the engine has stopped."""
+        """Run the callbacks of the messages that failed in close(), after the engine has stopped."""
         while self.engine.engine != NULL and (self._reports or kn_queue_count(&self.engine.engine.deliveries) > 0):
             self._serve()
         self._last_served = True
@@ -500,7 +500,7 @@ cdef class DeliveryCore:
                         counter = kn_delivery_counter_of(&self.engine.engine.counters, batch.opaques[i])
                         if counter != NULL:
                             kn_delivery_counter_settle(counter, 1, 0)
-            kn_engine_delivered(self.engine.engine, batch)
+            kn_engine_batch_reported(self.engine.engine, batch)
         self._callbacks.clear()
 
     def __len__(self):

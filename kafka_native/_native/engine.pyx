@@ -474,7 +474,7 @@ cdef class Engine:
             node = kn_list_pop_front(&items)
             events.append(_event_of(<kn_event *>node))
             if (<kn_event *>node).kind == KN_EVENT_LOG:
-                kn_log_taken(&self.engine.client.log)
+                kn_log_line_taken(&self.engine.client.log)
             kn_event_free(<kn_event *>node)
         return events
 
@@ -629,9 +629,9 @@ cdef class Engine:
         if kn_engine_transaction_begin(self._alive(), number, implicit, <int64_t>(hold_s * 1e6)) != 0:
             raise MemoryError
 
-    def transaction_shut(self):
+    def transaction_close(self):
         """Accept no further messages (control thread). The accepted ones are still sent."""
-        kn_engine_transaction_shut(self._alive())
+        kn_engine_transaction_close(self._alive())
 
     def transaction_admit(self, str topic not None, int32_t partition, int64_t number):
         """Allow the partition's queued messages to be sent in this transaction (control thread).

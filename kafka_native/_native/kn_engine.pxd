@@ -1,4 +1,4 @@
-# What the bindings call of csrc/net, produce, consume and engine. Comments, threads and owners are in the headers.
+# The functions of csrc/net, produce, consume and engine for the bindings. The headers document them.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 
 from kafka_native._native.kn_enums cimport kn_event_kind, kn_partitioner
@@ -40,12 +40,12 @@ cdef extern from "net/thread.h" nogil:
 cdef extern from "net/chunk.h" nogil:
     struct kn_chunk:
         kn_buffer *buffer
-        int32_t lent
+        int32_t message_refs
         int64_t kept_bytes
     kn_chunk *kn_chunk_new(kn_buffer *buffer)
     kn_chunk *kn_chunk_ref(kn_chunk *chunk)
     void kn_chunk_unref(kn_chunk *chunk)
-    bint kn_chunk_is_left(const kn_chunk *chunk)
+    bint kn_chunk_has_only_messages(const kn_chunk *chunk)
     long kn_chunk_live()
 
 cdef extern from "net/wake.h" nogil:
@@ -100,7 +100,7 @@ cdef extern from "net/events.h" nogil:
 cdef extern from "net/log.h" nogil:
     struct kn_log:
         pass
-    void kn_log_taken(kn_log *log)
+    void kn_log_line_taken(kn_log *log)
     int64_t kn_log_take_dropped(kn_log *log)
 
 cdef extern from "net/tls.h" nogil:
@@ -378,12 +378,12 @@ cdef extern from "consume/cursor.h" nogil:
     int64_t kn_cursor_log_start_offset(kn_cursor *cursor)
 
 cdef extern from "engine/relay.h" nogil:
-    struct kn_fetched:
+    struct kn_fetched_batches:
         int32_t count
         int32_t next
         kn_segment_batch *batches
-    kn_fetched *kn_fetched_take(kn_segment *segment)
-    void kn_fetched_free(kn_fetched *fetched)
+    kn_fetched_batches *kn_fetched_batches_take(kn_segment *segment)
+    void kn_fetched_batches_free(kn_fetched_batches *fetched)
     struct kn_relay:
         kn_engine *engine
         kn_topic *topic
@@ -392,11 +392,11 @@ cdef extern from "engine/relay.h" nogil:
         int64_t rows
         int64_t bytes
         kn_runs runs
-        kn_fetched *fetched
+        kn_fetched_batches *fetched
         int64_t offset
         int never_fits
     void kn_relay_deinit(kn_relay *relay)
-    void kn_relay_give(kn_relay *relay, kn_fetched *fetched, int64_t first, int64_t end)
+    void kn_relay_give(kn_relay *relay, kn_fetched_batches *fetched, int64_t first, int64_t end)
     int kn_relay_run_waiting(kn_relay *relay, int64_t most, int64_t deadline_us)
 
 cdef extern from "net/broker.h" nogil:
@@ -435,7 +435,7 @@ cdef extern from "engine/engine.h" nogil:
     int kn_engine_broker_close(kn_engine *engine, int32_t handle, int32_t generation, int status)
     int kn_engine_broker_connect(kn_engine *engine, int32_t handle)
     int kn_engine_broker_stop(kn_engine *engine, int32_t handle)
-    void kn_engine_delivered(kn_engine *engine, kn_batch *batch)
+    void kn_engine_batch_reported(kn_engine *engine, kn_batch *batch)
     int64_t kn_engine_outstanding(kn_engine *engine)
     int64_t kn_engine_unsettled(kn_engine *engine)
     void kn_engine_poll_begin(kn_engine *engine)
@@ -449,7 +449,7 @@ cdef extern from "engine/engine.h" nogil:
     void kn_engine_room_end(kn_engine *engine)
     int kn_engine_purge(kn_engine *engine, int in_queue, int in_flight)
     int kn_engine_transaction_begin(kn_engine *engine, int64_t number, int implicit, int64_t hold_us)
-    void kn_engine_transaction_shut(kn_engine *engine)
+    void kn_engine_transaction_close(kn_engine *engine)
     void kn_engine_transaction_admit(kn_engine *engine, kn_topic *topic, int32_t partition, int64_t number)
     void kn_engine_grant(kn_engine *engine, int64_t producer_id, int16_t producer_epoch)
     void kn_engine_memory(kn_engine *engine, int64_t *queued_bytes, int64_t *idle_bytes)

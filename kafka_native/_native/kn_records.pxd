@@ -1,4 +1,4 @@
-# What the bindings call of csrc/base and csrc/records. Comments, threads and owners are in the headers.
+# The functions of csrc/base and csrc/records for the bindings. The headers document them.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from kafka_native._native.kn_enums cimport KN_CODEC_COUNT

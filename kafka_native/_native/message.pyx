@@ -27,7 +27,7 @@ from kafka_native._native.kn_engine cimport (
     kn_cells_take,
     kn_cells_walk,
     kn_chunk,
-    kn_chunk_is_left,
+    kn_chunk_has_only_messages,
     kn_chunk_live,
     kn_chunk_ref,
     kn_chunk_unref,
@@ -477,8 +477,8 @@ def live_messages():
 # --- allocation and deallocation of Messages ---
 #
 # It is handwritten because of the reference counts. Cython's code sets and clears fields to None:
-# four changes of one word for each Message, and each waits for the one before. It also fills a list
-# that has room.
+# four changes of one word for each Message, and each waits for the one before. The code here also
+# fills a list that has room.
 
 cdef extern from *:
     """
@@ -615,9 +615,9 @@ cdef enum:
 
 cdef void _pin(Batch batch, kn_chunk *chunk, Pins pins) noexcept:
     # Takes the reference.
-    if chunk.lent == 0:
+    if chunk.message_refs == 0:
         pins.size_bytes += chunk.buffer.capacity_bytes
-    chunk.lent += 1
+    chunk.message_refs += 1
     batch.chunk = chunk
     batch.pins = pins
     batch.older = pins.batches
@@ -639,8 +639,8 @@ cdef void _unpin(PyObject *batch) noexcept:
         pins.batches = older
     (<Batch>batch).chunk = NULL
     (<Batch>batch).older = (<Batch>batch).younger = NULL
-    chunk.lent -= 1
-    if chunk.lent == 0:
+    chunk.message_refs -= 1
+    if chunk.message_refs == 0:
         pins.size_bytes -= chunk.buffer.capacity_bytes
         pins.limit_bytes = min(pins.limit_bytes, _limit_of(pins))
     kn_chunk_unref(chunk)
@@ -695,9 +695,9 @@ cdef void _count_kept(void *cell, void *pins) noexcept:
 
 
 cdef void _judge(kn_chunk *chunk) noexcept:
-    # Keep a chunk that others refer to, because it wouldn't be freed. Keep one whose copy saves too
-    # little.
-    if not kn_chunk_is_left(chunk) or 2 * chunk.kept_bytes > <int64_t>chunk.buffer.capacity_bytes:
+    # Keep a chunk with other references, because it wouldn't be freed. Keep a chunk if copying saves
+    # too little.
+    if not kn_chunk_has_only_messages(chunk) or 2 * chunk.kept_bytes > <int64_t>chunk.buffer.capacity_bytes:
         chunk.kept_bytes = -1
 
 

@@ -108,7 +108,7 @@ cdef object record_error(int status, str where):
 cdef int report(object error, int codec) except -1:
     """Pass an unexpected error of a codec package to sys.unraisablehook.
 
-    It has no caller in Python that could get it.
+    No Python code has called the codec, so there is no caller to raise it to.
     """
     PyErr_SetObject(type(error), error)
     PyErr_WriteUnraisable(CODEC_NAMES[codec])

@@ -49,7 +49,7 @@ static void check_ticket(struct kn_delivery_counter *counter, int64_t delivered)
     CHECK_EQ(atomic_load(&counter->delivered), delivered);
     CHECK_EQ(kn_engine_outstanding(engine), 1); /* flush() waits for it */
     kn_delivery_counter_free(counter);
-    kn_engine_delivered(engine, completion);
+    kn_engine_batch_reported(engine, completion);
     CHECK_EQ(kn_engine_outstanding(engine), 0);
 }
 
@@ -104,11 +104,11 @@ static void test_failed_and_mixed_batches_go_to_the_binding(void)
     CHECK_EQ(kn_token_row(failed->opaques[0]), 0);
     CHECK(kn_delivery_counter_of(&engine->counters, failed->opaques[0]) == counter);
     kn_delivery_counter_settle(counter, 1, 0);
-    kn_engine_delivered(engine, failed);
+    kn_engine_batch_reported(engine, failed);
     struct kn_batch *mixed = next();
     CHECK(mixed->plain != NULL);
     kn_delivery_counter_settle(counter, 1, 1);
-    kn_engine_delivered(engine, mixed);
+    kn_engine_batch_reported(engine, mixed);
     check_ticket(counter, 1);
     end();
 }
@@ -122,7 +122,7 @@ static void test_messages_of_others_are_reported_where_everything_is(void)
                       batch_of((void *[]){kn_delivery_counter_token(counter, 0), NULL}, 2));
     struct kn_batch *batch = next();
     CHECK(batch != NULL && batch->counter == NULL);
-    kn_engine_delivered(engine, batch);
+    kn_engine_batch_reported(engine, batch);
     end(); /* the engine frees the counter and its completion */
 }
 

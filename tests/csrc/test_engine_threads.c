@@ -101,7 +101,7 @@ static void serve_reports(struct rig *rig)
             if (token) CHECK_EQ(atomic_fetch_add(&rig->reported[token - 1], 1), 0);
             if (batch->opaques) batch->opaques[i] = NULL;
         }
-        kn_engine_delivered(rig->engine, batch);
+        kn_engine_batch_reported(rig->engine, batch);
     }
 }
 
@@ -393,7 +393,8 @@ static void enough_is_little(struct kn_engine_config *config)
 static int everything_rests(struct kn_cursor **cursors)
 {
     int resting = 0;
-    for (int i = 0; i < PARTITIONS; i++) resting += atomic_load(&cursors[i]->rester) != NULL;
+    for (int i = 0; i < PARTITIONS; i++)
+        resting += atomic_load(&cursors[i]->resting_broker) != NULL;
     return resting == PARTITIONS;
 }
 

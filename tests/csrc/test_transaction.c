@@ -89,7 +89,7 @@ static void test_messages_are_taken_from_begin_to_shut_only(void)
     CHECK_EQ(produce_to(0), KN_ERR_NO_TRANSACTION);
     CHECK_EQ(kn_engine_transaction_begin(engine, 1, 1, 0), KN_OK);
     CHECK_EQ(produce_to(0), KN_OK);
-    kn_engine_transaction_shut(engine);
+    kn_engine_transaction_close(engine);
     CHECK_EQ(produce_to(0), KN_ERR_NO_TRANSACTION);
     struct kn_message run[3] = {{0}};
     int32_t queued = 0;
@@ -134,7 +134,7 @@ static void test_a_partition_is_asked_for_once_a_transaction_and_sends_once_it_i
         batch = take(1);
         CHECK(batch);
         settle(1, batch, 0);
-        kn_engine_transaction_shut(engine);
+        kn_engine_transaction_close(engine);
     }
     teardown();
 }
@@ -144,7 +144,7 @@ static void test_what_is_queued_when_a_transaction_is_shut_is_sent_in_it(void)
     setup();
     CHECK_EQ(kn_engine_transaction_begin(engine, 1, 0, 0), KN_OK);
     CHECK_EQ(produce_to(0), KN_OK);
-    kn_engine_transaction_shut(engine);
+    kn_engine_transaction_close(engine);
     CHECK(take(0) == NULL);
     kn_engine_transaction_admit(engine, topic, 0, 1);
     struct kn_batch *batch = take(0);
@@ -167,7 +167,7 @@ static void test_where_writing_adds_it_a_partition_waits_for_nobody(void)
             CHECK_EQ(next_event(KN_EVENT_TXN_PARTITION, &event), i == 0);
             settle(0, batch, 0);
         }
-        kn_engine_transaction_shut(engine);
+        kn_engine_transaction_close(engine);
     }
     teardown();
 }
@@ -277,7 +277,7 @@ static void test_nothing_gets_in_between_two_transactions(void)
     for (int64_t number = 1; number <= 200; number++) {
         CHECK_EQ(kn_engine_transaction_begin(engine, number, 1, 0), KN_OK);
         while (number % 2 && atomic_load(&engine->producer.budget.messages) == 0) sched_yield();
-        kn_engine_transaction_shut(engine);
+        kn_engine_transaction_close(engine);
         while (atomic_load(&engine->producer.budget.messages) > 0) {
             /* like a commit: until no message is outstanding */
             struct kn_batch *batch = take(0);

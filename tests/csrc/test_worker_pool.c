@@ -25,11 +25,11 @@ static void work(struct kn_task *task)
     if (job->sleep_us) usleep((useconds_t)job->sleep_us);
 }
 
-static void tell(void *whom) { atomic_fetch_add((atomic_int *)whom, 1); }
+static void tell(void *context) { atomic_fetch_add((atomic_int *)context, 1); }
 
 static struct job job_of(int sleep_us)
 {
-    return (struct job){.task = {.work = work, .notify = tell, .whom = &told},
+    return (struct job){.task = {.work = work, .notify = tell, .context = &told},
                         .owner = pthread_self(),
                         .sleep_us = sleep_us};
 }
@@ -110,7 +110,7 @@ static void test_without_workers_it_is_done_at_once(void)
     CHECK(kn_task_is_done(&job.task));
     kn_worker_pool_finish(&none, &job.task);
     kn_worker_pool_init(&workers, 2);
-    kn_task_do_here(&job.task);
+    kn_task_run_here(&job.task);
     CHECK_EQ(job.times, 2);
     CHECK_EQ(job.by_owner, 1);
     CHECK_EQ(workers.started, 0);
