@@ -1,4 +1,4 @@
-"""Defaults that differ from librdkafka's, which lose or damage messages without an error."""
+"""Defaults that differ from librdkafka's, because those silently lose or damage messages."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ from typing import Final, NamedTuple
 
 
 class Safer(NamedTuple):
-    """A default that differs."""
+    """A default that differs from librdkafka's."""
 
     librdkafka: str
-    """librdkafka's."""
+    """librdkafka's default."""
     why: str
 
 
 SAFER_DEFAULTS: Final[dict[str, Safer]] = {
     "enable.idempotence": Safer(
         "false",
-        "a retry must not write a message twice or behind a later one; it gives way, and "
-        "says so in the log, to what "
-        "you have set that it can't go with, and to brokers that don't have or don't allow it",
+        "a retry must not write a message twice or behind a later one; conflicting settings, and "
+        "brokers that don't support or allow it, turn it off, and the client logs this",
     ),
     "check.crcs": Safer(
-        "false", "a corrupt batch has to be an error, and checking costs next to nothing"
+        "false", "a corrupt batch must be an error, and the check takes little time"
     ),
     "decompressed.batch.max.bytes": Safer(
         "no such limit", "a small batch may decompress to gigabytes"
     ),
 }
-"""By the name of the property; the default here is in its declaration."""
+"""By the name of the property. Its declaration has the default of this client."""

@@ -38,7 +38,7 @@ static void check_mean(const struct kn_mean_snapshot *found, int64_t count, int6
     CHECK_EQ(found->max, most);
 }
 
-static void test_nothing_is_recorded_until_somebody_wants_it(void)
+static void test_nothing_is_recorded_until_measuring_is_on(void)
 {
     struct kn_broker *broker;
     struct kn_mean_snapshot found[KN_MEAN_KINDS];
@@ -105,7 +105,7 @@ static void test_a_batchs_age_is_taken_when_it_goes_out_the_first_time(void)
 
 int main(void)
 {
-    RUN(test_nothing_is_recorded_until_somebody_wants_it);
+    RUN(test_nothing_is_recorded_until_measuring_is_on);
     RUN(test_kinds_are_apart_and_the_greatest_is_of_the_time_since_it_was_read);
     RUN(test_a_batchs_age_is_taken_when_it_goes_out_the_first_time);
     return check_done();

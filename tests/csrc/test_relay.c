@@ -284,7 +284,7 @@ static void check_read(struct kn_buffer *bytes, int64_t first, int64_t end_offse
     deliver(row);
 }
 
-static void test_what_cannot_go_whole_is_read(void)
+static void test_batches_that_cannot_be_copied_whole_are_read(void)
 {
     begin(KN_CODEC_NONE, 0);
     check_read(batch_bytes(50, COUNT, KN_CODEC_GZIP, 0), 60, ALL, 10, COUNT - 10);
@@ -370,7 +370,7 @@ static void test_so_many_at_a_time(void)
     end();
 }
 
-static void test_what_is_damaged_is_not_sent(void)
+static void test_damaged_batches_are_not_sent(void)
 {
     begin(KN_CODEC_NONE, 0);
     struct kn_buffer *changed = batch_bytes(40, COUNT, KN_CODEC_GZIP, 0);
@@ -394,7 +394,7 @@ static void test_what_is_damaged_is_not_sent(void)
     end();
 }
 
-static void test_a_partition_that_is_yet_to_be_known(void)
+static void test_an_unknown_partition_is_waited_for(void)
 {
     begin(KN_CODEC_NONE, 0);
     struct kn_broker *leaders[3] = {NULL, NULL, NULL};
@@ -408,7 +408,7 @@ static void test_a_partition_that_is_yet_to_be_known(void)
     end();
 }
 
-static void test_a_topic_that_isnt_known_for_now(void)
+static void test_a_topic_becomes_unknown(void)
 {
     begin(KN_CODEC_NONE, 0);
     struct kn_broker *leaders[2] = {NULL, NULL};
@@ -437,7 +437,7 @@ static void test_a_closing_client_takes_nothing(void)
     end();
 }
 
-static void test_older_brokers_get_what_they_take(void)
+static void test_older_brokers_get_their_own_form(void)
 {
     begin(KN_CODEC_NONE, 0);
     CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
@@ -471,7 +471,7 @@ static void test_a_whole_batch_is_split(void)
     end();
 }
 
-static void test_a_failed_batch_tells_each_row_once(void)
+static void test_a_failed_batch_reports_each_row_once(void)
 {
     begin(KN_CODEC_NONE, 0);
     CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
@@ -518,18 +518,18 @@ int main(void)
 {
     RUN(test_batches_go_whole);
     RUN(test_whole_batches_keep_their_place);
-    RUN(test_what_cannot_go_whole_is_read);
+    RUN(test_batches_that_cannot_be_copied_whole_are_read);
     RUN(test_times_of_the_log_become_those_of_records);
     RUN(test_small_batches_are_gathered);
     RUN(test_a_full_queue_is_gone_on_with);
     RUN(test_so_many_at_a_time);
-    RUN(test_what_is_damaged_is_not_sent);
-    RUN(test_a_partition_that_is_yet_to_be_known);
-    RUN(test_a_topic_that_isnt_known_for_now);
+    RUN(test_damaged_batches_are_not_sent);
+    RUN(test_an_unknown_partition_is_waited_for);
+    RUN(test_a_topic_becomes_unknown);
     RUN(test_a_closing_client_takes_nothing);
-    RUN(test_older_brokers_get_what_they_take);
+    RUN(test_older_brokers_get_their_own_form);
     RUN(test_a_whole_batch_is_split);
-    RUN(test_a_failed_batch_tells_each_row_once);
+    RUN(test_a_failed_batch_reports_each_row_once);
     RUN(test_a_segment_gives_its_batches);
     return check_done();
 }
