@@ -26,7 +26,7 @@
 struct kn_histogram {
     _Atomic uint32_t counts[KN_HISTOGRAM_BUCKETS]; /* may wrap: only differences are used */
     _Atomic uint32_t out_of_range;
-    _Atomic uint32_t least, max; /* of the window */
+    _Atomic uint32_t min, max; /* of the window */
     _Atomic int64_t sum;
     /* the reader's fields */
     uint32_t seen[KN_HISTOGRAM_BUCKETS];

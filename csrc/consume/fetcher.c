@@ -15,8 +15,8 @@
 
 /* A larger response would only delay the next one. */
 #define RESPONSE_MAX_BYTES (16 << 20)
-#define RESPONSE_MIN_BYTES (1 << 20)
-#define RESPONSE_LEAST_BYTES (64 << 10)
+#define OPENED_MIN_BYTES (1 << 20)
+#define RESPONSE_MIN_BYTES (64 << 10)
 /* The queue's limit doesn't count responses that are in flight or not yet opened. All brokers'
  * together may have 1 / UNDER_WAY_PART of that limit. */
 #define UNDER_WAY_PART 4
@@ -191,7 +191,7 @@ static void list_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
  * caller takes its place in the session. Compares the session's own key: a topic that was deleted
  * and created again has the same name. A request that adds and removes the same key would lose it.
  */
-static int unforget(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
+static int replace_forgotten(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
 {
     size_t bytes;
     const void *key = key_of(fetcher, cursor, &bytes);
@@ -328,7 +328,7 @@ static struct kn_fetch_slot *new_slot(struct kn_fetcher *fetcher, struct kn_curs
     kn_list_init(&slot->list_node);
     /* If the session still has it from an earlier attach, the next request must move it, not remove
      * it. */
-    if (unforget(fetcher, cursor)) slot->session = fetcher->session_serial;
+    if (replace_forgotten(fetcher, cursor)) slot->session = fetcher->session_serial;
     if (add_slot(fetcher, slot) == KN_OK) return slot;
     free_slot(slot);
     return NULL;
@@ -806,9 +806,9 @@ static int64_t response_max_bytes(struct kn_fetcher *fetcher, int64_t room_bytes
     int64_t share_bytes = consumer->config->queued_max_bytes / UNDER_WAY_PART /
                           (fetchers > 0 ? fetchers : 1);
     int64_t max_bytes = room_bytes < share_bytes ? room_bytes : share_bytes;
-    if (max_bytes < RESPONSE_MIN_BYTES) max_bytes = RESPONSE_MIN_BYTES;
+    if (max_bytes < OPENED_MIN_BYTES) max_bytes = OPENED_MIN_BYTES;
     max_bytes = max_bytes * EXPANSION_ONE / fetcher->expansion;
-    if (max_bytes < RESPONSE_LEAST_BYTES) max_bytes = RESPONSE_LEAST_BYTES;
+    if (max_bytes < RESPONSE_MIN_BYTES) max_bytes = RESPONSE_MIN_BYTES;
     return max_bytes < RESPONSE_MAX_BYTES ? max_bytes : RESPONSE_MAX_BYTES;
 }
 

@@ -243,7 +243,7 @@ static void on_cursor_ready(void *owner, struct kn_cursor *cursor)
 void kn_broker_thread_stop(struct kn_broker_thread *thread)
 {
     kn_mutex_lock(&thread->lock);
-    thread->stop_asked = 1;
+    thread->stop_requested = 1;
     int signal = inbox_needs_signal(thread, 0);
     kn_mutex_unlock(&thread->lock);
     if (signal) kn_wake_signal(&thread->wake);
@@ -290,11 +290,12 @@ static void broker_down(struct kn_broker_thread *thread, int status, const char 
     enum kn_broker_state was = broker_state(thread);
     struct kn_event *event = thread->down_event;
     thread->down_event = NULL;
-    if (was == KN_BROKER_CONNECTING || (!quiet && (was == KN_BROKER_HANDSHAKE || !thread->works)))
+    if (was == KN_BROKER_CONNECTING ||
+        (!quiet && (was == KN_BROKER_HANDSHAKE || !thread->is_working)))
         thread->failures++;
     else if (quiet && was == KN_BROKER_UP) thread->failures = 0;
     broker_set_state(thread, KN_BROKER_DOWN);
-    thread->wanted = 0;
+    thread->connect_requested = 0;
     if (event) {
         event->generation = was == KN_BROKER_CONNECTING ? 0 : thread->broker.generation;
         event->status = status;
@@ -347,7 +348,7 @@ static void broker_down_because(struct kn_broker_thread *thread, int status, con
 
 static int broker_wants_connection(struct kn_broker_thread *thread)
 {
-    return thread->wanted || !kn_list_empty(&thread->unsent) ||
+    return thread->connect_requested || !kn_list_empty(&thread->unsent) ||
            kn_sender_wants_connection(&thread->sender) ||
            kn_fetcher_wants_connection(&thread->fetcher);
 }
@@ -373,7 +374,7 @@ static void broker_connected(struct kn_broker_thread *thread, int64_t now_us)
                                     ? 1
                                     : thread->broker.generation + 1;
     thread->connected_us = now_us;
-    thread->works = 0;
+    thread->is_working = 0;
     broker_expect_open(thread, now_us);
     event->generation = thread->broker.generation;
     snprintf(event->text, sizeof event->text, "%.120s:%u (%s)", thread->broker.host,
@@ -433,7 +434,7 @@ static void op_submit(struct kn_broker_thread *thread, struct kn_op *op, int64_t
 static void op_open(struct kn_broker_thread *thread, const struct kn_op *op, int64_t now_us)
 {
     if (!broker_is_connected(thread) || !op_is_current(thread, op)) return;
-    thread->wanted = 0;
+    thread->connect_requested = 0;
     thread->sender.produce_version = op->produce_version;
     thread->fetcher.fetch_version = op->fetch_version;
     thread->last_used_us = now_us;
@@ -507,7 +508,7 @@ static void broker_run_op(struct kn_broker_thread *thread, struct kn_op *op, int
     case KN_OP_OPEN: op_open(thread, op, now_us); break;
     case KN_OP_HOLD: op_hold(thread, op, now_us); break;
     case KN_OP_CLOSE: op_close(thread, op, now_us); break;
-    case KN_OP_CONNECT: thread->wanted = !broker_is_connected(thread); break;
+    case KN_OP_CONNECT: thread->connect_requested = !broker_is_connected(thread); break;
     case KN_OP_PURGE: op_purge(thread, now_us); break;
     case KN_OP_HEARTBEAT: op_heartbeat(thread, op, now_us); break;
     case KN_OP_STOP: thread->stopping = 1; break;
@@ -555,7 +556,7 @@ static void broker_take_inbox(struct kn_broker_thread *thread, int64_t now_us)
     int lost = thread->ready_lost;
     thread->ready_lost = thread->wake_pending = 0;
     thread->sleep_until_us = 0;
-    if (thread->stop_asked) thread->stopping = 1;
+    if (thread->stop_requested) thread->stopping = 1;
     kn_mutex_unlock(&thread->lock);
 
     struct kn_list *node;
@@ -604,7 +605,7 @@ static void broker_finish(struct kn_broker_thread *thread, int64_t now_us)
  * backoff, and the outage that the control plane reports. */
 static void broker_note_working(struct kn_broker_thread *thread, int64_t now_us)
 {
-    if (thread->works || broker_state(thread) != KN_BROKER_UP) return;
+    if (thread->is_working || broker_state(thread) != KN_BROKER_UP) return;
     int answered = kn_counted(&kn_connection_stats(thread->broker.connection)->rx) >
                    thread->handshake_responses;
     int lasts = now_us - thread->connected_us >= WORKS_AFTER_US &&
@@ -613,7 +614,7 @@ static void broker_note_working(struct kn_broker_thread *thread, int64_t now_us)
     thread->failures = 0;
     struct kn_event *event = kn_event_new(NULL, KN_EVENT_WORKING, thread->broker.handle);
     if (!event) return; /* no memory: the next iteration tries again */
-    thread->works = 1;
+    thread->is_working = 1;
     event->generation = thread->broker.generation;
     kn_client_post_event(thread->broker.client, event);
 }
@@ -747,7 +748,7 @@ static short broker_sleep(struct kn_broker_thread *thread, int64_t next_us)
     if (next_us != KN_NEVER && left_us < 0) left_us = 0;
     kn_mutex_lock(&thread->lock);
     int waiting = !kn_list_empty(&thread->ops) || thread->ready_count || thread->wake_pending ||
-                  thread->stop_asked || !kn_list_empty(&thread->woken) || thread->wake_all;
+                  thread->stop_requested || !kn_list_empty(&thread->woken) || thread->wake_all;
     thread->sleep_until_us = waiting || left_us == 0 ? 0 : next_us;
     /* memory was short: try again soon */
     int64_t lost_us = thread->ready_lost ? 100000 : -1;

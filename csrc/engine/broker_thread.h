@@ -75,7 +75,7 @@ struct kn_broker_thread {
     bool wake_all;
     /* kn_broker_thread_wake() was called: run one more iteration before sleeping */
     bool wake_pending;
-    bool stop_asked;
+    bool stop_requested;
     bool inbox_closed; /* the thread has ended: posted ops complete at once */
     /* the time until which the thread sleeps; 0: it is awake and will read the inbox */
     int64_t sleep_until_us;
@@ -88,11 +88,11 @@ struct kn_broker_thread {
     /* the DISCONNECTED event, allocated before connecting, so that sending it can't fail */
     struct kn_event *down_event;
     /* a CONNECT op came: connect once, even if there is nothing to send */
-    bool wanted;
+    bool connect_requested;
     int32_t failures; /* consecutive connections that failed before they worked */
     /* this connection has answered requests after its handshake, or has lasted for some time */
-    bool works;
-    /* responses read during the handshake; any response after these sets `works` */
+    bool is_working;
+    /* responses read during the handshake; any response after these sets `is_working` */
     int64_t handshake_responses;
     int64_t connect_at_us; /* don't connect before this time */
     int64_t connected_us;  /* when this connection, or the last one, was established */

@@ -540,7 +540,7 @@ static void on_delivered(void *owner, struct kn_batch *batch)
     enum kn_delivery_counter_verdict verdict = batch->opaques
                                                    ? kn_delivery_counter_deliver(
                                                          &engine->counters, batch, &completions)
-                                                   : KN_DELIVERY_COUNTER_NOT_ALONE;
+                                                   : KN_DELIVERY_COUNTER_MIXED;
     if (verdict != KN_DELIVERY_COUNTER_COUNTED && batch_is_reported(engine, batch)) {
         atomic_fetch_add(&engine->undelivered, messages);
         /* Before the push, so that a callback that produces again finds room. */

@@ -15,7 +15,7 @@ struct kn_chunk {
     atomic_int in_columns; /* references from Arrow columns */
     struct kn_buffer *buffer;
     /* under the binding's lock: see Pins in message.pxd */
-    int32_t message_refs; /* references of Messages */
+    int32_t message_refs; /* references of Messages, through their Batches */
     /* bytes that these Messages would copy to release the chunk; below 0: they must keep it */
     int64_t kept_bytes;
 };

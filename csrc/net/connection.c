@@ -366,7 +366,7 @@ static int connection_resolve(struct kn_connection *connection)
         return connection_fail(connection, status, "cannot resolve the %s name: %s",
                                proxy ? "proxy's" : "host", why);
     connection->target = NULL;
-    if (!proxy || proxy->resolves) return KN_OK;
+    if (!proxy || proxy->remote_dns) return KN_OK;
     status = kn_address_resolve(&connection->targets, connection->host, connection->port,
                                 &connection->config.socket, &why);
     if (status)

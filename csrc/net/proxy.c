@@ -34,14 +34,14 @@
 
 /* --- the client's --- */
 
-struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int resolves, const char *host,
+struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int remote_dns, const char *host,
                               uint16_t port, const uint8_t *login, size_t login_bytes)
 {
     if (strlen(host) >= KN_PROXY_HOST_BYTES || login_bytes > KN_PROXY_LOGIN_BYTES_MAX) return NULL;
     struct kn_proxy *proxy = calloc(1, sizeof *proxy);
     if (!proxy) return NULL;
     proxy->kind = kind;
-    proxy->resolves = resolves || kind == KN_PROXY_HTTP;
+    proxy->remote_dns = remote_dns || kind == KN_PROXY_HTTP;
     snprintf(proxy->host, sizeof proxy->host, "%s", host);
     proxy->port = port;
     proxy->login_bytes = login_bytes;

@@ -28,9 +28,8 @@ enum kn_proxy_kind { KN_PROXY_SOCKS5 = 1, KN_PROXY_HTTP = 2 };
 
 struct kn_proxy {
     enum kn_proxy_kind kind;
-    /* the proxy resolves the brokers' names; false: the client does and sends addresses (only
-     * SOCKS5) */
-    bool resolves;
+    /* the proxy resolves the brokers' names; false: the client does (only SOCKS5) */
+    bool remote_dns;
     char host[KN_PROXY_HOST_BYTES];
     uint16_t port;
     size_t login_bytes; /* 0: none */
@@ -39,7 +38,7 @@ struct kn_proxy {
 };
 
 /* NULL: no memory, or `host` or `login` is too long. */
-struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int resolves, const char *host,
+struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int remote_dns, const char *host,
                               uint16_t port, const uint8_t *login, size_t login_bytes);
 void kn_proxy_free(struct kn_proxy *proxy); /* NULL is allowed */
 

@@ -183,11 +183,11 @@ static enum need append_ready(struct kn_accumulator *accumulator, const struct k
         batch = NULL;
     }
     if (!batch) {
-        size_t least = KN_BATCH_HEADER_BYTES + append->bound_bytes;
-        if (!spare->batch || spare->batch->plain->capacity_bytes < least) {
-            want->buffer_bytes = accumulator->buffer_hint_bytes > least
+        size_t needed_bytes = KN_BATCH_HEADER_BYTES + append->bound_bytes;
+        if (!spare->batch || spare->batch->plain->capacity_bytes < needed_bytes) {
+            want->buffer_bytes = accumulator->buffer_hint_bytes > needed_bytes
                                      ? accumulator->buffer_hint_bytes
-                                     : least;
+                                     : needed_bytes;
             want->array_capacity = array_capacity_for(accumulator, 0);
             return NEED_BATCH;
         }
@@ -201,11 +201,11 @@ static enum need append_ready(struct kn_accumulator *accumulator, const struct k
     }
     struct kn_buffer *plain = batch->plain;
     if (plain->capacity_bytes - plain->size_bytes < append->bound_bytes) {
-        size_t least = plain->size_bytes + append->bound_bytes;
-        if (!spare->buffer || spare->buffer->capacity_bytes < least) {
+        size_t needed_bytes = plain->size_bytes + append->bound_bytes;
+        if (!spare->buffer || spare->buffer->capacity_bytes < needed_bytes) {
             size_t twice = plain->capacity_bytes * 2;
             if (twice > accumulator->batch_limit_bytes) twice = accumulator->batch_limit_bytes;
-            want->buffer_bytes = twice > least ? twice : least;
+            want->buffer_bytes = twice > needed_bytes ? twice : needed_bytes;
             return NEED_BUFFER;
         }
         memcpy(spare->buffer->data, plain->data, plain->size_bytes);
@@ -487,13 +487,13 @@ static int is_admitted(struct kn_accumulator *accumulator, int *asks)
     const struct kn_transaction *transaction = &accumulator->producer->transaction;
     int64_t number = atomic_load(&transaction->number);
     int implicit = atomic_load(&transaction->implicit);
-    *asks = accumulator->asked_number != number;
+    *asks = accumulator->requested_number != number;
     if (implicit) accumulator->admitted_number = number;
     return accumulator->admitted_number == number;
 }
 
 /* Without lock. */
-static void ask_for_admission(struct kn_accumulator *accumulator, struct kn_broker *broker)
+static void request_admission(struct kn_accumulator *accumulator, struct kn_broker *broker)
 {
     struct kn_producer *producer = accumulator->producer;
     struct kn_event *event = kn_event_new(&producer->client->spare_events, KN_EVENT_TXN_PARTITION,
@@ -503,7 +503,7 @@ static void ask_for_admission(struct kn_accumulator *accumulator, struct kn_brok
     event->partition = accumulator->partition;
     event->offset = atomic_load(&producer->transaction.number);
     kn_mutex_lock(&accumulator->lock);
-    accumulator->asked_number = event->offset;
+    accumulator->requested_number = event->offset;
     kn_mutex_unlock(&accumulator->lock);
     kn_client_post_event(producer->client, event);
 }
@@ -636,7 +636,7 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
         *next_us = accumulator->notified_us = next_check_us(accumulator);
     }
     kn_mutex_unlock(&accumulator->lock);
-    if (asks) ask_for_admission(accumulator, broker);
+    if (asks) request_admission(accumulator, broker);
     return batch;
 }
 

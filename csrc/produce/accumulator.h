@@ -98,7 +98,7 @@ struct kn_accumulator {
     int64_t next_id;
     struct kn_sequence sequence; /* idempotence */
     /* the last transaction that the leader asked to join, and the last that it joined */
-    int64_t asked_number, admitted_number;
+    int64_t requested_number, admitted_number;
     int64_t closed_messages; /* since the start, in batches that were closed */
     /* since the start; the bytes of keys, values and headers */
     int64_t delivered_messages, delivered_bytes;

@@ -117,9 +117,9 @@ void kn_delivery_counter_discard(struct kn_delivery_counter *counter);
 bool kn_delivery_counter_close(struct kn_delivery_counter *counter);
 
 enum kn_delivery_counter_verdict {
-    /* some messages need a report of their own: the binding must read the batch */
-    KN_DELIVERY_COUNTER_NOT_ALONE,
-    /* no message needs a report of its own, but the batch failed, so the binding must take out the
+    /* some messages need single reports: the binding must read the batch */
+    KN_DELIVERY_COUNTER_MIXED,
+    /* no message needs a single report, but the batch failed, so the binding must take out the
      * tokens. The batch's bytes are freed. */
     KN_DELIVERY_COUNTER_FAILED,
     KN_DELIVERY_COUNTER_COUNTED /* all messages are counted: the caller may free the batch */

@@ -417,7 +417,7 @@ static void fail_unsent(struct kn_sender *sender, struct kn_batch *batch, int st
     fail_batch(sender, batch, 1, status, 0, NULL, 0, now_us);
 }
 
-static void ask_for_metadata(struct kn_sender *sender, const struct kn_batch *batch,
+static void request_metadata(struct kn_sender *sender, const struct kn_batch *batch,
                              const struct kn_produce_outcome *outcome,
                              const struct kn_produce_response *response)
 {
@@ -515,7 +515,7 @@ static void settle_answered(struct kn_sender *sender, struct kn_batch *batch,
     if (action & KN_PRODUCE_SEQUENCE)
         may_retry = on_sequence_refused(sender, batch, outcome->error_code);
     if (action & KN_PRODUCE_POSSIBLE) kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
-    if (action & KN_PRODUCE_REFRESH) ask_for_metadata(sender, batch, outcome, response);
+    if (action & KN_PRODUCE_REFRESH) request_metadata(sender, batch, outcome, response);
     fail_batch(sender, batch, may_retry, KN_OK, outcome->error_code, outcome->text,
                outcome->text_bytes, now_us);
 }

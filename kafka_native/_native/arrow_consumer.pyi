@@ -42,7 +42,7 @@ def take_columns(
     core: ConsumerCore,
     plan: ColumnPlan,
     memory: ColumnMemory,
-    most: int,
+    count_max: int,
     timeout: float,
     *,
     return_early: bool = ...,

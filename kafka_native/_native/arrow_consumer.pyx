@@ -134,10 +134,10 @@ cdef class ColumnMemory:
             kn_pool_free(self.pool)
         kn_kept_bytes_unref(self.held)
 
-    cdef void expect(self, kn_columns *columns, ColumnPlan plan, int64_t most) noexcept:
+    cdef void expect(self, kn_columns *columns, ColumnPlan plan, int64_t count_max) noexcept:
         # Reserve the size of the last batch and an eighth more, scaled to the possible number of
         # rows.
-        cdef int64_t rows = min(most, self.rows + self.rows // 8)
+        cdef int64_t rows = min(count_max, self.rows + self.rows // 8)
         cdef double size
         for number in range(columns.column_count if self.rows else 0):
             size = <double>self.sizes[<int>plan.specs[number].field] / self.rows * rows
@@ -329,9 +329,9 @@ cdef class ColumnTaker(PositionTaker):
         return f"{core._cursor.topic} [{core._cursor.partition}] at offset {offset}"
 
 
-def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMemory memory not None, int64_t most, double timeout, *,
+def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMemory memory not None, int64_t count_max, double timeout, *,
                  bint return_early=False, bint iterating=False, int64_t bytes_max=2147483647):
-    """Return a `ColumnBatch` of up to ``most`` records: the body of Consumer.consume_arrow().
+    """Return a `ColumnBatch` of up to ``count_max`` records: the body of Consumer.consume_arrow().
 
     The caller has checked the arguments. With ``return_early`` the call returns as soon as it has
     records. With ``iterating`` a closed consumer is no error. ``bytes_max`` is the maximum size of
@@ -343,15 +343,15 @@ def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMem
     taker.plan = batch.plan = plan
     batch.positions = taker.positions
     batch.ends = taker.ends
-    taker.fill.rows_max = most
-    taker.enough = most == 0
+    taker.fill.rows_max = count_max
+    taker.enough = count_max == 0
     batch.columns = kn_columns_new(plan.specs, plan.count, memory.pool, bytes_max)
     if batch.columns == NULL:
         raise MemoryError
     memory.held.max_bytes = core.engine.pins.max_bytes
     kn_columns_set_kept_bytes(batch.columns, memory.held)
     taker.fill.columns = kn_columns_ref(batch.columns)
-    memory.expect(batch.columns, plan, most)
+    memory.expect(batch.columns, plan, count_max)
     if iterating and core._closed:
         batch.ended = True
         return batch

@@ -61,7 +61,7 @@ cdef class ConsumerCore:
     cdef int _check_opens(self) except -1
     cdef bint _next_segment(self) except -1
     cdef Message _take_message(self)
-    cdef int _take_messages(self, list into, Py_ssize_t most) except -1
+    cdef int _take_messages(self, list into, Py_ssize_t count_max) except -1
     cdef unsigned long _acquire(self)
     cdef void _release(self, unsigned long before)
     cdef bint _is_over(self)
@@ -79,7 +79,7 @@ cdef class ConsumerCore:
     cdef Message _wait_for_message(self, double timeout, bint iterating)
     cdef Message _next_message(self, double timeout, bint iterating)
     cdef int _gather_into(self, Taker taker, double timeout, bint return_early) except -1
-    cdef list _collect(self, Py_ssize_t most, double timeout, bint return_early)
+    cdef list _collect(self, Py_ssize_t count_max, double timeout, bint return_early)
 
     @cython.final
     cdef Message _next_in_batch(self)

@@ -28,7 +28,7 @@ from kafka_native._native.message cimport (
     error_message_of,
     error_of_message,
     legacy_message_of,
-    may_make_message,
+    reserve_message,
     message_of,
     messages_of,
 )
@@ -109,7 +109,7 @@ cdef class ConsumerCore:
     """The compiled half of `kafka_native.Consumer`. consumer_core.pxd has its fields."""
 
     def _open(self, Engine engine not None, error_for not None, exception_of not None, check_usable not None, fatal_of not None, give_back not None,
-              Py_ssize_t most):
+              Py_ssize_t count_max):
         """Initialize the core. The constructor of the public class calls it once."""
         self.engine = engine
         self._error_for = error_for
@@ -117,7 +117,7 @@ cdef class ConsumerCore:
         self._check_usable = check_usable
         self._fatal_of = fatal_of
         self._give_back = give_back
-        self._max = most
+        self._max = count_max
         self._segments_end = -1
 
     def __dealloc__(self):
@@ -277,7 +277,7 @@ cdef class ConsumerCore:
                 if not self._next_batch():
                     self._drop_segment()
                     continue
-            if not may_make_message():
+            if not reserve_message():
                 raise MemoryError
             start = self._reader.span.at
             status = kn_record_reader_next(&self._reader, &record)
@@ -298,12 +298,13 @@ cdef class ConsumerCore:
         # Reads no clock, and allocates only the Message.
         cdef kn_record record
         cdef const uint8_t *start
-        # The reader stays before an invalid record. `_take_message()` reads it again and handles the error.
+        # The reader stays before an invalid record. `_take_message()` reads it again and handles
+        # the error.
         if not self._reading or self._woken or self._callback_thread != NO_THREAD or self._closed or self.engine.engine == NULL:
             return None
         if kn_segment_is_stale(self._segment) or self._reader.view.magic != 2 or self.engine.callbacks or self.engine.notices:
             return None
-        if not may_make_message():
+        if not reserve_message():
             return None
         start = self._reader.span.at
         if kn_record_reader_next(&self._reader, &record) != KN_OK or record.offset < self._segment.fetch_offset:
@@ -312,16 +313,16 @@ cdef class ConsumerCore:
         self.polls += 1
         return message_of(self._batch, start, &record)
 
-    cdef int _take_messages(self, list into, Py_ssize_t most) except -1:
-        # Append up to `most` queued messages.
+    cdef int _take_messages(self, list into, Py_ssize_t count_max) except -1:
+        # Append up to `count_max` queued messages.
         cdef Message message
-        while len(into) < most:
+        while len(into) < count_max:
             message = self._take_message()  # the first message of a batch, which it opens, or an error
             if message is None:
                 return 0
             into.append(message)
             if self._reading and self._reader.view.magic == 2:
-                messages_of(into, most, self._batch, &self._reader, self._segment.fetch_offset, &self._cursor.position)
+                messages_of(into, count_max, self._batch, &self._reader, self._segment.fetch_offset, &self._cursor.position)
         return 0
 
     # --- callbacks and waiting ---
@@ -479,10 +480,10 @@ cdef class ConsumerCore:
             if not in_time:
                 return 0
 
-    cdef list _collect(self, Py_ssize_t most, double timeout, bint return_early):
+    cdef list _collect(self, Py_ssize_t count_max, double timeout, bint return_early):
         cdef MessageTaker taker = MessageTaker.__new__(MessageTaker)
         taker.messages = []
-        taker.max = most
+        taker.max = count_max
         self._gather(taker, timeout, return_early)
         return taker.messages
 
@@ -503,7 +504,7 @@ cdef class ConsumerCore:
             raise ValueError("num_messages must be between 0 and 1000000 (1M)")
         return self._collect(num_messages, timeout_s, False)
 
-    def _consume_each(self, callback, Py_ssize_t most, double timeout):
+    def _consume_each(self, callback, Py_ssize_t count_max, double timeout):
         """The body of Consumer.consume_callback(). The caller has checked the arguments."""
         cdef Py_ssize_t count = 0
         cdef int64_t end
@@ -520,7 +521,7 @@ cdef class ConsumerCore:
             if self._woken:
                 self._woken = False
                 break
-            if count == most or self._is_over() or not self._may_take() or self.engine.callbacks:
+            if count == count_max or self._is_over() or not self._may_take() or self.engine.callbacks:
                 break
             message = self._next_in_batch()
             if message is None:

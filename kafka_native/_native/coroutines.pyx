@@ -128,9 +128,9 @@ cdef class MessageSource:
         """Return the next queued message, or None."""
         return self.core._take_message()
 
-    def fill(self, list into not None, Py_ssize_t most):
-        """Append queued messages until the list has ``most``."""
-        self.core._take_messages(into, most)
+    def fill(self, list into not None, Py_ssize_t count_max):
+        """Append queued messages until the list has ``count_max``."""
+        self.core._take_messages(into, count_max)
 
     def give_back(self, list messages not None):
         """Give undelivered messages back. The consumer returns them again."""

@@ -21,7 +21,7 @@ from kafka_native._native.message cimport (
     TIMESTAMP_LOG_APPEND_TIME,
     Batch,
     Message,
-    may_make_message,
+    reserve_message,
     message_of,
 )
 
@@ -324,7 +324,7 @@ cdef class DeliveryCore:
                 served = 1
                 self._serve_counter(batch, self._callbacks.take(batch.counter.binding))
                 continue
-            if not may_make_message():
+            if not reserve_message():
                 raise MemoryError  # before anything of this message is taken
             start = report.reader.span.at
             if kn_record_reader_next(&report.reader, &record) != KN_OK:

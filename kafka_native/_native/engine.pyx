@@ -129,11 +129,11 @@ cdef void _fill_connection(kn_connection_config *to, dict settings) except *:
 
 cdef kn_tls *_new_tls(settings) except? NULL:
     # None: plain connections. Otherwise (addresses of OpenSSL's functions by name, address of the
-    # context, verifies, identifies).
+    # context, verify_peer, verify_host).
     if settings is None:
         return NULL
-    functions, context, verifies, identifies = settings
-    cdef kn_tls *tls = kn_tls_new(verifies, identifies)
+    functions, context, verify_peer, verify_host = settings
+    cdef kn_tls *tls = kn_tls_new(verify_peer, verify_host)
     if tls == NULL:
         raise MemoryError()
     for name, address in functions.items():

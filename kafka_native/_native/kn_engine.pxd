@@ -106,7 +106,7 @@ cdef extern from "net/log.h" nogil:
 cdef extern from "net/tls.h" nogil:
     struct kn_tls:
         pass
-    kn_tls *kn_tls_new(int verifies, int identifies)
+    kn_tls *kn_tls_new(int verify_peer, int verify_host)
     void kn_tls_free(kn_tls *tls)
     int kn_tls_set_function(kn_tls *tls, const char *name, uintptr_t address)
     const char *kn_tls_missing(const kn_tls *tls)
@@ -144,7 +144,7 @@ cdef extern from "net/proxy.h" nogil:
         KN_PROXY_HTTP
     struct kn_proxy:
         pass
-    kn_proxy *kn_proxy_new(kn_proxy_kind kind, int resolves, const char *host, uint16_t port, const uint8_t *login, size_t login_bytes)
+    kn_proxy *kn_proxy_new(kn_proxy_kind kind, int remote_dns, const char *host, uint16_t port, const uint8_t *login, size_t login_bytes)
     void kn_proxy_free(kn_proxy *proxy)
     enum:
         KN_TUNNEL_SCRATCH_BYTES
@@ -397,7 +397,7 @@ cdef extern from "engine/relay.h" nogil:
         int never_fits
     void kn_relay_deinit(kn_relay *relay)
     void kn_relay_give(kn_relay *relay, kn_fetched_batches *fetched, int64_t first, int64_t end)
-    int kn_relay_run_waiting(kn_relay *relay, int64_t most, int64_t deadline_us)
+    int kn_relay_run_waiting(kn_relay *relay, int64_t count_max, int64_t deadline_us)
 
 cdef extern from "net/broker.h" nogil:
     struct kn_broker:

@@ -40,7 +40,7 @@ cdef class Batch:
     cdef Batch copy(self)
 
 
-cdef class Own:
+cdef class Overrides:
     # Replaces the borrowed fields of a Message: its error, and the arguments of the constructor or a setter.
     cdef object key
     cdef object value
@@ -55,8 +55,8 @@ cdef class Own:
 
 cdef class Message:
     cdef Batch _batch
-    cdef PyObject *_own  # an Own, a reference; NULL for most Messages
-    cdef const uint8_t *_record  # start of the record in the chunk or in `_own.copy`, for kn_record_reread(); NULL: `_own` has all fields
+    cdef PyObject *_overrides  # an Overrides, a reference; NULL for most Messages
+    cdef const uint8_t *_record  # start of the record in the chunk or in `_overrides.copy`, for kn_record_reread(); NULL: `_overrides` has all fields
     cdef const uint8_t *_value_data
     cdef int64_t _timestamp_ms
     cdef int32_t _offset_delta
@@ -64,9 +64,9 @@ cdef class Message:
 
 
 # Functions rather than methods: a method would cost every Message a pointer to a table.
-cdef bint may_make_message() noexcept
+cdef bint reserve_message() noexcept
 cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *record)
-cdef int messages_of(list into, Py_ssize_t most, Batch batch, kn_record_reader *reader, int64_t from_offset, int64_t *position) except -1
+cdef int messages_of(list into, Py_ssize_t count_max, Batch batch, kn_record_reader *reader, int64_t from_offset, int64_t *position) except -1
 cdef Message legacy_message_of(Batch batch, const kn_record *record)
 cdef Message error_message_of(object topic, object partition, int64_t offset, object error)
 cdef object error_of_message(Message self)

@@ -173,8 +173,8 @@ cdef class Relay:
         if fetched != NULL:
             kn_relay_give(&self.relay, fetched, first, end)
 
-    def run(self, int64_t most, double timeout):
-        """Queue up to ``most`` records of the current batches. Returns True if all are queued.
+    def run(self, int64_t count_max, double timeout):
+        """Queue up to ``count_max`` records of the current batches. Returns True if all are queued.
 
         It waits for room for at most ``timeout`` seconds.
         """
@@ -183,7 +183,7 @@ cdef class Relay:
         self._check()
         self.running = True
         with nogil:
-            status = kn_relay_run_waiting(&self.relay, most, deadline)
+            status = kn_relay_run_waiting(&self.relay, count_max, deadline)
         self.running = False
         PyErr_CheckSignals()
         if status == KN_ERR_FULL and self.relay.never_fits:

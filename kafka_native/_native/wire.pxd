@@ -71,7 +71,7 @@ cdef struct Table:
     Py_ssize_t positional
     Py_ssize_t tagged
     Py_ssize_t count
-    Py_ssize_t least_size
+    Py_ssize_t min_size
     bint flexible
 
 

@@ -171,7 +171,7 @@ static void test_lost_extremes_come_from_the_buckets(void)
     struct kn_window window;
     kn_histogram_record(histogram, 11297, 1);
     /* as if the reader had ended a window in the middle of a record */
-    atomic_store(&histogram->least, UINT32_MAX);
+    atomic_store(&histogram->min, UINT32_MAX);
     atomic_store(&histogram->max, 0);
     kn_histogram_window(histogram, 1, &window);
     CHECK_EQ(window.min, 11264);
@@ -180,7 +180,7 @@ static void test_lost_extremes_come_from_the_buckets(void)
     check_ordered(&window);
     kn_histogram_record(histogram, 11310, 1);
     kn_histogram_record(histogram, 11290, 1);
-    atomic_store(&histogram->least, 11310); /* two threads at once: both extremes are wrong */
+    atomic_store(&histogram->min, 11310); /* two threads at once: both extremes are wrong */
     atomic_store(&histogram->max, 11290);
     kn_histogram_window(histogram, 1, &window);
     CHECK_EQ(window.avg, 11310); /* as exact as the extremes allow */

@@ -324,7 +324,7 @@ static void test_too_long_settings_make_no_proxy(void)
     CHECK(!kn_proxy_new(KN_PROXY_HTTP, 1, "p", 1, login, sizeof login));
     host[KN_PROXY_HOST_BYTES - 1] = 0;
     struct kn_proxy *proxy = kn_proxy_new(KN_PROXY_HTTP, 0, host, 1, login, sizeof login - 1);
-    CHECK(proxy && proxy->resolves);
+    CHECK(proxy && proxy->remote_dns);
     kn_proxy_free(proxy);
     kn_proxy_free(NULL);
 }
