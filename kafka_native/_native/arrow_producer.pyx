@@ -134,7 +134,7 @@ cdef class Source:
                 self._drop_array()
                 status = self.stream.get_next(&self.stream, &self.array)
                 if status != 0:
-                    # after an error its content is undefined and not ours
+                    # after an error its content is undefined, and this object doesn't own it
                     self.array.release = NULL
         if status != 0:
             raise self._stream_error(status)

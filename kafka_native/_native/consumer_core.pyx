@@ -511,8 +511,8 @@ cdef class ConsumerCore:
         cdef Message message = self._next_message(seconds(timeout), False)
         if message is None:
             return 0
-        # Take only the messages that are queued now. A busy topic must not keep the caller for
-        # ever.
+        # Take only the messages that are queued now. Otherwise the call might never return on a busy
+        # topic.
         end = self._segments + kn_queue_count(&self.engine.engine.fetched)
         while message is not None:
             count += 1

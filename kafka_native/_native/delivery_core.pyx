@@ -180,7 +180,7 @@ cdef class Report:
             text = None if batch.error_text == NULL else error_text((<bytes>batch.error_text).decode("utf-8", "replace"))
             error = core.engine.error_of(batch.status, batch.error_code, text)
             if self.ready or self.batch == NULL:
-                return 0  # another thread ran meanwhile and was faster: the batch may be gone
+                return 0  # another thread has prepared it meanwhile, and the batch may be freed
         if batch.opaques != NULL:
             self.take_tokens(core, error)
         if self.chunk == NULL:
@@ -191,7 +191,7 @@ cdef class Report:
             return 0
         shared = Batch.of(kn_chunk_ref(self.chunk), topic, partition, core.engine.pins)
         if self.ready or self.batch == NULL:
-            # another thread was faster, and the batch may be gone; from here on no other thread
+            # another thread has prepared it, and the batch may be freed; from here on no other thread
             # runs
             return 0
         shared.error = error
@@ -362,7 +362,7 @@ cdef class DeliveryCore:
         # may let another thread finish the completion.
         self._take_counter(completion, report)
         if report is None:
-            return 0  # close() was faster
+            return 0  # close() has finished it
         callback = report.callback
         report.callback = None
         callback(report)

@@ -614,7 +614,7 @@ cdef class Engine:
     def grant(self, int64_t producer_id, int16_t producer_epoch):
         """Number batches under this producer id and epoch from now on (control thread).
 
-        With the id -2 batches have no numbers.
+        With the id PRODUCER_WAIVED (`_native.enums`) batches have no numbers.
         """
         cdef kn_engine *engine = self._alive()
         with nogil:

@@ -65,6 +65,15 @@ PARTITIONER_FNV1A_RANDOM = KN_PARTITIONER_FNV1A_RANDOM
 IDEMPOTENCE_OFF = KN_IDEMPOTENCE_OFF
 IDEMPOTENCE_DEMANDED = KN_IDEMPOTENCE_DEMANDED
 IDEMPOTENCE_WANTED = KN_IDEMPOTENCE_WANTED
+# Replaces a producer id: batches have no numbers. csrc/produce/accumulator.h.
+PRODUCER_WAIVED = KN_PRODUCER_WAIVED
+
+# The lowest and the highest version that the codecs of csrc write and read.
+PRODUCE_VERSIONS = (KN_PRODUCE_VERSION_MIN, KN_PRODUCE_VERSION_MAX)
+FETCH_VERSIONS = (KN_FETCH_VERSION_MIN, KN_FETCH_VERSION_MAX)
+
+# An unknown offset. csrc/consume/cursor.h.
+OFFSET_UNKNOWN = KN_OFFSET_UNKNOWN
 
 # Isolation levels. enum kn_isolation_level, csrc/consume/consumer.h.
 ISOLATION_READ_UNCOMMITTED = KN_ISOLATION_READ_UNCOMMITTED

@@ -109,3 +109,21 @@ cdef extern from "net/log.h" nogil:
     enum kn_log_context:
         pass
     const char *kn_log_context_name(kn_log_context context)
+
+cdef extern from "produce/accumulator.h" nogil:
+    enum:
+        KN_PRODUCER_WAIVED
+
+cdef extern from "consume/cursor.h" nogil:
+    enum:
+        KN_OFFSET_UNKNOWN
+
+cdef extern from "produce/produce_codec.h" nogil:
+    enum:
+        KN_PRODUCE_VERSION_MIN
+        KN_PRODUCE_VERSION_MAX
+
+cdef extern from "consume/fetch_codec.h" nogil:
+    enum:
+        KN_FETCH_VERSION_MIN
+        KN_FETCH_VERSION_MAX

@@ -19,7 +19,7 @@ from libc.string cimport memset
 
 from enum import IntEnum
 
-from kafka_native._native.kn_enums cimport KN_NOT_PERSISTED, KN_OK, KN_PERSISTED, KN_POSSIBLY_PERSISTED
+from kafka_native._native.kn_enums cimport KN_NOT_PERSISTED, KN_OFFSET_UNKNOWN, KN_OK, KN_PERSISTED, KN_POSSIBLY_PERSISTED
 from kafka_native._native.kn_engine cimport (
     kn_cells,
     kn_cells_give,
@@ -57,7 +57,7 @@ cdef extern from "Python.h":
 
 # The partition, offset and leader epoch of a Message that has none.
 cdef int32_t NO_PARTITION = -1
-cdef int64_t NO_OFFSET = -1001
+cdef int64_t NO_OFFSET = KN_OFFSET_UNKNOWN
 cdef int32_t NO_EPOCH = -1
 cdef int NO_STATUS = -1
 cdef int NO_COUNT = -1

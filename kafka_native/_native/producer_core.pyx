@@ -446,8 +446,7 @@ cdef class ProducerCore(DeliveryCore):
         self._append(NULL, value, key, headers, number, moment, opaque, 0)
         return source, value, key, headers, number, moment, own
 
-    # --- partitioner_cb: on the caller's thread, without our locks, and before anything is queued
-    # ---
+    # --- partitioner_cb: on the caller's thread, without a lock, and before any message is queued ---
 
     cdef int32_t _choose(self, kn_topic *target, topic, key, str where) except -1:
         cdef Piece piece
