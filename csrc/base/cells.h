@@ -28,7 +28,7 @@ void kn_cells_deinit(struct kn_cells *cells); /* all cells must have been given 
 /* content as the last user left it, or zeros; NULL: no memory */
 void *kn_cells_take(struct kn_cells *cells);
 void kn_cells_give(struct kn_cells *cells, void *cell);
-/* Calls `each` for every cell of the blocks that was ever taken, including free ones. `each` must
+/* Calls `each` for every cell that was taken at some time, including free ones. `each` must
  * not take or give cells. */
 void kn_cells_walk(struct kn_cells *cells, void (*each)(void *cell, void *context), void *context);
 

@@ -22,8 +22,8 @@
 #define UNDER_WAY_PART 4
 #define EXPANSION_ONE 256         /* the ratio without compression */
 #define EXPANSION_GUESS (4 * 256) /* before the first response */
-/* Bytes that are opened between two reads from the socket: a broker can't go on sending a response
- * that we don't read. */
+/* Bytes that are opened between two reads from the socket: a broker can't continue a response that
+ * the client doesn't read. */
 #define OPEN_BYTES (256 << 10)
 #define SESSION_EPOCH_FULL 0
 #define BUCKETS_AT_FIRST 16
@@ -465,7 +465,7 @@ static void note_expansion(struct kn_fetcher *fetcher)
 }
 
 /* Returns whether the queue is full. If so, sets `starved`, and the thread that frees segments
- * wakes us. */
+ * wakes this thread. */
 static int queue_is_full(struct kn_fetcher *fetcher)
 {
     struct kn_consumer *consumer = fetcher->consumer;
@@ -857,7 +857,7 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
 }
 
 /* Returns how many bytes may still be fetched. If 0, sets `starved`, and the thread that frees
- * segments wakes us. */
+ * segments wakes this thread. */
 static int64_t room_left_bytes(struct kn_fetcher *fetcher)
 {
     struct kn_consumer *consumer = fetcher->consumer;
@@ -894,7 +894,7 @@ int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us)
     if (fetcher->job_next == fetcher->job_count) return next_us;
     if (sent) return now_us; /* send the request before opening results */
     int is_full = open_jobs(fetcher, OPEN_BYTES);
-    /* a full queue wakes us when it has room */
+    /* a full queue wakes this thread when it has room */
     if (fetcher->job_next < fetcher->job_count) return is_full ? KN_NEVER : now_us;
     return fetcher->in_flight ? KN_NEVER : now_us;
 }

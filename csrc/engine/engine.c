@@ -253,7 +253,7 @@ static void make_closed_engine(void)
     if (!engine) return;
     kn_engine_stop(engine);
     engine_wakes_deinit(engine);
-    atomic_fetch_sub(&live_engines, 1); /* it lives for ever and isn't a leak */
+    atomic_fetch_sub(&live_engines, 1); /* it is never freed and isn't a leak */
     closed_engine = engine;
 }
 

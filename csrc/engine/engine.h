@@ -136,7 +136,7 @@ void kn_engine_flush_end(struct kn_engine *engine);
 #define KN_ROOM_TRIES 100
 void kn_engine_room_begin(struct kn_engine *engine);
 void kn_engine_room_end(struct kn_engine *engine);
-/* For a caller that queues messages without the interpreter lock. Calls `retry` once more. If
+/* For a caller that queues messages without the interpreter lock. Calls `retry` once. If
  * `retry` returns KN_ERR_FULL, waits once for room; batches don't linger meanwhile.
  * - KN_OK: the caller may go on.
  * - KN_ERR_FULL: no room before deadline_us (KN_NEVER: no limit), or the message never fits.

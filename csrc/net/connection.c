@@ -212,13 +212,13 @@ static int stream_status(const struct kn_stream *stream)
     return stream->text[0] ? KN_ERR_TLS : KN_ERR_TRANSPORT;
 }
 
-static int connection_fail_stream(struct kn_connection *connection, const char *what)
+static int connection_fail_stream(struct kn_connection *connection, const char *action)
 {
     char phrase[96];
     const struct kn_stream *stream = &connection->stream;
     if (!stream->text[0] && (stream->error == ECONNRESET || stream->error == EPIPE))
         connection_note_peer_closed(connection);
-    return connection_fail(connection, stream_status(stream), "%s: %s", what,
+    return connection_fail(connection, stream_status(stream), "%s: %s", action,
                            stream_cause(stream, phrase, sizeof phrase));
 }
 

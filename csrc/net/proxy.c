@@ -76,9 +76,10 @@ static int tunnel_fail(struct kn_tunnel *tunnel, const char *text)
 }
 
 /* "text (SOCKS5 says 2)" */
-static int tunnel_refused(struct kn_tunnel *tunnel, const char *text, const char *who, int number)
+static int tunnel_refused(struct kn_tunnel *tunnel, const char *text, const char *protocol,
+                          int number)
 {
-    snprintf(tunnel->text, sizeof tunnel->text, "%s (%s says %d)", text, who, number);
+    snprintf(tunnel->text, sizeof tunnel->text, "%s (%s says %d)", text, protocol, number);
     return KN_STREAM_FAILED;
 }
 

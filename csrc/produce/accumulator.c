@@ -97,8 +97,8 @@ static void count_batches(struct kn_accumulator *accumulator, int more)
     atomic_store_explicit(&accumulator->batches, batches + more, memory_order_relaxed);
 }
 
-/* Under lock: the leader should check at `at_us`. Sets *notice unless it will check by then anyway.
- */
+/* Under lock: the leader should check at `at_us`. Sets *notice unless an earlier check is
+ * due. */
 static void request_check(struct kn_accumulator *accumulator, int64_t at_us,
                           struct kn_notice *notice)
 {
@@ -173,7 +173,8 @@ static int64_t take_id(struct kn_accumulator *accumulator)
     return id;
 }
 
-/* Under lock: checks that the record fits, with the help of *spare. Returns what is missing. */
+/* Under lock: checks that the record fits, with the help of *spare. Returns the missing kind of
+ * memory. */
 static enum need append_ready(struct kn_accumulator *accumulator, const struct kn_append *append,
                               struct spare *spare, struct want *want, struct kn_notice *notice)
 {
@@ -233,7 +234,7 @@ static int allocate_arrays(struct spare *spare, int32_t capacity, int staging)
     return spare->opaques && (!staging || spare->partitions) ? KN_OK : KN_ERR_NOMEM;
 }
 
-/* Without lock: allocates what append_ready() returned. */
+/* Without lock: allocates the memory that append_ready() asked for. */
 static int append_allocate(struct kn_accumulator *accumulator, const struct kn_append *append,
                            enum need need, const struct want *want, struct spare *spare)
 {

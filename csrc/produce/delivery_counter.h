@@ -58,7 +58,7 @@ struct kn_delivery_counters { /* of a client */
     _Atomic int64_t *undelivered;        /* number of reports that wait there */
     bool report_all, report_errors_only; /* as in struct kn_produce_config */
     struct kn_mutex lock;
-    struct kn_delivery_counter **slots; /* under lock, as what follows; NULL: free */
+    struct kn_delivery_counter **slots; /* under lock, like the fields below; NULL: free */
     uint32_t capacity;
     uint32_t next; /* index at which the search for a free slot begins */
 };

@@ -259,7 +259,7 @@ static void log_batches(const struct kn_sender *sender, const struct kn_produce 
 
 /* Logs that the batch is settled or tried again. */
 static void log_outcome(const struct kn_sender *sender, const struct kn_batch *batch, int status,
-                        int16_t error_code, const char *what)
+                        int16_t error_code, const char *outcome)
 {
     struct kn_log *log = &sender->broker->client->log;
     if (!kn_log_is_on(log, KN_LOG_MSG)) return;
@@ -274,7 +274,7 @@ static void log_outcome(const struct kn_sender *sender, const struct kn_batch *b
     }
     kn_log_write(log, KN_LOG_MSG, sender->broker->handle, -1,
                  "%.80s [%d]: a batch of %d message(s) %s: %s %d, attempt %d", batch->topic->name,
-                 (int)batch->partition, (int)batch->writer.record_count, what,
+                 (int)batch->partition, (int)batch->writer.record_count, outcome,
                  error_code ? "the broker's error" : kn_status_text(status),
                  error_code ? error_code : status, (int)batch->attempts);
 }

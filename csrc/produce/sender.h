@@ -33,7 +33,7 @@ struct kn_sender {
     /* fields of the broker thread */
     struct kn_schedule schedule; /* partitions to check, each once, with the time of the check */
     int16_t produce_version;     /* negotiated, -1 before open */
-    int64_t held_until_us;       /* the broker throttles us until then */
+    int64_t held_until_us;       /* end of the broker's throttle time */
     /* the last pick filled a request, and more batches are ready */
     bool picked_full;
     bool purging; /* a purge is running: a batch that fails isn't tried again */

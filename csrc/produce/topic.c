@@ -361,7 +361,7 @@ static void drain_batch(struct kn_topic *topic, const struct kn_partition_table 
         }
         index++;
     }
-    assert(index == batch->writer.record_count); /* bytes that we wrote */
+    assert(index == batch->writer.record_count); /* this client wrote the bytes */
     if (kept == 0) {
         kn_batch_free(batch);
         return;
