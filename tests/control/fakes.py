@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.brokers.security import Authenticator, Connections
 from kafka_native.control.brokers.versions import ASK_EVERYONE, Fallback
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.requests import Call
@@ -213,10 +215,13 @@ class Cluster:
         *,
         rebootstraps: bool = True,
         trigger_s: float = 300,
+        make_authenticator: Callable[[Connections], Authenticator] | None = None,
     ) -> None:
         self.clock = Clock()
         self.engine = FakeEngine()
         self.errors: list[KafkaError] = []
+        self.throttles: list[tuple[str, float]] = []
+        """The throttle times that the pool has reported: host and seconds."""
         self.lines: list[str] = []
         self.pool = BrokerPool(
             self.engine,  # type: ignore[arg-type]
@@ -224,6 +229,8 @@ class Cluster:
             client_version="1.0",
             handshake_timeout_s=10.0,
             on_error=lambda error, level: self.errors.append(error),
+            on_throttled=lambda broker, seconds: self.throttles.append((broker.host, seconds)),
+            make_authenticator=make_authenticator,
             logs=Logs(
                 "", lambda name, line: self.lines.append(line.text), call_back=lambda serve: serve()
             ),

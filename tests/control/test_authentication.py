@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.brokers.security import Authenticator, SecurityWorker
+from kafka_native.control.brokers.security import Authenticator, Connections, SecurityWorker
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET
 from kafka_native.protocol import ApiKey
@@ -106,12 +106,14 @@ class Secured(Cluster):
     """A pool that authenticates."""
 
     def __init__(self, mechanism: Mechanism) -> None:
-        super().__init__()
         self.later = Later()
         self.mechanism = mechanism
-        self.pool.authenticator = Authenticator(
-            self.pool,
-            mechanism,
+        super().__init__(make_authenticator=self._authenticator)
+
+    def _authenticator(self, connections: Connections) -> Authenticator:
+        return Authenticator(
+            connections,
+            self.mechanism,
             self.later,
             timeout_s=60.0,
             log=QUIET["security"],

@@ -1,4 +1,4 @@
-"""A topic that was deleted and made anew: what was read of the old one ends, and nothing of it is
+"""A topic that was deleted and created again: what was read of the old one ends, and nothing of it is
 committed.
 """
 
@@ -38,7 +38,7 @@ def test_partitions_of_a_topic_made_anew_end():
     assert meet_new_topic(cluster) == [[("t", 0), ("t", 1)]]
     assert [cursor.log[-1] for cursor in cluster.engine.cursors] == [("stop",), ("stop",)]
     assert cluster.fetches.assigned["t", 0].position == OFFSET_INVALID
-    assert any("deleted and made anew" in line for line in cluster.logged)
+    assert any("deleted and created again" in line for line in cluster.logged)
     cluster.clock.now += 100
     cluster.go()
     assert all(cursor.log[-1] == ("stop",) for cursor in cluster.engine.cursors)
