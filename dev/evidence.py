@@ -112,7 +112,7 @@ _COMMON_EVIDENCE: Final = {
         "csrc/net/address.c::address_family",
     ),
     "broker.address.ttl": _at(
-        "tests/csrc/test_address.c::test_name_is_resolved_anew_when_its_addresses_are_old",
+        "tests/csrc/test_address.c::test_name_is_resolved_again_when_its_addresses_are_old",
         "csrc/net/address.c::address_ttl_ms",
     ),
     "socket.connection.setup.timeout.ms": _at(

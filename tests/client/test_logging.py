@@ -20,10 +20,11 @@ from kafka_native import (
     ProducerInterceptor,
     TopicCollection,
 )
+from kafka_native._native.enums import LOG_CONTEXTS
 from kafka_native._reference.property import State
 from kafka_native.admin import AdminClient
 from kafka_native.config import PROPERTIES
-from kafka_native.logs import CONTEXTS, LEVELS, Logs, contexts_of, default_sink, mask_of
+from kafka_native.logs import LEVELS, Logs, contexts_of, default_sink, mask_of
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import poll_until, wait_for
@@ -147,11 +148,11 @@ NO_SUBJECT = {"plugin"}
 
 
 def test_contexts_are_those_of_debug_and_numbered_as_in_the_core() -> None:
-    assert (*CONTEXTS, "all") == PROPERTIES["debug"].choices
-    assert SUBJECTS.keys() | NO_SUBJECT | AT_BROKERS == set(CONTEXTS)
+    assert (*LOG_CONTEXTS, "all") == PROPERTIES["debug"].choices
+    assert SUBJECTS.keys() | NO_SUBJECT | AT_BROKERS == set(LOG_CONTEXTS)
     header = (ROOT / "csrc" / "net" / "log.h").read_text(encoding="utf-8")
     enum = header[header.index("enum kn_log_context") : header.index("};")]
-    assert [name.lower() for name in re.findall(r"KN_LOG_(\w+)", enum)] == list(CONTEXTS)
+    assert [name.lower() for name in re.findall(r"KN_LOG_(\w+)", enum)] == list(LOG_CONTEXTS)
     row = PROPERTIES["debug"]
     assert row.state is State.EFFECTIVE
     assert all(context in row.note for context in NO_SUBJECT), (
@@ -503,7 +504,7 @@ def test_exceptions_reach_handlers_as_exceptions() -> None:
 
 def test_contexts_may_have_blanks_and_capitals() -> None:
     assert contexts_of("Broker, topic") == {"broker", "topic"}
-    assert contexts_of("all") == set(CONTEXTS)
+    assert contexts_of("all") == set(LOG_CONTEXTS)
     assert contexts_of("") == set()
     assert mask_of(contexts_of("generic,topic")) == 0b101
 

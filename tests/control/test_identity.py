@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.producer.identity import LAST_EPOCH, WAIVED, Identity
+from kafka_native._native.enums import PRODUCER_WAIVED
+from kafka_native.control.producer.identity import LAST_EPOCH, Identity
 from kafka_native.control.requests import NEVER, Backoff
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.transactions import InitProducerIdResponse
@@ -125,7 +126,7 @@ def test_without_a_demand_a_refusal_is_told_and_numbers_are_waived():
     asking = Asking(demanded=False)
     asking.answer(KafkaError(KafkaError._UNSUPPORTED_FEATURE))
     assert [error.code() for error in asking.waived] == [KafkaError._UNSUPPORTED_FEATURE]
-    assert asking.engine.granted == [(WAIVED, -1)]
+    assert asking.engine.granted == [(PRODUCER_WAIVED, -1)]
     assert asking.errors == []
     assert asking.identity.poll(99.0) == ([], NEVER)
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from kafka_native._native.enums import STATUS_TIMED_OUT
 from kafka_native.control.metadata import NO_LEADER
 from kafka_native.control.producer.produce_router import ProduceRouter
-from kafka_native.errors import STATUS_TIMED_OUT, KafkaError
+from kafka_native.errors import KafkaError
 
 from .fakes import TOPIC_ID, Cluster, event
 

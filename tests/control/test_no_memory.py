@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from kafka_native._native.enums import STATUS_NOMEM
 from kafka_native.control.producer.produce_router import ProduceRouter
 from kafka_native.control.producer.transactions import State
 from kafka_native.control.requests import NO_MEMORY_S
-from kafka_native.errors import STATUS_NO_MEMORY, KafkaError
+from kafka_native.errors import KafkaError
 from kafka_native.protocol.groups import HeartbeatRequest
 from kafka_native.protocol.metadata import MetadataRequest
 
@@ -93,7 +94,7 @@ def test_connection_whose_handshake_could_not_be_sent_is_closed():
     cluster = Cluster()
     fail_once(cluster.engine, "submit")
     cluster.pool.on_connected(event(broker=0))
-    assert cluster.engine.closed == [(0, 1, STATUS_NO_MEMORY)]
+    assert cluster.engine.closed == [(0, 1, STATUS_NOMEM)]
 
 
 @pytest.mark.parametrize("ends", ["connection", "request"])
@@ -109,11 +110,11 @@ def test_failure_for_want_of_memory_is_one_of_the_connection(ends: str):
     cluster.pool.send(call_to(target, MetadataRequest(), cluster.clock.now + 60, replies))
     if ends == "connection":
         cluster.pool.on_disconnected(
-            event(broker=cluster.pool.handle(1), status=STATUS_NO_MEMORY, attempts=1)
+            event(broker=cluster.pool.handle(1), status=STATUS_NOMEM, attempts=1)
         )
     else:
         token = cluster.engine.submitted[0].token
-        cluster.pool.on_reply(event(token=token, status=STATUS_NO_MEMORY))
+        cluster.pool.on_reply(event(token=token, status=STATUS_NOMEM))
     assert [reply.code() for reply in replies] == [KafkaError._TRANSPORT]
 
 

@@ -100,7 +100,7 @@ class World:
         while self.untold:
             self.untold.pop()()
 
-    def transaction_shut(self) -> None:
+    def transaction_close(self) -> None:
         self.log.append("shut")
 
     def transaction_admit(self, topic: str, partition: int, number: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dev.tables import table
-from kafka_native.control.brokers import versions
+from kafka_native._native import enums
 from kafka_native.protocol import registry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,7 +116,7 @@ def test_every_declared_api_is_listed() -> None:
 @pytest.mark.parametrize("row", APIS, ids=lambda row: row[1])
 def test_spoken_versions_are_those_of_the_code(row: list[str]) -> None:
     key, spoken = int(row[0]), row[3]
-    native = {0: versions.C_PRODUCE_VERSIONS[1], 1: versions.C_FETCH_VERSIONS[1]}
+    native = {0: enums.PRODUCE_VERSIONS[1], 1: enums.FETCH_VERSIONS[1]}
     if key in native:
         assert spoken == str(native[key])
     elif is_sent(f"{row[1]}Request"):
