@@ -128,7 +128,7 @@ class Secured(Cluster):
     def reply(self, response: Any, **how: Any) -> None:
         """Answer the last request, which belongs to the handshake."""
         sent = self.engine.submitted.pop()
-        assert sent.how["handshake"], "it would overtake nothing"
+        assert sent.how["handshake"], "no request may overtake the handshake"
         if response is not None:
             how["body"] = response.encode(sent.version)
         self.pool.on_reply(event(broker=sent.handle, token=sent.token, **{"generation": 1, **how}))
@@ -145,7 +145,7 @@ class Secured(Cluster):
         self.reply(SaslAuthenticateResponse(session_lifetime_ms=session_ms), **how)
 
     @property
-    def told(self) -> list[KafkaError]:
+    def reported(self) -> list[KafkaError]:
         return [error for error in self.errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
 
 
@@ -153,7 +153,7 @@ def plain() -> Plain:
     return Plain(Credentials("alice", SECRET))
 
 
-def test_nothing_goes_out_before_the_broker_has_accepted_who_we_are():
+def test_no_request_is_sent_before_authentication():
     cluster = Secured(plain())
     replies = []
     cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
@@ -170,11 +170,11 @@ def test_nothing_goes_out_before_the_broker_has_accepted_who_we_are():
     assert [each.api_key for each in cluster.engine.submitted] == [ApiKey.METADATA]
 
 
-def test_a_mechanism_speaks_until_it_is_content_on_the_security_thread():
+def test_a_mechanism_runs_on_the_security_thread_until_it_is_done():
     cluster = Secured(Talk())
     cluster.connect()
     cluster.reply(SaslHandshakeResponse())
-    assert cluster.engine.submitted == [], "its work is done elsewhere"
+    assert cluster.engine.submitted == [], "another thread does its work"
     cluster.later.do()
     assert cluster.said() == b"hello"
     cluster.reply(SaslAuthenticateResponse(auth_bytes=b"go on"))
@@ -186,7 +186,7 @@ def test_a_mechanism_speaks_until_it_is_content_on_the_security_thread():
     assert len(cluster.engine.opened) == 1
 
 
-def test_an_exchange_that_ends_without_the_brokers_proof_is_no_authentication():
+def test_an_exchange_without_the_brokers_proof_fails():
     cluster = Secured(Talk())
     cluster.connect()
     cluster.reply(SaslHandshakeResponse())
@@ -195,10 +195,10 @@ def test_an_exchange_that_ends_without_the_brokers_proof_is_no_authentication():
     cluster.later.do()
     assert cluster.engine.opened == []
     assert len(cluster.engine.closed) == 1
-    assert "before the broker had proved" in cluster.told[0].str()
+    assert "before the broker had proved" in cluster.reported[0].str()
 
 
-def test_what_comes_of_a_connection_that_has_ended_is_dropped():
+def test_results_for_a_closed_connection_are_dropped():
     cluster = Secured(Talk())
     cluster.connect()
     cluster.reply(SaslHandshakeResponse())
@@ -220,7 +220,7 @@ def test_refusal_names_broker_mechanism_and_user_and_never_the_secret():
         cluster.pool.on_disconnected(
             event(status=-15, attempts=1, generation=generation, text="malformed data")
         )
-    [error] = cluster.told
+    [error] = cluster.reported
     assert error.code() == KafkaError._AUTHENTICATION
     assert not error.fatal()
     assert error.str() == (
@@ -229,7 +229,7 @@ def test_refusal_names_broker_mechanism_and_user_and_never_the_secret():
     )
 
 
-def test_calls_wait_as_with_librdkafka_and_say_why_in_the_end():
+def test_calls_wait_as_with_librdkafka_and_their_timeout_gives_the_reason():
     cluster = Secured(plain())
     replies = []
     cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
@@ -245,7 +245,7 @@ def test_calls_wait_as_with_librdkafka_and_say_why_in_the_end():
     assert "who are you?" in error.str()
 
 
-def test_a_later_success_is_told_by_silence_and_the_next_failure_again():
+def test_a_failure_after_a_success_is_reported_again():
     cluster = Secured(plain())
     for generation, code in ((1, 58), (2, 0), (3, 58)):
         cluster.connect(generation)
@@ -256,11 +256,11 @@ def test_a_later_success_is_told_by_silence_and_the_next_failure_again():
         cluster.pool.on_disconnected(
             event(status=TRANSPORT, attempts=1, generation=generation, text="gone")
         )
-    codes = [error.code() for error in cluster.told]
+    codes = [error.code() for error in cluster.reported]
     assert codes.count(KafkaError._AUTHENTICATION) == 2
 
 
-def test_the_problem_that_an_exchange_was_told_explains_the_refusal():
+def test_a_problem_from_the_exchange_explains_the_refusal():
     cluster = Secured(Talk())
     cluster.connect()
     cluster.reply(SaslHandshakeResponse())
@@ -269,7 +269,7 @@ def test_the_problem_that_an_exchange_was_told_explains_the_refusal():
     cluster.later.do()
     assert cluster.said() == b"\x01"
     cluster.reply(SaslAuthenticateResponse(error_code=58, error_message="no"))
-    assert "no (status invalid with [redacted])" in cluster.told[0].str()
+    assert "no (status invalid with [redacted])" in cluster.reported[0].str()
     assert cluster.mechanism.refusals == 1
 
 
@@ -289,7 +289,7 @@ def test_a_refused_handshake_says_what_to_change(reply: SaslHandshakeResponse, w
     cluster = Secured(plain())
     cluster.connect()
     cluster.reply(reply)
-    [error] = cluster.told
+    [error] = cluster.reported
     assert error.code() == KafkaError._AUTHENTICATION
     assert words in error.str()
     assert len(cluster.engine.closed) == 1
@@ -307,7 +307,7 @@ def test_a_refused_handshake_says_what_to_change(reply: SaslHandshakeResponse, w
 def test_a_broker_before_1_0_is_named_as_such(offer: dict[int, tuple[int, int]]):
     cluster = Secured(plain())
     cluster.connect(offer=api_versions(offer))
-    [error] = cluster.told
+    [error] = cluster.reported
     assert error.code() == KafkaError._UNSUPPORTED_FEATURE
     assert "Apache Kafka 1.0" in error.str()
 
@@ -321,13 +321,13 @@ def test_a_broker_that_does_not_answer_is_given_up(status: int, code: int | None
     cluster.connect()
     cluster.reply(SaslHandshakeResponse())
     cluster.reply(None, status=status)
-    assert [error.code() for error in cluster.told] == ([] if code is None else [code])
-    assert all(words in error.str() for error in cluster.told)
+    assert [error.code() for error in cluster.reported] == ([] if code is None else [code])
+    assert all(words in error.str() for error in cluster.reported)
     assert cluster.engine.opened == []
 
 
 @pytest.mark.parametrize("rounds", [0, 1])
-def test_a_connection_that_ends_meanwhile_says_what_it_was_asked(rounds: int):
+def test_a_connection_that_ends_during_authentication_names_the_step(rounds: int):
     cluster = Secured(plain())
     cluster.connect()
     if rounds:
@@ -340,11 +340,11 @@ def test_a_connection_that_ends_meanwhile_says_what_it_was_asked(rounds: int):
         "text": "the peer closed the connection",
     }
     cluster.pool.on_disconnected(event(**ended))
-    [error, *_] = cluster.told
+    [error, *_] = cluster.reported
     assert error.code() == (KafkaError._AUTHENTICATION if rounds else KafkaError._TRANSPORT)
     cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=2, generation=0, text="refused"))
-    assert [each.str() for each in cluster.told[1:]] == ["boot0:9092/bootstrap: refused"], (
-        "that is another story"
+    assert [each.str() for each in cluster.reported[1:]] == ["boot0:9092/bootstrap: refused"], (
+        "the later error is about another connection"
     )
     words = (
         "while user 'alice' with PLAIN was authenticated"
@@ -363,7 +363,7 @@ def test_replies_that_cannot_be_read_end_the_connection():
             cluster.reply(SaslHandshakeResponse())
         sent = cluster.engine.submitted.pop()
         cluster.pool.on_reply(event(token=sent.token, body=b"\0"))
-        assert cluster.told[0].code() == KafkaError._BAD_MSG
+        assert cluster.reported[0].code() == KafkaError._BAD_MSG
         assert len(cluster.engine.closed) == 1
 
 
@@ -374,23 +374,23 @@ def test_a_message_over_the_cap_is_not_given_to_the_mechanism():
     cluster.later.do()
     cluster.reply(SaslAuthenticateResponse(auth_bytes=bytes((1 << 20) + 1)))
     assert cluster.later.waiting == []
-    assert "1048577 bytes" in cluster.told[0].str()
+    assert "1048577 bytes" in cluster.reported[0].str()
 
 
 @pytest.mark.parametrize(
     "error", [SaslError(f"no ticket for {SECRET}"), ValueError(f"odd {SECRET}")]
 )
-def test_nothing_to_authenticate_with_is_an_error_without_secrets(error: Exception):
+def test_missing_credentials_are_an_error_without_secrets(error: Exception):
     talk = Talk()
     talk.failure = error
     cluster = Secured(talk)
     cluster.connect()
     cluster.reply(SaslHandshakeResponse())
     cluster.later.do()
-    [told] = cluster.told
-    assert told.code() == KafkaError._AUTHENTICATION
-    assert SECRET not in told.str()
-    assert "[redacted]" in told.str()
+    [reported] = cluster.reported
+    assert reported.code() == KafkaError._AUTHENTICATION
+    assert SECRET not in reported.str()
+    assert "[redacted]" in reported.str()
 
 
 # --- sessions (KIP-368) ---
@@ -445,7 +445,7 @@ def test_a_session_ends_with_its_connection():
 
 
 @pytest.mark.parametrize("session_ms", [1, 10, 1000])
-def test_a_short_session_is_not_renewed_sooner_than_brokers_take_it(session_ms: int):
+def test_a_short_session_is_not_renewed_sooner_than_brokers_allow(session_ms: int):
     cluster = Secured(plain())
     cluster.connect()
     for _ in range(5):  # as often as it is granted
@@ -478,7 +478,7 @@ def test_a_long_session_is_renewed_after_a_week_at_the_latest(session_ms: int):
 # --- expiry ---
 
 
-def test_what_expires_is_refreshed_on_the_security_thread_when_due_and_again_after_a_pause():
+def test_credentials_are_refreshed_on_the_security_thread_when_due_and_retried_after_a_pause():
     talk = Talk()
     talk.due = 1000.0
     cluster = Secured(talk)
@@ -497,9 +497,9 @@ def test_what_expires_is_refreshed_on_the_security_thread_when_due_and_again_aft
         pauses.append(due - cluster.clock.now)
         cluster.clock.now = due
     assert pauses == [1, 2, 4, 8, 16, 30, 30]
-    assert {error.code() for error in cluster.told} == {KafkaError._AUTHENTICATION}
-    assert "nobody there" in cluster.told[0].str()
-    assert len(cluster.told) == 2, "at once, and a minute later"
+    assert {error.code() for error in cluster.reported} == {KafkaError._AUTHENTICATION}
+    assert "nobody there" in cluster.reported[0].str()
+    assert len(cluster.reported) == 2, "at once, and a minute later"
     talk.failure = None
     cluster.pool.poll(cluster.clock.now)
     cluster.later.do()
@@ -507,10 +507,10 @@ def test_what_expires_is_refreshed_on_the_security_thread_when_due_and_again_aft
     cluster.clock.now = talk.due = cluster.clock.now + 80
     cluster.pool.poll(cluster.clock.now)
     cluster.later.do()
-    assert len(cluster.told) == 3, "it has worked in between"
+    assert len(cluster.reported) == 3, "it has worked in between"
 
 
-def test_what_expires_at_once_is_refreshed_once_a_second():
+def test_credentials_that_expire_at_once_are_refreshed_once_a_second():
     """The issuer of a token decides how long it lasts."""
     talk = Talk()
     talk.due = float("-inf")
@@ -527,7 +527,7 @@ def test_what_expires_at_once_is_refreshed_once_a_second():
 # --- the thread ---
 
 
-def test_the_thread_does_one_after_the_other_and_nothing_after_its_end():
+def test_the_thread_runs_tasks_one_by_one_and_none_after_its_end():
     posted: list[Callable[[], None]] = []
     arrived = threading.Semaphore(0)
 
@@ -559,7 +559,7 @@ def test_the_thread_does_one_after_the_other_and_nothing_after_its_end():
     go_on.set()
     stopper.join(60)
     assert not stopper.is_alive()
-    assert len(posted) == 3, "nobody is told of what ends after the client"
+    assert len(posted) == 3, "results after the client's end are not reported"
 
 
 @pytest.mark.parametrize("before", [0, 1])

@@ -47,7 +47,7 @@ def test_call_waits_for_a_broker_and_goes_out_when_its_handshake_ends():
         ("bücher.example", "bücher.example:9092/1"),
     ],
 )
-def test_host_that_can_be_none_does_no_harm(host, name):
+def test_invalid_host_does_no_harm(host, name):
     cluster = Cluster()
     for _ in range(2):
         cluster.pool.update(1, host, 9092, None)
@@ -110,7 +110,7 @@ def test_garbage_instead_of_api_versions_closes_the_connection_and_says_so():
 @pytest.mark.parametrize(
     "code", [KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED]
 )
-def test_refused_handshake_is_told_once_with_its_own_code(code):
+def test_refused_handshake_is_reported_once_with_its_own_code(code):
     """A failed security handshake arrives in this place."""
     cluster = Cluster()
     for generation in range(1, 4):
@@ -122,13 +122,13 @@ def test_refused_handshake_is_told_once_with_its_own_code(code):
         cluster.pool.on_disconnected(
             event(status=-15, attempts=1, generation=generation, text="malformed data")
         )
-    told = [error for error in cluster.errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
-    assert [error.code() for error in told] == [code]
-    assert told[0].str() == f"{broker.name}: who are you?"
+    reported = [error for error in cluster.errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
+    assert [error.code() for error in reported] == [code]
+    assert reported[0].str() == f"{broker.name}: who are you?"
     assert len(cluster.errors) == 2
 
 
-def test_each_kind_of_error_is_told_once_until_the_broker_works():
+def test_each_kind_of_error_is_reported_once_until_the_broker_works():
     cluster = Cluster()
     lost = {"status": TRANSPORT, "attempts": 1, "text": "h:1 (1.2.3.4:1): gone"}
     for _ in range(3):
@@ -152,7 +152,7 @@ def test_each_kind_of_error_is_told_once_until_the_broker_works():
 
 
 @pytest.mark.parametrize(("peer_closed", "level"), [(0, 3), (2, 6), (3, 4)])
-def test_how_loud_the_end_of_a_connection_is_depends_on_what_was_under_way(peer_closed, level):
+def test_report_of_a_closed_connection_depends_on_open_requests(peer_closed, level):
     cluster, levels = Cluster(), []
     cluster.pool._on_error = lambda error, level: levels.append(level)
     gone = event(status=TRANSPORT, attempts=1, generation=1, peer_closed=peer_closed, text="gone")
@@ -161,13 +161,13 @@ def test_how_loud_the_end_of_a_connection_is_depends_on_what_was_under_way(peer_
     quiet = Cluster()
     quiet.pool._reports_closes = False
     quiet.pool.on_disconnected(gone)
-    told = [error.code() for error in quiet.errors]
-    assert (KafkaError._TRANSPORT in told) == (peer_closed == 0), (
+    reported = [error.code() for error in quiet.errors]
+    assert (KafkaError._TRANSPORT in reported) == (peer_closed == 0), (
         "log.connection.close=false is about closes only"
     )
 
 
-def test_failed_connect_is_told_once_and_the_next_candidate_is_tried():
+def test_failed_connect_is_reported_once_and_the_next_candidate_is_tried():
     cluster = Cluster(bootstrap=2)
     replies = []
     cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
@@ -287,7 +287,7 @@ def test_software_version_is_what_the_protocol_allows():
     assert Handshake("1.0").request()
 
 
-def test_server_that_never_answers_holds_nobody_up():
+def test_server_that_never_answers_delays_no_call():
     cluster = Cluster(bootstrap=2)
     replies = []
     cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
@@ -338,15 +338,15 @@ def test_call_for_a_node_whose_connection_has_just_ended_waits_for_the_next_one(
 def test_throttled_broker_gets_nothing_until_its_time():
     cluster = Cluster()
     cluster.bring_up(0)
-    told = []
-    cluster.pool.on_throttled = lambda broker, seconds: told.append((broker.host, seconds))
+    reported = []
+    cluster.pool.on_throttled = lambda broker, seconds: reported.append((broker.host, seconds))
     replies = []
     cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
     reply = MetadataResponse(throttle_time_ms=2000)
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_reply(event(token=sent.token, body=reply.encode(sent.version)))
     assert len(replies) == 1  # the response that came with it counts
-    assert [seconds for _, seconds in told] == [2.0]
+    assert [seconds for _, seconds in reported] == [2.0]
     cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
     assert cluster.engine.submitted == []
     _, wake_up = cluster.pool.poll(1001.0)
@@ -360,15 +360,15 @@ def test_throttled_broker_gets_nothing_until_its_time():
 def test_throttle_time_has_a_bound_and_a_longer_one_is_warned_of(said_ms: int):
     cluster = Cluster()
     cluster.bring_up(0)
-    told, replies = [], []
-    cluster.pool.on_throttled = lambda broker, seconds: told.append(seconds)
+    reported, replies = [], []
+    cluster.pool.on_throttled = lambda broker, seconds: reported.append(seconds)
     reply = MetadataResponse(throttle_time_ms=said_ms)
     for _ in range(3):
         cluster.pool.send(call_to(None, MetadataRequest(), 1e6, replies))
     for sent in list(cluster.engine.submitted):
         cluster.pool.on_reply(event(token=sent.token, body=reply.encode(sent.version)))
     cluster.engine.submitted.clear()
-    assert told == [THROTTLE_MAX_MS / 1000] * 3
+    assert reported == [THROTTLE_MAX_MS / 1000] * 3
     assert len([line for line in cluster.lines if "throttle" in line]) == 1, "once while it holds"
     cluster.pool.send(call_to(None, MetadataRequest(), 1e6, replies))
     assert cluster.pool.poll(1000.0)[1] == 1000.0 + THROTTLE_MAX_MS / 1000
@@ -378,17 +378,17 @@ def test_throttle_time_has_a_bound_and_a_longer_one_is_warned_of(said_ms: int):
 
 
 @pytest.mark.parametrize("said_ms", [-1, -(2**31)])
-def test_negative_throttle_time_is_none(said_ms: int):
+def test_negative_throttle_time_is_ignored(said_ms: int):
     cluster = Cluster()
     cluster.bring_up(0)
-    told, replies = [], []
-    cluster.pool.on_throttled = lambda broker, seconds: told.append(seconds)
+    reported, replies = [], []
+    cluster.pool.on_throttled = lambda broker, seconds: reported.append(seconds)
     for _ in range(2):
         cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
         sent = cluster.engine.submitted.pop()
         body = MetadataResponse(throttle_time_ms=said_ms).encode(sent.version)
         cluster.pool.on_reply(event(token=sent.token, body=body))
-    assert (len(replies), told) == (2, [])
+    assert (len(replies), reported) == (2, [])
 
 
 def test_another_broker_is_asked_while_one_is_throttled():

@@ -119,7 +119,7 @@ def test_a_call_is_answered_once(main: MainThread) -> None:
     assert len(answers) == 1
 
 
-def test_what_the_engine_refuses_is_not_kept_as_sent() -> None:
+def test_calls_that_the_engine_refuses_are_not_kept_as_sent() -> None:
     cluster = Cluster()
     cluster.bring_up(0)
 
@@ -132,7 +132,7 @@ def test_what_the_engine_refuses_is_not_kept_as_sent() -> None:
     with pytest.raises(RuntimeError):
         cluster.pool.send(call)
     cluster.pool.fail_all(KafkaError(KafkaError._DESTROY))
-    assert answers == [], "whoever has sent it deals with it"
+    assert answers == [], "its sender handles it"
 
 
 @pytest.mark.parametrize("method", ["acknowledge", "end"])
@@ -166,8 +166,8 @@ def test_a_share_consumer_that_cannot_commit_says_so(
     ) as consumer:
         consumer.subscribe(["t"])
         consumer.poll(0.1)
-        told = [SimpleNamespace(topic="t", key=(b"", 0), on_done=None)]
-        monkeypatch.setattr(consumer, "_collect", lambda *, accept: told)
+        collected = [SimpleNamespace(topic="t", key=(b"", 0), on_done=None)]
+        monkeypatch.setattr(consumer, "_collect", lambda *, accept: collected)
         with monkeypatch.context() as patched:
             patched.setattr(ShareSessions, "acknowledge", broken)
             with pytest.raises(RuntimeError, match="a defect"):

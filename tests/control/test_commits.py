@@ -34,7 +34,7 @@ class Group(Cluster):
         self, *, offer: Any = None, protocol: str = "classic", joined: bool = True, **how: Any
     ) -> None:
         super().__init__()
-        self.told: list[tuple[str, int, int, KafkaError]] = []
+        self.partition_errors: list[tuple[str, int, int, KafkaError]] = []
         self.committed: list[tuple[KafkaError | None, list[TopicPartition]]] = []
         self.outcomes: list[Any] = []
         self.offer = offer
@@ -50,7 +50,7 @@ class Group(Cluster):
             isolation_level=1,
             timeout_s=60,
             create_topics=False,
-            on_error=lambda *what: self.told.append(what),
+            on_error=lambda *what: self.partition_errors.append(what),
             clock=self.clock,
         )
         self.coordinator = Coordinator(
@@ -275,7 +275,7 @@ def test_commit_goes_by_name_where_the_broker_is_older_or_the_id_is_not_known(ne
         KafkaError.STALE_MEMBER_EPOCH,
     ],
 )
-def test_passing_error_is_tried_again_after_a_back_off(code):
+def test_retriable_error_is_retried_after_a_back_off(code):
     cluster = Group()
     cluster.assign(0)
     cluster.commit((0, 7))
@@ -303,7 +303,7 @@ def test_coordinator_that_moved_is_looked_for_and_gets_the_commit(code):
     assert [each.error for each in cluster.outcomes[0]] == [None]
 
 
-def test_commit_ends_at_its_deadline_with_what_stood_in_its_way():
+def test_commit_ends_at_its_deadline_with_the_last_error():
     cluster = Group()
     cluster.assign(0)
     cluster.commit((0, 7), deadline=1.0)
@@ -381,7 +381,7 @@ def test_stale_epoch_is_answered_with_the_newer_one_and_nothing_is_reset():
     assert cluster.reply().generation_id_or_member_epoch == 4
     assert [each.error for each in cluster.outcomes[0]] == [None]
     assert cluster.fetches.assigned["t", 0].offset == 0
-    assert cluster.told == []
+    assert cluster.partition_errors == []
 
 
 @pytest.mark.parametrize(
@@ -439,7 +439,7 @@ def test_commit_from_before_a_partition_left_and_came_back_is_not_made():
     assert cluster.fetches.assigned["t", 1].sent is None
 
 
-def test_commit_of_a_member_that_was_thrown_out_is_not_made_as_nobody():
+def test_commit_of_an_expelled_member_is_not_sent_without_a_member_id():
     cluster = Group()
     cluster.assign(0)
     cluster.commit((0, 7))
@@ -451,7 +451,7 @@ def test_commit_of_a_member_that_was_thrown_out_is_not_made_as_nobody():
     assert cluster.outcomes == [KafkaError.UNKNOWN_MEMBER_ID]
 
 
-def test_who_is_no_member_commits_whatever_partition():
+def test_client_outside_the_group_commits_any_partition():
     cluster = Group()
     cluster.assign(0)
     cluster.commit((5, 7))
@@ -474,15 +474,15 @@ def test_member_commits_nothing_of_partitions_that_are_not_its_own():
     assert cluster.engine.submitted == []
 
 
-def test_outcome_tells_of_partitions_that_had_nothing_to_be_committed():
+def test_outcome_has_partitions_without_an_offset():
     cluster = Group()
     cluster.assign(0, 1)
     cluster.commit((0, OFFSET_INVALID), (1, 7))
     cluster.find()
     assert offsets_of(cluster.reply()) == {1: 7}
-    told = [(each.partition, each.offset, each.error) for each in cluster.outcomes[0]]
-    assert told == [(0, OFFSET_INVALID, None), (1, 7, None)]
-    assert cluster.committed[0][1] == cluster.outcomes[0], "on_commit is told the same"
+    outcome = [(each.partition, each.offset, each.error) for each in cluster.outcomes[0]]
+    assert outcome == [(0, OFFSET_INVALID, None), (1, 7, None)]
+    assert cluster.committed[0][1] == cluster.outcomes[0], "on_commit gets the same"
     cluster.commit((0, OFFSET_INVALID), (1, 8))
     cluster.go()
     cluster.reply(KafkaError.GROUP_AUTHORIZATION_FAILED)
@@ -510,7 +510,7 @@ def test_commit_without_a_group_or_an_offset_says_so():
     assert cluster.fetches.ask_committed is None
 
 
-def test_closing_ends_every_commit_and_question():
+def test_closing_ends_every_commit_and_every_query():
     cluster = Group()
     cluster.assign(0)
     cluster.commit((0, 7))
@@ -524,7 +524,7 @@ def test_closing_ends_every_commit_and_question():
 # --- what is stored ---
 
 
-def test_what_was_handed_out_is_stored_unless_the_application_stores_itself():
+def test_delivered_offsets_are_stored_unless_the_application_stores_them():
     cluster = Group()
     cluster.assign(0, 0)
     cursor = cluster.engine.cursors[0]
@@ -565,7 +565,7 @@ def test_stored_offset_does_not_outlive_its_partitions_assignment():
     assert cluster.commits.stored([("t", 0)])[0].offset == OFFSET_INVALID
 
 
-def test_commit_of_what_is_stored_leaves_out_what_is_committed():
+def test_commit_of_stored_offsets_leaves_out_committed_ones():
     cluster = Group()
     cluster.assign(0, 0)
     cluster.engine.cursors[0].position = 12
@@ -581,7 +581,7 @@ def test_commit_of_what_is_stored_leaves_out_what_is_committed():
 # --- automatic commits ---
 
 
-def test_auto_commit_comes_every_interval_with_what_has_changed():
+def test_auto_commit_sends_changed_offsets_every_interval():
     cluster = Group(auto_commit=True)
     cluster.assign(0, 0)
     cluster.engine.cursors[0].position = 12
@@ -646,7 +646,7 @@ def test_auto_commit_that_failed_is_made_again_the_next_time():
     assert offsets_of(cluster.reply()) == {0: 12}
 
 
-def test_auto_commit_leaves_out_what_the_application_may_still_be_working_on():
+def test_auto_commit_leaves_out_messages_that_the_application_may_still_process():
     cluster = Group(auto_commit=True, polls=lambda: cluster.polls)
     cluster.assign(0)
     cluster.engine.cursors[0].position = 12
@@ -663,7 +663,7 @@ def test_auto_commit_leaves_out_what_the_application_may_still_be_working_on():
     assert offsets_of(cluster.reply()) == {0: 20}
 
 
-def test_flush_commits_what_is_stored_of_these_partitions_and_waits_for_earlier_commits():
+def test_flush_commits_stored_offsets_of_its_partitions_and_waits_for_earlier_commits():
     cluster = Group(auto_commit=True)
     cluster.assign(0, 0)
     cluster.engine.cursors[0].position = 12
@@ -681,7 +681,7 @@ def test_flush_commits_what_is_stored_of_these_partitions_and_waits_for_earlier_
     assert done == [1, 2]
 
 
-def test_whoever_hears_of_an_outcome_in_a_poll_gets_another_turn_at_once():
+def test_an_outcome_during_a_poll_schedules_another_turn_at_once():
     cluster = Group()
     cluster.assign(0)
     cluster.commit((0, 5))
@@ -720,7 +720,7 @@ def test_flush_goes_on_under_a_newer_epoch_of_the_same_member():
     assert done == [1]
 
 
-def test_flush_ends_although_nobody_answers():
+def test_flush_ends_without_an_answer():
     cluster = Group(auto_commit=True)
     cluster.assign(0)
     cluster.engine.cursors[0].position = 12
@@ -846,10 +846,10 @@ def test_stale_epoch_while_reading_committed_offsets_never_leads_to_a_reset():
             cluster.wait(1.5)
     cluster.offsets({0: (5, -1, "", 0)})
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 5, 5)]
-    assert cluster.told == []
+    assert cluster.partition_errors == []
 
 
-def test_committed_offset_that_may_not_be_read_is_told_once_and_asked_for_again():
+def test_forbidden_committed_offset_is_reported_once_and_requested_again():
     cluster = Group()
     cluster.coordinator.want(cluster.clock.now)
     cluster.find()
@@ -857,7 +857,9 @@ def test_committed_offset_that_may_not_be_read_is_told_once_and_asked_for_again(
     for _ in range(3):
         cluster.offsets({0: (-1, -1, "", KafkaError.TOPIC_AUTHORIZATION_FAILED)})
         cluster.wait(15)
-    assert [error.code() for *_, error in cluster.told] == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    assert [error.code() for *_, error in cluster.partition_errors] == [
+        KafkaError.TOPIC_AUTHORIZATION_FAILED
+    ]
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 3, 5)]
     cluster.offsets({0: (5, -1, "", 0)})
     assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(1), 5, 5)]

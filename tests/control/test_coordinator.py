@@ -53,7 +53,7 @@ class Finding:
 @pytest.mark.parametrize("version", [0, 3, 4, 6])
 def test_every_version_asks_for_the_key_and_finds_the_node(version: int) -> None:
     finding = Finding({10: (0, version)})
-    assert finding.ask() is None, "nobody wants it yet"
+    assert finding.ask() is None, "no manager needs it yet"
     assert finding.coordinator.want(0.0) is None
     call = finding.ask()
     assert call is not None
@@ -70,7 +70,7 @@ def test_every_version_asks_for_the_key_and_finds_the_node(version: int) -> None
     assert finding.cluster.engine.brokers[-1] == (7, "c", 9)
 
 
-def test_errors_are_asked_again_with_back_off_and_a_refusal_is_told_once() -> None:
+def test_errors_are_retried_with_back_off_and_a_refusal_is_reported_once() -> None:
     finding = Finding()
     finding.coordinator.want(0.0)
     for code in (KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.GROUP_AUTHORIZATION_FAILED, 30):
@@ -83,7 +83,7 @@ def test_errors_are_asked_again_with_back_off_and_a_refusal_is_told_once() -> No
     assert finding.found == [COORDINATORS + 7]
 
 
-def test_lost_coordinator_is_looked_for_at_once_and_then_ever_later() -> None:
+def test_lost_coordinator_is_looked_for_at_once_and_then_with_back_off() -> None:
     finding = Finding()
     finding.coordinator.want(0.0)
     finding.answer()
@@ -123,7 +123,7 @@ def test_calls_that_any_broker_may_answer_stay_off_the_connection_to_the_coordin
     assert [sent.handle for sent in cluster.engine.submitted] == [1, 0]
 
 
-def test_heartbeat_on_a_connection_that_has_just_ended_is_a_connection_lost() -> None:
+def test_heartbeat_on_a_closed_connection_is_a_lost_connection() -> None:
     cluster = Cluster()
     target = cluster.pool.coordinator(7, "c", 9)
     replies: list[object] = []
@@ -133,11 +133,11 @@ def test_heartbeat_on_a_connection_that_has_just_ended_is_a_connection_lost() ->
     [error] = replies
     assert isinstance(error, KafkaError)
     assert error.code() in COORDINATOR_LOST_ERRORS, (
-        "so that the coordinator is looked for, and the application doesn't hear of it"
+        "so that the coordinator is looked for, and no error reaches the application"
     )
 
 
-def test_heartbeat_tells_what_differs_until_it_fails_or_is_stopped() -> None:
+def test_heartbeat_reports_new_results_until_it_fails_or_is_stopped() -> None:
     cluster = Cluster()
     target = cluster.pool.coordinator(7, "c", 9)
     replies: list[object] = []

@@ -29,7 +29,7 @@ class ConsumerCluster(Cluster):
         super().__init__()
         self.logged: list[str] = []
         self.wall = 1_700_000_000.0
-        self.told: list[tuple[str, int, int, KafkaError]] = []
+        self.partition_errors: list[tuple[str, int, int, KafkaError]] = []
         self.fetches = FetchManager(
             self.engine,
             self.metadata,
@@ -38,7 +38,7 @@ class ConsumerCluster(Cluster):
             isolation_level=1,
             timeout_s=60,
             create_topics=False,
-            on_error=lambda *what: self.told.append(what),
+            on_error=lambda *what: self.partition_errors.append(what),
             logs=Logs(
                 "test",
                 lambda name, line: self.logged.append(line.text),
@@ -126,10 +126,10 @@ def test_look_ups_of_one_leader_share_a_request():
     assert len(request.topics[0].partitions) == 3
 
 
-def test_no_offset_and_reset_error_reaches_the_application():
+def test_missing_offset_with_reset_error_reaches_the_application():
     cluster = ConsumerCluster(reset=None)
     cluster.assign(("t", 0, OFFSET_INVALID))
-    [(topic, partition, _, error)] = cluster.told
+    [(topic, partition, _, error)] = cluster.partition_errors
     assert (topic, partition, error.code()) == ("t", 0, KafkaError._AUTO_OFFSET_RESET)
 
 
@@ -147,7 +147,7 @@ def test_look_up_that_is_forbidden_reaches_the_application():
     cluster = ConsumerCluster()
     cluster.assign(("t", 0, -2))
     cluster.offsets(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    assert cluster.told[0][3] == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert cluster.partition_errors[0][3] == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_seek_starts_anew_and_an_answer_to_an_older_look_up_is_ignored():
@@ -191,7 +191,7 @@ def test_out_of_range_and_reset_error_reaches_the_application_and_a_seek_heals()
     cluster = ConsumerCluster(reset=None)
     cluster.assign(("t", 0, 100))
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
-    assert cluster.told[0][3] == KafkaError._AUTO_OFFSET_RESET
+    assert cluster.partition_errors[0][3] == KafkaError._AUTO_OFFSET_RESET
     cluster.fetches.seek("t", 0, 10)
     cluster.go()
     assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 10, 5)
@@ -207,7 +207,7 @@ def test_unusable_batch_is_fetched_again_with_back_off():
     assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(1), 70, 5)
 
 
-def test_news_of_an_older_fetch_epoch_is_ignored():
+def test_events_of_an_older_fetch_epoch_are_ignored():
     cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
     cluster.fetches.on_cursor_error(
@@ -255,7 +255,7 @@ def test_partition_that_does_not_exist_reaches_the_application():
     cluster = ConsumerCluster()
     cluster.assign(("t", 9, 0))
     began = cluster.clock.now
-    while not cluster.told:
+    while not cluster.partition_errors:
         cluster.clock.now += 1
         cluster.go()
         if cluster.engine.submitted:  # repeated metadata requests
@@ -267,10 +267,12 @@ def test_partition_that_does_not_exist_reaches_the_application():
         cluster.go()
         if cluster.engine.submitted:
             cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5)]))
-    assert [error.code() for *_, error in cluster.told] == [KafkaError._UNKNOWN_PARTITION]
+    assert [error.code() for *_, error in cluster.partition_errors] == [
+        KafkaError._UNKNOWN_PARTITION
+    ]
 
 
-def test_partition_is_not_given_up_while_metadata_are_old():
+def test_partition_is_kept_while_metadata_are_old():
     cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
     cluster.clock.now += 100
@@ -280,10 +282,10 @@ def test_partition_is_not_given_up_while_metadata_are_old():
     for _ in range(100):
         cluster.clock.now += 1
         cluster.go()
-    assert cluster.told == []  # without an answer there is no proof
+    assert cluster.partition_errors == []  # without an answer there is no proof
 
 
-def test_assigned_topic_that_does_not_exist_is_told_once_and_read_once_it_does():
+def test_missing_topic_is_reported_once_and_read_when_it_exists():
     cluster = ConsumerCluster()
 
     def away(seconds: float) -> None:
@@ -298,23 +300,25 @@ def test_assigned_topic_that_does_not_exist_is_told_once_and_read_once_it_does()
 
     cluster.fetches.assign([("t", 0, 7), ("t", 1, 8)], cluster.clock.now)
     away(0.7)
-    told = [(topic, partition, error.code()) for topic, partition, _, error in cluster.told]
-    assert told == [
+    errors = [
+        (topic, partition, error.code()) for topic, partition, _, error in cluster.partition_errors
+    ]
+    assert errors == [
         ("t", 0, KafkaError.UNKNOWN_TOPIC_OR_PART),
         ("t", 1, KafkaError.UNKNOWN_TOPIC_OR_PART),
     ]
     away(60)
-    assert len(cluster.told) == 2
+    assert len(cluster.partition_errors) == 2
     cluster.fetches.assign([("t", 0, 7)], cluster.clock.now)
     away(0.7)
-    assert len(cluster.told) == 3, "a new assignment wants to know"
+    assert len(cluster.partition_errors) == 3, "a new assignment reports it again"
     cluster.metadata.refresh(cluster.clock.now)
     cluster.clock.now += 1
     cluster.go()
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
     cluster.go()
     assert [cursor.log[0][2] for cursor in cluster.engine.cursors] == [7]
-    assert len(cluster.told) == 3
+    assert len(cluster.partition_errors) == 3
 
 
 def test_new_assignment_replaces_the_old_one():
@@ -352,7 +356,7 @@ def test_partitions_come_and_go_beside_those_that_stay():
     assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 7, 5)]
 
 
-def test_answer_for_a_partition_that_was_taken_away_and_given_back_is_not_its_answer():
+def test_answer_from_before_a_reassignment_is_ignored():
     cluster = ConsumerCluster()
     cluster.assign(("t", 0, -2))
     cluster.fetches.remove([("t", 0)])
@@ -382,7 +386,7 @@ def test_initial_offset_comes_before_auto_offset_reset():
     assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(1), 7, 5)]
 
 
-def test_reset_by_duration_starts_at_what_is_young_enough():
+def test_reset_by_duration_starts_at_the_first_young_message():
     cluster = ConsumerCluster(reset=Ago(3_600_000))
     cluster.assign(("t", 0, OFFSET_INVALID))
     assert cluster.offsets(90).topics[0].partitions[0].timestamp == LATEST
@@ -390,7 +394,7 @@ def test_reset_by_duration_starts_at_what_is_young_enough():
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 33, 5)]
 
 
-def test_reset_by_duration_starts_at_the_end_that_was_before_if_nothing_is_young_enough():
+def test_reset_by_duration_starts_at_the_earlier_end_without_young_messages():
     cluster = ConsumerCluster(reset=Ago(1000))
     cluster.assign(("t", 0, OFFSET_INVALID))
     cluster.offsets(90)
@@ -434,7 +438,7 @@ def test_seek_to_a_time_goes_to_the_end_where_nothing_is_later():
     assert cluster.engine.cursors[1].log[-1] == ("start", cluster.pool.handle(2), 99, 5)
 
 
-def test_pause_before_anything_was_handed_out_forgets_nothing_that_was_fetched():
+def test_pause_before_the_first_delivery_keeps_the_fetched_offset():
     cluster = ConsumerCluster()
     cluster.assign(("t", 0, 10))
     cluster.stop(1, 500, status=-4)  # fetched up to 500, nothing of it delivered
@@ -487,14 +491,14 @@ def test_pause_of_many_lasts_through_a_new_leader():
     assert len(cluster.engine.cursors[0].log) == 3
 
 
-def test_resume_does_not_bring_back_a_partition_that_was_given_up():
+def test_resume_does_not_bring_back_a_removed_partition():
     cluster = ConsumerCluster(reset=None)
     cluster.assign(("t", 0, 100))
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     cluster.fetches.pause([("t", 0)])
     cluster.fetches.resume([("t", 0)])
     cluster.go()
-    assert len(cluster.told) == 1
+    assert len(cluster.partition_errors) == 1
     assert (
         cluster.engine.cursors[0].log[-1][0] != "start" or len(cluster.engine.cursors[0].log) == 1
     )
@@ -503,7 +507,7 @@ def test_resume_does_not_bring_back_a_partition_that_was_given_up():
 # --- errors ---
 
 
-def test_new_leader_that_is_named_in_the_answer_is_turned_to_at_once():
+def test_new_leader_in_the_answer_is_used_at_once():
     cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0))
     cluster.stop(
@@ -512,7 +516,7 @@ def test_new_leader_that_is_named_in_the_answer_is_turned_to_at_once():
     assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(2), 500, 6)
 
 
-def test_forbidden_partition_is_told_once_and_tried_again_and_others_go_on():
+def test_forbidden_partition_is_reported_once_and_retried_and_others_go_on():
     cluster = ConsumerCluster()
     cluster.assign(("t", 0, 0), ("t", 1, 0))
     token = next(cursor.token for cursor in cluster.engine.cursors if cursor.partition == 0)
@@ -520,7 +524,7 @@ def test_forbidden_partition_is_told_once_and_tried_again_and_others_go_on():
         cluster.stop(token, 0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
         cluster.clock.now += 15
         cluster.go()
-    assert [(topic, partition) for topic, partition, *_ in cluster.told] == [("t", 0)]
+    assert [(topic, partition) for topic, partition, *_ in cluster.partition_errors] == [("t", 0)]
     starts = [
         entry for entry in cluster.engine.cursors[token - 1].log if entry[0] in ("start", "move")
     ]
@@ -528,7 +532,7 @@ def test_forbidden_partition_is_told_once_and_tried_again_and_others_go_on():
     assert cluster.engine.cursors[2 - token].log == [("start", cluster.pool.handle(2), 0, 5)]
 
 
-def test_topic_that_is_forbidden_is_told_once_and_asked_for_again():
+def test_forbidden_topic_is_reported_once_and_requested_again():
     cluster = ConsumerCluster()
     cluster.fetches.assign([("t", 0, 0)], cluster.clock.now)
     for _ in range(4):
@@ -536,21 +540,23 @@ def test_topic_that_is_forbidden_is_told_once_and_asked_for_again():
         refusal = cluster.metadata_reply("t", [], error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
         cluster.answer(refusal)
         cluster.clock.now += 40
-    assert [error.code() for *_, error in cluster.told] == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    assert [error.code() for *_, error in cluster.partition_errors] == [
+        KafkaError.TOPIC_AUTHORIZATION_FAILED
+    ]
     cluster.go()
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
     cluster.go()
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 0, 5)]
 
 
-def test_partition_that_comes_to_be_is_fetched():
+def test_new_partition_is_fetched():
     cluster = ConsumerCluster()
     cluster.assign(("t", 2, 0))
     cluster.clock.now += 1
     cluster.go()
     cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5), (1, 0)]))
     cluster.go()
-    assert cluster.told == []
+    assert cluster.partition_errors == []
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 0, 0)]
 
 
@@ -625,7 +631,7 @@ def test_preferred_replica_is_fetched_from_and_what_is_queued_stays():
     assert cluster.cursor.log[-1] == ("move", cluster.follower, 40, 5)
 
 
-def test_leader_is_asked_again_when_the_choice_of_a_replica_is_old():
+def test_leader_is_used_again_when_the_choice_of_a_replica_is_old():
     cluster = Near()
     cluster.prefer(2, 40)
     cluster.cursor.position = 35
@@ -655,7 +661,7 @@ def test_error_of_a_follower_leads_back_to_the_leader(code):
     cluster.clock.now += 1
     cluster.go()
     assert cluster.cursor.log[-1] == ("move", cluster.leader, 45, 5)
-    assert cluster.told == []
+    assert cluster.partition_errors == []
 
 
 def test_follower_that_goes_down_is_left():
@@ -682,7 +688,7 @@ def test_new_leader_ends_the_choice_of_a_replica():
     assert cluster.fetches.assigned["t", 0].replica == -1
 
 
-def test_replica_that_nobody_knows_is_not_fetched_from():
+def test_unknown_replica_is_not_fetched_from():
     cluster = Near()
     cluster.prefer(9, 40)
     cluster.clock.now += 1

@@ -84,7 +84,7 @@ def test_failed_request_is_made_again_after_a_growing_delay(reply: Any):
 @pytest.mark.parametrize(
     ("producer_id", "epoch"), [(-1, 0), (-(2**63), 0), (4000, -1), (4000, -(2**15))]
 )
-def test_an_id_that_no_producer_has_is_not_taken(producer_id: int, epoch: int):
+def test_an_impossible_id_is_not_used(producer_id: int, epoch: int):
     asking = Asking()
     asking.answer(granted(producer_id, epoch))
     assert asking.engine.granted == []
@@ -93,7 +93,7 @@ def test_an_id_that_no_producer_has_is_not_taken(producer_id: int, epoch: int):
     assert asking.engine.granted == [(4000, 0)]
 
 
-def test_refusal_is_fatal_and_nothing_more_is_asked():
+def test_refusal_is_fatal_and_ends_all_requests():
     asking = Asking()
     asking.answer(InitProducerIdResponse(error_code=KafkaError.CLUSTER_AUTHORIZATION_FAILED))
     [error] = asking.errors
@@ -121,7 +121,7 @@ def test_last_epoch_is_followed_by_a_new_id():
     assert asking.engine.granted == [(7, LAST_EPOCH), (8, 0)]
 
 
-def test_without_a_demand_a_refusal_is_told_and_numbers_are_waived():
+def test_a_refusal_is_reported_and_numbers_are_waived_if_idempotence_is_a_default():
     asking = Asking(demanded=False)
     asking.answer(KafkaError(KafkaError._UNSUPPORTED_FEATURE))
     assert [error.code() for error in asking.waived] == [KafkaError._UNSUPPORTED_FEATURE]

@@ -106,7 +106,7 @@ def test_patterns_are_matched_before_the_first_join():
     assert said(call).topics == ["orders"]
 
 
-def test_pattern_that_matches_nothing_joins_all_the_same():
+def test_pattern_without_a_match_still_joins():
     group = Group()
     group.subscribe("^nothing")
     group.quiet()
@@ -115,7 +115,7 @@ def test_pattern_that_matches_nothing_joins_all_the_same():
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "reported"),
     [
         (KafkaError.GROUP_MAX_SIZE_REACHED, True),
         (KafkaError.INCONSISTENT_GROUP_PROTOCOL, True),
@@ -131,7 +131,7 @@ def test_pattern_that_matches_nothing_joins_all_the_same():
         (KafkaError.ILLEGAL_GENERATION, False),
     ],
 )
-def test_refused_join_is_tried_again_with_back_off(code: int, told: bool):
+def test_refused_join_is_tried_again_with_back_off(code: int, reported: bool):
     group = Group()
     group.subscribe("t")
     refuse(group.join(), KafkaError.MEMBER_ID_REQUIRED, member_id="me")
@@ -142,9 +142,9 @@ def test_refused_join_is_tried_again_with_back_off(code: int, told: bool):
             joins += 1
             refuse(call, code)
     assert 50 <= joins <= 80
-    assert bool(group.errors) is told
+    assert bool(group.errors) is reported
     assert len(group.errors) <= 13  # fewer than one for each attempt
-    if told:
+    if reported:
         assert group.errors[0].code() == code
         assert "group g: JoinGroup failed" in group.errors[0].str()
     [call] = group.wait(2.0)
@@ -376,7 +376,7 @@ def test_assignment_that_cannot_be_read_is_reported_and_asked_for_again():
     assert group.log == [("assign", [T0])]
 
 
-def test_empty_assignment_is_one():
+def test_empty_assignment_is_an_assignment():
     group = Group()
     group.subscribe("t")
     group.joined(group.join())
@@ -401,7 +401,7 @@ def test_sync_in_another_protocol_is_refused():
     ("code", "keeps_id"),
     [(KafkaError.UNKNOWN_MEMBER_ID, False), (KafkaError.ILLEGAL_GENERATION, True)],
 )
-def test_expelled_member_has_lost_everything_and_joins_anew(code: int, keeps_id: bool):
+def test_expelled_member_loses_everything_and_joins_again(code: int, keeps_id: bool):
     group = member("cooperative-sticky", T0, T1)
     group.rebalance.manual = True
     group.heartbeat(code)
@@ -431,7 +431,7 @@ def test_loss_while_another_step_is_open():
     assert group.log == [("assign", [T1])]
 
 
-def test_broken_connection_alone_is_no_rebalance():
+def test_broken_connection_causes_no_rebalance():
     group = member("range", T0)
     group.coordinator.hidden = True
     group.heartbeat_fails()
@@ -480,7 +480,7 @@ def test_not_coordinator_is_looked_for_and_the_member_goes_on():
     assert group.log == []
 
 
-def test_session_without_an_answered_heartbeat_is_over():
+def test_session_ends_without_an_answered_heartbeat():
     group = member("range", T0)
     group.clock.now += 500.0
     group.coordinator.hidden = True
@@ -513,7 +513,7 @@ def test_refused_heartbeats_are_reported_and_end_the_session():
     assert group.log == [("lose", [T0])]
 
 
-def test_refused_heartbeats_that_are_answered_again_are_forgotten():
+def test_answered_heartbeat_resets_the_count_of_refused_ones():
     group = member("range", T0)
     group.heartbeat(KafkaError.UNKNOWN)
     group.wait(5.0)
@@ -612,7 +612,7 @@ def test_static_member_that_does_not_poll_only_stops():
     assert group.log == [("lose", [T0])]
 
 
-def test_stale_member_that_unsubscribes_is_out():
+def test_stale_member_that_unsubscribes_leaves():
     group = member("range", T0)
     group.membership.on_poll_exceeded(group.clock.now)
     group.goodbye()
@@ -650,7 +650,7 @@ def test_leaving_revokes_then_says_why():
 @pytest.mark.parametrize(
     "answer", [KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._DESTROY]
 )
-def test_leaving_ends_whatever_the_coordinator_says(answer: int):
+def test_leaving_ends_with_any_answer_of_the_coordinator(answer: int):
     group = member("range", T0)
     done = group.leave()
     group.goodbye().on_reply(KafkaError(answer))
@@ -696,7 +696,7 @@ def test_leaving_while_a_join_is_held_by_the_broker():
 
 
 @pytest.mark.parametrize("code", [0, KafkaError.MEMBER_ID_REQUIRED])
-def test_member_that_comes_to_be_after_leaving_is_taken_back(code: int):
+def test_member_created_after_leaving_leaves_too(code: int):
     group = Group()
     group.subscribe("t")
     call = group.join()
@@ -742,14 +742,14 @@ def test_every_version_of_leaving_can_be_written():
         assert [written.member_id, *(each.member_id for each in written.members)].count("me") == 1
 
 
-def test_leaving_twice_is_done_twice():
+def test_each_of_two_leaves_ends():
     group = member("range", T0)
     first, second = group.leave(), group.leave()
     refuse(group.goodbye(), 0)
     assert (first, second) == (["left"], ["left"])
 
 
-def test_close_ends_what_waits():
+def test_close_ends_waiting_calls():
     group = member("range", T0)
     group.rebalance.manual = True
     done = group.leave()

@@ -15,7 +15,7 @@ from kafka_native.errors import KafkaError
 from .consumer_group import COORDINATOR, ID_A, ID_B, Group, owned_of, response
 
 
-def test_it_is_a_membership() -> None:
+def test_consumer_membership_implements_membership() -> None:
     membership: Membership = Group().membership  # mypy's to check
     assert membership.poll(0.0) == ([], NEVER)
 
@@ -29,7 +29,7 @@ def test_member_id_is_made_by_the_client_as_java_spells_it() -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", each) for each in ids)
 
 
-def test_join_says_everything() -> None:
+def test_join_sends_every_field() -> None:
     group = Group("one", rack="r1", assignor="range")
     own_id = group.member.member_id
     assert not group.member.joined
@@ -69,15 +69,17 @@ def test_join_waits_for_the_coordinator() -> None:
     assert group.calls[0].target == 8
 
 
-def test_assignment_is_taken_and_told_then_the_brokers_thread_goes_on() -> None:
+def test_assignment_is_applied_and_confirmed_then_the_broker_thread_continues() -> None:
     group = Group()
     group.membership.subscribe(group.clock.now)
     group.answer(1, {ID_A: [0, 1]})
     assert group.rebalance.taken() == [("assign", [("a", 0), ("a", 1)])]
     assert group.pool.heartbeats == {}  # not before the coordinator has answered
-    told = group.sent()
-    assert (told.member_epoch, owned_of(told)) == (1, {ID_A: [0, 1]})
-    assert told.rebalance_timeout_ms == 300_000  # a full one: its answer contains the assignment
+    confirmed = group.sent()
+    assert (confirmed.member_epoch, owned_of(confirmed)) == (1, {ID_A: [0, 1]})
+    assert (
+        confirmed.rebalance_timeout_ms == 300_000
+    )  # a full one: its answer contains the assignment
     group.answer(1, {ID_A: [0, 1]})
     assert group.nothing_sent()
     message, interval_s, _ = group.heartbeat
@@ -91,7 +93,7 @@ def test_assignment_is_taken_and_told_then_the_brokers_thread_goes_on() -> None:
     assert message.server_assignor is None
 
 
-def test_an_empty_assignment_calls_nobody() -> None:
+def test_an_empty_assignment_calls_no_callback() -> None:
     group = Group()
     group.membership.subscribe(group.clock.now)
     group.answer(1, {})
@@ -123,7 +125,7 @@ def test_protocol_is_cooperative_from_the_first_subscription_on() -> None:
         (2**31 - 1, 60.0),
     ],
 )
-def test_interval_is_what_the_coordinator_says_between_100_ms_and_a_minute(
+def test_interval_is_the_coordinators_within_100_ms_and_a_minute(
     reported_ms: int, used_s: float
 ) -> None:
     group = Group()
@@ -181,7 +183,7 @@ def test_one_heartbeat_at_a_time() -> None:
 # --- from one assignment to the next ---
 
 
-def test_revoked_before_assigned_and_told_in_between() -> None:
+def test_revocation_is_confirmed_before_the_assignment() -> None:
     group = Group()
     group.metadata.names[ID_B] = "b"
     group.join({ID_A: [0, 1]})
@@ -197,13 +199,13 @@ def test_revoked_before_assigned_and_told_in_between() -> None:
     assert owned_of(group.sent()) == {ID_A: [0]}
     group.answer(2, {ID_A: [0], ID_B: [5]})
     group.rebalance.finish()
-    told = group.sent()
-    assert (told.member_epoch, owned_of(told)) == (2, {ID_A: [0], ID_B: [5]})
+    confirmed = group.sent()
+    assert (confirmed.member_epoch, owned_of(confirmed)) == (2, {ID_A: [0], ID_B: [5]})
     group.answer(2, {ID_A: [0], ID_B: [5]})
     assert group.nothing_sent()
 
 
-def test_a_newer_target_is_taken_up_after_the_step_under_way() -> None:
+def test_a_newer_target_follows_the_current_step() -> None:
     group = Group()
     group.join({ID_A: [0, 1, 2]})
     group.rebalance.at_once = False
@@ -217,7 +219,7 @@ def test_a_newer_target_is_taken_up_after_the_step_under_way() -> None:
     assert group.rebalance.taken() == [("assign", [("a", 9)])]
 
 
-def test_unknown_topic_ids_are_asked_for_and_taken_up_when_they_have_a_name() -> None:
+def test_unknown_topic_ids_are_looked_up_and_then_assigned() -> None:
     group = Group()
     group.membership.subscribe(group.clock.now)
     group.answer(1, {ID_A: [0], ID_B: [1]})
@@ -231,7 +233,7 @@ def test_unknown_topic_ids_are_asked_for_and_taken_up_when_they_have_a_name() ->
     assert group.metadata.asked == set()
 
 
-def test_a_topic_that_is_deleted_before_it_has_a_name_is_asked_for_no_longer() -> None:
+def test_a_deleted_topic_without_a_known_name_is_looked_up_no_longer() -> None:
     group = Group()
     group.membership.subscribe(group.clock.now)
     group.answer(1, {ID_B: [1]})
@@ -242,7 +244,7 @@ def test_a_topic_that_is_deleted_before_it_has_a_name_is_asked_for_no_longer() -
     assert group.rebalance.taken() == []
 
 
-def test_a_topic_made_anew_is_revoked_and_assigned_again() -> None:
+def test_a_recreated_topic_is_revoked_and_assigned_again() -> None:
     group = Group()
     group.join({ID_A: [0]})
     group.metadata.names[ID_B] = "a"  # deleted and created again: the same name, another id
@@ -254,7 +256,7 @@ def test_a_topic_made_anew_is_revoked_and_assigned_again() -> None:
 # --- subscriptions ---
 
 
-def test_a_topic_that_metadata_have_another_id_of_is_lost_at_once_and_waits_for_the_coordinator() -> (
+def test_a_topic_with_another_id_in_metadata_is_lost_at_once_and_waits_for_the_coordinator() -> (
     None
 ):
     group = Group()
@@ -271,7 +273,7 @@ def test_a_topic_that_metadata_have_another_id_of_is_lost_at_once_and_waits_for_
     assert owned_of(group.sent()) == {ID_B: [0, 1]}
 
 
-def test_nothing_is_committed_of_a_topic_whose_name_is_another_ones_in_the_assignment() -> None:
+def test_no_offset_is_committed_for_a_topic_whose_name_has_another_id_in_the_assignment() -> None:
     group = Group()
     group.join({ID_A: [0]})
     group.metadata.names[ID_B] = "a"
@@ -280,7 +282,7 @@ def test_nothing_is_committed_of_a_topic_whose_name_is_another_ones_in_the_assig
     assert group.rebalance.taken()[0] == ("revoke", [("a", 0)])
 
 
-def test_another_subscription_is_told_at_once_without_giving_up_anything() -> None:
+def test_a_new_subscription_is_sent_at_once_and_revokes_nothing() -> None:
     group = Group()
     group.join({ID_A: [0]})
     group.subscription.wanted = ["a", "c"]
@@ -386,7 +388,7 @@ def test_fencing_ends_the_step_under_way() -> None:
     assert group.sent().member_epoch == 0
 
 
-def test_a_coordinator_that_fences_joins_is_not_asked_without_a_pause() -> None:
+def test_joins_that_are_fenced_are_retried_with_a_pause() -> None:
     group = Group()
     group.join()
     group.heartbeat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
@@ -400,7 +402,7 @@ def test_a_coordinator_that_fences_joins_is_not_asked_without_a_pause() -> None:
         assert group.sent().member_epoch == 0
 
 
-def test_a_coordinator_that_fences_who_has_joined_is_not_asked_without_a_pause() -> None:
+def test_joins_after_fencing_are_retried_with_a_pause() -> None:
     """It lets the member in each time, so no join fails."""
     group = Group()
     group.join()
@@ -417,7 +419,7 @@ def test_a_coordinator_that_fences_who_has_joined_is_not_asked_without_a_pause()
 
 
 @pytest.mark.parametrize("epoch", [0, -1, -2, -(2**31)])
-def test_an_epoch_that_no_member_has_is_an_error_and_not_sent_back(epoch: int) -> None:
+def test_an_impossible_epoch_is_an_error_and_is_not_sent_back(epoch: int) -> None:
     group = Group()
     group.join({ID_A: [0]})
     group.heartbeat[2](response(epoch))
@@ -443,7 +445,7 @@ def test_an_epoch_that_no_member_has_is_an_error_and_not_sent_back(epoch: int) -
         KafkaError.INVALID_REQUEST,
     ],
 )
-def test_fatal_errors_end_it(code: int) -> None:
+def test_fatal_errors_end_the_membership(code: int) -> None:
     group = Group("static")
     group.join({ID_A: [0]})
     group.heartbeat[2](response(0, error_code=code))
@@ -460,7 +462,7 @@ def test_fatal_errors_end_it(code: int) -> None:
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_an_old_broker_is_told_apart_clearly(local: bool) -> None:
+def test_an_old_broker_gives_a_clear_error(local: bool) -> None:
     group = Group()
     group.membership.subscribe(group.clock.now)
     if local:
@@ -565,7 +567,7 @@ def test_a_refused_coordinator_is_reported() -> None:
 
 
 @pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("one", -2)])
-def test_leave_revokes_then_says_so(instance_id: str | None, epoch: int) -> None:
+def test_leave_revokes_then_sends_the_leave_epoch(instance_id: str | None, epoch: int) -> None:
     group = Group(instance_id)
     group.join({ID_A: [0, 1]})
     group.rebalance.at_once = False
@@ -596,15 +598,15 @@ def test_the_epoch_is_kept_current_until_everything_is_revoked() -> None:
     group.heartbeat[2](response(2, {ID_A: [0]}))
     assert group.member.generation == 2
     assert group.rebalance.taken() == []
-    told = group.sent()
-    assert (told.member_epoch, owned_of(told)) == (2, {ID_A: [0, 1]})
+    confirmed = group.sent()
+    assert (confirmed.member_epoch, owned_of(confirmed)) == (2, {ID_A: [0, 1]})
     group.answer(2, {ID_A: [0]})
     assert group.heartbeat[0].member_epoch == 2
     group.rebalance.finish()
     assert group.sent().member_epoch == -1
 
 
-def test_fenced_while_leaving_leaves_all_the_same() -> None:
+def test_member_that_is_fenced_while_leaving_still_leaves() -> None:
     group = Group()
     group.join({ID_A: [0]})
     group.rebalance.at_once = False
@@ -619,7 +621,7 @@ def test_fenced_while_leaving_leaves_all_the_same() -> None:
     assert group.rebalance.taken() == [("revoke", [("a", 0)])]
 
 
-def test_leave_ends_though_nobody_answers() -> None:
+def test_leave_ends_without_an_answer() -> None:
     group = Group()
     group.join()
     done: list[int] = []
@@ -652,7 +654,7 @@ def test_leave_while_a_join_is_under_way_is_sent_behind_it() -> None:
     assert done == [1]
 
 
-def test_leave_gives_up_what_is_just_being_assigned() -> None:
+def test_leave_revokes_a_pending_assignment() -> None:
     group = Group()
     group.rebalance.at_once = False
     group.membership.subscribe(group.clock.now)
@@ -757,14 +759,14 @@ def test_unsubscribed_while_out_for_not_polling() -> None:
 # --- hostile answers ---
 
 
-def test_partitions_that_cannot_be_are_left_out() -> None:
+def test_impossible_partitions_are_left_out() -> None:
     group = Group()
     group.membership.subscribe(group.clock.now)
     group.answer(1, {ID_A: [-1, 0, 0]})
     assert group.rebalance.taken() == [("assign", [("a", 0)])]
 
 
-def test_answers_of_an_earlier_life_are_ignored() -> None:
+def test_answers_to_an_earlier_membership_are_ignored() -> None:
     group = Group()
     group.join({ID_A: [0]})
     old = group.heartbeat[2]

@@ -49,7 +49,7 @@ def test_partition_without_a_leader_is_asked_for_again_soon():
     assert len(cluster.engine.submitted) == 1
 
 
-def test_leader_that_is_down_is_asked_for_until_it_is_another():
+def test_metadata_are_requested_until_a_leader_that_is_down_is_replaced():
     cluster = Cluster()
     router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
@@ -77,7 +77,7 @@ def test_older_leader_epoch_is_ignored():
 
 
 def test_an_epoch_that_all_metadata_contradict_is_given_up():
-    """Otherwise a broker that once named a huge epoch would decide the leader for ever."""
+    """Otherwise a broker that once named a huge epoch would decide the leader permanently."""
     cluster = Cluster()
     router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 2**31 - 1)]))
@@ -92,7 +92,7 @@ def test_an_epoch_that_all_metadata_contradict_is_given_up():
     assert (cluster.metadata.leader("t", 0).leader, cluster.metadata.leader("t", 0).epoch) == (2, 4)
 
 
-def test_metadata_that_are_behind_now_and_then_stay_ignored():
+def test_metadata_that_are_sometimes_behind_stay_ignored():
     cluster = Cluster()
     router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
@@ -104,7 +104,7 @@ def test_metadata_that_are_behind_now_and_then_stay_ignored():
         assert cluster.metadata.leader("t", 0).leader == 1
 
 
-def test_hint_moves_the_leader_without_asking():
+def test_hint_moves_the_leader_without_a_request():
     cluster = Cluster()
     router = producing(cluster)
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
@@ -116,7 +116,7 @@ def test_hint_moves_the_leader_without_asking():
     assert cluster.engine.submitted == []
 
 
-def test_hint_that_is_old_or_unknown_asks():
+def test_hint_that_is_old_or_unknown_causes_a_request():
     for leader, epoch in [(2, 5), (77, 9), (-1, -1)]:
         cluster = Cluster()
         router = producing(cluster)
@@ -142,7 +142,7 @@ def test_topic_hidden_for_one_reply_keeps_its_partitions():
     assert cluster.metadata.leader("t", 0).leader == 1
 
 
-def test_topic_that_stays_away_fails_after_the_propagation_time():
+def test_topic_that_stays_missing_fails_after_the_propagation_time():
     cluster = Cluster()
     router = producing(cluster)
     for _ in range(60):
@@ -217,7 +217,7 @@ def test_topic_that_is_being_created_is_not_missing():
     assert (reports, cluster.lines) == ([], [])
 
 
-def test_topic_that_was_there_is_reported_when_it_stays_away():
+def test_known_topic_is_reported_when_it_stays_missing():
     cluster, reports = wanting()
     cluster.turn()
     cluster.answer(cluster.metadata_reply("t", [(1, 0)]))
@@ -232,9 +232,7 @@ def test_topic_that_was_there_is_reported_when_it_stays_away():
     assert reports == [], "it was there in between"
     missing(cluster, 3)
     assert reports
-    assert cluster.metadata.topics["t"].known, (
-        "what was known of it is kept for the propagation time"
-    )
+    assert cluster.metadata.topics["t"].known, "its partitions are kept for the propagation time"
     assert len(cluster.lines) == 1
 
 

@@ -31,7 +31,7 @@ def fail_once(owner: Any, name: str) -> None:
     setattr(owner, name, fails)
 
 
-def test_partitions_are_told_again():
+def test_partitions_are_set_again():
     cluster = Cluster()
     router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
     cluster.bring_up(0)
@@ -47,7 +47,7 @@ def test_partitions_are_told_again():
     assert answers == [1]
 
 
-def test_topic_that_has_failed_meanwhile_is_not_told_of_partitions():
+def test_partitions_are_not_set_for_a_topic_that_failed_meanwhile():
     cluster = Cluster()
     router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
     cluster.bring_up(0)
@@ -97,7 +97,7 @@ def test_connection_whose_handshake_could_not_be_sent_is_closed():
 
 
 @pytest.mark.parametrize("ends", ["connection", "request"])
-def test_failure_for_want_of_memory_is_one_of_the_connection(ends: str):
+def test_lack_of_memory_counts_as_a_failed_connection(ends: str):
     """So code that retries after a failed connection does so here."""
     cluster = Cluster()
     cluster.bring_up(0)
@@ -117,7 +117,7 @@ def test_failure_for_want_of_memory_is_one_of_the_connection(ends: str):
     assert [reply.code() for reply in replies] == [KafkaError._TRANSPORT]
 
 
-def test_heartbeat_that_could_not_begin_is_told():
+def test_heartbeat_that_could_not_begin_is_reported():
     cluster = Cluster()
     cluster.pool.update(1, "b1", 9092, None)
     handle = cluster.pool.handle(1)
@@ -129,7 +129,7 @@ def test_heartbeat_that_could_not_begin_is_told():
     cluster.pool.stop_heartbeat(1)  # there is none, and none is expected
 
 
-def test_node_without_memory_for_it_is_asked_for_again():
+def test_node_is_requested_again_after_a_lack_of_memory():
     cluster = Cluster()
     router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
     cluster.bring_up(0)
@@ -145,7 +145,7 @@ def test_node_without_memory_for_it_is_asked_for_again():
     assert topic.partitions == (TOPIC_ID, [cluster.pool.handle(1)], [5])
 
 
-def test_coordinator_without_memory_for_it_is_asked_for_again():
+def test_coordinator_is_requested_again_after_a_lack_of_memory():
     finding = Finding()
     finding.coordinator.want(finding.cluster.clock.now)
     fail_once(finding.cluster.engine, "broker_add")
@@ -156,7 +156,7 @@ def test_coordinator_without_memory_for_it_is_asked_for_again():
     assert len(finding.found) == 1
 
 
-def test_partition_without_memory_for_its_cursor_is_fetched_later():
+def test_partition_is_fetched_later_after_a_lack_of_memory():
     cluster = ConsumerCluster()
     fail_once(cluster.engine, "cursor")
     cluster.assign(("t", 0, 42))

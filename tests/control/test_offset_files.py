@@ -86,7 +86,7 @@ def test_path_that_cannot_be_written_is_a_clear_error(tmp_path):
 
 
 @pytest.mark.parametrize(("interval", "expected"), [(0.0, 4), (-1.0, 0), (10.0, 0)])
-def test_disk_is_asked_as_often_as_is_said(tmp_path, monkeypatch, interval, expected):
+def test_disk_syncs_follow_the_configured_interval(tmp_path, monkeypatch, interval, expected):
     clock, synced = Clock(), []
     monkeypatch.setattr(os, "fsync", synced.append)
     store = files(tmp_path, sync=interval, clock=clock)
@@ -99,7 +99,7 @@ def test_disk_is_asked_as_often_as_is_said(tmp_path, monkeypatch, interval, expe
     assert store.poll(clock.now) == float("inf")
 
 
-def test_closing_syncs_what_is_not_yet(tmp_path, monkeypatch):
+def test_closing_syncs_unsynced_offsets(tmp_path, monkeypatch):
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
     store = files(tmp_path, sync=10.0)
@@ -113,7 +113,7 @@ class Local(Cluster):
 
     def __init__(self, path: Path, **how: Any) -> None:
         super().__init__()
-        self.told: list[Any] = []
+        self.partition_errors: list[Any] = []
         self.committed: list[Any] = []
         self.fetches = FetchManager(
             self.engine,
@@ -123,7 +123,7 @@ class Local(Cluster):
             isolation_level=1,
             timeout_s=60,
             create_topics=False,
-            on_error=lambda *what: self.told.append(what),
+            on_error=lambda *what: self.partition_errors.append(what),
             clock=self.clock,
         )
         self.commits = CommitManager(
@@ -148,7 +148,7 @@ class Local(Cluster):
         self.turn(self.fetches, self.commits)
 
 
-def test_consumer_without_a_group_goes_on_where_its_files_say(tmp_path):
+def test_consumer_without_a_group_continues_at_its_files_offsets(tmp_path):
     (tmp_path / "orders-0.offset").write_text("12")
     cluster = Local(tmp_path)
     cursor = cluster.engine.cursors[0]
@@ -170,10 +170,10 @@ def test_consumer_without_a_group_goes_on_where_its_files_say(tmp_path):
     assert cluster.committed == [None] * 3
 
 
-def test_file_that_cannot_be_read_is_told_and_no_message_is_skipped(tmp_path):
+def test_unreadable_file_is_reported_and_no_message_is_skipped(tmp_path):
     (tmp_path / "orders-0.offset").write_text("twelve")
     cluster = Local(tmp_path)
-    assert [error.code() for *_, error in cluster.told] == [KafkaError._FS]
+    assert [error.code() for *_, error in cluster.partition_errors] == [KafkaError._FS]
     assert cluster.engine.cursors == []
     (tmp_path / "orders-0.offset").write_text("12")
     cluster.clock.now += 1

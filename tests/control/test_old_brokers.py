@@ -30,7 +30,7 @@ def ask(cluster: Cluster, status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [TRANSPORT, TIMED_OUT])
-def test_broker_that_closes_or_is_silent_is_taken_for_the_fallback_at_the_next_connection(
+def test_broker_that_closes_or_is_silent_gets_the_fallback_at_the_next_connection(
     status: int,
 ):
     cluster = Cluster(fallback=TEN_MINUTES)
@@ -47,7 +47,7 @@ def test_broker_that_closes_or_is_silent_is_taken_for_the_fallback_at_the_next_c
     assert [broker.node_id for broker in replies[0].brokers] == [1, 2]  # type: ignore[attr-defined]
 
 
-def test_it_is_asked_again_when_the_time_is_over():
+def test_versions_are_requested_again_when_the_fallback_expires():
     cluster = Cluster(fallback=TEN_MINUTES)
     cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, []))
     ask(cluster, TRANSPORT)
@@ -61,7 +61,7 @@ def test_it_is_asked_again_when_the_time_is_over():
     assert cluster.engine.opened[1:] == [(0, 1, 13, 17)]
 
 
-def test_broker_that_has_told_its_versions_once_is_never_taken_for_an_old_one():
+def test_broker_that_once_returned_its_versions_never_gets_the_fallback():
     cluster = Cluster(fallback=TEN_MINUTES)
     cluster.bring_up(0)
     cluster.pool.on_disconnected(
@@ -76,7 +76,7 @@ def test_broker_that_has_told_its_versions_once_is_never_taken_for_an_old_one():
     assert cluster.engine.opened == [(0, 1, 13, 17)] * 2
 
 
-def test_failed_connect_is_no_sign_of_age():
+def test_failed_connect_causes_no_fallback():
     cluster = Cluster(fallback=TEN_MINUTES)
     cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, []))
     cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="boot0:9092: refused"))
@@ -85,7 +85,7 @@ def test_failed_connect_is_no_sign_of_age():
     assert cluster.engine.submitted.pop().api_key == ApiKey.API_VERSIONS
 
 
-def test_failures_after_the_fallback_are_told():
+def test_failures_after_the_fallback_are_reported():
     cluster = Cluster(fallback=TEN_MINUTES)
     cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, []))
     ask(cluster, TRANSPORT)
@@ -108,7 +108,7 @@ def test_without_a_fallback_the_error_says_what_may_be_wrong(fallback: Fallback)
     assert cluster.engine.opened == []
 
 
-def test_nobody_is_asked_where_asking_is_turned_off():
+def test_no_broker_is_asked_for_versions_if_that_is_turned_off():
     cluster = Cluster(fallback=NEVER_ASK)
     cluster.pool.send(call_to(None, MetadataRequest(topics=None), 2000.0, []))
     cluster.pool.on_connected(event())
@@ -117,7 +117,7 @@ def test_nobody_is_asked_where_asking_is_turned_off():
     assert (sent.version, sent.body) == (0, b"\0\0\0\0")  # an empty list: all topics
 
 
-def test_newer_brokers_are_asked_whatever_is_configured():
+def test_newer_fallback_versions_do_not_turn_off_the_request():
     for version in ("0.10.0", "0.10.2.1", "0.11.0", "1.0", "4.3.1"):
         assert Fallback.of(version, ask=False, for_s=600.0) == Fallback()
 

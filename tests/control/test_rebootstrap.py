@@ -1,5 +1,5 @@
-"""Starting again from the bootstrap servers (KIP-899, KIP-1102): when, and what isn't believed any
-more.
+"""A new start from the bootstrap servers (KIP-899, KIP-1102): its triggers, and what the client
+forgets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BOOT = 0  # the bootstrap server's handle; those of brokers 1 and 2 are 1 and 2
 
 
 def producing(cluster: Cluster) -> ProduceRouter:
-    """A producer that knows a topic: partition 0 is led by broker 1, partition 1 by broker 2."""
+    """Return a producer that knows a topic. Broker 1 leads partition 0, broker 2 leads partition 1."""
     router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
     cluster.bring_up(BOOT)
     cluster.engine.topic("t")
@@ -45,7 +45,7 @@ def leaders(cluster: Cluster) -> list[int]:
     return partitions[1]
 
 
-def test_some_broker_that_is_left_is_asked_and_nothing_is_forgotten() -> None:
+def test_a_remaining_broker_is_asked_and_nothing_is_forgotten() -> None:
     cluster = Cluster()
     router = producing(cluster)
     lose(cluster, 1)
@@ -75,10 +75,10 @@ def test_last_broker_lost_forgets_leaders_and_asks_the_bootstrap_server_alone() 
     )  # another cluster's epochs may be lower
     assert not cluster.pool.rebootstrapping
     assert leaders(cluster) == [2, 1]
-    assert len(cluster.engine.brokers) == 3  # the same brokers: no thread more
+    assert len(cluster.engine.brokers) == 3  # the same brokers: no additional thread
 
 
-def test_brokers_of_another_cluster_replace_those_that_were_known() -> None:
+def test_brokers_of_another_cluster_replace_the_known_ones() -> None:
     cluster = Cluster()
     router = producing(cluster)
     lose(cluster, 1, 2)
@@ -106,7 +106,7 @@ def test_old_broker_that_comes_back_meanwhile_is_not_asked() -> None:
     assert [sent.handle for sent in cluster.engine.submitted] == [BOOT]
 
 
-def test_strategy_none_goes_on_with_the_brokers_it_knows() -> None:
+def test_strategy_none_keeps_the_known_brokers() -> None:
     cluster = Cluster(rebootstraps=False)
     router = producing(cluster)
     cluster.engine.connects.clear()
@@ -143,7 +143,7 @@ def test_error_code_of_the_reply_starts_again_at_once() -> None:
     assert leaders(cluster) == [1, 2]
 
 
-def test_error_code_is_an_error_like_others_where_the_strategy_is_none() -> None:
+def test_error_code_is_retried_as_usual_with_strategy_none() -> None:
     cluster = Cluster(rebootstraps=False)
     router = producing(cluster)
     ask(cluster, router)
@@ -155,7 +155,7 @@ def test_error_code_is_an_error_like_others_where_the_strategy_is_none() -> None
     assert len(cluster.engine.submitted) == 1
 
 
-def test_metadata_that_stay_away_too_long_start_again() -> None:
+def test_missing_metadata_start_again_after_the_trigger_time() -> None:
     cluster = Cluster(trigger_s=10)
     router = producing(cluster)
     ask(cluster, router)

@@ -1,5 +1,5 @@
-"""Log truncation (KIP-320): positions are checked when leaders change, and end where the log
-ends.
+"""Log truncation (KIP-320): the consumer checks positions when leaders change, and when the log
+ends before them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Validating(ConsumerCluster):
         self.cursor.position, self.cursor.position_epoch = 100, 5
 
     def lead(self, node: int, epoch: int) -> None:
-        """Metadata name a leader."""
+        """Make a broker the leader in metadata."""
         self.metadata.refresh(self.clock.now)
         self.go()
         self.answer(self.metadata_reply("t", [(node, epoch), (2, 5)]))
         self.go()
 
     def ends(self, offset: int, epoch: int, error_code: int = 0) -> OffsetForLeaderEpochRequest:
-        """Answers the oldest request: where the epoch asked for has ended."""
+        """Answer the oldest request with the end of its epoch, and return the request."""
         sent = self.engine.submitted[0]
         request = OffsetForLeaderEpochRequest.decode(sent.body, sent.version)
         answer = OffsetForLeaderEpochResponse.Topic.Partition(
@@ -70,24 +70,24 @@ def test_epoch_of_the_same_leader_is_checked_too_after_the_broker_has_refused_th
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(1), 100, 6)
 
 
-def test_truncated_log_is_gone_on_with_where_it_ends():
+def test_reading_continues_at_the_end_of_a_truncated_log():
     cluster = Validating(reset=LATEST)
     cluster.lead(2, 7)
     cluster.ends(80, 4)
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 80, 7)
     assert cluster.cursor.position == OFFSET_INVALID
-    assert cluster.told == []
+    assert cluster.partition_errors == []
     assert cluster.engine.submitted == []
     assert "truncated" in cluster.logged[0]
     assert "80" in cluster.logged[0]
     assert "100" in cluster.logged[0]
 
 
-def test_truncated_log_is_an_error_where_nothing_says_how_to_go_on():
+def test_truncated_log_is_an_error_without_a_reset_policy():
     cluster = Validating(reset=None)
     cluster.lead(2, 7)
     cluster.ends(80, 4)
-    [(topic, partition, offset, error)] = cluster.told
+    [(topic, partition, offset, error)] = cluster.partition_errors
     assert (topic, partition, offset, error.code()) == ("t", 0, 100, KafkaError._LOG_TRUNCATION)
     assert "80" in error.str()
     assert "100" in error.str()
@@ -96,7 +96,7 @@ def test_truncated_log_is_an_error_where_nothing_says_how_to_go_on():
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 80, 7)
 
 
-def test_leader_that_knows_nothing_of_the_epoch_says_nothing_of_a_loss():
+def test_leader_that_does_not_know_the_epoch_reports_no_loss():
     cluster = Validating(reset=LATEST)
     cluster.lead(2, 7)
     cluster.ends(-1, -1)
@@ -144,14 +144,16 @@ def test_seek_with_an_older_epoch_is_checked():
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(1), 60, 5)
 
 
-def test_forbidden_check_is_told_once_and_made_again():
+def test_forbidden_check_is_reported_once_and_repeated():
     cluster = Validating()
     cluster.lead(2, 6)
     for _ in range(3):
         cluster.ends(-1, -1, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
         cluster.clock.now += 15
         cluster.go()
-    assert [error.code() for *_, error in cluster.told] == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    assert [error.code() for *_, error in cluster.partition_errors] == [
+        KafkaError.TOPIC_AUTHORIZATION_FAILED
+    ]
     cluster.ends(100, 5)
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 100, 6)
 
@@ -174,7 +176,7 @@ def test_position_that_is_out_of_range_and_was_not_truncated_is_reset():
     assert cluster.cursor.log[-1][:1] + cluster.cursor.log[-1][2:] == ("move", 1000, 6)
 
 
-def test_old_broker_that_cannot_be_asked_is_believed():
+def test_position_at_a_broker_without_the_api_is_trusted():
     cluster = Validating()
     ranges = {3: (0, 12), 2: (0, 5), 23: (0, 1)}
     broker = cluster.pool.nodes[2]
