@@ -84,7 +84,7 @@ class Listener(NamedTuple):
     """``PLAINTEXT``, ``SASL_PLAINTEXT``, ``SSL`` or ``SASL_SSL``."""
     values: dict[str, str]
     """Its properties, without the prefix ``listener.name.NAME.``."""
-    told: Sequence[int] = ()
+    advertised_ports: Sequence[int] = ()
     """The advertised port of each broker, if it is a proxy's port and not the listener's own."""
 
 
@@ -106,18 +106,20 @@ def properties(
     ports: Mapping[str, list[int]] = MappingProxyType({}),
     protocol: str = "PLAINTEXT",
 ) -> dict[str, str]:
-    """The configuration of one broker, a controller at the same time; `node` counts from 1.
+    """Return the configuration of one broker, which is also a controller. ``node`` counts from 1.
 
-    ``protocol``: of the listener that every broker has, for clients and other brokers, and of the
-    controllers'.
+    ``protocol`` is for the listener of clients and other brokers, and for the controllers'
+    listener.
     """
     count = len(brokers)
     voters = ",".join(f"{number}@{HOST}:{port}" for number, port in enumerate(controllers, 1))
     all_ports = {protocol: brokers, **ports}
-    told = all_ports | {name: each.told for name, each in listeners.items() if each.told}
+    advertised = all_ports | {
+        name: each.advertised_ports for name, each in listeners.items() if each.advertised_ports
+    }
     address, advertised = (
         ",".join(f"{name}://{HOST}:{each[node - 1]}" for name, each in found.items())
-        for found in (all_ports, told)
+        for found in (all_ports, advertised)
     )
     protocols = [f"{name}:{listener.protocol}" for name, listener in listeners.items()]
     return {
@@ -327,9 +329,9 @@ class Cluster:
         listeners: dict[str, str] | None = None,
         client: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """``listeners``: the bootstrap servers of those besides the plaintext one, by name.
+        """``listeners``: the bootstrap servers of additional listeners, by name.
 
-        ``client``: what a client has to set to get in at ``bootstrap``.
+        ``client``: the properties that a client needs at ``bootstrap``.
         """
         self.listeners = listeners or {}
         self._client = client

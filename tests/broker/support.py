@@ -52,7 +52,7 @@ def running(size: int, **how: Any) -> Iterator[Cluster]:
         cluster.close()
 
 
-def told(tool: Callable[..., bytes], cluster: Cluster, command: str, *options: str) -> str:
+def output_of(tool: Callable[..., bytes], cluster: Cluster, command: str, *options: str) -> str:
     """Return the output of one of Kafka's own tools."""
     return tool(command, "--bootstrap-server", cluster.bootstrap, *options).decode()
 
@@ -137,11 +137,11 @@ def create(
 
 
 def wait_for_answers(admin: Any, topic: str, partitions: int) -> None:
-    """Until the leaders have taken their partitions over, which is some time after the metadata
-    says so.
+    """Wait until the leaders have taken over their partitions, which is later than the metadata
+    say.
 
-    Until then they refuse what is produced, and the retries of a producer that isn't idempotent may
-    change the order.
+    Until then they refuse messages, and the retries of a producer without idempotence may change
+    the order.
     """
     wanted = {
         confluent_kafka.TopicPartition(topic, each): OffsetSpec.earliest()
@@ -249,9 +249,9 @@ def read(
     timeout: float = WAIT_S,
     settle: float = 0.3,
 ) -> list[Record]:
-    """`count` messages of a topic by either client's consumer, from the beginning.
+    """Read ``count`` messages of a topic from its start, with either client's consumer.
 
-    It is an error if more come within ``settle`` seconds.
+    More messages within ``settle`` seconds are an error.
     """
     module = kafka_native if isinstance(consumer, kafka_native.Consumer) else confluent_kafka
     consumer.assign(

@@ -42,7 +42,7 @@ from kafka_native.admin import (
 )
 from tests.broker.cluster import Cluster
 from tests.broker.java import ACLS, CONFIGS, GROUPS, OFFSETS, TOPICS
-from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, told
+from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, output_of
 from tests.waiting import WAIT_S, wait_for
 
 Tool = Callable[..., bytes]
@@ -78,7 +78,7 @@ def test_topics(kafka3: Cluster, tool: Tool) -> None:
             lambda: len(theirs.list_topics(name, timeout=10).topics[name].partitions) == 2,
             "the topic",
         )
-        said = told(tool, kafka3, TOPICS, "--describe", "--topic", name)
+        said = output_of(tool, kafka3, TOPICS, "--describe", "--topic", name)
         assert re.search(r"PartitionCount: 2\s+ReplicationFactor: 1\s.*retention\.ms=77000", said)
         assert of(admin.create_partitions([NewPartitions(name, 3)])) is None
         wait_for(
@@ -95,7 +95,7 @@ def test_topics(kafka3: Cluster, tool: Tool) -> None:
         resource.add_incremental_config(add_it)
         assert of(admin.incremental_alter_configs([resource])) is None
         wait_for(lambda: settings(kafka3, name)["retention.ms"] == "88000", "the setting")
-        said = told(tool, kafka3, TOPICS, "--describe", "--topic", name)
+        said = output_of(tool, kafka3, TOPICS, "--describe", "--topic", name)
         assert re.search(r"PartitionCount: 3\s.*retention\.ms=88000", said)
         assert re.search(r"cleanup\.policy=(delete,compact|compact,delete)", said)
         found = of(admin.describe_configs([ConfigResource("topic", name)]))
@@ -114,7 +114,7 @@ def test_topics(kafka3: Cluster, tool: Tool) -> None:
 
         assert of(admin.delete_topics([name])) is None
         wait_for(lambda: name not in theirs.list_topics(timeout=10).topics, "the end of the topic")
-        assert name not in told(tool, kafka3, TOPICS, "--list").split()
+        assert name not in output_of(tool, kafka3, TOPICS, "--list").split()
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -156,7 +156,7 @@ def test_groups_offsets_and_records(
         assert [each.offset for each in committed.topic_partitions] == [8]
         lines = [
             line.split()
-            for line in told(tool, kafka3, GROUPS, "--describe", "--group", group).splitlines()
+            for line in output_of(tool, kafka3, GROUPS, "--describe", "--group", group).splitlines()
         ]
         assert [line[3:6] for line in lines if line[:3] == [group, topic, "0"]] == [
             ["8", "10", "2"]
@@ -169,14 +169,14 @@ def test_groups_offsets_and_records(
         assert of(admin.delete_records([TopicPartition(topic, 0, 4)])).low_watermark == 4
         assert of(admin.list_offsets({place: OffsetSpec.earliest()})).offset == 4
         earliest = ("--topic-partitions", f"{topic}:0", "--time", "earliest")
-        assert told(tool, kafka3, OFFSETS, *earliest).split() == [f"{topic}:0:4"]
+        assert output_of(tool, kafka3, OFFSETS, *earliest).split() == [f"{topic}:0:4"]
 
         assert of(admin.delete_consumer_groups([group])) is None
         assert group not in {
             each.group_id for each in admin.list_consumer_groups().result(WAIT_S).valid
         }
         assert of(admin.describe_consumer_groups([group])).state is ConsumerGroupState.DEAD
-        assert group not in told(tool, kafka3, GROUPS, "--list").split()
+        assert group not in output_of(tool, kafka3, GROUPS, "--list").split()
 
 
 def empty(admin: AdminClient, group: str) -> bool:
@@ -225,7 +225,7 @@ def test_permissions(kafka3: Cluster, tool: Tool) -> None:
         )
         found = theirs.describe_acls(their_filter).result(WAIT_S)
         assert acl_names(found) == acl_names([literal, prefixed])
-        said = told(tool, kafka3, ACLS, "--list", "--principal", f"User:{name}")
+        said = output_of(tool, kafka3, ACLS, "--list", "--principal", f"User:{name}")
         assert f"resourceType=TOPIC, name={name}, patternType=LITERAL" in said
         assert f"(principal=User:{name}, host=*, operation=READ, permissionType=ALLOW)" in said
         assert f"resourceType=GROUP, name={name}, patternType=PREFIXED" in said
@@ -237,7 +237,7 @@ def test_permissions(kafka3: Cluster, tool: Tool) -> None:
         )
         assert [future.result(WAIT_S) for future in gone.values()] == [[prefixed], [literal]]
         wait_for(lambda: not theirs.describe_acls(their_filter).result(WAIT_S), "no permissions")
-        assert "resourceType" not in told(
+        assert "resourceType" not in output_of(
             tool, kafka3, ACLS, "--list", "--principal", f"User:{name}"
         )
 
@@ -270,7 +270,7 @@ def test_users(kafka3: Cluster, tool: Tool) -> None:
 
         wait_for(complete, "the credentials")
         of_user = ("--describe", "--entity-type", "users", "--entity-name", name)
-        said = told(tool, kafka3, CONFIGS, *of_user)
+        said = output_of(tool, kafka3, CONFIGS, *of_user)
         assert "SCRAM-SHA-256=iterations=4096" in said
         assert "SCRAM-SHA-512=iterations=8192" in said
         described = of(admin.describe_user_scram_credentials([name]))
@@ -297,7 +297,7 @@ def test_users(kafka3: Cluster, tool: Tool) -> None:
             lambda: name not in admin.describe_user_scram_credentials().result(WAIT_S),
             "no such user",
         )
-        assert "SCRAM-SHA" not in told(tool, kafka3, CONFIGS, *of_user)
+        assert "SCRAM-SHA" not in output_of(tool, kafka3, CONFIGS, *of_user)
 
 
 @pytest.mark.filterwarnings("ignore:alter_configs:DeprecationWarning")
@@ -314,7 +314,7 @@ def test_settings_replaced(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -
                 is None
             )
             wait_for(lambda: settings(kafka3, topic)[setting] == value, "the setting")  # noqa: B023 - at once
-        said = told(
+        said = output_of(
             tool, kafka3, CONFIGS, "--describe", "--entity-type", "topics", "--entity-name", topic
         )
         assert "retention.ms=99000" in said
@@ -380,7 +380,9 @@ def test_elections(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
         leader = wait_for(elected, "an election that was needed")
         line = rf"Partition: 0\s+Leader: {leader}\s"
         wait_for(
-            lambda: re.search(line, told(tool, kafka3, TOPICS, "--describe", "--topic", topic)),
+            lambda: re.search(
+                line, output_of(tool, kafka3, TOPICS, "--describe", "--topic", topic)
+            ),
             "the new leader",
         )
         assert admin.cluster_id(WAIT_S) == kafka3.admin().cluster_id()

@@ -33,7 +33,7 @@ from kafka_native.errors import ErrorCode
 from kafka_native.types import Uuid
 from tests.broker.cluster import Cluster, NoBroker, start
 from tests.broker.java import CONFIGS, TOPICS
-from tests.broker.support import TopicMaker, flush, our_producer, told
+from tests.broker.support import TopicMaker, flush, our_producer, output_of
 from tests.waiting import WAIT_S, wait_for
 
 Tool = Callable[..., bytes]
@@ -68,12 +68,12 @@ def filled(kafka: Cluster, topic: str, count: int = 200) -> None:
 
 def configs(tool: Tool, kafka: Cluster, *args: str) -> str:
     """Return the output of kafka-configs."""
-    return told(tool, kafka, CONFIGS, "--describe", *args)
+    return output_of(tool, kafka, CONFIGS, "--describe", *args)
 
 
 def log_dirs(tool: Tool, kafka: Cluster, topic: str) -> dict[int, dict[str, int]]:
     """Return kafka-log-dirs' directories of a topic and its sizes, for each broker."""
-    text = told(tool, kafka, f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", topic)
+    text = output_of(tool, kafka, f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", topic)
     (line,) = [each for each in text.splitlines() if each.startswith("{")]
     return {
         broker["broker"]: {
@@ -106,7 +106,7 @@ def test_reassignments(owned3: Cluster, new_topic: TopicMaker, tool: Tool, tmp_p
         }
         plan = tmp_path / "plan.json"
         plan.write_text(json.dumps(wanted))
-        verified = told(
+        verified = output_of(
             tool,
             owned3,
             f"{TOOLS}.reassign.ReassignPartitionsCommand",
@@ -149,11 +149,13 @@ def test_a_reassignment_under_way_is_listed_and_cancelled(
                 (3,),
                 (),
             )
-            listed = told(tool, owned3, f"{TOOLS}.reassign.ReassignPartitionsCommand", "--list")
+            listed = output_of(
+                tool, owned3, f"{TOOLS}.reassign.ReassignPartitionsCommand", "--list"
+            )
             assert re.search(rf"{topic}-0: replicas: .*adding: 3", listed), listed
             assert of(admin.alter_partition_reassignments({place: None})) is None
             assert admin.list_partition_reassignments().result(WAIT_S) == {}
-            assert "No partition reassignments found" in told(
+            assert "No partition reassignments found" in output_of(
                 tool, owned3, f"{TOOLS}.reassign.ReassignPartitionsCommand", "--list"
             )
         finally:
@@ -238,14 +240,14 @@ def test_log_dirs(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     with admin_of(owned3) as admin:
 
         def sizes() -> dict[int, dict[str, int]]:
-            told = admin.describe_log_dirs([1, 2, 3])
+            futures = admin.describe_log_dirs([1, 2, 3])
             return {
                 broker: {
                     path: found.replica_infos[place].size
                     for path, found in future.result(WAIT_S).items()
                     if place in found.replica_infos
                 }
-                for broker, future in told.items()
+                for broker, future in futures.items()
             }
 
         wait_for(
@@ -284,13 +286,13 @@ def test_features(owned3: Cluster, tool: Tool) -> None:
     with admin_of(owned3) as admin:
         before = admin.describe_features(broker=2).result(WAIT_S)
         assert before.supported_features[name].max_version >= 2
-        told = levels(tool, owned3)
+        found = levels(tool, owned3)
         ours = {
             each: str(level.max_version_level) for each, level in before.finalized_features.items()
         }
         assert {
             each: level
-            for each, level in told.items()
+            for each, level in found.items()
             if level != "0" and "." in each and "-" not in level
         } == {each: level for each, level in ours.items() if each != "metadata.version"}
         assert (
@@ -318,17 +320,17 @@ def test_features(owned3: Cluster, tool: Tool) -> None:
 
 def at_level(admin: AdminClient, name: str, level: int) -> Any:
     """Return the features, once every broker has this one at a level."""
-    told = [admin.describe_features(broker=broker).result(WAIT_S) for broker in (1, 2, 3)]
+    features = [admin.describe_features(broker=broker).result(WAIT_S) for broker in (1, 2, 3)]
     return (
-        told[0]
-        if all(each.finalized_features[name].max_version_level == level for each in told)
+        features[0]
+        if all(each.finalized_features[name].max_version_level == level for each in features)
         else None
     )
 
 
 def levels(tool: Tool, kafka: Cluster) -> dict[str, str]:
     """Return the level of each feature, from kafka-features."""
-    text = told(tool, kafka, f"{TOOLS}.FeatureCommand", "describe")
+    text = output_of(tool, kafka, f"{TOOLS}.FeatureCommand", "describe")
     return dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", text))
 
 
@@ -337,7 +339,7 @@ def test_the_quorum(owned3: Cluster, tool: Tool) -> None:
 
         def reported_in_one_epoch() -> tuple[QuorumInfo, dict[str, str]] | None:
             found = admin.describe_metadata_quorum().result(WAIT_S)
-            text = told(tool, owned3, f"{TOOLS}.MetadataQuorumCommand", "describe", "--status")
+            text = output_of(tool, owned3, f"{TOOLS}.MetadataQuorumCommand", "describe", "--status")
             after = admin.describe_metadata_quorum().result(WAIT_S)
             status = dict(re.findall(r"(\w+):\s+(.*)", text))
             return (found, status) if found.leader_epoch == after.leader_epoch else None
@@ -409,7 +411,7 @@ def voters_may_change(admin: AdminClient) -> bool:
 
 def voters(tool: Tool, kafka: Cluster) -> set[int]:
     """Return the voters, from kafka-metadata-quorum."""
-    text = told(tool, kafka, f"{TOOLS}.MetadataQuorumCommand", "describe", "--replication")
+    text = output_of(tool, kafka, f"{TOOLS}.MetadataQuorumCommand", "describe", "--replication")
     return {
         int(line.split()[0])
         for line in text.splitlines()
@@ -475,7 +477,7 @@ def with_resource(admin: AdminClient, kinds: set[ResourceType], wanted: ConfigRe
     return found if wanted in found else None
 
 
-def test_pages_and_what_was_made(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+def test_pages_and_created_topics(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topics = sorted(new_topic(owned3, count) for count in (5, 1, 3))
     with admin_of(owned3) as admin:
         pages = list(
@@ -493,7 +495,7 @@ def test_pages_and_what_was_made(owned3: Cluster, new_topic: TopicMaker, tool: T
                 )
         assert sum(map(len, found.values())) == 9
         assert found["zz-never-was"] == []
-        text = told(tool, owned3, TOPICS, "--describe", "--topic", topics[0])
+        text = output_of(tool, owned3, TOPICS, "--describe", "--topic", topics[0])
         first = next(
             each for page in pages for each in page.topics if each.name == topics[0]
         ).partitions[0]

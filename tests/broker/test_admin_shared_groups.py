@@ -1,5 +1,5 @@
-"""Share and streams groups on a real Apache Kafka, by AdminClient; Kafka's own tools see what was
-done to them.
+"""Share and streams groups on a real Apache Kafka, with AdminClient. Kafka's own tools check the
+results.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def code_of(future: Any) -> int:
 
 
 def table(text: bytes, group: str) -> list[list[str]]:
-    """The lines about a group of what a tool has printed."""
+    """Return the lines about a group in a tool's output."""
     return [line.split() for line in text.decode().splitlines() if line.split()[:1] == [group]]
 
 
@@ -131,13 +131,13 @@ def test_share_groups_are_described_and_their_offsets_changed(
 
 
 def _offsets_of_nobody(admin: AdminClient, group: str, place: TopicPartition) -> None:
-    """Of a group that has no members any more: read, and moved to 2."""
+    """Read the offsets of a group without members, and move them to 2."""
     unknown = TopicPartition(place.topic, 7)
 
     def offsets() -> Any:
         found = admin.list_share_group_offsets({group: [place], "nobody": None})
         assert found["nobody"].result(WAIT_S) == {}, (
-            "as with OffsetFetch: who isn't there has no offsets"
+            "as with OffsetFetch: a missing group has no offsets"
         )
         return found[group].result(WAIT_S)[place]
 
@@ -150,8 +150,8 @@ def _offsets_of_nobody(admin: AdminClient, group: str, place: TopicPartition) ->
     assert code_of(altered[negative]) == KafkaError._INVALID_ARG
     moved = offsets()
     assert (moved.start_offset, moved.lag) == (2, 3)
-    # Once: a coordinator that isn't the leader of all looks for a partition that isn't there for
-    # half a minute.
+    # Only once: a coordinator that doesn't lead all partitions looks for a missing one for half a
+    # minute.
     assert (
         admin.list_share_group_offsets({group: [place, unknown]})[group].result(WAIT_S)[unknown]
         is None
@@ -166,9 +166,7 @@ def _offsets_of_nobody(admin: AdminClient, group: str, place: TopicPartition) ->
 
 
 class Member:
-    """A member of a streams group, as far as its coordinator can tell: heartbeats, one after the
-    other.
-    """
+    """A member of a streams group from its coordinator's view: one heartbeat after the other."""
 
     def __init__(self, coordinator: Node, group: str, topic: str) -> None:
         self._socket = socket.create_connection((coordinator.host, coordinator.port), WAIT_S)
@@ -180,7 +178,7 @@ class Member:
         self.tasks: list[TaskIds] = []
 
     def heartbeat(self, **what: Any) -> None:
-        """One heartbeat. The broker's answer has no error."""
+        """Send one heartbeat. The broker's answer has no error."""
         request = StreamsGroupHeartbeatRequest(
             group_id=self.group, member_id=self.id, member_epoch=self.epoch, **what
         )
@@ -195,7 +193,7 @@ class Member:
             self.tasks = reply.active_tasks
 
     def join(self) -> None:
-        """Says what the application does."""
+        """Send the application's topology."""
         kind = StreamsGroupHeartbeatRequest.Topology
         policy = [KeyValue(key="cleanup.policy", value="compact")]
         changelog = TopicInfo(name=f"{self.group}-counts-changelog", topic_configs=policy)
@@ -213,12 +211,12 @@ class Member:
         )
 
     def has_tasks(self) -> bool:
-        """Another heartbeat; whether it has been given something."""
+        """Send another heartbeat, and return whether the member has tasks."""
         self.heartbeat(active_tasks=self.tasks, standby_tasks=[], warmup_tasks=[])
         return bool(self.tasks)
 
     def leave(self) -> None:
-        """Tells the coordinator."""
+        """Leave the group."""
         self.epoch = -1
         self.heartbeat()
         self._file.close()
@@ -245,7 +243,7 @@ def test_streams_groups_are_described_and_their_offsets_changed(
     with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
         nobody = admin.describe_streams_groups([group])[group]
         assert code_of(nobody) == KafkaError.GROUP_ID_NOT_FOUND, (
-            "and from here on the coordinator is at work"
+            "the coordinator is available from now on"
         )
         with streaming(admin, group, topic) as member:
             wait_for(member.has_tasks, "tasks")
@@ -270,7 +268,7 @@ def test_streams_groups_are_described_and_their_offsets_changed(
         }
         done = admin.alter_streams_group_offsets(asked)[group].result(WAIT_S)
         assert [each.error for each in done.topic_partitions] == [None, None]
-        with streaming(admin, group, topic) as member:  # the tool shows what members read
+        with streaming(admin, group, topic) as member:  # the tool shows the members' positions
             wait_for(member.has_tasks, "tasks")
             shown = table(
                 tool(STREAMS, *at, "--describe", "--offsets", "--verbose", "--group", group), group
@@ -305,7 +303,7 @@ def _check_streams(found: StreamsGroupDescription, member: Member) -> None:
     assert one.target_assignment.active_tasks == one.assignment.active_tasks
 
 
-def test_the_asyncio_twin_asks_the_same(kafka3: Cluster) -> None:
+def test_the_asyncio_client_sends_the_same(kafka3: Cluster) -> None:
     async def main() -> None:
         async with AIOAdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
             for call in (

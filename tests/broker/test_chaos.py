@@ -1,6 +1,6 @@
-"""Groups under chaos, shortly; at length: ``python -m tests.broker.chaos``.
+"""Short runs of groups under chaos. ``python -m tests.broker.chaos`` makes long ones.
 
-First, the judge itself is judged.
+The first tests check the rules themselves.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def test_each_rule_can_be_broken(rule: str, break_it: Callable[[History], None])
     assert rule in {text.split(":")[0] for text in violations(history)}
 
 
-def test_a_commit_that_was_not_answered_may_be_carried_out_late(tmp_path: Path) -> None:
+def test_an_unanswered_commit_may_be_carried_out_late(tmp_path: Path) -> None:
     history = good()
     committed_back(history)
     life = history.life("b")
@@ -192,11 +192,11 @@ def test_a_commit_that_was_not_answered_may_be_carried_out_late(tmp_path: Path) 
     assert "nothing_ahead" in {text.split(":")[0] for text in violations(history)}
 
 
-def test_every_rule_has_something_that_breaks_it() -> None:
+def test_every_rule_has_a_violation() -> None:
     assert set(BREAKS) == {rule.__name__ for rule in RULES}
 
 
-def test_a_log_that_ends_in_half_a_line_is_read_to_there(tmp_path: Path) -> None:
+def test_a_log_is_read_up_to_its_last_whole_line(tmp_path: Path) -> None:
     log = tmp_path / "m.log"
     whole = json.dumps({"t": 1.0, "e": "assigned", "p": [[T, 0]]}) + "\n"
     log.write_text(whole + '{"t": 2.0, "e": "go')
@@ -233,7 +233,9 @@ def test_commits_are_read_from_the_brokers_bytes() -> None:
     ],
     ids=str,
 )
-def test_nothing_is_lost_and_nobody_shares_a_partition(owned3: Cluster, options: Options) -> None:
+def test_nothing_is_lost_and_each_partition_has_one_owner(
+    owned3: Cluster, options: Options
+) -> None:
     options.seconds = options.round_s = 10.0
     options.fault_every_s = (0.1, 1.0)
     run = Run(owned3, options)

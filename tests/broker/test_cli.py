@@ -1,6 +1,4 @@
-"""The command line on a real Apache Kafka, with kcat reading and writing beside it where it is
-installed.
-"""
+"""The command line on a real Apache Kafka. If kcat is installed, it reads and writes beside it."""
 
 from __future__ import annotations
 
@@ -59,7 +57,7 @@ def test_lines_envelopes_groups_and_times_go_out_and_back(kafka: Cluster, topic:
     assert b"once\n" in last.stdout
     assert b"never" not in last.stdout
     rest = run("consume", "-b", kafka.bootstrap, "-G", f"{topic}-readers", "-e", topic)
-    assert rest.stdout == b"once\n", "the group goes on behind what it has printed"
+    assert rest.stdout == b"once\n", "the group continues behind the printed messages"
     listed = json.loads(run("metadata", *here, "--json").stdout)
     assert [len(each["partitions"]) for each in listed["topics"]] == [3]
 

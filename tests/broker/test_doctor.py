@@ -1,5 +1,5 @@
-"""``kafka-native doctor`` on a real Apache Kafka with TLS and a log-in: what is wrong is found in
-its step.
+"""``kafka-native doctor`` on a real Apache Kafka with TLS and a login: each problem is found in its
+step.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ ELSEWHERE = "b1.elsewhere.invalid"
 
 
 class Secured(NamedTuple):
-    """A cluster, and the authority of its certificates."""
+    """A cluster, and its certificate authority."""
 
     cluster: Cluster
     authority: Authority
 
     def found(self, *more: str, **properties: str) -> Found:
-        """What the doctor says of alice's connection, with other properties than the right ones."""
+        """Return the doctor's result for alice's connection. ``properties`` replace the right ones."""
         right = {
             "bootstrap.servers": self.cluster.listeners["SASLTLS"],
             "security.protocol": "sasl_ssl",
@@ -52,7 +52,7 @@ class Secured(NamedTuple):
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """One broker, where alice may do everything."""
+    """Yield one broker, where alice may do everything."""
     authority = Authority(tmp_path_factory.mktemp("certificates"))
     listeners = {"SASLTLS": Listener("SASL_SSL", authority.listener() | SASL)}
     users = {"super.users": "User:ANONYMOUS;User:alice"}

@@ -1,5 +1,5 @@
-"""enable.idempotence on three brokers that are killed: what was acked is in the log once, and in
-order.
+"""enable.idempotence on three brokers that are killed: each acked message is in the log once, and
+in order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ENOUGH = 20_000
 
 
 @pytest.mark.slow
-def test_each_message_is_there_once_and_in_order_whoever_is_killed(
+def test_each_message_is_there_once_and_in_order_although_brokers_are_killed(
     owned3: Cluster, new_topic: TopicMaker
 ) -> None:
     topic = new_topic(owned3, PARTITIONS)

@@ -51,7 +51,7 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
 
 @pytest.fixture(scope="module")
 def kerberized(kdc: Kdc) -> Iterator[Cluster]:
-    """One broker with a listener for Kerberos."""
+    """Yield one broker with a listener for Kerberos."""
     principal = f"kafka/{HOST}"
     login = (
         "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
@@ -71,7 +71,7 @@ def kerberized(kdc: Kdc) -> Iterator[Cluster]:
 
 
 def client(kdc: Kdc, cluster: Cluster, topic: str, *more: str, **own: str) -> str:
-    """What a client says that writes a message and reads it."""
+    """Return the output of a client that writes a message and reads it."""
     import json
 
     settings = {
@@ -94,7 +94,7 @@ def client(kdc: Kdc, cluster: Cluster, topic: str, *more: str, **own: str) -> st
     return done.stdout
 
 
-def test_a_keytab_a_command_and_tickets_let_in(
+def test_a_keytab_a_command_and_tickets_authenticate(
     kdc: Kdc, kerberized: Cluster, new_topic: TopicMaker
 ) -> None:
     keytab = str(kdc.keytab("app"))
@@ -115,11 +115,13 @@ def test_a_keytab_a_command_and_tickets_let_in(
     )
     assert "left 0" in with_command
     assert client(kdc, kerberized, topic) == "left 0\nvalue b'hello'\n", (
-        "the command's tickets are there still"
+        "the command's tickets still exist"
     )
 
 
-def test_another_service_is_not_known(kdc: Kdc, kerberized: Cluster, new_topic: TopicMaker) -> None:
+def test_another_service_name_is_an_error(
+    kdc: Kdc, kerberized: Cluster, new_topic: TopicMaker
+) -> None:
     own = {"sasl_kerberos_keytab": str(kdc.keytab("app2")), "sasl_kerberos_service_name": "other"}
     said = client(
         kdc, kerberized, new_topic(kerberized), "briefly", sasl_kerberos_principal="app2", **own

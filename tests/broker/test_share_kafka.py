@@ -1,4 +1,4 @@
-"""Share groups (KIP-932) of Apache Kafka: members that are killed, and others' clients in the same
+"""Share groups (KIP-932) of Apache Kafka: members that are killed, and other clients in the same
 group.
 """
 
@@ -18,7 +18,7 @@ import pytest
 from kafka_native import IllegalStateException, KafkaError, ShareConsumer, TopicPartition
 from tests.broker import java
 from tests.broker.cluster import Cluster, quiet
-from tests.broker.support import TopicMaker, our_producer, told
+from tests.broker.support import TopicMaker, our_producer, output_of
 from tests.waiting import wait_for
 
 COUNT = 3000
@@ -27,11 +27,11 @@ Tool = Callable[..., bytes]
 
 
 def new_group(kafka: Cluster, topic: str, tool: Tool) -> str:
-    """A group that begins with what is there already; Kafka keeps that with the group."""
+    """Return a group that begins at the start of a topic. Kafka keeps this setting with the group."""
     group = f"share-{topic}"
     change = ["--alter", "--entity-type", "groups", "--entity-name", group]
     setting = "share.auto.offset.reset=earliest"
-    told(tool, kafka, java.CONFIGS, *change, "--add-config", setting)
+    output_of(tool, kafka, java.CONFIGS, *change, "--add-config", setting)
     return group
 
 
@@ -52,7 +52,7 @@ def sharing(kafka: Cluster, group: str, topic: str, **conf: Any) -> Iterator[Sha
 
 
 class Line(NamedTuple):
-    """What a member has logged."""
+    """A line of a member's log."""
 
     at: float
     what: str
@@ -61,7 +61,7 @@ class Line(NamedTuple):
 
 
 class Workers:
-    """Members as processes, which are killed and started again."""
+    """Members as processes that are killed and started again."""
 
     def __init__(self, kafka: Cluster, group: str, topic: str, folder: Path) -> None:
         self._arguments = [kafka.bootstrap, group, topic]
@@ -85,7 +85,7 @@ class Workers:
         self._processes.append(subprocess.Popen(command, cwd=Path(__file__).parents[2]))
 
     def kill_one(self, choice: random.Random) -> None:
-        """Ends one at whatever it is doing, and starts another in its place."""
+        """Kill one at any moment, and start another in its place."""
         process = self._processes.pop(choice.randrange(len(self._processes)))
         assert process.poll() is None, "a member has ended by itself"
         process.kill()
@@ -95,8 +95,9 @@ class Workers:
         self.start()
 
     def limbo(self) -> set[int]:
-        """What killed members had in hand: the broker may have taken an acknowledgement that wasn't
-        logged any more.
+        """Return the open records of killed members.
+
+        The broker may have accepted an acknowledgement that the member couldn't log any more.
         """
         found: set[int] = set()
         for path in self._killed:
@@ -106,8 +107,8 @@ class Workers:
         return found
 
     def lines(self) -> list[Line]:
-        """What all of them have logged so far, in the order of time; a line that is cut off by a
-        kill doesn't count.
+        """Return the log lines of all members in the order of time, without lines that a kill cut
+        off.
         """
         return sorted(line for path in self._folder.iterdir() for line in _lines(path))
 
@@ -122,14 +123,14 @@ def _lines(path: Path) -> list[Line]:
 
 
 def is_done(kafka: Cluster, group: str, tool: Tool) -> bool:
-    """Whether nothing is left for the group to do, as Kafka's own tool says."""
-    text = told(tool, kafka, java.SHARE_GROUPS, "--describe", "--group", group)
+    """Return whether Kafka's own tool reports no lag of the group."""
+    text = output_of(tool, kafka, java.SHARE_GROUPS, "--describe", "--group", group)
     rows = [line.split() for line in text.splitlines() if line.startswith(group)]
     return bool(rows) and all(row[-1] == "0" for row in rows)
 
 
 @pytest.mark.slow
-def test_members_that_are_killed_lose_nothing(
+def test_killed_members_lose_nothing(
     kafka: Cluster, new_topic: TopicMaker, tool: Tool, tmp_path: Path
 ) -> None:
     topic = new_topic(kafka, 3)
@@ -159,7 +160,7 @@ def test_members_that_are_killed_lose_nothing(
     assert accepted | rejected | limbo == set(range(COUNT))
     assert not {each for each in accepted if not each % 10}
     assert not {each for each in rejected if each % 10}
-    assert len(limbo - accepted - rejected) <= workers.kills * STEP  # a batch is handed out whole
+    assert len(limbo - accepted - rejected) <= workers.kills * STEP  # a batch is delivered whole
     last_seen = {
         line.number: line.at for line in lines if line.what == "got"
     }  # later ones take the place of earlier
@@ -248,7 +249,7 @@ def test_javas_share_consumer_and_ours_share_a_group(
 
 
 @pytest.mark.slow
-def test_a_lock_that_expires_lets_a_record_come_again(
+def test_a_record_is_delivered_again_when_its_lock_expires(
     kafka: Cluster, new_topic: TopicMaker, tool: Tool
 ) -> None:
     topic = new_topic(kafka, 1)
@@ -280,10 +281,10 @@ def test_explicit_acknowledgements_and_markers_of_transactions(
             for number in range(start, start + 5):
                 producer.produce(topic, str(number))
             producer.commit_transaction()
-    heard: list[Any] = []
+    outcomes: list[Any] = []
     with sharing(kafka, group, topic, share_acknowledgement_mode="explicit") as consumer:
         consumer.set_acknowledgement_commit_callback(
-            lambda offsets, error: heard.append((offsets, error))
+            lambda offsets, error: outcomes.append((offsets, error))
         )
         messages: list[Any] = []
         while len(messages) < 10:
@@ -294,19 +295,17 @@ def test_explicit_acknowledgements_and_markers_of_transactions(
             consumer.acknowledge_offset(topic, 0, 5)  # a marker
         assert set(consumer.commit_sync().values()) <= {None}
     assert [int(each.value()) for each in messages] == list(range(10))
-    told = {
+    counted = {
         offset
-        for offsets, error in heard
+        for offsets, error in outcomes
         if error is None
         for offset in offsets[TopicPartition(topic, 0)]
     }
-    assert told == {0, 1, 2, 3, 4, 6, 7, 8, 9, 10}
+    assert counted == {0, 1, 2, 3, 4, 6, 7, 8, 9, 10}
 
 
 @pytest.mark.slow
-def test_a_topic_that_is_made_anew_is_read(
-    kafka: Cluster, new_topic: TopicMaker, tool: Tool
-) -> None:
+def test_a_recreated_topic_is_read(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topic = new_topic(kafka, 1)
     group = new_group(kafka, topic, tool)
     produce(kafka, topic, 0, 5)
@@ -333,9 +332,7 @@ def test_a_topic_that_is_made_anew_is_read(
 
 
 @pytest.mark.slow
-def test_a_broker_that_restarts_takes_nothing_with_it(
-    owned3: Cluster, new_topic: TopicMaker, tool: Tool
-) -> None:
+def test_a_broker_restart_loses_nothing(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topic = new_topic(owned3, 3)
     group = new_group(owned3, topic, tool)
     produce(owned3, topic, 0, 600)

@@ -1,6 +1,4 @@
-"""Three brokers, acks=all: leaders that are killed, restarted and moved, and nothing that was acked
-is lost.
-"""
+"""Three brokers, acks=all: leaders are killed, restarted and moved, and no acked message is lost."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Three brokers without a plaintext port: TLS with certificates at both ends for clients, brokers
-and controllers.
+"""Three brokers without a plaintext port: TLS with mutual authentication for clients, brokers and
+controllers.
 """
 
 from __future__ import annotations
@@ -51,9 +51,7 @@ SETTLE_SECONDS = 60
 
 
 class Sealed(NamedTuple):
-    """A cluster, the authority of its certificates, and the one that follows it; brokers trust
-    both.
-    """
+    """A cluster, its certificate authority, and the next authority. Brokers trust both."""
 
     cluster: Cluster
     authority: Authority
@@ -64,7 +62,7 @@ class Sealed(NamedTuple):
 
 @pytest.fixture(scope="module")
 def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
-    """Nobody but the holders of the right certificates may do anything on it."""
+    """Yield a cluster that only holders of the right certificates can use."""
     first, second, folder = (
         tmp_path_factory.mktemp(name) for name in ("first", "second", "brokers")
     )
@@ -97,7 +95,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
 
 
 def talk(context: ssl.SSLContext, port: int) -> bytes:
-    """A TLS connection, and one byte of what comes: with TLS 1.3 a client is refused after its
+    """Connect with TLS, and return one byte: with TLS 1.3 the server refuses a client after its
     handshake.
     """
     with (
@@ -109,8 +107,8 @@ def talk(context: ssl.SSLContext, port: int) -> bytes:
 
 
 def shown_serial(sealed: Sealed, port: int) -> int:
-    """The serial number of the certificate that is shown at a port, to somebody with one of the
-    right ones.
+    """Return the serial number of the certificate at a port, for a client with the right
+    certificate.
     """
     context = ssl.create_default_context(cafile=str(sealed.keystores / "authorities.pem"))
     certificate = sealed.cluster.conf()["ssl.certificate.location"]
@@ -122,8 +120,8 @@ def shown_serial(sealed: Sealed, port: int) -> int:
         return load_der_x509_certificate(made.getpeercert(binary_form=True) or b"").serial_number
 
 
-def test_no_listener_lets_in_who_has_no_certificate(sealed: Sealed) -> None:
-    """Also those for controllers, whose certificates are the brokers'."""
+def test_no_listener_accepts_a_client_without_a_certificate(sealed: Sealed) -> None:
+    """This includes the controllers' listeners, which use the brokers' certificates."""
     with AdminClient(sealed.cluster.conf()) as admin:
         quorum = admin.describe_metadata_quorum().result(WAIT_S)
     ports = [broker.port for broker in sealed.cluster.brokers.values()]
@@ -137,7 +135,7 @@ def test_no_listener_lets_in_who_has_no_certificate(sealed: Sealed) -> None:
 
 
 def test_topics_messages_and_groups(sealed: Sealed) -> None:
-    """Each client reads what the other wrote, too."""
+    """Each client also reads the other's messages."""
     cluster, name = sealed.cluster, f"sealed-{uuid.uuid4().hex[:8]}"
     with AdminClient(cluster.conf()) as admin:
         admin.create_topics([NewTopic(name, PARTITIONS, 3)])[name].result(WAIT_S)
@@ -169,7 +167,7 @@ def test_topics_messages_and_groups(sealed: Sealed) -> None:
 
 
 def read_as_a_group(cluster: Cluster, name: str, admin: AdminClient) -> set[int]:
-    """The numbers of a topic that two members read, who share its partitions."""
+    """Return the numbers that two members of a group read from a topic. They share its partitions."""
     found: set[int] = set()
     with our_consumer(cluster, group_id=name) as one, our_consumer(cluster, group_id=name) as other:
         members = (one, other)
@@ -195,7 +193,7 @@ def read_as_a_group(cluster: Cluster, name: str, admin: AdminClient) -> set[int]
 
 
 def witness_offsets(cluster: Cluster, name: str) -> dict[int, int]:
-    """What librdkafka says that the group has committed."""
+    """Return the group's committed offsets, from librdkafka."""
     reader = their_consumer(cluster, group_id=name)
     try:
         places = [confluent_kafka.TopicPartition(name, number) for number in range(PARTITIONS)]
@@ -259,8 +257,8 @@ def test_leaders_move_and_are_killed_while_messages_flow(
 def test_certificates_are_rotated_while_messages_flow(
     sealed: Sealed, new_topic: TopicMaker, tmp_path: Path
 ) -> None:
-    """One broker's while it runs, one's by a restart and to another authority, which clients get to
-    know meanwhile.
+    """One broker gets a new certificate while it runs. Another gets one of the next authority at
+    its restart, and clients learn to trust that authority before.
     """
     cluster = sealed.cluster
     topic = new_topic(cluster, PARTITIONS)
@@ -319,7 +317,7 @@ def test_certificates_are_rotated_while_messages_flow(
 
 
 def rotate_live(sealed: Sealed, node: int, folder: Path) -> int:
-    """Has a broker that runs take another certificate (KIP-226); its serial number."""
+    """Give a running broker another certificate (KIP-226), and return its serial number."""
     keystore = folder / "rotated.pem"
     serial = sealed.authority.broker(f"broker-{node}", keystore)
     change = ConfigEntry(
@@ -333,9 +331,7 @@ def rotate_live(sealed: Sealed, node: int, folder: Path) -> int:
     return serial
 
 
-def test_a_client_that_does_not_know_the_authority_is_told_so(
-    sealed: Sealed, tmp_path: Path
-) -> None:
+def test_a_client_without_the_authority_gets_a_clear_error(sealed: Sealed, tmp_path: Path) -> None:
     errors: list[Any] = []
     conf = sealed.cluster.conf(
         **{"ssl.ca.location": Authority(tmp_path).ca, "error_cb": errors.append}

@@ -54,9 +54,9 @@ class Child:
             )
         self.resume_at: float | None = None
         """The time at which a stopped process must be resumed."""
-        self.tell(json.dumps(asdict(settings)))
+        self.send(json.dumps(asdict(settings)))
 
-    def tell(self, line: str) -> None:
+    def send(self, line: str) -> None:
         """Send a command. A process that has just died doesn't read it."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
@@ -81,7 +81,7 @@ class Child:
 
     def leave(self) -> None:
         """Send the command to end."""
-        self.tell("leave")
+        self.send("leave")
 
     def code(self) -> int | None:
         """Return the exit code, or None while it runs."""

@@ -1,5 +1,5 @@
-"""``python -m tests.broker.spark_once``: a long run on a broker of our own; ends with 1 when a rule
-was broken.
+"""``python -m tests.broker.spark_once``: a long run on a broker of our own. It ends with 1 if a
+rule was broken.
 """
 
 from __future__ import annotations
