@@ -28,7 +28,7 @@ def test_every_property_is_documented_with_its_state() -> None:
         assert f"`{declared.name}`" in render()
 
 
-def test_aliases_are_declared_like_what_they_stand_for() -> None:
+def test_aliases_are_declared_like_their_properties() -> None:
     for declared in PROPERTIES.values():
         if declared.alias_of:
             real = PROPERTIES[declared.alias_of]

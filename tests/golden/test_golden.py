@@ -1,7 +1,7 @@
-"""Batches that the Java client wrote are read as the Java client reads them, and it reads what we write.
+"""The Java client's batches are read as Java reads them, and Java reads ours.
 
-tests/golden/batches holds its files and, in golden.json, what it says is in them; tests/golden/java makes both:
-`python tests/golden/test_golden.py` writes them anew.
+tests/golden/batches holds its files, and golden.json their content in Java's words. `python
+tests/golden/test_golden.py` writes both again with tests/golden/java.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_every_golden_file_is_described() -> None:
     assert len(DESCRIPTIONS) >= 30
 
 
-def test_every_magic_and_codec_is_there() -> None:
+def test_every_magic_and_codec_has_a_golden_file() -> None:
     found = {
         (batch["magic"], batch["codec"]) for batches in DESCRIPTIONS.values() for batch in batches
     }
@@ -103,7 +103,7 @@ def test_every_magic_and_codec_is_there() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(name for name in DESCRIPTIONS if name.startswith("v2")))
-def test_the_headers_alone_say_the_same(name: str) -> None:
+def test_the_headers_alone_are_read_the_same(name: str) -> None:
     data = (BATCHES / name).read_bytes()
     for header, batch in zip(
         records.batch_headers(data, check_crcs=True), DESCRIPTIONS[name], strict=True

@@ -76,7 +76,7 @@ def test_a_damaged_jar_is_refused_and_kept(fetched: Path, damage: str) -> None:
     assert sorted(fetched.iterdir()) == before
 
 
-def test_jars_that_are_damaged_when_they_come_are_refused(
+def test_jars_that_arrive_damaged_are_refused(
     fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.rmtree(fetched)

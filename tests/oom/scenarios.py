@@ -1,7 +1,7 @@
-"""What a client does while one of its allocations fails, on the mock cluster of another process.
+"""The work of a client while one of its allocations fails, on the mock cluster of another process.
 
-A scenario has two halves: the judge's process prepares topics and faults, the client's process
-runs, with topics, groups and transactional ids of its own.
+A scenario has two halves. The judge's process prepares topics and faults. The client's process
+runs, with its own topics, groups and transactional ids.
 """
 
 from __future__ import annotations
@@ -395,15 +395,15 @@ def produce_arrow(run: Run) -> None:
     }
     table = pa.table(columns)
     with run.client("Producer()", lambda: Producer(run.conf(linger_ms=5))) as producer:
-        told: list[Any] = []
+        reports: list[Any] = []
         for _ in range(2):
             rows = run.step(
                 "produce_arrow",
-                lambda: producer.produce_arrow(topic, table, on_delivery=told.append),
+                lambda: producer.produce_arrow(topic, table, on_delivery=reports.append),
             )
             run.until("flush", lambda: producer.flush(run.limit_s), lambda: len(producer) == 0)
-            if not told or told[-1].rows != rows:
-                raise BadEndingError(f"{rows} rows, and the reports {told}")
+            if not reports or reports[-1].rows != rows:
+                raise BadEndingError(f"{rows} rows, and the reports {reports}")
 
 
 def relay(run: Run) -> None:
