@@ -426,16 +426,13 @@ def start(
     plugins: Path | None = None,
     tls_only: TlsOnly | None = None,
 ) -> Cluster:
-    """A cluster of this many brokers, up; NoBroker where there can be none.
+    """Start a cluster of this many brokers. Raise NoBroker if none is possible here.
 
-    :param changes: Properties of the brokers that are ours, in place of those that `properties`
-        chooses.
-    :param listeners: What clients can connect to besides, by name; brokers that aren't ours don't
-        have them.
-    :param plugins: A folder of Java classes for ``changes`` to name; only brokers that are our
-        processes find them.
-    :param tls_only: There is no plaintext at all; only for brokers that are our processes: they
-        read its files.
+    :param changes: Properties of our own brokers, in place of those that `properties` chooses.
+    :param listeners: Additional listeners for clients, by name. Only our own brokers have them.
+    :param plugins: A folder of Java classes for ``changes`` to name. Only broker processes find
+        them.
+    :param tls_only: TLS on every listener. Only for broker processes, because they read its files.
     """
     given = os.environ.get("KAFKA_NATIVE_BOOTSTRAP")
     if given and listeners:

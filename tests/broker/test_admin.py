@@ -364,7 +364,9 @@ def test_elections(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
             (topic, 1): KafkaError.ELECTION_NOT_NEEDED,
             ("nowhere", 0): KafkaError.UNKNOWN_TOPIC_OR_PART,
         }
-        assert admin.elect_leaders(ElectionType.UNCLEAN).result(WAIT_S) == {}, "nobody needs one"
+        assert admin.elect_leaders(ElectionType.UNCLEAN).result(WAIT_S) == {}, (
+            "no partition needs one"
+        )
 
         def elected() -> int | None:
             """Return the elected leader, or None if the cluster moved it by itself."""

@@ -122,8 +122,8 @@ def test_reassignments(owned3: Cluster, new_topic: TopicMaker, tool: Tool, tmp_p
             {place: NewPartitionReassignment(target[:1])}, allow_replication_factor_change=False
         )
         assert code_of(refused[place]) == KafkaError.INVALID_REPLICATION_FACTOR
-        nobody = admin.alter_partition_reassignments({place: NewPartitionReassignment([1, 99])})
-        assert code_of(nobody[place]) == KafkaError.INVALID_REPLICA_ASSIGNMENT
+        impossible = admin.alter_partition_reassignments({place: NewPartitionReassignment([1, 99])})
+        assert code_of(impossible[place]) == KafkaError.INVALID_REPLICA_ASSIGNMENT
 
 
 def test_a_reassignment_under_way_is_listed_and_cancelled(

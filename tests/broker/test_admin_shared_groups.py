@@ -108,7 +108,7 @@ def test_share_groups_are_described_and_their_offsets_changed(
                 == KafkaError.NON_EMPTY_GROUP
             )
             assert code_of(admin.delete_share_groups([group])[group]) == KafkaError.NON_EMPTY_GROUP
-        _offsets_of_nobody(admin, group, place)
+        _check_offsets_without_members(admin, group, place)
         assert table(tool(SHARE_GROUPS, *describe), group)[0][1:4] == [topic, "0", "2"]
         with ShareConsumer({"bootstrap.servers": kafka3.bootstrap, "group.id": group}) as consumer:
             consumer.subscribe([topic])
@@ -130,7 +130,7 @@ def test_share_groups_are_described_and_their_offsets_changed(
         )
 
 
-def _offsets_of_nobody(admin: AdminClient, group: str, place: TopicPartition) -> None:
+def _check_offsets_without_members(admin: AdminClient, group: str, place: TopicPartition) -> None:
     """Read the offsets of a group without members, and move them to 2."""
     unknown = TopicPartition(place.topic, 7)
 
@@ -158,8 +158,8 @@ def _offsets_of_nobody(admin: AdminClient, group: str, place: TopicPartition) ->
     )
     forgotten = admin.delete_share_group_offsets(group, ["no-topic"])
     assert code_of(forgotten["no-topic"]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-    nobody = admin.delete_share_group_offsets("nobody", [place.topic])
-    assert code_of(nobody[place.topic]) == KafkaError.GROUP_ID_NOT_FOUND
+    missing = admin.delete_share_group_offsets("nobody", [place.topic])
+    assert code_of(missing[place.topic]) == KafkaError.GROUP_ID_NOT_FOUND
 
 
 # --- streams groups ---
@@ -225,8 +225,8 @@ class Member:
 
 @contextmanager
 def streaming(admin: AdminClient, group: str, topic: str) -> Iterator[Member]:
-    nobody_yet = admin.describe_consumer_groups([group])[group].result(WAIT_S)
-    member = Member(nobody_yet.coordinator, group, topic)
+    described = admin.describe_consumer_groups([group])[group].result(WAIT_S)
+    member = Member(described.coordinator, group, topic)
     member.join()
     try:
         yield member
@@ -241,8 +241,8 @@ def test_streams_groups_are_described_and_their_offsets_changed(
     at = ["--bootstrap-server", kafka3.bootstrap]
     places = [TopicPartition(topic, number, 3 + number) for number in range(2)]
     with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
-        nobody = admin.describe_streams_groups([group])[group]
-        assert code_of(nobody) == KafkaError.GROUP_ID_NOT_FOUND, (
+        missing = admin.describe_streams_groups([group])[group]
+        assert code_of(missing) == KafkaError.GROUP_ID_NOT_FOUND, (
             "the coordinator is available from now on"
         )
         with streaming(admin, group, topic) as member:

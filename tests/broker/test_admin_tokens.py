@@ -117,7 +117,7 @@ def test_tokens_are_created_used_renewed_and_expired(
             bob.renew_delegation_token(token.hmac).result(WAIT_S)
         assert gone.value.args[0].code() == KafkaError.DELEGATION_TOKEN_NOT_FOUND
         with (
-            AdminClient(conf(tokens, info.token_id, token.hmac_as_base64, **holds)) as nobody,
+            AdminClient(conf(tokens, info.token_id, token.hmac_as_base64, **holds)) as refused,
             pytest.raises(KafkaException),
         ):
-            nobody.list_topics(timeout=2)
+            refused.list_topics(timeout=2)

@@ -1,4 +1,4 @@
-"""AIOProducer and AIOConsumer on a real Apache Kafka; confluent_kafka reads what was sent."""
+"""AIOProducer and AIOConsumer on a real Apache Kafka. confluent_kafka reads their messages."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def skipped_for_ever(history: History) -> None:
     del history.lives[1].assignments[0].got[2]
 
 
-def somebody_elses(history: History) -> None:
+def others_messages(history: History) -> None:
     history.acked[K][7] = 999
 
 
@@ -157,7 +157,7 @@ def ends_uncommitted(history: History) -> None:
 
 
 BREAKS = {
-    "nothing_lost": [skipped_for_ever, somebody_elses],
+    "nothing_lost": [skipped_for_ever, others_messages],
     "in_order": [swapped, skipped_for_ever],
     "from_the_committed": [began_elsewhere],
     "only_what_is_owned": [handed_out_without_owning],

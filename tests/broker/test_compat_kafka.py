@@ -19,7 +19,7 @@ WITHOUT_A_BROKER = {
     "test_keys_go_to_the_same_partitions",
     "test_what_is_purged_is_reported",
 }
-"""They are about what a client does by itself."""
+"""They need no cluster."""
 
 globals().update({name: each for name, each in vars(shared).items() if name.startswith("test_")})
 for _name in WITHOUT_A_BROKER:

@@ -197,10 +197,12 @@ def test_topic_recreated_while_producing(strict: Cluster, new_topic: TopicMaker)
         create(strict, topic, 2)
         made_at = stream.sent
         wait_for(lambda: stream.acked_after(made_at) > 50, "messages in the new topic", 30)
-        anew_at = stream.sent
-        wait_for(lambda: stream.sent > anew_at + 500, "more messages")
+        recreated_at = stream.sent
+        wait_for(lambda: stream.sent > recreated_at + 500, "more messages")
         stream.end()
-    assert {number: error for number, error in stream.failed.items() if number >= anew_at} == {}
+    assert {
+        number: error for number, error in stream.failed.items() if number >= recreated_at
+    } == {}
     # Messages that the new topic acked are there, at their reported places, and in order. The old
     # topic's are gone.
     with our_consumer(strict) as consumer:

@@ -31,7 +31,7 @@ for _name in (
     del globals()[_name]  # they need no cluster
 
 GROUP = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "60000"}
-"""Begins with what is there already, and nothing comes again because a machine is slow."""
+"""Groups begin at the start of a topic, and locks outlast the pauses of a slow machine."""
 
 
 @pytest.fixture

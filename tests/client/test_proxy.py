@@ -275,7 +275,7 @@ def test_hostile_proxy_is_refused_and_the_client_goes_on(
     with Canned(says, piece_bytes=piece_bytes) as proxy:
         told = error_behind(f"{scheme}://{proxy.address}")
         assert f"proxy {proxy.address}: " in told
-        assert proxy.heard, "the client has spoken"
+        assert proxy.received, "the client has spoken"
     wait_for(lambda: threading.active_count() <= threads)
 
 

@@ -109,7 +109,7 @@ def test_a_call_is_answered_once(main: MainThread) -> None:
 
     def on_reply(reply: Reply) -> None:
         answers.append(reply)
-        raise RuntimeError("a defect of the one who asked")
+        raise RuntimeError("a defect of the caller")
 
     # no such broker: fails at once
     call = Call(MetadataRequest(topics=[]), 99, time.monotonic() + WAIT_S, on_reply)

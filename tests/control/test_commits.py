@@ -497,7 +497,7 @@ def test_commit_without_a_group_or_an_offset_says_so():
     assert cluster.outcomes.pop() == KafkaError._NO_OFFSET
     cluster.commits.commit_stored(cluster.outcomes.append, 0.0)
     assert cluster.outcomes.pop() == KafkaError._NO_OFFSET
-    nobody = CommitManager(
+    commits = CommitManager(
         Member(""),
         cluster.coordinator,
         cluster.fetches,
@@ -505,7 +505,7 @@ def test_commit_without_a_group_or_an_offset_says_so():
         interval_s=1,
         timeout_s=1,
     )
-    nobody.commit([TopicPartition("t", 0, 1)], cluster.outcomes.append, 2000.0)
+    commits.commit([TopicPartition("t", 0, 1)], cluster.outcomes.append, 2000.0)
     assert cluster.outcomes.pop() == KafkaError._UNKNOWN_GROUP
     assert cluster.fetches.ask_committed is None
 
@@ -521,7 +521,7 @@ def test_closing_ends_every_commit_and_every_query():
     assert cluster.outcomes == [KafkaError._DESTROY] * 3
 
 
-# --- what is stored ---
+# --- stored offsets ---
 
 
 def test_delivered_offsets_are_stored_unless_the_application_stores_them():

@@ -135,7 +135,7 @@ class SimMember(Group):
     def _report(self, heartbeat: Any, reply: Any) -> None:
         if (
             self.pool.heartbeats.get(COORDINATOR) is heartbeat
-        ):  # the pool drops what a heartbeat that was replaced brings
+        ):  # the pool drops results of a replaced heartbeat
             heartbeat[2](reply)
 
 
@@ -197,7 +197,7 @@ class World:
             reply.assignment = kind(topic_partitions=reported_parts)
         return reply
 
-    # --- what happens ---
+    # --- events ---
 
     def disturb(self) -> None:
         luck = (

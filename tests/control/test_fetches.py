@@ -150,7 +150,7 @@ def test_look_up_that_is_forbidden_reaches_the_application():
     assert cluster.partition_errors[0][3] == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_seek_starts_anew_and_an_answer_to_an_older_look_up_is_ignored():
+def test_seek_starts_again_and_an_answer_to_an_older_look_up_is_ignored():
     cluster = ConsumerCluster()
     cluster.assign(("t", 0, -2))
     cluster.fetches.seek("t", 0, 99)
@@ -339,7 +339,7 @@ def test_back_off_doubles_within_its_bounds():
     assert all(0.8 <= jittered.next_s() <= 1.2 for _ in range(100))
 
 
-# --- what is assigned ---
+# --- assignments ---
 
 
 def test_partitions_come_and_go_beside_those_that_stay():

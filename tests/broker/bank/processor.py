@@ -114,7 +114,7 @@ def main() -> None:
             if line.strip() == "leave":
                 processor.leaving.set()
         if not processor.leaving.is_set():
-            os._exit(3)  # nobody is left to say when to end
+            os._exit(3)  # the run has ended
 
     threading.Thread(target=listen, daemon=True).start()
     processor.run()

@@ -54,7 +54,7 @@ def nothing_lost(history: History) -> Iterator[str]:
         for offset, number in sorted(acked.items()):
             times = seen[key].get(offset, [])
             if not times:
-                yield f"{place(key, offset)} (message {number}) was handed out to nobody"
+                yield f"{place(key, offset)} (message {number}) was never delivered"
             for at, found, member in times:
                 if found != number:
                     yield f"{place(key, offset)} was message {found} to {member} at {at:.3f}, not {number}"
@@ -87,7 +87,7 @@ def only_what_is_owned(history: History) -> Iterator[str]:
     """
     for life in history.lives:
         for at, key, offset, _ in life.strays:
-            yield f"{life.name} was handed out {place(key, offset)} at {at:.3f} without owning it"
+            yield f"{life.name} got {place(key, offset)} at {at:.3f} without owning it"
         for at, key in life.doubled:
             yield f"{life.name} was assigned {place(key)} at {at:.3f}, which it had"
         for at, key in life.foreign:
@@ -195,7 +195,7 @@ def nothing_ahead(history: History) -> Iterator[str]:
             ):
                 done += 1
             if done < commit.offset:
-                yield f"{named(commit)} at {commit.at:.3f}, but {place(key, done)} wasn't handed out by then"
+                yield f"{named(commit)} at {commit.at:.3f}, but {place(key, done)} wasn't delivered by then"
     yield from never_back(history)
 
 

@@ -17,7 +17,7 @@ from tests.harness.runs import drawn, report
 @click.option(
     "--seconds",
     default=float("inf"),
-    help="After which nobody is killed any more, once somebody was.",
+    help="Seconds until the kills end, after at least one.",
 )
 @click.option("--rate", default=100, show_default=True, help="Rows a second.")
 @click.option(

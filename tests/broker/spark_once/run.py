@@ -219,7 +219,9 @@ class Run:
                 producer.poll(0)
                 time.sleep(CHECK_INTERVAL_S)
             assert producer.flush(60) == 0
-        assert self._killer.count, f"nobody could be killed in {END_S:.0f} s; {self._last_words()}"
+        assert self._killer.count, (
+            f"no process could be killed in {END_S:.0f} s; {self._last_words()}"
+        )
         self._killer.well()
         deadline = time.monotonic() + END_S
         while len(set(by_theirs(cluster, self._target, PARTITIONS, 0).values())) < self._fed:

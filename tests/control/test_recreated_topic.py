@@ -91,7 +91,7 @@ def reads_on(cluster: Group, position: int) -> None:
     cluster.engine.cursors[0].position, cluster.engine.cursors[0].answered = position, True
 
 
-def make_anew(cluster: Group, *, topic_id: bytes = OTHER_ID, **how: Any) -> None:
+def recreate(cluster: Group, *, topic_id: bytes = OTHER_ID, **how: Any) -> None:
     cluster.metadata.refresh(cluster.clock.now)
     cluster.go()
     cluster.answer(cluster.metadata_reply("t", [] if how else [(1, 0)], topic_id=topic_id, **how))
@@ -102,7 +102,7 @@ def test_offsets_of_a_deleted_topic_are_not_committed_for_its_successor():
     cluster = Group(auto_commit=True)
     cluster.assign(0)
     reads_on(cluster, 12)
-    make_anew(cluster)
+    recreate(cluster)
     cluster.wait(5.1)
     cluster.commits.flush([("t", 0)], lambda: None)
     cluster.go()
