@@ -479,12 +479,7 @@ def test_missing_bootstrap_servers_are_warned_about(caplog: pytest.LogCaptureFix
     assert any("No `bootstrap.servers` configured" in m for m in caplog.messages)
 
 
-@pytest.mark.parametrize(
-    ("conf", "role"),
-    [
-        ({"plugin.library.paths": "x"}, "producer"),
-    ],
-)
+@pytest.mark.parametrize(("conf", "role"), [({"plugin.library.paths": "x"}, "producer")])
 def test_properties_that_are_dangerous_to_ignore_are_refused(
     conf: dict[str, Any], role: Any
 ) -> None:

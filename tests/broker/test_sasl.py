@@ -143,9 +143,7 @@ def test_unsecured_tokens_of_both_clients_are_accepted(
     assert found == b"hello"
 
 
-def test_a_refused_token_is_reported_as_in_confluent_kafka(
-    secured: Cluster,
-) -> None:
+def test_a_refused_token_is_reported_as_in_confluent_kafka(secured: Cluster) -> None:
     config = conf(
         secured, "OAUTHBEARER", oauth_cb=lambda _: ("not.a.token", time.time() + 60), **QUIET
     )

@@ -11,11 +11,7 @@ from kafka_native.control.brokers.versions import adapted
 from kafka_native.control.group.classic_membership import MARGIN_S, MATCH_S, State
 from kafka_native.control.requests import NEVER
 from kafka_native.errors import KafkaError
-from kafka_native.protocol.groups import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    SyncGroupResponse,
-)
+from kafka_native.protocol.groups import HeartbeatRequest, JoinGroupRequest, SyncGroupResponse
 
 from .classic import SETTINGS, TARGET, Group, refuse, said, subscription
 

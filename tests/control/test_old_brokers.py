@@ -30,9 +30,7 @@ def ask(cluster: Cluster, status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [TRANSPORT, TIMED_OUT])
-def test_broker_that_closes_or_is_silent_gets_the_fallback_at_the_next_connection(
-    status: int,
-):
+def test_broker_that_closes_or_is_silent_gets_the_fallback_at_the_next_connection(status: int):
     cluster = Cluster(fallback=TEN_MINUTES)
     replies: list[object] = []
     cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, replies))

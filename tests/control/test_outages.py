@@ -34,12 +34,7 @@ def test_another_cause_is_reported_at_once_and_so_is_another_subject() -> None:
     outages = Outages(clock)
     assert [
         outages.is_due("b1", cause) for cause in ("refused", "timed out", "refused", "timed out")
-    ] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    ] == [True, True, False, False]
     assert outages.is_due("b2", "refused")
 
 

@@ -486,9 +486,7 @@ def test_an_overloaded_broker_gets_no_more_requests(code: int) -> None:
 @pytest.mark.parametrize(
     "code", [KafkaError.INVALID_CONFIG, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, 12345]
 )
-def test_any_other_error_requests_the_subscription_after_the_interval(
-    code: int,
-) -> None:
+def test_any_other_error_requests_the_subscription_after_the_interval(code: int) -> None:
     rig = Rig()
     rig.asks(wanted())
     rig.pushes(refused(code))

@@ -74,9 +74,7 @@ def test_prepare_needs_no_request_and_allows_only_the_end(world: TwoPhase) -> No
     assert world.only(manager.complete, OPEN) == KafkaError._STATE
 
 
-def test_prepare_waits_for_deliveries_and_fails_with_a_failed_message(
-    world: TwoPhase,
-) -> None:
+def test_prepare_waits_for_deliveries_and_fails_with_a_failed_message(world: TwoPhase) -> None:
     world.begun().written()
     world.outstanding = 1
     assert world.only(world.manager.shut_and_prepare) is OUTSTANDING

@@ -15,9 +15,7 @@ from tests.harness.runs import drawn, report
 @click.command()
 @click.option("--kills", default=100, show_default=True)
 @click.option(
-    "--seconds",
-    default=float("inf"),
-    help="Seconds until the kills end, after at least one.",
+    "--seconds", default=float("inf"), help="Seconds until the kills end, after at least one."
 )
 @click.option("--rate", default=100, show_default=True, help="Rows a second.")
 @click.option(
