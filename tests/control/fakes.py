@@ -7,7 +7,9 @@ from typing import Any
 
 from kafka_native.control.brokers.pool import BrokerPool
 from kafka_native.control.brokers.versions import ASK_EVERYONE, Fallback
+from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.metadata import Metadata
+from kafka_native.control.positions import EARLIEST
 from kafka_native.control.requests import Call
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logs
@@ -217,7 +219,9 @@ class Cluster:
         self.clock = Clock()
         self.engine = FakeEngine()
         self.errors: list[KafkaError] = []
+        self.partition_errors: list[tuple[str, int, int, KafkaError]] = []
         self.lines: list[str] = []
+        self.managers: tuple[Any, ...] = ()
         self.pool = BrokerPool(
             self.engine,  # type: ignore[arg-type]
             [(f"boot{number}", 9092) for number in range(bootstrap)],
@@ -256,12 +260,31 @@ class Cluster:
             for call in calls:
                 self.pool.send(call)
 
+    def go(self) -> None:
+        """Run one turn of the main thread, with the managers that a test has added."""
+        self.turn(*self.managers)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, and run one turn of the main thread."""
+        self.clock.now += seconds
+        self.go()
+
     def answer(self, response: Any) -> None:
         """Answer the oldest open request."""
         sent = self.engine.submitted.pop(0)
         self.pool.on_reply(
             event(broker=sent.handle, token=sent.token, body=response.encode(sent.version))
         )
+
+    def answer_metadata(self, *leaders: tuple[int, int], name: str = "t", **how: Any) -> None:
+        """Answer the oldest open request, for metadata: (leader, epoch) a partition."""
+        self.answer(self.metadata_reply(name, list(leaders), **how))
+
+    def renew_metadata(self, *leaders: tuple[int, int], **how: Any) -> None:
+        """Request metadata again, and answer the request."""
+        self.metadata.refresh(self.clock.now)
+        self.go()
+        self.answer_metadata(*leaders, **how)
 
     def metadata_reply(
         self, name: str, leaders: list[tuple[int, int]], *, nodes: int = 2, **how: Any
@@ -278,6 +301,24 @@ class Cluster:
             for node in range(1, nodes + 1)
         ]
         return MetadataResponse(brokers=brokers, topics=[topic])
+
+
+def fetch_manager(cluster: Cluster, **how: Any) -> FetchManager:
+    """Return a manager that collects its errors in ``cluster.partition_errors``."""
+    settings: dict[str, Any] = {
+        "reset": EARLIEST,
+        "isolation_level": 1,
+        "timeout_s": 60,
+        "create_topics": False,
+    } | how
+    return FetchManager(
+        cluster.engine,  # type: ignore[arg-type]
+        cluster.metadata,
+        cluster.pool,
+        on_error=lambda *what: cluster.partition_errors.append(what),
+        clock=cluster.clock,
+        **settings,
+    )
 
 
 def call_to(target: int | None, message: Any, deadline: float, replies: list[Any]) -> Call:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.positions import (
     EARLIEST,
     LATEST,
@@ -19,43 +20,39 @@ from kafka_native.logs import Logs
 from kafka_native.protocol.offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka_native.types import OFFSET_INVALID
 
-from .fakes import Cluster, event
+from .fakes import Cluster, event, fetch_manager
 
 
 class ConsumerCluster(Cluster):
     """A cluster with one topic of two partitions, led by brokers 1 and 2, both up."""
 
-    def __init__(self, reset: Reset = EARLIEST) -> None:
+    def __init__(self, *partitions: tuple[str, int, int], reset: Reset = EARLIEST) -> None:
         super().__init__()
         self.logged: list[str] = []
         self.wall = 1_700_000_000.0
-        self.partition_errors: list[tuple[str, int, int, KafkaError]] = []
-        self.fetches = FetchManager(
-            self.engine,
-            self.metadata,
-            self.pool,
+        self.fetches = fetch_manager(
+            self,
             reset=reset,
-            isolation_level=1,
-            timeout_s=60,
-            create_topics=False,
-            on_error=lambda *what: self.partition_errors.append(what),
             logs=Logs(
                 "test",
                 lambda name, line: self.logged.append(line.text),
                 call_back=lambda serve: serve(),
             ),
-            clock=self.clock,
             wall_clock=lambda: self.wall,
         )
+        self.managers = (self.fetches,)
         self.bring_up(0)
+        if partitions:
+            self.assign(*partitions)
 
-    def go(self) -> None:
-        self.turn(self.fetches)
+    def answer_metadata(self, *leaders: tuple[int, int], **how: Any) -> None:
+        super().answer_metadata(*leaders, **how)
+        self.go()
 
     def assign(self, *partitions: tuple[str, int, int]) -> None:
         self.fetches.assign(partitions, self.clock.now)
         self.go()
-        self.answer(self.metadata_reply("t", [(1, 5), (2, 5)]))
+        super().answer_metadata((1, 5), (2, 5))
         for handle in (1, 2):
             self.bring_up(handle)
         self.go()
@@ -88,8 +85,7 @@ class ConsumerCluster(Cluster):
 
 
 def test_absolute_offset_starts_without_a_look_up():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 42))
+    cluster = ConsumerCluster(("t", 0, 42))
     assert cluster.engine.submitted == []
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 42, 5)]
 
@@ -105,8 +101,7 @@ def test_absolute_offset_starts_without_a_look_up():
     ],
 )
 def test_logical_offset_is_looked_up_at_the_leader(wanted, timestamp, started):
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 1, wanted))
+    cluster = ConsumerCluster(("t", 1, wanted))
     assert cluster.engine.submitted[0].handle == cluster.pool.handle(2)
     request = cluster.offsets(7)
     assert request.isolation_level == 1
@@ -127,32 +122,27 @@ def test_look_ups_of_one_leader_share_a_request():
 
 
 def test_missing_offset_with_reset_error_reaches_the_application():
-    cluster = ConsumerCluster(reset=None)
-    cluster.assign(("t", 0, OFFSET_INVALID))
+    cluster = ConsumerCluster(("t", 0, OFFSET_INVALID), reset=None)
     [(topic, partition, _, error)] = cluster.partition_errors
     assert (topic, partition, error.code()) == ("t", 0, KafkaError._AUTO_OFFSET_RESET)
 
 
 def test_look_up_is_repeated_when_the_leader_has_moved():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, -2))
+    cluster = ConsumerCluster(("t", 0, -2))
     cluster.offsets(0, error_code=KafkaError.NOT_LEADER_FOR_PARTITION)
-    cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
-    cluster.go()
+    cluster.answer_metadata((2, 6), (2, 5))
     cluster.offsets(3)
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(2), 3, 6)]
 
 
 def test_look_up_that_is_forbidden_reaches_the_application():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, -2))
+    cluster = ConsumerCluster(("t", 0, -2))
     cluster.offsets(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
     assert cluster.partition_errors[0][3] == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_seek_starts_again_and_an_answer_to_an_older_look_up_is_ignored():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, -2))
+    cluster = ConsumerCluster(("t", 0, -2))
     cluster.fetches.seek("t", 0, 99)
     cluster.go()
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 99, 5)]
@@ -168,19 +158,16 @@ def test_seek_of_what_is_not_assigned_is_refused():
 
 
 def test_moved_leader_goes_on_within_the_fetch_epoch_so_nothing_queued_is_lost():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.stop(
         1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6
     )
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(2), 500, 6)
 
 
 def test_out_of_range_resets_and_keeps_what_is_queued():
-    cluster = ConsumerCluster(reset=LATEST)
-    cluster.assign(("t", 0, 100))
+    cluster = ConsumerCluster(("t", 0, 100), reset=LATEST)
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     request = cluster.offsets(40)
     assert request.topics[0].partitions[0].timestamp == LATEST
@@ -188,8 +175,7 @@ def test_out_of_range_resets_and_keeps_what_is_queued():
 
 
 def test_out_of_range_and_reset_error_reaches_the_application_and_a_seek_heals():
-    cluster = ConsumerCluster(reset=None)
-    cluster.assign(("t", 0, 100))
+    cluster = ConsumerCluster(("t", 0, 100), reset=None)
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     assert cluster.partition_errors[0][3] == KafkaError._AUTO_OFFSET_RESET
     cluster.fetches.seek("t", 0, 10)
@@ -198,18 +184,15 @@ def test_out_of_range_and_reset_error_reaches_the_application_and_a_seek_heals()
 
 
 def test_unusable_batch_is_fetched_again_with_back_off():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.stop(1, 70, status=-4)
     assert cluster.engine.cursors[0].log[-1][0] == "start"
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(1), 70, 5)
 
 
 def test_events_of_an_older_fetch_epoch_are_ignored():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.fetches.on_cursor_error(
         event(token=1, epoch=1, offset=5, error_code=1), cluster.clock.now
     )
@@ -218,30 +201,21 @@ def test_events_of_an_older_fetch_epoch_are_ignored():
 
 
 def test_leader_change_in_metadata_restarts_at_the_position():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.engine.cursors[0].position = 33
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
-    cluster.go()
+    cluster.renew_metadata((2, 6), (2, 5))
     assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(2), 33, 6)
 
 
 def test_recreated_topic_gets_a_new_cursor():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 5))
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(1, 0), (2, 0)], topic_id=b"\7" * 16))
-    cluster.go()
+    cluster = ConsumerCluster(("t", 0, 5))
+    cluster.renew_metadata((1, 0), (2, 0), topic_id=b"\7" * 16)
     assert cluster.engine.cursors[0] is None
     assert cluster.engine.cursors[1].topic_id == b"\7" * 16
 
 
 def test_pause_keeps_the_position_and_resume_goes_on_there():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.engine.cursors[0].position = 12
     cluster.fetches.pause([("t", 0)])
     cluster.go()
@@ -252,19 +226,15 @@ def test_pause_keeps_the_position_and_resume_goes_on_there():
 
 
 def test_partition_that_does_not_exist_reaches_the_application():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 9, 0))
+    cluster = ConsumerCluster(("t", 9, 0))
     began = cluster.clock.now
     while not cluster.partition_errors:
-        cluster.clock.now += 1
-        cluster.go()
+        cluster.wait(1)
         if cluster.engine.submitted:  # repeated metadata requests
-            cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5)]))
-        cluster.go()
+            cluster.answer_metadata((1, 5), (2, 5))
     assert cluster.clock.now - began >= cluster.metadata.propagation_s
     for _ in range(60):
-        cluster.clock.now += 1
-        cluster.go()
+        cluster.wait(1)
         if cluster.engine.submitted:
             cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5)]))
     assert [error.code() for *_, error in cluster.partition_errors] == [
@@ -273,15 +243,13 @@ def test_partition_that_does_not_exist_reaches_the_application():
 
 
 def test_partition_is_kept_while_metadata_are_old():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.clock.now += 100
     cluster.fetches.assign([("t", 2, 0)], cluster.clock.now)
     cluster.go()
     assert len(cluster.engine.submitted) == 1  # metadata are requested at once
     for _ in range(100):
-        cluster.clock.now += 1
-        cluster.go()
+        cluster.wait(1)
     assert cluster.partition_errors == []  # without an answer there is no proof
 
 
@@ -313,17 +281,14 @@ def test_missing_topic_is_reported_once_and_read_when_it_exists():
     away(0.7)
     assert len(cluster.partition_errors) == 3, "a new assignment reports it again"
     cluster.metadata.refresh(cluster.clock.now)
-    cluster.clock.now += 1
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-    cluster.go()
+    cluster.wait(1)
+    cluster.answer_metadata((1, 5))
     assert [cursor.log[0][2] for cursor in cluster.engine.cursors] == [7]
     assert len(cluster.partition_errors) == 3
 
 
 def test_new_assignment_replaces_the_old_one():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.fetches.assign([("t", 1, 3)], cluster.clock.now)
     cluster.go()
     assert cluster.engine.cursors[0] is None
@@ -343,8 +308,7 @@ def test_back_off_doubles_within_its_bounds():
 
 
 def test_partitions_come_and_go_beside_those_that_stay():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 3))
+    cluster = ConsumerCluster(("t", 0, 3))
     cluster.fetches.add([("t", 1, 7, None)], cluster.clock.now)
     cluster.go()
     assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 7, 5)]
@@ -357,8 +321,7 @@ def test_partitions_come_and_go_beside_those_that_stay():
 
 
 def test_answer_from_before_a_reassignment_is_ignored():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, -2))
+    cluster = ConsumerCluster(("t", 0, -2))
     cluster.fetches.remove([("t", 0)])
     cluster.fetches.add([("t", 0, 50)], cluster.clock.now)
     cluster.go()
@@ -387,16 +350,14 @@ def test_initial_offset_comes_before_auto_offset_reset():
 
 
 def test_reset_by_duration_starts_at_the_first_young_message():
-    cluster = ConsumerCluster(reset=Ago(3_600_000))
-    cluster.assign(("t", 0, OFFSET_INVALID))
+    cluster = ConsumerCluster(("t", 0, OFFSET_INVALID), reset=Ago(3_600_000))
     assert cluster.offsets(90).topics[0].partitions[0].timestamp == LATEST
     assert cluster.offsets(33).topics[0].partitions[0].timestamp == 1_700_000_000_000 - 3_600_000
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 33, 5)]
 
 
 def test_reset_by_duration_starts_at_the_earlier_end_without_young_messages():
-    cluster = ConsumerCluster(reset=Ago(1000))
-    cluster.assign(("t", 0, OFFSET_INVALID))
+    cluster = ConsumerCluster(("t", 0, OFFSET_INVALID), reset=Ago(1000))
     cluster.offsets(90)
     cluster.offsets(-1)
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 90, 5)]
@@ -406,8 +367,7 @@ def test_reset_by_duration_starts_at_the_earlier_end_without_young_messages():
 
 
 def test_seek_of_many_is_all_or_nothing():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0), ("t", 1, 0))
+    cluster = ConsumerCluster(("t", 0, 0), ("t", 1, 0))
     before = [list(cursor.log) for cursor in cluster.engine.cursors]
     assert cluster.fetches.seek_many([("t", 0, 5, None), ("t", 3, 5, None)]) == KafkaError._STATE
     assert (
@@ -422,8 +382,7 @@ def test_seek_of_many_is_all_or_nothing():
 
 
 def test_seek_to_a_time_goes_to_the_end_where_nothing_is_later():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0), ("t", 1, 0))
+    cluster = ConsumerCluster(("t", 0, 0), ("t", 1, 0))
     done: list[KafkaError | None] = []
     cluster.fetches.seek_to_times(
         [("t", 0, 1000), ("t", 1, 2000)], done.append, cluster.clock.now + 60
@@ -439,8 +398,7 @@ def test_seek_to_a_time_goes_to_the_end_where_nothing_is_later():
 
 
 def test_pause_before_the_first_delivery_keeps_the_fetched_offset():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 10))
+    cluster = ConsumerCluster(("t", 0, 10))
     cluster.stop(1, 500, status=-4)  # fetched up to 500, nothing of it delivered
     cluster.fetches.pause([("t", 0)])
     cluster.fetches.resume([("t", 0)])
@@ -474,14 +432,10 @@ def test_pauses_outlast_the_assignment_until_the_subscription_ends():
 
 
 def test_pause_of_many_lasts_through_a_new_leader():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0), ("t", 1, 0))
+    cluster = ConsumerCluster(("t", 0, 0), ("t", 1, 0))
     cluster.engine.cursors[0].position = 12
     cluster.fetches.pause([("t", 0), ("t", 1)])
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
-    cluster.go()
+    cluster.renew_metadata((2, 6), (2, 5))
     assert cluster.engine.cursors[0].log[-1] == ("stop",)
     cluster.fetches.resume([("t", 0), ("t", 1)])
     cluster.go()
@@ -492,8 +446,7 @@ def test_pause_of_many_lasts_through_a_new_leader():
 
 
 def test_resume_does_not_bring_back_a_removed_partition():
-    cluster = ConsumerCluster(reset=None)
-    cluster.assign(("t", 0, 100))
+    cluster = ConsumerCluster(("t", 0, 100), reset=None)
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     cluster.fetches.pause([("t", 0)])
     cluster.fetches.resume([("t", 0)])
@@ -508,8 +461,7 @@ def test_resume_does_not_bring_back_a_removed_partition():
 
 
 def test_new_leader_in_the_answer_is_used_at_once():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.stop(
         1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6
     )
@@ -517,13 +469,11 @@ def test_new_leader_in_the_answer_is_used_at_once():
 
 
 def test_forbidden_partition_is_reported_once_and_retried_and_others_go_on():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0), ("t", 1, 0))
+    cluster = ConsumerCluster(("t", 0, 0), ("t", 1, 0))
     token = next(cursor.token for cursor in cluster.engine.cursors if cursor.partition == 0)
     for _ in range(4):
         cluster.stop(token, 0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
-        cluster.clock.now += 15
-        cluster.go()
+        cluster.wait(15)
     assert [(topic, partition) for topic, partition, *_ in cluster.partition_errors] == [("t", 0)]
     starts = [
         entry for entry in cluster.engine.cursors[token - 1].log if entry[0] in ("start", "move")
@@ -544,25 +494,20 @@ def test_forbidden_topic_is_reported_once_and_requested_again():
         KafkaError.TOPIC_AUTHORIZATION_FAILED
     ]
     cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-    cluster.go()
+    cluster.answer_metadata((1, 5))
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 0, 5)]
 
 
 def test_new_partition_is_fetched():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 2, 0))
-    cluster.clock.now += 1
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5), (1, 0)]))
-    cluster.go()
+    cluster = ConsumerCluster(("t", 2, 0))
+    cluster.wait(1)
+    cluster.answer_metadata((1, 5), (2, 5), (1, 0))
     assert cluster.partition_errors == []
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 0, 0)]
 
 
 def test_reset_to_the_end_is_not_made_a_second_time_when_what_was_queued_is_dropped():
-    cluster = ConsumerCluster(reset=LATEST)
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0), reset=LATEST)
     cursor = cluster.engine.cursors[0]
     cursor.position = 60  # up to 100 is queued
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
@@ -578,8 +523,7 @@ def test_reset_to_the_end_is_not_made_a_second_time_when_what_was_queued_is_drop
 
 
 def test_pause_right_behind_a_reset_goes_on_where_the_reset_led():
-    cluster = ConsumerCluster(reset=LATEST)
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0), reset=LATEST)
     cursor = cluster.engine.cursors[0]
     cursor.position = 100
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
@@ -592,12 +536,10 @@ def test_pause_right_behind_a_reset_goes_on_where_the_reset_led():
 
 
 def test_back_off_starts_over_once_something_was_fetched():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     for number in range(1, 20):
         cluster.stop(1, number * 10, status=-4)
-        cluster.clock.now += 0.2  # enough for the first back-off only
-        cluster.go()
+        cluster.wait(0.2)  # enough for the first back-off only
         assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(1), number * 10, 5)
 
 
@@ -608,8 +550,7 @@ class Near(ConsumerCluster):
     """Partition 0 is fetched from its leader, broker 1. Broker 2 is nearer."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.assign(("t", 0, 0))
+        super().__init__(("t", 0, 0))
         self.cursor = self.engine.cursors[0]
         self.leader, self.follower = self.pool.handle(1), self.pool.handle(2)
 
@@ -624,10 +565,7 @@ def test_preferred_replica_is_fetched_from_and_what_is_queued_stays():
     cluster = Near()
     cluster.prefer(2, 40)
     assert cluster.cursor.log[-1] == ("move", cluster.follower, 40, 5)
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5)]))
-    cluster.go()
+    cluster.renew_metadata((1, 5), (2, 5))
     assert cluster.cursor.log[-1] == ("move", cluster.follower, 40, 5)
 
 
@@ -635,8 +573,7 @@ def test_leader_is_used_again_when_the_choice_of_a_replica_is_old():
     cluster = Near()
     cluster.prefer(2, 40)
     cluster.cursor.position = 35
-    cluster.clock.now += 301
-    cluster.go()
+    cluster.wait(301)
     assert cluster.cursor.log[-1] == ("start", cluster.leader, 35, 5)
 
 
@@ -658,8 +595,7 @@ def test_error_of_a_follower_leads_back_to_the_leader(code):
     cluster = Near()
     cluster.prefer(2, 40)
     cluster.stop(1, 45, error_code=code)
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     assert cluster.cursor.log[-1] == ("move", cluster.leader, 45, 5)
     assert cluster.partition_errors == []
 
@@ -680,10 +616,7 @@ def test_new_leader_ends_the_choice_of_a_replica():
     cluster = Near()
     cluster.prefer(2, 40)
     cluster.cursor.position = 38
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
-    cluster.go()
+    cluster.renew_metadata((2, 6), (2, 5))
     assert cluster.cursor.log[-1] == ("start", cluster.follower, 38, 6)
     assert cluster.fetches.assigned["t", 0].replica == -1
 
@@ -691,6 +624,5 @@ def test_new_leader_ends_the_choice_of_a_replica():
 def test_unknown_replica_is_not_fetched_from():
     cluster = Near()
     cluster.prefer(9, 40)
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     assert cluster.cursor.log[-1] == ("move", cluster.leader, 40, 5)

@@ -161,8 +161,7 @@ def test_partition_is_fetched_later_after_a_lack_of_memory():
     fail_once(cluster.engine, "cursor")
     cluster.assign(("t", 0, 42))
     assert cluster.engine.cursors == []
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     [cursor] = cluster.engine.cursors
     assert cursor is not None
     assert cursor.log == [("start", cluster.pool.handle(1), 42, 5)]

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from kafka_native.control.consumer.commits import CommitManager, OffsetFiles
-from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.group.membership import Member
-from kafka_native.control.positions import EARLIEST, NO_POSITION, OffsetPosition
+from kafka_native.control.positions import NO_POSITION, OffsetPosition
 from kafka_native.errors import KafkaError
 from kafka_native.types import OFFSET_STORED, TopicPartition
 
-from .fakes import Clock, Cluster
+from .fakes import Clock, Cluster, fetch_manager
 
 KEY = ("orders", 3)
 
@@ -113,19 +112,8 @@ class Local(Cluster):
 
     def __init__(self, path: Path, **how: Any) -> None:
         super().__init__()
-        self.partition_errors: list[Any] = []
         self.committed: list[Any] = []
-        self.fetches = FetchManager(
-            self.engine,
-            self.metadata,
-            self.pool,
-            reset=EARLIEST,
-            isolation_level=1,
-            timeout_s=60,
-            create_topics=False,
-            on_error=lambda *what: self.partition_errors.append(what),
-            clock=self.clock,
-        )
+        self.fetches = fetch_manager(self)
         self.commits = CommitManager(
             Member(""),
             None,
@@ -137,15 +125,13 @@ class Local(Cluster):
             files=files(path, clock=self.clock),
             clock=self.clock,
         )
+        self.managers = (self.fetches, self.commits)
         self.bring_up(0)
         self.fetches.assign([("orders", 0, OFFSET_STORED)], self.clock.now)
         self.go()
         self.answer(self.metadata_reply("orders", [(1, 5)]))
         self.bring_up(1)
         self.go()
-
-    def go(self) -> None:
-        self.turn(self.fetches, self.commits)
 
 
 def test_consumer_without_a_group_continues_at_its_files_offsets(tmp_path):

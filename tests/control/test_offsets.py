@@ -60,8 +60,7 @@ def test_query_follows_its_leader():
     cluster.answer_leaders((1, 5))
     cluster.offsets(0, error_code=KafkaError.NOT_LEADER_FOR_PARTITION)
     cluster.answer(cluster.metadata_reply("t", [(2, 6)]))
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     assert cluster.engine.submitted[0].handle == cluster.pool.handle(2)
     cluster.offsets(9)
     assert cluster.found == [[(9, 5)]]
@@ -72,8 +71,7 @@ def test_query_ends_at_its_deadline_with_the_last_error():
     cluster.ask(("t", 0, 100), ("t", 1, 100), deadline=2.0)
     cluster.answer_leaders((-1, 5), (2, 5))
     cluster.offsets(3)
-    cluster.clock.now += 2.1
-    cluster.go()
+    cluster.wait(2.1)
     [[late, found]] = cluster.found
     assert late == KafkaError._TIMED_OUT
     assert "leader" in late.str()
@@ -85,8 +83,7 @@ def test_query_ends_with_all_brokers_down_without_a_connection():
     cluster.ask(("t", 0, 100), deadline=2.0)
     for broker in (*cluster.pool.bootstrap, *cluster.pool.nodes.values()):
         broker.failing = True
-    cluster.clock.now += 2.1
-    cluster.go()
+    cluster.wait(2.1)
     assert cluster.found == [[KafkaError._ALL_BROKERS_DOWN]]
 
 
@@ -100,8 +97,7 @@ def test_error_of_one_partition_leaves_the_answers_of_others():
     cluster.clock.now += cluster.metadata.propagation_s + 1
     cluster.go()
     cluster.answer_leaders((1, 5), (2, 5))
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     assert cluster.found == [
         [(3, 5), KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._UNKNOWN_PARTITION]
     ]
@@ -111,11 +107,9 @@ def test_query_about_a_new_partition_is_answered():
     cluster = Asking()
     cluster.ask(("t", 2, 100))
     cluster.answer_leaders((1, 5), (2, 5))
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     cluster.answer_leaders((1, 5), (2, 5), (1, 5))
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     cluster.offsets(9)
     assert cluster.found == [[(9, 5)]]
 
@@ -124,18 +118,14 @@ def test_query_about_a_missing_partition_fails_at_its_deadline():
     cluster = Asking()
     cluster.ask(("t", 2, 100), deadline=2.0)
     cluster.answer_leaders((1, 5), (2, 5))
-    cluster.clock.now += 2.1
-    cluster.go()
+    cluster.wait(2.1)
     assert cluster.found == [[KafkaError._UNKNOWN_PARTITION]]
 
 
 def test_unavailable_topic_is_an_error_at_once():
     cluster = Asking()
     cluster.ask(("t", 0, 100))
-    cluster.answer(
-        cluster.metadata_reply("t", [], error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    )
-    cluster.go()
+    cluster.answer_metadata(error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
     assert cluster.found == [[KafkaError.TOPIC_AUTHORIZATION_FAILED]]
 
 

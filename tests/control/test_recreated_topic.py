@@ -22,16 +22,12 @@ def meet_new_topic(cluster: ConsumerCluster) -> list[list[Key]]:
     """Give metadata another id of the topic, and return the calls of ``on_ended``."""
     ended: list[list[Key]] = []
     cluster.fetches.on_ended = ended.append
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(1, 0), (2, 0)], topic_id=OTHER_ID))
-    cluster.go()
+    cluster.renew_metadata((1, 0), (2, 0), topic_id=OTHER_ID)
     return ended
 
 
 def test_partitions_of_a_recreated_topic_end():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 42), ("t", 1, 7))
+    cluster = ConsumerCluster(("t", 0, 42), ("t", 1, 7))
     for cursor in cluster.engine.cursors:
         cursor.answered = True
     cluster.engine.cursors[0].position = 50
@@ -39,22 +35,19 @@ def test_partitions_of_a_recreated_topic_end():
     assert [cursor.log[-1] for cursor in cluster.engine.cursors] == [("stop",), ("stop",)]
     assert cluster.fetches.assigned["t", 0].position == OFFSET_INVALID
     assert any("deleted and made anew" in line for line in cluster.logged)
-    cluster.clock.now += 100
-    cluster.go()
+    cluster.wait(100)
     assert all(cursor.log[-1] == ("stop",) for cursor in cluster.engine.cursors)
 
 
 def test_unconfirmed_start_offset_applies_to_the_new_topic():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 42))
+    cluster = ConsumerCluster(("t", 0, 42))
     assert meet_new_topic(cluster) == []
     assert cluster.engine.cursors[-1].topic_id == OTHER_ID
     assert cluster.engine.cursors[-1].log == [("start", cluster.pool.handle(1), 42, 0)]
 
 
 def test_seek_after_reading_the_old_topic_applies_to_the_new_one():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 42))
+    cluster = ConsumerCluster(("t", 0, 42))
     cluster.engine.cursors[0].position, cluster.engine.cursors[0].answered = 50, True
     assert meet_new_topic(cluster) == [[("t", 0)]]
     assert cluster.fetches.seek("t", 0, 3) is None
@@ -92,15 +85,12 @@ def reads_on(cluster: Group, position: int) -> None:
 
 
 def recreate(cluster: Group, *, topic_id: bytes = OTHER_ID, **how: Any) -> None:
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [] if how else [(1, 0)], topic_id=topic_id, **how))
+    cluster.renew_metadata(*([] if how else [(1, 0)]), topic_id=topic_id, **how)
     cluster.go()
 
 
 def test_offsets_of_a_deleted_topic_are_not_committed_for_its_successor():
-    cluster = Group(auto_commit=True)
-    cluster.assign(0)
+    cluster = Group(0, auto_commit=True)
     reads_on(cluster, 12)
     recreate(cluster)
     cluster.wait(5.1)
@@ -115,8 +105,7 @@ def test_offsets_of_a_deleted_topic_are_not_committed_for_its_successor():
 
 
 def test_commit_in_flight_when_its_topic_is_recreated_is_not_retried():
-    cluster = Group()
-    cluster.assign(0)
+    cluster = Group(0)
     reads_on(cluster, 12)
     cluster.commit((0, 12))
     cluster.find()
@@ -127,8 +116,7 @@ def test_commit_in_flight_when_its_topic_is_recreated_is_not_retried():
 
 
 def test_commit_for_a_missing_topic_ends_with_new_metadata():
-    cluster = Group()
-    cluster.assign(0)
+    cluster = Group(0)
     reads_on(cluster, 12)
     cluster.commit((0, 12))
     cluster.find()

@@ -17,18 +17,14 @@ class Validating(ConsumerCluster):
     """Partition 0 was read up to offset 100 in leader epoch 5."""
 
     def __init__(self, reset: Reset = EARLIEST) -> None:
-        super().__init__(reset)
-        self.assign(("t", 0, 0))
+        super().__init__(("t", 0, 0), reset=reset)
         self.cursor = self.engine.cursors[0]
         assert self.cursor is not None
         self.cursor.position, self.cursor.position_epoch = 100, 5
 
     def lead(self, node: int, epoch: int) -> None:
         """Make a broker the leader in metadata."""
-        self.metadata.refresh(self.clock.now)
-        self.go()
-        self.answer(self.metadata_reply("t", [(node, epoch), (2, 5)]))
-        self.go()
+        self.renew_metadata((node, epoch), (2, 5))
 
     def ends(self, offset: int, epoch: int, error_code: int = 0) -> OffsetForLeaderEpochRequest:
         """Answer the oldest request with the end of its epoch, and return the request."""
@@ -64,8 +60,7 @@ def test_epoch_of_the_same_leader_is_checked_too_after_the_broker_has_refused_th
     cluster = Validating()
     cluster.stop(1, 180, error_code=KafkaError.FENCED_LEADER_EPOCH)
     cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(1, 6), (2, 5)]))
-    cluster.go()
+    cluster.answer_metadata((1, 6), (2, 5))
     cluster.ends(100, 5)
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(1), 100, 6)
 
@@ -108,8 +103,7 @@ def test_check_follows_a_leader_that_moves_again():
     cluster.lead(2, 6)
     cluster.ends(-1, -1, error_code=KafkaError.NOT_LEADER_FOR_PARTITION)
     cluster.answer(cluster.metadata_reply("t", [(1, 7), (2, 5)]))
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     sent = cluster.engine.submitted[0]
     assert sent.handle == cluster.pool.handle(1)
     cluster.ends(150, 5)
@@ -149,8 +143,7 @@ def test_forbidden_check_is_reported_once_and_repeated():
     cluster.lead(2, 6)
     for _ in range(3):
         cluster.ends(-1, -1, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
-        cluster.clock.now += 15
-        cluster.go()
+        cluster.wait(15)
     assert [error.code() for *_, error in cluster.partition_errors] == [
         KafkaError.TOPIC_AUTHORIZATION_FAILED
     ]
