@@ -14,7 +14,7 @@ from kafka_native.control.requests import Call
 from kafka_native.errors import KafkaError
 from kafka_native.logs import Logs
 from kafka_native.protocol import registry
-from kafka_native.protocol.metadata import MetadataResponse
+from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.protocol.versions import ApiVersionsResponse
 
 TOPIC_ID = bytes(range(16))
@@ -269,6 +269,20 @@ class Cluster:
         self.clock.now += seconds
         self.go()
 
+    def call(
+        self,
+        message: Any = None,
+        target: int | None = None,
+        *,
+        timeout_s: float = 60.0,
+        replies: list[Any] | None = None,
+    ) -> list[Any]:
+        """Send a call, by default for metadata, and return the list that gets its reply."""
+        replies = [] if replies is None else replies
+        deadline = self.clock.now + timeout_s
+        self.pool.send(Call(message or MetadataRequest(), target, deadline, replies.append))
+        return replies
+
     def answer(self, response: Any) -> None:
         """Answer the oldest open request."""
         sent = self.engine.submitted.pop(0)
@@ -319,8 +333,3 @@ def fetch_manager(cluster: Cluster, **how: Any) -> FetchManager:
         clock=cluster.clock,
         **settings,
     )
-
-
-def call_to(target: int | None, message: Any, deadline: float, replies: list[Any]) -> Call:
-    """Return a call that collects its replies."""
-    return Call(message, target, deadline, replies.append)

@@ -15,7 +15,6 @@ from kafka_native.control.brokers.security import Authenticator, SecurityWorker
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET
 from kafka_native.protocol import ApiKey
-from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -26,7 +25,7 @@ from kafka_native.security.mechanisms import Credentials, Exchange, Mechanism, S
 from kafka_native.security.plain import Plain
 from tests.waiting import wait_for
 
-from .fakes import Cluster, api_versions, call_to, event
+from .fakes import Cluster, api_versions, event
 
 TRANSPORT, TIMED_OUT = -10, -9  # enum kn_status
 SECRET = "s3cret-word"
@@ -105,7 +104,7 @@ class TalkExchange(Exchange):
 class Secured(Cluster):
     """A pool that authenticates."""
 
-    def __init__(self, mechanism: Mechanism) -> None:
+    def __init__(self, mechanism: Mechanism, *, connected: bool = False) -> None:
         super().__init__()
         self.later = Later()
         self.mechanism = mechanism
@@ -119,6 +118,8 @@ class Secured(Cluster):
             wall_clock=self.clock,
             spread=lambda low, high: (low + high) / 2,
         )
+        if connected:
+            self.connect()
 
     def connect(self, generation: int = 1, offer: Any = None) -> None:
         """Connect, up to the known versions."""
@@ -155,8 +156,7 @@ def plain() -> Plain:
 
 def test_no_request_is_sent_before_authentication():
     cluster = Secured(plain())
-    replies = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    cluster.call()
     cluster.connect()
     [sent] = cluster.engine.submitted
     assert (sent.api_key, sent.version) == (ApiKey.SASL_HANDSHAKE, 1)
@@ -171,8 +171,7 @@ def test_no_request_is_sent_before_authentication():
 
 
 def test_a_mechanism_runs_on_the_security_thread_until_it_is_done():
-    cluster = Secured(Talk())
-    cluster.connect()
+    cluster = Secured(Talk(), connected=True)
     cluster.reply(SaslHandshakeResponse())
     assert cluster.engine.submitted == [], "another thread does its work"
     cluster.later.do()
@@ -187,8 +186,7 @@ def test_a_mechanism_runs_on_the_security_thread_until_it_is_done():
 
 
 def test_an_exchange_without_the_brokers_proof_fails():
-    cluster = Secured(Talk())
-    cluster.connect()
+    cluster = Secured(Talk(), connected=True)
     cluster.reply(SaslHandshakeResponse())
     cluster.later.do()
     cluster.reply(SaslAuthenticateResponse(auth_bytes=b"bye"))
@@ -199,8 +197,7 @@ def test_an_exchange_without_the_brokers_proof_fails():
 
 
 def test_results_for_a_closed_connection_are_dropped():
-    cluster = Secured(Talk())
-    cluster.connect()
+    cluster = Secured(Talk(), connected=True)
     cluster.reply(SaslHandshakeResponse())
     cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="gone"))
     cluster.connect(generation=2)
@@ -231,8 +228,7 @@ def test_refusal_names_broker_mechanism_and_user_and_never_the_secret():
 
 def test_calls_wait_as_with_librdkafka_and_their_timeout_gives_the_reason():
     cluster = Secured(plain())
-    replies = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    replies = cluster.call()
     cluster.connect()
     cluster.reply(SaslHandshakeResponse())
     cluster.reply(SaslAuthenticateResponse(error_code=58, error_message="who are you?"))
@@ -261,8 +257,7 @@ def test_a_failure_after_a_success_is_reported_again():
 
 
 def test_a_problem_from_the_exchange_explains_the_refusal():
-    cluster = Secured(Talk())
-    cluster.connect()
+    cluster = Secured(Talk(), connected=True)
     cluster.reply(SaslHandshakeResponse())
     cluster.later.do()
     cluster.reply(SaslAuthenticateResponse(auth_bytes=b"error"))
@@ -286,8 +281,7 @@ def test_a_problem_from_the_exchange_explains_the_refusal():
     ],
 )
 def test_a_refused_handshake_says_what_to_change(reply: SaslHandshakeResponse, words: str):
-    cluster = Secured(plain())
-    cluster.connect()
+    cluster = Secured(plain(), connected=True)
     cluster.reply(reply)
     [error] = cluster.reported
     assert error.code() == KafkaError._AUTHENTICATION
@@ -317,8 +311,7 @@ def test_a_broker_before_1_0_is_named_as_such(offer: dict[int, tuple[int, int]])
     [(TIMED_OUT, KafkaError._TIMED_OUT, "no reply to SaslAuthenticate"), (-99, None, "")],
 )
 def test_a_broker_that_does_not_answer_is_given_up(status: int, code: int | None, words: str):
-    cluster = Secured(plain())
-    cluster.connect()
+    cluster = Secured(plain(), connected=True)
     cluster.reply(SaslHandshakeResponse())
     cluster.reply(None, status=status)
     assert [error.code() for error in cluster.reported] == ([] if code is None else [code])
@@ -328,8 +321,7 @@ def test_a_broker_that_does_not_answer_is_given_up(status: int, code: int | None
 
 @pytest.mark.parametrize("rounds", [0, 1])
 def test_a_connection_that_ends_during_authentication_names_the_step(rounds: int):
-    cluster = Secured(plain())
-    cluster.connect()
+    cluster = Secured(plain(), connected=True)
     if rounds:
         cluster.reply(SaslHandshakeResponse())
     cluster.reply(None, status=TRANSPORT)
@@ -357,8 +349,7 @@ def test_a_connection_that_ends_during_authentication_names_the_step(rounds: int
 
 def test_replies_that_cannot_be_read_end_the_connection():
     for rounds in (0, 1):
-        cluster = Secured(plain())
-        cluster.connect()
+        cluster = Secured(plain(), connected=True)
         if rounds:
             cluster.reply(SaslHandshakeResponse())
         sent = cluster.engine.submitted.pop()
@@ -368,8 +359,7 @@ def test_replies_that_cannot_be_read_end_the_connection():
 
 
 def test_a_message_over_the_cap_is_not_given_to_the_mechanism():
-    cluster = Secured(Talk())
-    cluster.connect()
+    cluster = Secured(Talk(), connected=True)
     cluster.reply(SaslHandshakeResponse())
     cluster.later.do()
     cluster.reply(SaslAuthenticateResponse(auth_bytes=bytes((1 << 20) + 1)))
@@ -383,8 +373,7 @@ def test_a_message_over_the_cap_is_not_given_to_the_mechanism():
 def test_missing_credentials_are_an_error_without_secrets(error: Exception):
     talk = Talk()
     talk.failure = error
-    cluster = Secured(talk)
-    cluster.connect()
+    cluster = Secured(talk, connected=True)
     cluster.reply(SaslHandshakeResponse())
     cluster.later.do()
     [reported] = cluster.reported
@@ -397,8 +386,7 @@ def test_missing_credentials_are_an_error_without_secrets(error: Exception):
 
 
 def test_a_session_is_renewed_on_the_live_connection_before_it_ends():
-    cluster = Secured(plain())
-    cluster.connect()
+    cluster = Secured(plain(), connected=True)
     cluster.authenticate(session_ms=100_000)
     assert len(cluster.engine.opened) == 1
     assert cluster.pool.poll(cluster.clock.now)[1] == cluster.clock.now + 90
@@ -416,8 +404,7 @@ def test_a_session_is_renewed_on_the_live_connection_before_it_ends():
 
 
 def test_a_renewal_that_fails_closes_the_connection_and_the_next_one_is_authenticated():
-    cluster = Secured(plain())
-    cluster.connect()
+    cluster = Secured(plain(), connected=True)
     cluster.authenticate(session_ms=100_000)
     cluster.clock.now += 95
     cluster.pool.poll(cluster.clock.now)
@@ -435,8 +422,7 @@ def test_a_renewal_that_fails_closes_the_connection_and_the_next_one_is_authenti
 
 
 def test_a_session_ends_with_its_connection():
-    cluster = Secured(plain())
-    cluster.connect()
+    cluster = Secured(plain(), connected=True)
     cluster.authenticate(session_ms=100_000)
     cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="gone"))
     cluster.clock.now += 95
@@ -446,8 +432,7 @@ def test_a_session_ends_with_its_connection():
 
 @pytest.mark.parametrize("session_ms", [1, 10, 1000])
 def test_a_short_session_is_not_renewed_sooner_than_brokers_allow(session_ms: int):
-    cluster = Secured(plain())
-    cluster.connect()
+    cluster = Secured(plain(), connected=True)
     for _ in range(5):  # as often as it is granted
         cluster.authenticate(session_ms=session_ms)
         due = cluster.pool.poll(cluster.clock.now)[1]
@@ -461,16 +446,14 @@ def test_a_short_session_is_not_renewed_sooner_than_brokers_allow(session_ms: in
 
 @pytest.mark.parametrize("session_ms", [0, -1, -(2**63)])
 def test_a_session_without_an_end_is_not_renewed(session_ms: int):
-    cluster = Secured(plain())
-    cluster.connect()
+    cluster = Secured(plain(), connected=True)
     cluster.authenticate(session_ms=session_ms)
     assert cluster.pool.poll(cluster.clock.now)[1] == float("inf")
 
 
 @pytest.mark.parametrize("session_ms", [7 * 86_400_000, 2**63 - 1])
 def test_a_long_session_is_renewed_after_a_week_at_the_latest(session_ms: int):
-    cluster = Secured(plain())
-    cluster.connect()
+    cluster = Secured(plain(), connected=True)
     cluster.authenticate(session_ms=session_ms)
     assert cluster.pool.poll(cluster.clock.now)[1] <= cluster.clock.now + 7 * 86_400
 

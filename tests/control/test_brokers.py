@@ -14,15 +14,14 @@ from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.protocol.offsets import ListOffsetsRequest
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 
-from .fakes import Cluster, api_versions, call_to, event
+from .fakes import Cluster, api_versions, event
 
 TRANSPORT, CLOSED, STALE = -10, -11, -16  # enum kn_status
 
 
 def test_call_waits_for_a_broker_and_goes_out_when_its_handshake_ends():
     cluster = Cluster()
-    replies = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    replies = cluster.call()
     assert cluster.engine.connects == [0]
     assert cluster.engine.submitted == []
     cluster.bring_up(0)
@@ -89,16 +88,14 @@ def test_data_versions_are_those_that_both_sides_have(ranges, produce, fetch):
 def test_request_that_the_broker_lacks_fails_with_a_clear_error():
     cluster = Cluster()
     cluster.bring_up(0, api_versions({18: (0, 4)}))
-    replies = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    replies = cluster.call()
     assert replies[0].code() == KafkaError._UNSUPPORTED_FEATURE
     assert "MetadataRequest" in replies[0].str()
 
 
 def test_garbage_instead_of_api_versions_closes_the_connection_and_says_so():
     cluster = Cluster()
-    replies = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    cluster.call()
     cluster.pool.on_connected(event())
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_reply(event(token=sent.token, body=b"\0\0\xff\xff\xff\xff\x0f"))
@@ -169,8 +166,7 @@ def test_report_of_a_closed_connection_depends_on_open_requests(peer_closed, lev
 
 def test_failed_connect_is_reported_once_and_the_next_candidate_is_tried():
     cluster = Cluster(bootstrap=2)
-    replies = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    replies = cluster.call()
     first = cluster.engine.connects[-1]
     for _ in range(3):
         cluster.pool.on_disconnected(
@@ -197,20 +193,18 @@ def test_idle_close_by_the_broker_is_no_error():
 def test_call_to_a_node_fails_when_its_broker_cannot_be_reached():
     cluster = Cluster()
     cluster.pool.update(7, "b7", 9092, None)
-    replies = []
-    cluster.pool.send(call_to(7, ListOffsetsRequest(), 1060.0, replies))
+    replies = cluster.call(ListOffsetsRequest(), 7)
     cluster.pool.on_disconnected(
         event(broker=1, status=TRANSPORT, attempts=1, text="b7:9092: refused")
     )
     assert replies == [KafkaError._TRANSPORT]
-    cluster.pool.send(call_to(8, ListOffsetsRequest(), 1060.0, replies))
+    cluster.call(ListOffsetsRequest(), 8, replies=replies)
     assert replies[1] == KafkaError._UNKNOWN_BROKER
 
 
 def test_waiting_call_ends_at_its_deadline():
     cluster = Cluster()
-    replies = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 1001.0, replies))
+    replies = cluster.call(timeout_s=1.0)
     _, wake_up = cluster.pool.poll(1000.0)
     assert wake_up == 1001.0
     cluster.pool.poll(1001.0)
@@ -220,8 +214,7 @@ def test_waiting_call_ends_at_its_deadline():
 def test_broker_that_moved_gets_a_new_connection_and_keeps_its_calls():
     cluster = Cluster()
     cluster.pool.update(7, "old", 9092, None)
-    replies = []
-    cluster.pool.send(call_to(7, ListOffsetsRequest(), 1060.0, replies))
+    replies = cluster.call(ListOffsetsRequest(), 7)
     cluster.pool.update(7, "new", 9093, None)
     assert cluster.engine.stopped == [1]
     cluster.bring_up(2)
@@ -236,7 +229,7 @@ def test_call_to_a_broker_that_leaves_ends_like_one_whose_connection_does(moves)
     cluster.pool.update(7, "old", 9092, None)
     replies = []
     cluster.bring_up(1)
-    cluster.pool.send(call_to(7, ListOffsetsRequest(), 1060.0, replies))
+    cluster.call(ListOffsetsRequest(), 7, replies=replies)
     if moves:
         cluster.pool.update(7, "new", 9093, None)
     else:
@@ -264,8 +257,7 @@ def test_bootstrap_connection_closes_once_a_real_broker_is_up():
 
 def test_closing_ends_every_call():
     cluster = Cluster()
-    replies = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    replies = cluster.call()
     cluster.pool.fail_all(KafkaError(KafkaError._DESTROY))
     assert replies == [KafkaError._DESTROY]
 
@@ -273,8 +265,7 @@ def test_closing_ends_every_call():
 def test_reply_that_cannot_be_read_is_an_error_of_its_call_alone():
     cluster = Cluster()
     cluster.bring_up(0)
-    replies = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    replies = cluster.call()
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_reply(event(token=sent.token, body=b"\1"))
     assert replies == [KafkaError._BAD_MSG]
@@ -289,8 +280,7 @@ def test_software_version_is_what_the_protocol_allows():
 
 def test_server_that_never_answers_delays_no_call():
     cluster = Cluster(bootstrap=2)
-    replies = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    cluster.call()
     assert cluster.engine.connects == [0]
     cluster.pool.on_connected(event(broker=0))
     _, wake_up = cluster.pool.poll(cluster.clock())
@@ -307,7 +297,7 @@ def test_call_for_a_connection_that_has_just_ended_goes_to_another_broker():
     cluster = Cluster(bootstrap=2)
     replies = []
     cluster.bring_up(0)
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    cluster.call(replies=replies)
     [sent] = cluster.engine.submitted
     assert (sent.handle, sent.how) == (0, {"generation": 1})
     cluster.pool.on_disconnected(event(broker=0, attempts=0))
@@ -323,7 +313,7 @@ def test_call_for_a_node_whose_connection_has_just_ended_waits_for_the_next_one(
     replies = []
     cluster.pool.update(7, "b7", 9092, None)
     cluster.bring_up(1)
-    cluster.pool.send(call_to(7, ListOffsetsRequest(), 1060.0, replies))
+    cluster.call(ListOffsetsRequest(), 7, replies=replies)
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_disconnected(event(broker=1, attempts=0))
     cluster.pool.on_reply(event(broker=1, token=sent.token, status=STALE))
@@ -340,14 +330,13 @@ def test_throttled_broker_gets_nothing_until_its_time():
     cluster.bring_up(0)
     reported = []
     cluster.pool.on_throttled = lambda broker, seconds: reported.append((broker.host, seconds))
-    replies = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    replies = cluster.call()
     reply = MetadataResponse(throttle_time_ms=2000)
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_reply(event(token=sent.token, body=reply.encode(sent.version)))
     assert len(replies) == 1  # the response that came with it counts
     assert [seconds for _, seconds in reported] == [2.0]
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    cluster.call(replies=replies)
     assert cluster.engine.submitted == []
     _, wake_up = cluster.pool.poll(1001.0)
     assert wake_up == 1002.0
@@ -364,13 +353,13 @@ def test_throttle_time_has_a_bound_and_a_longer_one_is_warned_of(said_ms: int):
     cluster.pool.on_throttled = lambda broker, seconds: reported.append(seconds)
     reply = MetadataResponse(throttle_time_ms=said_ms)
     for _ in range(3):
-        cluster.pool.send(call_to(None, MetadataRequest(), 1e6, replies))
+        cluster.call(timeout_s=1e6, replies=replies)
     for sent in list(cluster.engine.submitted):
         cluster.pool.on_reply(event(token=sent.token, body=reply.encode(sent.version)))
     cluster.engine.submitted.clear()
     assert reported == [THROTTLE_MAX_MS / 1000] * 3
     assert len([line for line in cluster.lines if "throttle" in line]) == 1, "once while it holds"
-    cluster.pool.send(call_to(None, MetadataRequest(), 1e6, replies))
+    cluster.call(timeout_s=1e6, replies=replies)
     assert cluster.pool.poll(1000.0)[1] == 1000.0 + THROTTLE_MAX_MS / 1000
     cluster.clock.now = 1000.0 + THROTTLE_MAX_MS / 1000
     cluster.pool.poll(cluster.clock.now)
@@ -384,7 +373,7 @@ def test_negative_throttle_time_is_ignored(said_ms: int):
     reported, replies = [], []
     cluster.pool.on_throttled = lambda broker, seconds: reported.append(seconds)
     for _ in range(2):
-        cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+        cluster.call(replies=replies)
         sent = cluster.engine.submitted.pop()
         body = MetadataResponse(throttle_time_ms=said_ms).encode(sent.version)
         cluster.pool.on_reply(event(token=sent.token, body=body))
@@ -395,14 +384,13 @@ def test_another_broker_is_asked_while_one_is_throttled():
     cluster = Cluster(bootstrap=2)
     for handle in (0, 1):
         cluster.bring_up(handle)
-    replies = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+    replies = cluster.call()
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_reply(
         event(token=sent.token, body=MetadataResponse(throttle_time_ms=2000).encode(sent.version))
     )
     for _ in range(4):
-        cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+        cluster.call(replies=replies)
     assert {request.handle for request in cluster.engine.submitted} == {1 - sent.handle}
 
 
@@ -479,7 +467,7 @@ def test_listener_that_closes_after_the_handshake_is_one_report():
     cluster = Cluster()
     start = cluster.clock.now
     for generation in range(1, 200):
-        cluster.pool.send(call_to(None, MetadataRequest(), cluster.clock.now + 60, []))
+        cluster.call()
         cluster.pool.on_connected(event(generation=generation))
         sent = cluster.engine.submitted.pop()
         cluster.pool.on_reply(

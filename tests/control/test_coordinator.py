@@ -12,7 +12,7 @@ from kafka_native.errors import KafkaError
 from kafka_native.protocol.coordinator import FindCoordinatorResponse
 from kafka_native.protocol.groups import HeartbeatRequest, HeartbeatResponse
 
-from .fakes import Cluster, api_versions, call_to, event
+from .fakes import Cluster, api_versions, event
 
 STALE = -16  # enum kn_status
 
@@ -115,8 +115,8 @@ def test_calls_that_any_broker_may_answer_stay_off_the_connection_to_the_coordin
     cluster = Cluster()
     replies: list[object] = []
     target = cluster.pool.coordinator(7, "c", 9)
-    cluster.pool.send(call_to(target, HeartbeatRequest(group_id="g"), 2000.0, replies))
-    cluster.pool.send(call_to(None, HeartbeatRequest(group_id="any"), 2000.0, replies))
+    cluster.call(HeartbeatRequest(group_id="g"), target, timeout_s=1000.0, replies=replies)
+    cluster.call(HeartbeatRequest(group_id="any"), timeout_s=1000.0, replies=replies)
     cluster.bring_up(1)
     assert [sent.handle for sent in cluster.engine.submitted] == [1]
     cluster.bring_up(0)

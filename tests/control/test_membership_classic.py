@@ -20,8 +20,7 @@ T0, T1, T2, T3 = (("t", number) for number in range(4))
 
 def member(strategies: Any = "range", *keys: Any, **how: Any) -> Group:
     """Return a stable member."""
-    group = Group(strategies, **how)
-    group.subscribe("t")
+    group = Group(strategies, **how, subscribed="t")
     group.enter(*keys)
     group.quiet()
     group.log  # noqa: B018
@@ -39,8 +38,7 @@ def test_nothing_is_sent_before_a_subscription():
 
 
 def test_member_joins_syncs_and_heartbeats():
-    group = Group("range,roundrobin")
-    group.subscribe("t")
+    group = Group("range,roundrobin", subscribed="t")
     call = group.join()
     assert call.target == TARGET
     assert call.deadline == group.clock.now + SETTINGS.rebalance_timeout_s + MARGIN_S
@@ -83,8 +81,7 @@ def test_join_waits_for_the_coordinator():
 
 
 def test_given_member_id_asked_for_twice_is_no_hot_loop():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     refuse(group.join(), KafkaError.MEMBER_ID_REQUIRED, member_id="me")
     refuse(group.join(), KafkaError.MEMBER_ID_REQUIRED, member_id="me")
     group.quiet()
@@ -94,8 +91,7 @@ def test_given_member_id_asked_for_twice_is_no_hot_loop():
 
 
 def test_patterns_are_matched_before_the_first_join():
-    group = Group(topics={"orders": 2})
-    group.subscribe("^ord")
+    group = Group(topics={"orders": 2}, subscribed="^ord")
     group.quiet()
     group.subscription.match("orders")
     call = group.join()
@@ -103,8 +99,7 @@ def test_patterns_are_matched_before_the_first_join():
 
 
 def test_pattern_without_a_match_still_joins():
-    group = Group()
-    group.subscribe("^nothing")
+    group = Group(subscribed="^nothing")
     group.quiet()
     [call] = group.wait(MATCH_S)
     assert isinstance(call.message, JoinGroupRequest)
@@ -128,8 +123,7 @@ def test_pattern_without_a_match_still_joins():
     ],
 )
 def test_refused_join_is_tried_again_with_back_off(code: int, reported: bool):
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     refuse(group.join(), KafkaError.MEMBER_ID_REQUIRED, member_id="me")
     joins = 0
     for _ in range(1200):  # one minute
@@ -150,8 +144,7 @@ def test_refused_join_is_tried_again_with_back_off(code: int, reported: bool):
 
 
 def test_unknown_member_joins_without_its_id():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     refuse(group.join(), KafkaError.MEMBER_ID_REQUIRED, member_id="me")
     refuse(group.join(), KafkaError.UNKNOWN_MEMBER_ID)
     request: Any = group.join().message
@@ -162,8 +155,7 @@ def test_unknown_member_joins_without_its_id():
     "code", [KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._BAD_MSG]
 )
 def test_join_without_an_answer_keeps_the_member_id(code: int):
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     refuse(group.join(), KafkaError.MEMBER_ID_REQUIRED, member_id="me")
     group.join().on_reply(KafkaError(code))
     [call] = group.wait(0.2)
@@ -172,8 +164,7 @@ def test_join_without_an_answer_keeps_the_member_id(code: int):
 
 
 def test_protocol_that_was_not_offered_is_refused():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     group.joined(group.join(), name="foreign")
     group.quiet()
     assert group.errors[0].code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
@@ -258,8 +249,7 @@ def test_unsubscribed_topics_of_an_assignment_do_not_reach_the_application():
 
 
 def test_leader_that_assigns_foreign_topics_is_reported():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     group.joined(group.join())
     group.synced(group.sync(), T0, ("secret", 0))
     assert group.log == [("assign", [T0])]
@@ -278,8 +268,7 @@ def test_new_subscription_rejoins():
 
 
 def test_new_match_rejoins_only_if_topics_differ():
-    group = Group(topics={"t1": 1, "t2": 1})
-    group.subscribe("^t")
+    group = Group(topics={"t1": 1, "t2": 1}, subscribed="^t")
     group.subscription.match("t1")
     group.enter(("t1", 0))
     group.subscription.match("t1")
@@ -289,8 +278,7 @@ def test_new_match_rejoins_only_if_topics_differ():
 
 
 def test_subscribe_while_joining_is_followed_by_another_join():
-    group = Group(topics={"t": 4, "u": 1})
-    group.subscribe("t")
+    group = Group(topics={"t": 4, "u": 1}, subscribed="t")
     call = group.join()
     group.subscribe("u")
     group.quiet()
@@ -329,8 +317,7 @@ def test_overtaken_sync_joins_again_at_once(code: int, lost: bool, keeps_id: boo
     "code", [KafkaError.REBALANCE_IN_PROGRESS, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.UNKNOWN]
 )
 def test_sync_that_is_always_refused_is_no_hot_loop(code: int):
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     syncs = 0
     for _ in range(300):
         for call in group.wait(0.2):
@@ -360,8 +347,7 @@ def test_coordinator_that_moves_during_sync(code: int):
 
 
 def test_assignment_that_cannot_be_read_is_reported_and_asked_for_again():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     group.joined(group.join())
     group.sync().on_reply(SyncGroupResponse(assignment=b"\0\0\x7f\xff\xff\xff"))
     assert group.errors[0].code() == KafkaError._BAD_MSG
@@ -373,8 +359,7 @@ def test_assignment_that_cannot_be_read_is_reported_and_asked_for_again():
 
 
 def test_empty_assignment_is_an_assignment():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     group.joined(group.join())
     group.sync().on_reply(SyncGroupResponse(assignment=b""))
     assert group.log == [("assign", [])]
@@ -382,8 +367,7 @@ def test_empty_assignment_is_an_assignment():
 
 
 def test_sync_in_another_protocol_is_refused():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     group.joined(group.join())
     group.sync().on_reply(SyncGroupResponse(protocol_type="connect", protocol_name="range"))
     assert group.errors[0].code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
@@ -413,8 +397,7 @@ def test_expelled_member_loses_everything_and_joins_again(code: int, keeps_id: b
 
 
 def test_loss_while_another_step_is_open():
-    group = Group("cooperative-sticky")
-    group.subscribe("t")
+    group = Group("cooperative-sticky", subscribed="t")
     group.rebalance.manual = True
     group.enter(T0)
     # the assignment has not reached the application yet
@@ -522,8 +505,7 @@ def test_answered_heartbeat_resets_the_count_of_refused_ones():
 
 
 def test_static_member_says_so_and_does_not_leave():
-    group = Group(instance_id="i1")
-    group.subscribe("t")
+    group = Group(instance_id="i1", subscribed="t")
     call = group.join()
     request: Any = call.message
     assert request.group_instance_id == "i1"
@@ -565,8 +547,7 @@ def test_fenced_instance_is_fatal(where: str):
 
 
 def test_skipped_assignment_of_a_static_leader():
-    group = Group(instance_id="i1")
-    group.subscribe("t")
+    group = Group(instance_id="i1", subscribed="t")
     group.joined(
         group.join(),
         leader="me",
@@ -693,8 +674,7 @@ def test_leaving_while_a_join_is_held_by_the_broker():
 
 @pytest.mark.parametrize("code", [0, KafkaError.MEMBER_ID_REQUIRED])
 def test_member_created_after_leaving_leaves_too(code: int):
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     call = group.join()
     done = group.leave()
     group.quiet()

@@ -12,7 +12,7 @@ from kafka_native.control.group.membership import Membership
 from kafka_native.control.requests import NEVER
 from kafka_native.errors import KafkaError
 
-from .consumer_group import COORDINATOR, ID_A, ID_B, Group, owned_of, response
+from .consumer_group import COORDINATOR, ID_A, ID_B, Group, owned_of, response, stable_member
 
 
 def test_consumer_membership_implements_membership() -> None:
@@ -70,8 +70,7 @@ def test_join_waits_for_the_coordinator() -> None:
 
 
 def test_assignment_is_applied_and_confirmed_then_the_broker_thread_continues() -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+    group = Group(subscribed=True)
     group.answer(1, {ID_A: [0, 1]})
     assert group.rebalance.taken() == [("assign", [("a", 0), ("a", 1)])]
     assert group.pool.heartbeats == {}  # not before the coordinator has answered
@@ -94,8 +93,7 @@ def test_assignment_is_applied_and_confirmed_then_the_broker_thread_continues() 
 
 
 def test_an_empty_assignment_calls_no_callback() -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+    group = Group(subscribed=True)
     group.answer(1, {})
     assert group.rebalance.taken() == []
     assert group.nothing_sent()
@@ -128,15 +126,13 @@ def test_protocol_is_cooperative_from_the_first_subscription_on() -> None:
 def test_interval_is_the_coordinators_within_100_ms_and_a_minute(
     reported_ms: int, used_s: float
 ) -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+    group = Group(subscribed=True)
     group.answer(1, {}, heartbeat_interval_ms=reported_ms)
     assert group.heartbeat[1] == used_s
 
 
 def test_another_interval_rearms_the_heartbeat() -> None:
-    group = Group()
-    group.join()
+    group = stable_member()
     group.heartbeat[2](response(1, heartbeat_interval_ms=1000))
     assert group.pool.heartbeats == {}
     assert group.sent().member_epoch == 1
@@ -145,8 +141,7 @@ def test_another_interval_rearms_the_heartbeat() -> None:
 
 
 def test_the_same_answer_changes_nothing() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.heartbeat[2](response(1))
     assert group.nothing_sent()
     assert group.pool.stopped == 0
@@ -155,8 +150,7 @@ def test_the_same_answer_changes_nothing() -> None:
 
 def test_another_epoch_is_followed_by_a_full_heartbeat() -> None:
     # A short heartbeat in between may have got an assignment that was lost.
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.heartbeat[2](response(2))
     assert group.member.generation == 2
     assert group.pool.heartbeats == {}
@@ -166,8 +160,7 @@ def test_another_epoch_is_followed_by_a_full_heartbeat() -> None:
 
 
 def test_one_heartbeat_at_a_time() -> None:
-    group = Group()
-    group.join()
+    group = stable_member()
     group.membership.subscribe(group.clock.now)
     group.turn()
     assert len(group.calls) == 1
@@ -206,8 +199,7 @@ def test_revocation_is_confirmed_before_the_assignment() -> None:
 
 
 def test_a_newer_target_follows_the_current_step() -> None:
-    group = Group()
-    group.join({ID_A: [0, 1, 2]})
+    group = stable_member({ID_A: [0, 1, 2]})
     group.rebalance.at_once = False
     group.heartbeat[2](response(1, {ID_A: [0, 1]}))
     group.answer(1, {ID_A: [0, 1]})
@@ -220,8 +212,7 @@ def test_a_newer_target_follows_the_current_step() -> None:
 
 
 def test_unknown_topic_ids_are_looked_up_and_then_assigned() -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+    group = Group(subscribed=True)
     group.answer(1, {ID_A: [0], ID_B: [1]})
     assert group.rebalance.taken() == [("assign", [("a", 0)])]
     assert group.metadata.asked == {ID_B}
@@ -234,8 +225,7 @@ def test_unknown_topic_ids_are_looked_up_and_then_assigned() -> None:
 
 
 def test_a_deleted_topic_without_a_known_name_is_looked_up_no_longer() -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+    group = Group(subscribed=True)
     group.answer(1, {ID_B: [1]})
     assert group.metadata.asked == {ID_B}
     group.heartbeat[2](response(2, {}))
@@ -245,8 +235,7 @@ def test_a_deleted_topic_without_a_known_name_is_looked_up_no_longer() -> None:
 
 
 def test_a_recreated_topic_is_revoked_and_assigned_again() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.metadata.names[ID_B] = "a"  # deleted and created again: the same name, another id
     group.heartbeat[2](response(2, {ID_B: [0]}))
     assert group.rebalance.taken() == [("revoke", [("a", 0)]), ("assign", [("a", 0)])]
@@ -259,8 +248,7 @@ def test_a_recreated_topic_is_revoked_and_assigned_again() -> None:
 def test_a_topic_with_another_id_in_metadata_is_lost_at_once_and_waits_for_the_coordinator() -> (
     None
 ):
-    group = Group()
-    group.join({ID_A: [0, 1]})
+    group = stable_member({ID_A: [0, 1]})
     group.membership.on_ended([("a", 0)])
     assert group.rebalance.taken() == [("lose ended", [("a", 0), ("a", 1)])]
     assert owned_of(group.sent()) == {}
@@ -274,8 +262,7 @@ def test_a_topic_with_another_id_in_metadata_is_lost_at_once_and_waits_for_the_c
 
 
 def test_no_offset_is_committed_for_a_topic_whose_name_has_another_id_in_the_assignment() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.metadata.names[ID_B] = "a"
     group.heartbeat[2](response(2, {ID_B: [0]}))
     assert group.rebalance.ended == {("a", 0)}
@@ -283,8 +270,7 @@ def test_no_offset_is_committed_for_a_topic_whose_name_has_another_id_in_the_ass
 
 
 def test_a_new_subscription_is_sent_at_once_and_revokes_nothing() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.subscription.wanted = ["a", "c"]
     group.membership.subscribe(group.clock.now)
     sent = group.sent()
@@ -334,8 +320,7 @@ def test_a_broker_without_patterns_has_them_matched_here() -> None:
 
 
 def test_invalid_expression_is_reported_and_the_member_stays() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.subscription.wanted = ["^("]
     group.membership.subscribe(group.clock.now)
     group.answer(error_code=KafkaError.INVALID_REGULAR_EXPRESSION, error_message="missing )")
@@ -355,8 +340,7 @@ def test_invalid_expression_is_reported_and_the_member_stays() -> None:
 @pytest.mark.parametrize("code", [KafkaError.FENCED_MEMBER_EPOCH, KafkaError.UNKNOWN_MEMBER_ID])
 @pytest.mark.parametrize("by_heartbeat", [True, False])
 def test_fenced_loses_everything_and_joins_under_the_same_id(code: int, by_heartbeat: bool) -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.rebalance.at_once = False
     if by_heartbeat:
         group.heartbeat[2](response(0, error_code=code))
@@ -376,8 +360,7 @@ def test_fenced_loses_everything_and_joins_under_the_same_id(code: int, by_heart
 
 
 def test_fencing_ends_the_step_under_way() -> None:
-    group = Group()
-    group.join({ID_A: [0, 1]})
+    group = stable_member({ID_A: [0, 1]})
     group.rebalance.at_once = False
     group.heartbeat[2](response(1, {ID_A: [0]}))
     group.answer(1, {ID_A: [0]})
@@ -389,8 +372,7 @@ def test_fencing_ends_the_step_under_way() -> None:
 
 
 def test_joins_that_are_fenced_are_retried_with_a_pause() -> None:
-    group = Group()
-    group.join()
+    group = stable_member()
     group.heartbeat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
     assert group.sent().member_epoch == 0  # the first time at once
     for pause_s in (0.1, 0.2, 0.4):
@@ -404,8 +386,7 @@ def test_joins_that_are_fenced_are_retried_with_a_pause() -> None:
 
 def test_joins_after_fencing_are_retried_with_a_pause() -> None:
     """It lets the member in each time, so no join fails."""
-    group = Group()
-    group.join()
+    group = stable_member()
     began, joins = group.clock.now, 0
     while group.clock.now < began + 10:
         group.heartbeat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
@@ -420,8 +401,7 @@ def test_joins_after_fencing_are_retried_with_a_pause() -> None:
 
 @pytest.mark.parametrize("epoch", [0, -1, -2, -(2**31)])
 def test_an_impossible_epoch_is_an_error_and_is_not_sent_back(epoch: int) -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.heartbeat[2](response(epoch))
     assert [error.code() for error in group.errors] == [KafkaError._BAD_MSG]
     assert group.nothing_sent()
@@ -446,8 +426,7 @@ def test_an_impossible_epoch_is_an_error_and_is_not_sent_back(epoch: int) -> Non
     ],
 )
 def test_fatal_errors_end_the_membership(code: int) -> None:
-    group = Group("static")
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]}, instance_id="static")
     group.heartbeat[2](response(0, error_code=code))
     assert [(error.code(), error.fatal()) for error in group.fatal] == [(code, True)]
     assert "group g" in group.fatal[0].str()
@@ -456,15 +435,13 @@ def test_fatal_errors_end_the_membership(code: int) -> None:
     group.membership.subscribe(group.clock.now)
     group.clock.now += 1000
     assert group.nothing_sent()
-    done: list[int] = []
-    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+    done = group.leave("close")
     assert done == [1]
 
 
 @pytest.mark.parametrize("local", [True, False])
 def test_an_old_broker_gives_a_clear_error(local: bool) -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+    group = Group(subscribed=True)
     if local:
         group.fail(KafkaError(KafkaError._UNSUPPORTED_FEATURE, "no version"))
     else:
@@ -473,8 +450,7 @@ def test_an_old_broker_gives_a_clear_error(local: bool) -> None:
 
 
 def test_coordinator_moves_without_a_rebalance() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.heartbeat[2](response(0, error_code=KafkaError.NOT_COORDINATOR))
     assert group.coordinator.lost == 1
     assert group.nothing_sent()
@@ -495,8 +471,7 @@ def test_coordinator_moves_without_a_rebalance() -> None:
 
 @pytest.mark.parametrize("by_heartbeat", [True, False])
 def test_a_lost_connection_is_no_lost_membership(by_heartbeat: bool) -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     if by_heartbeat:
         group.heartbeat[2](KafkaError(KafkaError._TRANSPORT))
     else:
@@ -510,8 +485,7 @@ def test_a_lost_connection_is_no_lost_membership(by_heartbeat: bool) -> None:
 
 
 def test_another_coordinator_ends_the_heartbeat_to_the_old_one() -> None:
-    group = Group()
-    group.join()
+    group = stable_member()
     group.coordinator.found(9)
     assert group.pool.heartbeats == {}
     group.answer(1, {})
@@ -519,8 +493,7 @@ def test_another_coordinator_ends_the_heartbeat_to_the_old_one() -> None:
 
 
 def test_a_loading_coordinator_is_asked_again_after_a_pause() -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+    group = Group(subscribed=True)
     group.answer(error_code=KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
     assert group.coordinator.lost == 0
     assert group.turn() == pytest.approx(group.clock.now + 0.1)
@@ -530,8 +503,7 @@ def test_a_loading_coordinator_is_asked_again_after_a_pause() -> None:
 
 
 def test_a_stale_epoch_is_taken_over_and_tried_again() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.heartbeat[2](response(4, error_code=KafkaError.STALE_MEMBER_EPOCH))
     group.clock.now += 0.11
     assert group.sent().member_epoch == 4
@@ -540,8 +512,7 @@ def test_a_stale_epoch_is_taken_over_and_tried_again() -> None:
 
 
 def test_an_unauthorized_topic_is_reported_now_and_then_and_tried_again() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     start = group.clock.now
     group.heartbeat[2](
         response(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED, error_message="topic a")
@@ -568,11 +539,9 @@ def test_a_refused_coordinator_is_reported() -> None:
 
 @pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("one", -2)])
 def test_leave_revokes_then_sends_the_leave_epoch(instance_id: str | None, epoch: int) -> None:
-    group = Group(instance_id)
-    group.join({ID_A: [0, 1]})
+    group = stable_member({ID_A: [0, 1]}, instance_id=instance_id)
     group.rebalance.at_once = False
-    done: list[int] = []
-    group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
+    done = group.leave("unsubscribed")
     assert group.rebalance.taken() == [("revoke", [("a", 0), ("a", 1)])]
     assert COORDINATOR in group.pool.heartbeats  # its session lives until the callback has run
     assert group.nothing_sent()
@@ -590,8 +559,7 @@ def test_leave_revokes_then_sends_the_leave_epoch(instance_id: str | None, epoch
 
 def test_the_epoch_is_kept_current_until_everything_is_revoked() -> None:
     # Commits in the callback must have the coordinator's epoch.
-    group = Group()
-    group.join({ID_A: [0, 1]})
+    group = stable_member({ID_A: [0, 1]})
     group.rebalance.at_once = False
     group.membership.leave("unsubscribed", lambda: None, group.clock.now)
     group.rebalance.taken()
@@ -607,11 +575,9 @@ def test_the_epoch_is_kept_current_until_everything_is_revoked() -> None:
 
 
 def test_member_that_is_fenced_while_leaving_still_leaves() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.rebalance.at_once = False
-    done: list[int] = []
-    group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
+    done = group.leave("unsubscribed")
     group.heartbeat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
     assert group.nothing_sent()
     assert group.pool.heartbeats == {}
@@ -622,30 +588,24 @@ def test_member_that_is_fenced_while_leaving_still_leaves() -> None:
 
 
 def test_leave_ends_without_an_answer() -> None:
-    group = Group()
-    group.join()
-    done: list[int] = []
-    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+    group = stable_member()
+    done = group.leave("close")
     group.fail(KafkaError(KafkaError._TRANSPORT))
     assert done == [1]
 
 
 def test_leave_without_a_coordinator_ends_at_once() -> None:
-    group = Group()
-    group.join()
+    group = stable_member()
     group.coordinator.target = None
-    done: list[int] = []
-    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+    done = group.leave("close")
     assert done == [1]
     assert group.nothing_sent()
 
 
 def test_leave_while_a_join_is_under_way_is_sent_behind_it() -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+    group = Group(subscribed=True)
     group.turn()
-    done: list[int] = []
-    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+    done = group.leave("close")
     group.turn()
     assert [call.message.member_epoch for call in group.calls] == [0, -1]  # type: ignore[attr-defined]
     group.answer(1, {ID_A: [0]})  # the answer has no effect any more
@@ -676,8 +636,7 @@ def test_leave_twice_ends_twice_and_before_joining_at_once() -> None:
 
 
 def test_subscribed_again_while_leaving_joins_behind_it() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.membership.leave("unsubscribed", lambda: None, group.clock.now)
     group.membership.subscribe(group.clock.now)
     assert group.sent().member_epoch == -1
@@ -687,11 +646,9 @@ def test_subscribed_again_while_leaving_joins_behind_it() -> None:
 
 
 def test_close_ends_a_leave_that_is_waited_for() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.rebalance.at_once = False
-    done: list[int] = []
-    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+    done = group.leave("close")
     group.membership.close()
     assert done == [1]
     assert group.pool.heartbeats == {}
@@ -705,8 +662,7 @@ def test_close_ends_a_leave_that_is_waited_for() -> None:
 def test_no_poll_leaves_at_once_and_joins_with_the_next(
     instance_id: str | None, epoch: int
 ) -> None:
-    group = Group(instance_id)
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]}, instance_id=instance_id)
     group.rebalance.at_once = False
     group.membership.on_poll_exceeded(group.clock.now)
     assert group.sent().member_epoch == epoch
@@ -723,8 +679,7 @@ def test_no_poll_leaves_at_once_and_joins_with_the_next(
 
 
 def test_joins_when_the_callback_ran_before_the_poll_was_seen() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.membership.on_poll_exceeded(group.clock.now)
     group.answer(-1)
     assert group.nothing_sent()
@@ -733,11 +688,9 @@ def test_joins_when_the_callback_ran_before_the_poll_was_seen() -> None:
 
 
 def test_no_poll_while_leaving_leaves_without_the_callback() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.rebalance.at_once = False
-    done: list[int] = []
-    group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
+    done = group.leave("unsubscribed")
     group.membership.on_poll_exceeded(group.clock.now)
     assert group.sent().member_epoch == -1
     group.answer(-1)
@@ -745,12 +698,10 @@ def test_no_poll_while_leaving_leaves_without_the_callback() -> None:
 
 
 def test_unsubscribed_while_out_for_not_polling() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.membership.on_poll_exceeded(group.clock.now)
     group.answer(-1)
-    done: list[int] = []
-    group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
+    done = group.leave("unsubscribed")
     assert done == [1]
     group.membership.rejoin("polled", group.clock.now)
     assert group.nothing_sent()
@@ -760,15 +711,13 @@ def test_unsubscribed_while_out_for_not_polling() -> None:
 
 
 def test_impossible_partitions_are_left_out() -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+    group = Group(subscribed=True)
     group.answer(1, {ID_A: [-1, 0, 0]})
     assert group.rebalance.taken() == [("assign", [("a", 0)])]
 
 
 def test_answers_to_an_earlier_membership_are_ignored() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     old = group.heartbeat[2]
     group.heartbeat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
     group.rebalance.taken()

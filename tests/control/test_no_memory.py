@@ -12,9 +12,8 @@ from kafka_native.control.producer.transactions import State
 from kafka_native.control.requests import NO_MEMORY_S
 from kafka_native.errors import STATUS_NO_MEMORY, KafkaError
 from kafka_native.protocol.groups import HeartbeatRequest
-from kafka_native.protocol.metadata import MetadataRequest
 
-from .fakes import TOPIC_ID, Cluster, call_to, event
+from .fakes import TOPIC_ID, Cluster, event
 from .test_coordinator import Finding
 from .test_fetches import ConsumerCluster
 from .test_transactions import World
@@ -68,7 +67,7 @@ def test_call_that_could_not_be_sent_is_sent_later():
     cluster.bring_up(0)
     replies: list[Any] = []
     fail_once(cluster.engine, "submit")
-    cluster.pool.send(call_to(None, MetadataRequest(), cluster.clock.now + 60, replies))
+    cluster.call(replies=replies)
     _, at = cluster.pool.poll(cluster.clock.now)
     assert cluster.engine.submitted == []
     assert at == cluster.clock.now + NO_MEMORY_S
@@ -83,7 +82,7 @@ def test_call_that_could_not_be_sent_ends_at_its_deadline():
     cluster.bring_up(0)
     replies: list[Any] = []
     fail_once(cluster.engine, "submit")
-    cluster.pool.send(call_to(None, MetadataRequest(), cluster.clock.now + 0.01, replies))
+    cluster.call(timeout_s=0.01, replies=replies)
     cluster.clock.now += 0.01
     cluster.pool.poll(cluster.clock.now)
     assert [reply.code() for reply in replies] == [KafkaError._TRANSPORT]
@@ -106,7 +105,7 @@ def test_lack_of_memory_counts_as_a_failed_connection(ends: str):
     if ends == "connection":
         cluster.pool.update(1, "b1", 9092, None)
         target = 1
-    cluster.pool.send(call_to(target, MetadataRequest(), cluster.clock.now + 60, replies))
+    cluster.call(target=target, replies=replies)
     if ends == "connection":
         cluster.pool.on_disconnected(
             event(broker=cluster.pool.handle(1), status=STATUS_NO_MEMORY, attempts=1)

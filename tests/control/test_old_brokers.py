@@ -13,7 +13,7 @@ from kafka_native.protocol.offsets import ListOffsetsRequest
 from kafka_native.protocol.schema import Request
 from kafka_native.protocol.versions import ApiVersionsRequest
 
-from .fakes import Cluster, call_to, event
+from .fakes import Cluster, event
 
 TRANSPORT, TIMED_OUT = -10, -9  # enum kn_status
 TEN_MINUTES = Fallback.of("0.9.0.1", ask=True, for_s=600.0)
@@ -32,8 +32,7 @@ def ask(cluster: Cluster, status: int) -> None:
 @pytest.mark.parametrize("status", [TRANSPORT, TIMED_OUT])
 def test_broker_that_closes_or_is_silent_gets_the_fallback_at_the_next_connection(status: int):
     cluster = Cluster(fallback=TEN_MINUTES)
-    replies: list[object] = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, replies))
+    replies = cluster.call(timeout_s=1000.0)
     ask(cluster, status)
     assert cluster.engine.connects == [0, 0]  # once more, at once
     assert (cluster.errors, replies) == ([], [])
@@ -47,7 +46,7 @@ def test_broker_that_closes_or_is_silent_gets_the_fallback_at_the_next_connectio
 
 def test_versions_are_requested_again_when_the_fallback_expires():
     cluster = Cluster(fallback=TEN_MINUTES)
-    cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, []))
+    cluster.call(timeout_s=1000.0)
     ask(cluster, TRANSPORT)
     cluster.clock.now += 599.0
     cluster.pool.on_connected(event(generation=2))
@@ -76,7 +75,7 @@ def test_broker_that_once_returned_its_versions_never_gets_the_fallback():
 
 def test_failed_connect_causes_no_fallback():
     cluster = Cluster(fallback=TEN_MINUTES)
-    cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, []))
+    cluster.call(timeout_s=1000.0)
     cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="boot0:9092: refused"))
     assert cluster.errors[0].code() == KafkaError._TRANSPORT
     cluster.pool.on_connected(event())
@@ -85,7 +84,7 @@ def test_failed_connect_causes_no_fallback():
 
 def test_failures_after_the_fallback_are_reported():
     cluster = Cluster(fallback=TEN_MINUTES)
-    cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, []))
+    cluster.call(timeout_s=1000.0)
     ask(cluster, TRANSPORT)
     cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=2, text="boot0:9092: refused"))
     assert [error.code() for error in cluster.errors] == [
@@ -97,8 +96,7 @@ def test_failures_after_the_fallback_are_reported():
 @pytest.mark.parametrize("fallback", [Fallback(), Fallback.of("0.9.0", ask=True, for_s=0.0)])
 def test_without_a_fallback_the_error_says_what_may_be_wrong(fallback: Fallback):
     cluster = Cluster(fallback=fallback)
-    replies: list[object] = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, replies))
+    cluster.call(timeout_s=1000.0)
     ask(cluster, TRANSPORT)
     assert "broker.version.fallback" in cluster.errors[0].str()
     cluster.pool.on_connected(event(generation=2))
@@ -108,7 +106,7 @@ def test_without_a_fallback_the_error_says_what_may_be_wrong(fallback: Fallback)
 
 def test_no_broker_is_asked_for_versions_if_that_is_turned_off():
     cluster = Cluster(fallback=NEVER_ASK)
-    cluster.pool.send(call_to(None, MetadataRequest(topics=None), 2000.0, []))
+    cluster.call(MetadataRequest(topics=None), timeout_s=1000.0)
     cluster.pool.on_connected(event())
     assert cluster.engine.opened == [(0, 1, 0, 0)]
     [sent] = cluster.engine.submitted

@@ -86,7 +86,9 @@ class Log:
 class Rig:
     """Telemetry with its clock and its requests."""
 
-    def __init__(self, kind: str = "producer", *, share: float = 0.5) -> None:
+    def __init__(
+        self, kind: str = "producer", *, share: float = 0.5, subscription: Any = None
+    ) -> None:
         self.now = 100.0
         self.pool, self.sampler, self.log = FakePool(), FakeSampler(kind), Log()
         self.shares: list[tuple[float, float]] = []
@@ -107,6 +109,8 @@ class Rig:
             uniform=uniform,
             choice=lambda choices: choices[0],
         )
+        if subscription is not None:
+            self.asks(subscription)
 
     def call(self) -> Call:
         """Return the request that is due now."""
@@ -187,8 +191,7 @@ def test_the_id_is_asked_for_once_and_kept() -> None:
 
 
 def test_an_id_is_made_where_the_broker_gives_none() -> None:
-    rig = Rig()
-    rig.asks(wanted(client_instance_id=ZERO_UUID))
+    rig = Rig(subscription=wanted(client_instance_id=ZERO_UUID))
     [identified] = rig.identify()
     assert len(identified) == 16
     assert identified != ZERO_UUID
@@ -210,8 +213,7 @@ def test_nothing_is_requested_or_measured_without_a_broker_that_supports_it() ->
 
 
 def test_latencies_are_measured_only_during_a_subscription() -> None:
-    rig = Rig()
-    rig.asks(wanted(requested_metrics=["com.example."]))
+    rig = Rig(subscription=wanted(requested_metrics=["com.example."]))
     assert rig.sampler.measured == []
     rig.now += INTERVAL_S
     rig.asks(wanted())
@@ -233,21 +235,18 @@ def test_an_admin_client_requests_it_only_for_a_call_that_needs_the_id() -> None
 
 @pytest.mark.parametrize("interval_ms", [0, -1])
 def test_a_missing_interval_gets_the_default(interval_ms: int) -> None:
-    rig = Rig()
-    rig.asks(wanted(push_interval_ms=interval_ms, requested_metrics=[]))
+    rig = Rig(subscription=wanted(push_interval_ms=interval_ms, requested_metrics=[]))
     assert rig.waits() == USUAL_INTERVAL_S
 
 
 def test_an_interval_that_is_too_short_is_bounded() -> None:
-    rig = Rig()
-    rig.asks(wanted(push_interval_ms=1, requested_metrics=[]))
+    rig = Rig(subscription=wanted(push_interval_ms=1, requested_metrics=[]))
     assert rig.waits() == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("interval_ms", [3_600_001, 2**31 - 1])
 def test_an_interval_that_is_too_long_is_bounded(interval_ms: int) -> None:
-    rig = Rig()
-    rig.asks(wanted(push_interval_ms=interval_ms, requested_metrics=[]))
+    rig = Rig(subscription=wanted(push_interval_ms=interval_ms, requested_metrics=[]))
     assert rig.waits() == pytest.approx(3600)
 
 
@@ -319,8 +318,7 @@ def test_every_metric_that_kip_714_requires_is_there() -> None:
 def test_the_first_push_comes_after_a_share_of_the_interval_and_others_after_all_of_it(
     share: float,
 ) -> None:
-    rig = Rig(share=share)
-    rig.asks(wanted())
+    rig = Rig(share=share, subscription=wanted())
     assert rig.shares == [(0.5, 1.5)]
     assert rig.waits() == pytest.approx(INTERVAL_S * share)
     rig.pushes(TAKEN)
@@ -331,8 +329,7 @@ def test_the_first_push_comes_after_a_share_of_the_interval_and_others_after_all
 
 
 def test_the_interval_counts_from_the_answer() -> None:
-    rig = Rig()
-    rig.asks(wanted())
+    rig = Rig(subscription=wanted())
     rig.now += rig.waits()
     call = rig.call()
     rig.now += 3.0
@@ -341,8 +338,7 @@ def test_the_interval_counts_from_the_answer() -> None:
 
 
 def test_a_push_has_the_client_and_its_metrics() -> None:
-    rig = Rig()
-    rig.asks(wanted(requested_metrics=["org.apache.kafka.producer.connection"]))
+    rig = Rig(subscription=wanted(requested_metrics=["org.apache.kafka.producer.connection"]))
     message: PushTelemetryRequest = rig.pushes(TAKEN).message  # type: ignore[assignment]
     assert (message.client_instance_id, message.subscription_id, message.terminating) == (
         ID,
@@ -376,8 +372,7 @@ def test_a_push_has_the_client_and_its_metrics() -> None:
 def test_the_first_codec_of_the_brokers_that_is_known_is_used(
     accepted: list[int], used: int
 ) -> None:
-    rig = Rig()
-    rig.asks(wanted(accepted_compression_types=accepted))
+    rig = Rig(subscription=wanted(accepted_compression_types=accepted))
     message: PushTelemetryRequest = rig.pushes(TAKEN).message  # type: ignore[assignment]
     assert message.compression_type == used
     assert len(decoded(used, message.metrics).metrics) == len(SPECS["producer"])
@@ -396,8 +391,7 @@ def test_the_same_broker_gets_every_push_while_it_is_up() -> None:
 
 
 def test_an_unanswered_push_is_retried_at_another_broker() -> None:
-    rig = Rig()
-    rig.asks(wanted())
+    rig = Rig(subscription=wanted())
     rig.pushes(TRANSPORT)
     assert rig.sampler.settled == 0
     rig.pool.up = [2]
@@ -415,8 +409,7 @@ def test_an_unanswered_push_is_retried_at_another_broker() -> None:
 def test_an_outdated_subscription_is_requested_at_once_and_pushed_after_a_share_of_the_interval(
     code: int,
 ) -> None:
-    rig = Rig()
-    rig.asks(wanted())
+    rig = Rig(subscription=wanted())
     rig.pushes(refused(code))
     assert rig.asks(wanted(subscription_id=8)).message.client_instance_id == ID
     assert rig.waits() == pytest.approx(INTERVAL_S / 2)
@@ -426,8 +419,7 @@ def test_an_outdated_subscription_is_requested_at_once_and_pushed_after_a_share_
 
 
 def test_throttling_delays_the_next_push_by_the_interval() -> None:
-    rig = Rig()
-    rig.asks(wanted())
+    rig = Rig(subscription=wanted())
     rig.pushes(refused(KafkaError.THROTTLING_QUOTA_EXCEEDED))
     assert rig.waits() == pytest.approx(INTERVAL_S)
     rig.pushes(TAKEN)
@@ -435,8 +427,7 @@ def test_throttling_delays_the_next_push_by_the_interval() -> None:
 
 
 def test_a_push_that_is_too_large_shrinks_until_the_subscription_changes() -> None:
-    rig = Rig()
-    rig.asks(wanted(accepted_compression_types=[]))
+    rig = Rig(subscription=wanted(accepted_compression_types=[]))
     sizes = [
         len(rig.pushes(reply).message.metrics)
         for reply in (*[refused(KafkaError.TELEMETRY_TOO_LARGE)] * 2, TAKEN)
@@ -450,19 +441,16 @@ def test_a_push_that_is_too_large_shrinks_until_the_subscription_changes() -> No
 
 
 def test_a_push_keeps_to_the_brokers_limit() -> None:
-    rig = Rig()
-    rig.asks(wanted(telemetry_max_bytes=300, accepted_compression_types=[]))
+    rig = Rig(subscription=wanted(telemetry_max_bytes=300, accepted_compression_types=[]))
     message: PushTelemetryRequest = rig.pushes(TAKEN).message  # type: ignore[assignment]
     assert 0 < len(message.metrics) <= 300
-    rig = Rig()
-    rig.asks(wanted(telemetry_max_bytes=1))
+    rig = Rig(subscription=wanted(telemetry_max_bytes=1))
     message = rig.pushes(TAKEN).message  # type: ignore[assignment]
     assert (message.metrics, message.compression_type) == (b"", 0)
 
 
 def test_an_invalid_record_is_warned_of_once_and_retried_later() -> None:
-    rig = Rig()
-    rig.asks(wanted())
+    rig = Rig(subscription=wanted())
     for _ in range(3):
         rig.pushes(refused(KafkaError.INVALID_RECORD))
         assert rig.waits() == USUAL_INTERVAL_S
@@ -474,8 +462,7 @@ def test_an_invalid_record_is_warned_of_once_and_retried_later() -> None:
 
 @pytest.mark.parametrize("code", [KafkaError.INVALID_REQUEST, KafkaError.UNSUPPORTED_VERSION])
 def test_an_overloaded_broker_gets_no_more_requests(code: int) -> None:
-    rig = Rig()
-    rig.asks(wanted())
+    rig = Rig(subscription=wanted())
     rig.pushes(refused(code))
     assert rig.waits() == NEVER
     assert rig.sampler.measured == [True, False]
@@ -487,8 +474,7 @@ def test_an_overloaded_broker_gets_no_more_requests(code: int) -> None:
     "code", [KafkaError.INVALID_CONFIG, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, 12345]
 )
 def test_any_other_error_requests_the_subscription_after_the_interval(code: int) -> None:
-    rig = Rig()
-    rig.asks(wanted())
+    rig = Rig(subscription=wanted())
     rig.pushes(refused(code))
     assert rig.waits() == pytest.approx(INTERVAL_S)
     rig.now += INTERVAL_S
@@ -499,8 +485,7 @@ def test_any_other_error_requests_the_subscription_after_the_interval(code: int)
 
 
 def test_the_last_push_is_marked_and_nothing_follows() -> None:
-    rig = Rig()
-    rig.asks(wanted())
+    rig = Rig(subscription=wanted())
     [call], done = rig.finish()
     assert call.message.terminating
     assert (call.deadline, call.target) == (rig.now + 0.5, 1)
@@ -512,8 +497,7 @@ def test_the_last_push_is_marked_and_nothing_follows() -> None:
 
 
 def test_a_consumers_last_push_goes_past_its_fetches() -> None:
-    rig = Rig("consumer")
-    rig.asks(wanted())
+    rig = Rig("consumer", subscription=wanted())
     [call], _ = rig.finish()
     assert call.target == 1001
     assert rig.pool.uncontended_calls == [1]
@@ -528,8 +512,7 @@ def test_closing_does_not_wait_without_a_subscription(metrics: list[str] | None)
 
 
 def test_closing_does_not_wait_without_a_broker() -> None:
-    rig = Rig()
-    rig.asks(wanted())
+    rig = Rig(subscription=wanted())
     rig.pool.up = []
     assert rig.finish() == ([], [None])
 
