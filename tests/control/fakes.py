@@ -11,7 +11,7 @@ from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.positions import EARLIEST
 from kafka_native.control.requests import Call
-from kafka_native.errors import KafkaError
+from kafka_native.errors import STATUS_TRANSPORT, KafkaError
 from kafka_native.logs import Logs
 from kafka_native.protocol import registry
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
@@ -252,6 +252,11 @@ class Cluster:
         sent = self.engine.submitted.pop()
         body = (offer or api_versions()).encode(sent.version)
         self.pool.on_reply(event(broker=handle, token=sent.token, body=body))
+
+    def lose(self, text: str, **fields: Any) -> None:
+        """Report that a connection has ended, or wasn't established."""
+        lost = {"status": STATUS_TRANSPORT, "attempts": 1, "text": text}
+        self.pool.on_disconnected(event(**lost | fields))
 
     def turn(self, *managers: Any) -> None:
         """Run one turn of the main thread."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafka_native.control.brokers.security import Authenticator, SecurityWorker
-from kafka_native.errors import KafkaError
+from kafka_native.errors import STATUS_TIMED_OUT, STATUS_TRANSPORT, KafkaError
 from kafka_native.logs import QUIET
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.sasl import (
@@ -27,7 +27,6 @@ from tests.waiting import wait_for
 
 from .fakes import Cluster, api_versions, event
 
-TRANSPORT, TIMED_OUT = -10, -9  # enum kn_status
 SECRET = "s3cret-word"
 
 
@@ -199,7 +198,7 @@ def test_an_exchange_without_the_brokers_proof_fails():
 def test_results_for_a_closed_connection_are_dropped():
     cluster = Secured(Talk(), connected=True)
     cluster.reply(SaslHandshakeResponse())
-    cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="gone"))
+    cluster.lose("gone")
     cluster.connect(generation=2)
     cluster.later.do()
     assert [each.api_key for each in cluster.engine.submitted] == [ApiKey.SASL_HANDSHAKE], (
@@ -249,9 +248,7 @@ def test_a_failure_after_a_success_is_reported_again():
         cluster.reply(SaslAuthenticateResponse(error_code=code), generation=generation)
         if code == 0:
             cluster.pool.on_working(event(generation=generation))
-        cluster.pool.on_disconnected(
-            event(status=TRANSPORT, attempts=1, generation=generation, text="gone")
-        )
+        cluster.lose("gone", generation=generation)
     codes = [error.code() for error in cluster.reported]
     assert codes.count(KafkaError._AUTHENTICATION) == 2
 
@@ -308,7 +305,7 @@ def test_a_broker_before_1_0_is_named_as_such(offer: dict[int, tuple[int, int]])
 
 @pytest.mark.parametrize(
     ("status", "code", "words"),
-    [(TIMED_OUT, KafkaError._TIMED_OUT, "no reply to SaslAuthenticate"), (-99, None, "")],
+    [(STATUS_TIMED_OUT, KafkaError._TIMED_OUT, "no reply to SaslAuthenticate"), (-99, None, "")],
 )
 def test_a_broker_that_does_not_answer_is_given_up(status: int, code: int | None, words: str):
     cluster = Secured(plain(), connected=True)
@@ -324,9 +321,9 @@ def test_a_connection_that_ends_during_authentication_names_the_step(rounds: int
     cluster = Secured(plain(), connected=True)
     if rounds:
         cluster.reply(SaslHandshakeResponse())
-    cluster.reply(None, status=TRANSPORT)
+    cluster.reply(None, status=STATUS_TRANSPORT)
     ended = {
-        "status": TRANSPORT,
+        "status": STATUS_TRANSPORT,
         "attempts": 1,
         "peer_closed": 3,
         "text": "the peer closed the connection",
@@ -334,7 +331,9 @@ def test_a_connection_that_ends_during_authentication_names_the_step(rounds: int
     cluster.pool.on_disconnected(event(**ended))
     [error, *_] = cluster.reported
     assert error.code() == (KafkaError._AUTHENTICATION if rounds else KafkaError._TRANSPORT)
-    cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=2, generation=0, text="refused"))
+    cluster.pool.on_disconnected(
+        event(status=STATUS_TRANSPORT, attempts=2, generation=0, text="refused")
+    )
     assert [each.str() for each in cluster.reported[1:]] == ["boot0:9092/bootstrap: refused"], (
         "the later error is about another connection"
     )
@@ -424,7 +423,7 @@ def test_a_renewal_that_fails_closes_the_connection_and_the_next_one_is_authenti
 def test_a_session_ends_with_its_connection():
     cluster = Secured(plain(), connected=True)
     cluster.authenticate(session_ms=100_000)
-    cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="gone"))
+    cluster.lose("gone")
     cluster.clock.now += 95
     assert cluster.pool.poll(cluster.clock.now)[1] == float("inf")
     assert cluster.engine.held == []

@@ -9,14 +9,12 @@ import pytest
 from kafka_native._native.engine import THROTTLE_MAX_MS
 from kafka_native.control.brokers.pool import NEXT_SERVER_S
 from kafka_native.control.brokers.versions import ApiRanges, Handshake, software_version
-from kafka_native.errors import KafkaError
+from kafka_native.errors import STATUS_CLOSED, STATUS_STALE, STATUS_TRANSPORT, KafkaError
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.protocol.offsets import ListOffsetsRequest
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 
 from .fakes import Cluster, api_versions, event
-
-TRANSPORT, CLOSED, STALE = -10, -11, -16  # enum kn_status
 
 
 def test_call_waits_for_a_broker_and_goes_out_when_its_handshake_ends():
@@ -127,7 +125,7 @@ def test_refused_handshake_is_reported_once_with_its_own_code(code):
 
 def test_each_kind_of_error_is_reported_once_until_the_broker_works():
     cluster = Cluster()
-    lost = {"status": TRANSPORT, "attempts": 1, "text": "h:1 (1.2.3.4:1): gone"}
+    lost = {"status": STATUS_TRANSPORT, "attempts": 1, "text": "h:1 (1.2.3.4:1): gone"}
     for _ in range(3):
         cluster.pool.on_disconnected(event(**lost, generation=1))
         cluster.pool.on_disconnected(event(**lost, generation=0))
@@ -152,7 +150,9 @@ def test_each_kind_of_error_is_reported_once_until_the_broker_works():
 def test_report_of_a_closed_connection_depends_on_open_requests(peer_closed, level):
     cluster, levels = Cluster(), []
     cluster.pool._on_error = lambda error, level: levels.append(level)
-    gone = event(status=TRANSPORT, attempts=1, generation=1, peer_closed=peer_closed, text="gone")
+    gone = event(
+        status=STATUS_TRANSPORT, attempts=1, generation=1, peer_closed=peer_closed, text="gone"
+    )
     cluster.pool.on_disconnected(gone)
     assert levels[0] == level
     quiet = Cluster()
@@ -169,15 +169,11 @@ def test_failed_connect_is_reported_once_and_the_next_candidate_is_tried():
     replies = cluster.call()
     first = cluster.engine.connects[-1]
     for _ in range(3):
-        cluster.pool.on_disconnected(
-            event(broker=first, status=TRANSPORT, attempts=1, text="boot:9092: refused")
-        )
+        cluster.lose("boot:9092: refused", broker=first)
     assert [error.code() for error in cluster.errors] == [KafkaError._TRANSPORT]
     assert set(cluster.engine.connects) == {0, 1}
     assert replies == []
-    cluster.pool.on_disconnected(
-        event(broker=1 - first, status=TRANSPORT, attempts=1, text="boot:9092: refused")
-    )
+    cluster.lose("boot:9092: refused", broker=1 - first)
     assert [error.code() for error in cluster.errors][-1] == KafkaError._ALL_BROKERS_DOWN
     cluster.bring_up(first)
     assert len(cluster.engine.submitted) == 1
@@ -194,9 +190,7 @@ def test_call_to_a_node_fails_when_its_broker_cannot_be_reached():
     cluster = Cluster()
     cluster.pool.update(7, "b7", 9092, None)
     replies = cluster.call(ListOffsetsRequest(), 7)
-    cluster.pool.on_disconnected(
-        event(broker=1, status=TRANSPORT, attempts=1, text="b7:9092: refused")
-    )
+    cluster.lose("b7:9092: refused", broker=1)
     assert replies == [KafkaError._TRANSPORT]
     cluster.call(ListOffsetsRequest(), 8, replies=replies)
     assert replies[1] == KafkaError._UNKNOWN_BROKER
@@ -227,9 +221,8 @@ def test_call_to_a_broker_that_leaves_ends_like_one_whose_connection_does(moves)
     """The caller must not get "closed": the client isn't closed, and a retry helps."""
     cluster = Cluster()
     cluster.pool.update(7, "old", 9092, None)
-    replies = []
     cluster.bring_up(1)
-    cluster.call(ListOffsetsRequest(), 7, replies=replies)
+    replies = cluster.call(ListOffsetsRequest(), 7)
     if moves:
         cluster.pool.update(7, "new", 9093, None)
     else:
@@ -237,7 +230,7 @@ def test_call_to_a_broker_that_leaves_ends_like_one_whose_connection_does(moves)
     assert cluster.engine.stopped == [1]
     assert replies == []
     cluster.pool.on_reply(
-        event(broker=1, token=cluster.engine.submitted.pop().token, status=CLOSED)
+        event(broker=1, token=cluster.engine.submitted.pop().token, status=STATUS_CLOSED)
     )
     assert replies == [KafkaError._TRANSPORT]
     assert "old:9092/7" in replies[0].str()
@@ -295,13 +288,12 @@ def test_server_that_never_answers_delays_no_call():
 
 def test_call_for_a_connection_that_has_just_ended_goes_to_another_broker():
     cluster = Cluster(bootstrap=2)
-    replies = []
     cluster.bring_up(0)
-    cluster.call(replies=replies)
+    replies = cluster.call()
     [sent] = cluster.engine.submitted
     assert (sent.handle, sent.how) == (0, {"generation": 1})
     cluster.pool.on_disconnected(event(broker=0, attempts=0))
-    cluster.pool.on_reply(event(broker=0, token=sent.token, status=STALE))
+    cluster.pool.on_reply(event(broker=0, token=sent.token, status=STATUS_STALE))
     assert replies == []
     cluster.engine.submitted.clear()
     cluster.bring_up(1)
@@ -310,18 +302,19 @@ def test_call_for_a_connection_that_has_just_ended_goes_to_another_broker():
 
 def test_call_for_a_node_whose_connection_has_just_ended_waits_for_the_next_one():
     cluster = Cluster()
-    replies = []
     cluster.pool.update(7, "b7", 9092, None)
     cluster.bring_up(1)
-    cluster.call(ListOffsetsRequest(), 7, replies=replies)
+    replies = cluster.call(ListOffsetsRequest(), 7)
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_disconnected(event(broker=1, attempts=0))
-    cluster.pool.on_reply(event(broker=1, token=sent.token, status=STALE))
+    cluster.pool.on_reply(event(broker=1, token=sent.token, status=STATUS_STALE))
     assert cluster.engine.connects == [1]
     cluster.bring_up(1)
     assert [sent.handle for sent in cluster.engine.submitted] == [1]
     cluster.clock.now = 1060.0
-    cluster.pool.on_reply(event(broker=1, token=cluster.engine.submitted.pop().token, status=STALE))
+    cluster.pool.on_reply(
+        event(broker=1, token=cluster.engine.submitted.pop().token, status=STATUS_STALE)
+    )
     assert [reply.code() for reply in replies] == [KafkaError._TRANSPORT]
 
 
@@ -400,12 +393,12 @@ def test_a_refusal_is_known_until_a_broker_is_up():
     assert pool.refusal() is None
     pool.on_connected(event())
     pool.refuse(pool.bootstrap[0], KafkaError(KafkaError._AUTHENTICATION, "a wrong password"))
-    pool.on_disconnected(event(status=TRANSPORT, attempts=1))
+    pool.on_disconnected(event(status=STATUS_TRANSPORT, attempts=1))
     refusal = pool.refusal()
     assert (refusal.code(), refusal.str()) == (KafkaError._AUTHENTICATION, "a wrong password")
     cluster.bring_up(0)
     assert pool.refusal() is None
-    pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="cut off"))
+    pool.on_disconnected(event(status=STATUS_TRANSPORT, attempts=1, text="cut off"))
     assert pool.refusal() is None, "it is only unreachable"
 
 
@@ -415,7 +408,13 @@ def test_a_refusal_is_known_until_a_broker_is_up():
 def refused(handle: int, **how: object) -> object:
     text = "connect failed: 127.0.0.1:9092: Connection refused"
     return event(
-        **{"broker": handle, "status": TRANSPORT, "attempts": 1, "generation": 0, "text": text}
+        **{
+            "broker": handle,
+            "status": STATUS_TRANSPORT,
+            "attempts": 1,
+            "generation": 0,
+            "text": text,
+        }
         | how
     )
 
@@ -474,7 +473,7 @@ def test_listener_that_closes_after_the_handshake_is_one_report():
             event(token=sent.token, generation=generation, body=api_versions().encode(sent.version))
         )
         gone = {
-            "status": TRANSPORT,
+            "status": STATUS_TRANSPORT,
             "generation": generation,
             "text": f"closed with {generation} requests unanswered",
         }

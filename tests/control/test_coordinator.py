@@ -8,13 +8,11 @@ from kafka_native.control.brokers.coordinator import Coordinator
 from kafka_native.control.brokers.pool import COORDINATORS
 from kafka_native.control.errors import COORDINATOR_LOST_ERRORS
 from kafka_native.control.requests import Backoff, Call
-from kafka_native.errors import KafkaError
+from kafka_native.errors import STATUS_STALE, KafkaError
 from kafka_native.protocol.coordinator import FindCoordinatorResponse
 from kafka_native.protocol.groups import HeartbeatRequest, HeartbeatResponse
 
 from .fakes import Cluster, api_versions, event
-
-STALE = -16  # enum kn_status
 
 
 class Finding:
@@ -129,7 +127,9 @@ def test_heartbeat_on_a_closed_connection_is_a_lost_connection() -> None:
     replies: list[object] = []
     cluster.bring_up(1)
     cluster.pool.heartbeat(target, HeartbeatRequest(group_id="g"), 3.0, 10.0, replies.append)
-    cluster.pool.on_reply(event(broker=1, token=cluster.engine.heartbeats[-1].token, status=STALE))
+    cluster.pool.on_reply(
+        event(broker=1, token=cluster.engine.heartbeats[-1].token, status=STATUS_STALE)
+    )
     [error] = replies
     assert isinstance(error, KafkaError)
     assert error.code() in COORDINATOR_LOST_ERRORS, (

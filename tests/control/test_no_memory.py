@@ -65,9 +65,8 @@ def test_partitions_are_not_set_for_a_topic_that_failed_meanwhile():
 def test_call_that_could_not_be_sent_is_sent_later():
     cluster = Cluster()
     cluster.bring_up(0)
-    replies: list[Any] = []
     fail_once(cluster.engine, "submit")
-    cluster.call(replies=replies)
+    replies = cluster.call()
     _, at = cluster.pool.poll(cluster.clock.now)
     assert cluster.engine.submitted == []
     assert at == cluster.clock.now + NO_MEMORY_S
@@ -80,9 +79,8 @@ def test_call_that_could_not_be_sent_is_sent_later():
 def test_call_that_could_not_be_sent_ends_at_its_deadline():
     cluster = Cluster()
     cluster.bring_up(0)
-    replies: list[Any] = []
     fail_once(cluster.engine, "submit")
-    cluster.call(timeout_s=0.01, replies=replies)
+    replies = cluster.call(timeout_s=0.01)
     cluster.clock.now += 0.01
     cluster.pool.poll(cluster.clock.now)
     assert [reply.code() for reply in replies] == [KafkaError._TRANSPORT]
@@ -100,12 +98,11 @@ def test_lack_of_memory_counts_as_a_failed_connection(ends: str):
     """So code that retries after a failed connection does so here."""
     cluster = Cluster()
     cluster.bring_up(0)
-    replies: list[Any] = []
     target = None
     if ends == "connection":
         cluster.pool.update(1, "b1", 9092, None)
         target = 1
-    cluster.call(target=target, replies=replies)
+    replies = cluster.call(target=target)
     if ends == "connection":
         cluster.pool.on_disconnected(
             event(broker=cluster.pool.handle(1), status=STATUS_NO_MEMORY, attempts=1)

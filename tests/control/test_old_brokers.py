@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_native.control.brokers.versions import Fallback, adapted
-from kafka_native.errors import KafkaError
+from kafka_native.errors import STATUS_TIMED_OUT, STATUS_TRANSPORT, KafkaError
 from kafka_native.protocol import ApiKey, releases
 from kafka_native.protocol.groups import LeaveGroupRequest
 from kafka_native.protocol.metadata import MetadataRequest
@@ -15,7 +15,6 @@ from kafka_native.protocol.versions import ApiVersionsRequest
 
 from .fakes import Cluster, event
 
-TRANSPORT, TIMED_OUT = -10, -9  # enum kn_status
 TEN_MINUTES = Fallback.of("0.9.0.1", ask=True, for_s=600.0)
 NEVER_ASK = Fallback.of("0.8.2.2", ask=False, for_s=0.0)
 
@@ -29,7 +28,7 @@ def ask(cluster: Cluster, status: int) -> None:
     cluster.pool.on_disconnected(event(status=status, attempts=1, text="boot0:9092: gone"))
 
 
-@pytest.mark.parametrize("status", [TRANSPORT, TIMED_OUT])
+@pytest.mark.parametrize("status", [STATUS_TRANSPORT, STATUS_TIMED_OUT])
 def test_broker_that_closes_or_is_silent_gets_the_fallback_at_the_next_connection(status: int):
     cluster = Cluster(fallback=TEN_MINUTES)
     replies = cluster.call(timeout_s=1000.0)
@@ -47,7 +46,7 @@ def test_broker_that_closes_or_is_silent_gets_the_fallback_at_the_next_connectio
 def test_versions_are_requested_again_when_the_fallback_expires():
     cluster = Cluster(fallback=TEN_MINUTES)
     cluster.call(timeout_s=1000.0)
-    ask(cluster, TRANSPORT)
+    ask(cluster, STATUS_TRANSPORT)
     cluster.clock.now += 599.0
     cluster.pool.on_connected(event(generation=2))
     assert len(cluster.engine.opened) == 1
@@ -61,10 +60,8 @@ def test_versions_are_requested_again_when_the_fallback_expires():
 def test_broker_that_once_returned_its_versions_never_gets_the_fallback():
     cluster = Cluster(fallback=TEN_MINUTES)
     cluster.bring_up(0)
-    cluster.pool.on_disconnected(
-        event(status=TRANSPORT, attempts=1, text="boot0:9092: it was stopped")
-    )
-    ask(cluster, TRANSPORT)  # it is shutting down, or a proxy before it is
+    cluster.lose("boot0:9092: it was stopped")
+    ask(cluster, STATUS_TRANSPORT)  # it is shutting down, or a proxy before it is
     assert [error.code() for error in cluster.errors] == [
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
@@ -76,7 +73,7 @@ def test_broker_that_once_returned_its_versions_never_gets_the_fallback():
 def test_failed_connect_causes_no_fallback():
     cluster = Cluster(fallback=TEN_MINUTES)
     cluster.call(timeout_s=1000.0)
-    cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="boot0:9092: refused"))
+    cluster.lose("boot0:9092: refused")
     assert cluster.errors[0].code() == KafkaError._TRANSPORT
     cluster.pool.on_connected(event())
     assert cluster.engine.submitted.pop().api_key == ApiKey.API_VERSIONS
@@ -85,8 +82,10 @@ def test_failed_connect_causes_no_fallback():
 def test_failures_after_the_fallback_are_reported():
     cluster = Cluster(fallback=TEN_MINUTES)
     cluster.call(timeout_s=1000.0)
-    ask(cluster, TRANSPORT)
-    cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=2, text="boot0:9092: refused"))
+    ask(cluster, STATUS_TRANSPORT)
+    cluster.pool.on_disconnected(
+        event(status=STATUS_TRANSPORT, attempts=2, text="boot0:9092: refused")
+    )
     assert [error.code() for error in cluster.errors] == [
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
@@ -97,7 +96,7 @@ def test_failures_after_the_fallback_are_reported():
 def test_without_a_fallback_the_error_says_what_may_be_wrong(fallback: Fallback):
     cluster = Cluster(fallback=fallback)
     cluster.call(timeout_s=1000.0)
-    ask(cluster, TRANSPORT)
+    ask(cluster, STATUS_TRANSPORT)
     assert "broker.version.fallback" in cluster.errors[0].str()
     cluster.pool.on_connected(event(generation=2))
     assert cluster.engine.submitted.pop().api_key == ApiKey.API_VERSIONS

@@ -12,7 +12,6 @@ from kafka_native.protocol.metadata import MetadataResponse
 from .fakes import Cluster, event
 from .test_metadata import Producing
 
-TRANSPORT = -10  # enum kn_status
 BOOT = 0  # the bootstrap server's handle; those of brokers 1 and 2 are 1 and 2
 
 
@@ -31,9 +30,7 @@ class KnownTopic(Producing):
 
 def lose(cluster: Cluster, *handles: int) -> None:
     for handle in handles:
-        cluster.pool.on_disconnected(
-            event(broker=handle, status=TRANSPORT, attempts=1, text="b:9092: refused")
-        )
+        cluster.lose("b:9092: refused", broker=handle)
         cluster.metadata.on_broker_down(cluster.clock.now)
 
 
