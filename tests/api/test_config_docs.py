@@ -15,7 +15,7 @@ def test_page_is_current() -> None:
     assert PAGE.read_text(encoding="utf-8") == render(), "run: python -m kafka_native._reference"
 
 
-def test_page_is_written_where_asked(tmp_path: pathlib.Path) -> None:
+def test_page_is_written_to_the_given_path(tmp_path: pathlib.Path) -> None:
     target = tmp_path / "x" / "page.md"
     assert main(["prog", str(target)]) == 0
     assert target.read_text(encoding="utf-8") == render()

@@ -19,8 +19,9 @@ import tempfile
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -371,6 +372,16 @@ class Cluster:
         except (OSError, KafkaException):
             return False
         return True
+
+    @contextmanager
+    def without(self, broker: Broker, end: str = "kill") -> Iterator[None]:
+        """Kill or stop a broker for the block. Afterwards all brokers are up."""
+        getattr(broker, end)()
+        try:
+            yield
+        finally:
+            broker.start()
+            self.wait_until_up()
 
     def admin(self) -> AdminClient:
         """Return librdkafka's admin client, which logs nothing about stopped brokers."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import confluent_kafka
 import pytest
@@ -18,6 +19,8 @@ from kafka_native import KafkaError
 from kafka_native.admin import AdminClient, FeatureUpdate, UpgradeType
 from tests.broker.cluster import Cluster, NoBroker, quiet, shared, start
 from tests.waiting import WAIT_S, wait_for
+
+T = TypeVar("T")
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -55,6 +58,29 @@ def running(size: int, **how: Any) -> Iterator[Cluster]:
 def output_of(tool: Callable[..., bytes], cluster: Cluster, command: str, *options: str) -> str:
     """Return the output of one of Kafka's own tools."""
     return tool(command, "--bootstrap-server", cluster.bootstrap, *options).decode()
+
+
+def result_of(futures: Mapping[Any, Future[T]]) -> T:
+    """Return the result of the only future."""
+    (future,) = futures.values()
+    return future.result(WAIT_S)
+
+
+def check_done(futures: Mapping[Any, Future[None]]) -> None:
+    """Wait for the only future, which has no result."""
+    assert result_of(futures) is None
+
+
+def admin_of(cluster: Cluster) -> AdminClient:
+    return AdminClient({"bootstrap.servers": cluster.bootstrap})
+
+
+def code_of(future: Future[Any]) -> int:
+    """Return the error code of a future."""
+    with pytest.raises(kafka_native.KafkaException) as failed:
+        future.result(WAIT_S)
+    code: int = failed.value.args[0].code()
+    return code
 
 
 def lower(cluster: Cluster, feature: str, level: int) -> None:

@@ -13,7 +13,7 @@ from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOAdminClient, AIOProducer
 from tests.broker.cluster import Cluster
 from tests.broker.java import GROUPS
-from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, output_of
+from tests.broker.support import TopicMaker, admin_of, flush, our_consumer, our_producer, output_of
 from tests.waiting import WAIT_S, wait_for
 
 
@@ -83,7 +83,7 @@ def test_all_members_are_removed(kafka3: Cluster, new_topic: TopicMaker) -> None
     topic, group = new_topic(kafka3), f"admin-{uuid.uuid4().hex[:8]}"
     with (
         our_consumer(kafka3, group_id=group) as consumer,
-        AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin,
+        admin_of(kafka3) as admin,
     ):
         consumer.subscribe([topic])
         wait_for(lambda: (consumer.poll(0.2), consumer.assignment())[1], "an assignment")

@@ -36,20 +36,13 @@ from kafka_native.protocol.streams import (
 )
 from tests.broker.cluster import Cluster
 from tests.broker.java import SHARE_GROUPS
-from tests.broker.support import TopicMaker
-from tests.broker.test_share_kafka import new_group, produce
+from tests.broker.support import TopicMaker, admin_of, code_of
+from tests.broker.test_share_kafka import group_at_start, produce
 from tests.waiting import WAIT_S, wait_for
 
 Tool = Callable[..., bytes]
 STREAMS = "org.apache.kafka.tools.streams.StreamsGroupCommand"
 GROUPS = "org.apache.kafka.tools.GroupsCommand"
-
-
-def code_of(future: Any) -> int:
-    with pytest.raises(KafkaException) as error:
-        future.result(WAIT_S)
-    code: int = error.value.args[0].code()
-    return code
 
 
 def table(text: bytes, group: str) -> list[list[str]]:
@@ -71,11 +64,11 @@ def test_share_groups_are_described_and_their_offsets_changed(
     kafka3: Cluster, new_topic: TopicMaker, tool: Tool
 ) -> None:
     topic = new_topic(kafka3)
-    group = new_group(kafka3, topic, tool)
+    group = group_at_start(kafka3, topic, tool)
     produce(kafka3, topic, 0, 5)
     describe = ["--bootstrap-server", kafka3.bootstrap, "--describe", "--group", group]
     place = TopicPartition(topic, 0)
-    with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
+    with admin_of(kafka3) as admin:
         with ShareConsumer(
             {"bootstrap.servers": kafka3.bootstrap, "group.id": group, "client.id": "sharer"}
         ) as consumer:
@@ -240,7 +233,7 @@ def test_streams_groups_are_described_and_their_offsets_changed(
     topic, group = new_topic(kafka3, 2), f"streams-{uuid.uuid4().hex[:8]}"
     at = ["--bootstrap-server", kafka3.bootstrap]
     places = [TopicPartition(topic, number, 3 + number) for number in range(2)]
-    with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
+    with admin_of(kafka3) as admin:
         missing = admin.describe_streams_groups([group])[group]
         assert code_of(missing) == KafkaError.GROUP_ID_NOT_FOUND, (
             "the coordinator is available from now on"

@@ -18,7 +18,7 @@ from kafka_native.admin import (
     UserScramCredentialUpsertion,
 )
 from tests.broker.cluster import Cluster, Listener
-from tests.broker.support import running
+from tests.broker.support import admin_of, running
 from tests.waiting import WAIT_S, wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -44,7 +44,7 @@ def tokens() -> Iterator[Cluster]:
         "delegation.token.secret.key": "for tests",
     }
     with running(3, changes=changes, listeners={"SASL": LISTENER}) as cluster:
-        with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
+        with admin_of(cluster) as admin:
             info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
             names = [ALICE.name, BOB.name]
             upsertions = [

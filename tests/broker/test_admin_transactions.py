@@ -16,7 +16,7 @@ from kafka_native.errors import ErrorCode
 from kafka_native.protocol.transactions import InitProducerIdRequest
 from tests.broker.cluster import Cluster
 from tests.broker.java import TRANSACTIONS
-from tests.broker.support import TopicMaker, leaders, our_consumer, our_producer, running
+from tests.broker.support import TopicMaker, admin_of, leaders, our_consumer, our_producer, running
 from tests.mock import wire
 from tests.waiting import WAIT_S, wait_for
 
@@ -148,7 +148,7 @@ def test_a_hanging_transaction_is_found_and_aborted(
     with our_producer(trusting) as producer:
         producer.produce(topic, b"behind", partition=0)
         assert producer.flush(WAIT_S) == 0
-    with AdminClient({"bootstrap.servers": trusting.bootstrap}) as admin:
+    with admin_of(trusting) as admin:
         for found in (
             admin.find_hanging_transactions([place, TopicPartition(topic, 1)]).result(WAIT_S),
             admin.find_hanging_transactions().result(WAIT_S),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.chaos import commit_log, figures
-from tests.broker.chaos.history import Commit, History, Life, Settling
+from tests.broker.chaos.history import Commit, History, Life, Round
 from tests.broker.chaos.run import Options, Run
 from tests.broker.chaos.verify import RULES, violations
 from tests.broker.cluster import Cluster
@@ -66,7 +66,7 @@ def good() -> History:
     a.end(24.0, "closed")
     b.end(24.0, "closed")
     history.commits = [Commit(2.4, K, 5, "a"), Commit(11.9, K, 10, "b")]
-    history.settlings = [Settling(20.0, 21.0)]
+    history.rounds = [Round(20.0, 21.0)]
     return history
 
 
@@ -136,7 +136,7 @@ def commit_that_came_later(history: History) -> None:
 
 
 def never_stable(history: History) -> None:
-    history.settlings.append(Settling(30.0, None, "no owner"))
+    history.rounds.append(Round(30.0, None, "no owner"))
 
 
 def died(history: History) -> None:

@@ -9,8 +9,9 @@ import time
 
 import pytest
 
-from kafka_native.admin import AdminClient, NewTopic
+from kafka_native.admin import NewTopic
 from tests.broker.cluster import Cluster
+from tests.broker.support import admin_of
 from tests.cli.running import run
 from tests.waiting import PROGRAM_S
 
@@ -20,13 +21,13 @@ LINES = b"".join(b"k%d:value %d\n" % (number % 7, number) for number in range(50
 @pytest.fixture
 def topic(kafka: Cluster) -> str:
     name = f"cli-{time.time_ns()}"
-    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
+    with admin_of(kafka) as admin:
         admin.create_topics([NewTopic(name, 3, 1)])[name].result()
     return name
 
 
 @pytest.mark.slow
-def test_lines_envelopes_groups_and_times_go_out_and_back(kafka: Cluster, topic: str) -> None:
+def test_lines_envelopes_groups_and_times_round_trip(kafka: Cluster, topic: str) -> None:
     here = ["-b", kafka.bootstrap, "-t", topic]
     before = time.time_ns() // 1_000_000
     sent = run("produce", *here, "-K:", "-z", "zstd", "--json", stdin=LINES)
@@ -62,7 +63,7 @@ def test_lines_envelopes_groups_and_times_go_out_and_back(kafka: Cluster, topic:
     assert [len(each["partitions"]) for each in listed["topics"]] == [3]
 
 
-def test_kcat_reads_what_we_write_and_the_reverse(kafka: Cluster, topic: str) -> None:
+def test_kcat_reads_our_messages_and_we_read_kcats(kafka: Cluster, topic: str) -> None:
     if shutil.which("kcat") is None:
         pytest.skip("kcat isn't installed")
     here = ["-b", kafka.bootstrap, "-t", topic]

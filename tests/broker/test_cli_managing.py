@@ -12,7 +12,7 @@ from tests.broker.cluster import Cluster
 from tests.broker.java import ACLS, CONFIGS, GROUPS, SHARE_GROUPS, TOPICS, TRANSACTIONS
 from tests.broker.support import TopicMaker, delete, flush, our_consumer, our_producer, output_of
 from tests.broker.test_admin_beyond import levels
-from tests.broker.test_share_kafka import new_group, produce, sharing
+from tests.broker.test_share_kafka import group_at_start, produce, sharing
 from tests.cli.running import invoke
 from tests.waiting import wait_for
 
@@ -124,7 +124,7 @@ def test_lag_and_offsets(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> 
 
 def test_offsets_of_share_groups(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topic = new_topic(kafka3, 1)
-    group = new_group(kafka3, topic, tool)
+    group = group_at_start(kafka3, topic, tool)
     produce(kafka3, topic, 0, 10)
     with sharing(kafka3, group, topic) as consumer:
         taken: list[object] = []

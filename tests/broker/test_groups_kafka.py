@@ -43,7 +43,7 @@ CONSUMER = {"group.protocol": "consumer"}
 CLASSIC = {"partition.assignment.strategy": "cooperative-sticky"}
 
 
-class Producing:
+class NumberProducer:
     """Produces numbers to all partitions in turn during the block. ``sent`` counts them for each
     partition.
     """
@@ -64,7 +64,7 @@ class Producing:
                 self.sent[partition] += 1
             self._producer.poll(0)
 
-    def __enter__(self) -> Producing:
+    def __enter__(self) -> NumberProducer:
         self._thread.start()
         return self
 
@@ -122,7 +122,7 @@ def test_three_clients_in_one_group_read_everything_once(
     members: Members, config: dict[str, str], others: tuple[str, ...]
 ) -> None:
     repeats = REPEATS if config in (CLASSIC, CONSUMER) else ()
-    with Producing(members.cluster, members.topic) as producing:
+    with NumberProducer(members.cluster, members.topic) as producing:
         first = members.join("ours", **config)
         strangers = [members.join(kind, **config) for kind in others]
         members.settle()
@@ -145,7 +145,7 @@ def test_three_clients_in_one_group_read_everything_once(
 
 @pytest.mark.slow
 def test_live_migration_to_the_consumer_protocol_and_back(members: Members) -> None:
-    with Producing(members.cluster, members.topic) as producing:
+    with NumberProducer(members.cluster, members.topic) as producing:
         old = [members.join("ours", **CLASSIC), members.join("theirs", **CLASSIC)]
         members.settle()
         new = [
@@ -327,7 +327,7 @@ def test_a_killed_coordinator_causes_no_rebalance(
         node = wait_for(lambda: max(coordinator_of(owned3, modern.group), 0), "a coordinator")
         victim = owned3.brokers[node]
         logs = [list(member.log) for member in everybody]
-        with Producing(owned3, topic) as producing:
+        with NumberProducer(owned3, topic) as producing:
             victim.kill()
             wait_for(
                 lambda: coordinator_of(owned3, modern.group) not in (-1, victim.node),

@@ -6,7 +6,6 @@ Clients are processes: Kerberos reads its settings once.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from tests.broker import kerberos
 from tests.broker.cluster import HOST, TEST_OPTIONS, Cluster, Listener
 from tests.broker.kerberos import REALM, Kdc
 from tests.broker.support import TopicMaker, running
-from tests.waiting import PROGRAM_S
+from tests.harness.processes import output
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -81,17 +80,8 @@ def client(kdc: Kdc, cluster: Cluster, topic: str, *more: str, **own: str) -> st
         **{name.replace("_", "."): value for name, value in own.items()},
     }
     environment = {**os.environ, **kdc.environment, "KRB5CCNAME": f"FILE:{kdc.folder / 'tickets'}"}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, topic, json.dumps(settings), *more],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PROGRAM_S,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    command = [sys.executable, "-c", PROGRAM, topic, json.dumps(settings), *more]
+    return output(*command, env=environment, cwd=Path(__file__).parents[2])
 
 
 def test_a_keytab_a_command_and_tickets_authenticate(

@@ -37,7 +37,7 @@ CLIENT_CREDENTIALS = "client_credentials"
 GRANTS = {"client_credentials": CLIENT_CREDENTIALS, "jwt_bearer": JWT_BEARER}
 
 
-class Secured(NamedTuple):
+class OidcBroker(NamedTuple):
     """A cluster, its certificate authority, and the provider that it trusts."""
 
     cluster: Cluster
@@ -105,7 +105,7 @@ def listener(authority: Authority, provider: IdentityProvider, **more: str) -> L
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OidcBroker]:
     """Yield one broker. Sessions are long on one listener, and short on the other."""
     authority = Authority(tmp_path_factory.mktemp("brokers"))
     with IdentityProvider(tmp_path_factory.mktemp("provider")) as provider:
@@ -121,13 +121,13 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         }
         options = [*TEST_OPTIONS, allowed]
         with running(1, java_options=options, changes=users, listeners=listeners) as cluster:
-            yield Secured(cluster, authority, provider)
+            yield OidcBroker(cluster, authority, provider)
 
 
 @pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS.keys())
 @pytest.mark.parametrize("module", [kafka_native, confluent_kafka], ids=["ours", "theirs"])
 def test_messages_are_written_and_read_with_the_providers_tokens(
-    module: Any, grant: str, secured: Secured, new_topic: TopicMaker
+    module: Any, grant: str, secured: OidcBroker, new_topic: TopicMaker
 ) -> None:
     topic, before = new_topic(secured.cluster), secured.provider.issued(grant)
     conf = secured.oidc(grant, **{"sasl.oauthbearer.scope": "messages"})
@@ -147,7 +147,7 @@ def test_messages_are_written_and_read_with_the_providers_tokens(
 
 @pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS.keys())
 def test_tokens_that_expire_soon_are_renewed_while_messages_flow(
-    grant: str, secured: Secured, new_topic: TopicMaker, caplog: pytest.LogCaptureFixture
+    grant: str, secured: OidcBroker, new_topic: TopicMaker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The broker ends a connection whose token expires. It gets another token in time, and no
     message is lost or duplicated.
@@ -210,7 +210,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_each_problem_is_reported(what: str, secured: Secured, tmp_path: Path) -> None:
+def test_each_problem_is_reported(what: str, secured: OidcBroker, tmp_path: Path) -> None:
     """It also prints the words of confluent_kafka."""
     changes, words = WRONG[what]
     nowhere = {
@@ -236,7 +236,9 @@ FORGED = {
 
 
 @pytest.mark.parametrize("what", [*FORGED, "signature"])
-def test_tokens_that_are_not_for_this_broker_are_refused_by_it(what: str, secured: Secured) -> None:
+def test_tokens_that_are_not_for_this_broker_are_refused_by_it(
+    what: str, secured: OidcBroker
+) -> None:
     """The application supplies the token, so only the broker checks it."""
     token = secured.provider.token(**FORGED.get(what, {}))
     if what == "signature":

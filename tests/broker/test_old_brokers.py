@@ -90,7 +90,7 @@ def expected(kafka: OldKafka) -> list[Record]:
 
 @pytest.mark.parametrize("acks", [1, "all"])
 @pytest.mark.parametrize("codec", OLD_CODECS)
-def test_librdkafka_and_ours_read_what_ours_wrote(old_kafka: OldKafka, codec: str, acks: int | str):
+def test_librdkafka_and_we_read_our_messages(old_kafka: OldKafka, codec: str, acks: int | str):
     topic = next(names)
     with ours(
         old_kafka, **{"compression.type": codec, "acks": acks, "batch.num.messages": 100}
@@ -105,7 +105,7 @@ def test_librdkafka_and_ours_read_what_ours_wrote(old_kafka: OldKafka, codec: st
 
 
 @pytest.mark.parametrize("codec", OLD_CODECS)
-def test_ours_reads_what_librdkafka_wrote(old_kafka: OldKafka, codec: str):
+def test_we_read_librdkafkas_messages(old_kafka: OldKafka, codec: str):
     topic = next(names)
     conf = {
         **old_kafka.client_config,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,9 +24,21 @@ from tests.waiting import wait_for
 COUNT = 3000
 STEP = 500  # produced at once
 Tool = Callable[..., bytes]
+NewGroup = Callable[[Cluster, int], tuple[str, str]]
 
 
-def new_group(kafka: Cluster, topic: str, tool: Tool) -> str:
+@pytest.fixture
+def new_group(new_topic: TopicMaker, tool: Tool) -> NewGroup:
+    """Return a function that makes a topic, and a group that begins at its start."""
+
+    def make(kafka: Cluster, partitions: int) -> tuple[str, str]:
+        topic = new_topic(kafka, partitions)
+        return topic, group_at_start(kafka, topic, tool)
+
+    return make
+
+
+def group_at_start(kafka: Cluster, topic: str, tool: Tool) -> str:
     """Return a group that begins at the start of a topic. Kafka keeps this setting with the group."""
     group = f"share-{topic}"
     change = ["--alter", "--entity-type", "groups", "--entity-name", group]
@@ -49,6 +61,11 @@ def sharing(kafka: Cluster, group: str, topic: str, **conf: Any) -> Iterator[Sha
     ) as consumer:
         consumer.subscribe([topic])
         yield consumer
+
+
+def numbers(messages: Iterable[Any]) -> list[int]:
+    """Return the values of messages without an error."""
+    return [int(each.value() or b"") for each in messages if each.error() is None]
 
 
 class Line(NamedTuple):
@@ -131,10 +148,9 @@ def is_done(kafka: Cluster, group: str, tool: Tool) -> bool:
 
 @pytest.mark.slow
 def test_killed_members_lose_nothing(
-    kafka: Cluster, new_topic: TopicMaker, tool: Tool, tmp_path: Path
+    kafka: Cluster, new_group: NewGroup, tool: Tool, tmp_path: Path
 ) -> None:
-    topic = new_topic(kafka, 3)
-    group = new_group(kafka, topic, tool)
+    topic, group = new_group(kafka, 3)
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     choice = random.Random(seed)
@@ -173,11 +189,8 @@ def test_killed_members_lose_nothing(
 
 
 @pytest.mark.slow
-def test_confluent_kafka_and_ours_share_a_group(
-    kafka: Cluster, new_topic: TopicMaker, tool: Tool
-) -> None:
-    topic = new_topic(kafka, 1)
-    group = new_group(kafka, topic, tool)
+def test_confluent_kafka_and_ours_share_a_group(kafka: Cluster, new_group: NewGroup) -> None:
+    topic, group = new_group(kafka, 1)
     theirs = confluent_kafka.ShareConsumer(
         quiet({"bootstrap.servers": kafka.bootstrap, "group.id": group})
     )
@@ -193,11 +206,7 @@ def test_confluent_kafka_and_ours_share_a_group(
                     produce(kafka, topic, produced, produced + 100)
                     produced += 100
                 for each, consumer in zip(found, (ours, theirs), strict=True):
-                    each += [
-                        int(message.value())
-                        for message in consumer.poll(0.2)
-                        if message.error() is None
-                    ]
+                    each += numbers(consumer.poll(0.2))
                 return all(found) and sum(map(len, found)) >= produced
 
             wait_for(both, "each has had some, and together all")
@@ -210,10 +219,9 @@ def test_confluent_kafka_and_ours_share_a_group(
 
 @pytest.mark.slow
 def test_javas_share_consumer_and_ours_share_a_group(
-    kafka: Cluster, new_topic: TopicMaker, tool: Tool, tmp_path: Path
+    kafka: Cluster, new_group: NewGroup, tmp_path: Path
 ) -> None:
-    topic = new_topic(kafka, 2)
-    group = new_group(kafka, topic, tool)
+    topic, group = new_group(kafka, 2)
     output = tmp_path / "java"
     name = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
     arguments = ["--bootstrap-server", kafka.bootstrap, "--topic", topic, "--group", group]
@@ -235,9 +243,7 @@ def test_javas_share_consumer_and_ours_share_a_group(
                 if produced < 20_000 and not (theirs() and ours):
                     produce(kafka, topic, produced, produced + 100)
                     produced += 100
-                ours.update(
-                    int(each.value() or b"") for each in consumer.poll(0.3) if each.error() is None
-                )
+                ours.update(numbers(consumer.poll(0.3)))
                 return bool(theirs() and ours) and ours | theirs() == set(range(produced))
 
             wait_for(shared, "Java and we have read everything together", 90)
@@ -250,10 +256,9 @@ def test_javas_share_consumer_and_ours_share_a_group(
 
 @pytest.mark.slow
 def test_a_record_is_delivered_again_when_its_lock_expires(
-    kafka: Cluster, new_topic: TopicMaker, tool: Tool
+    kafka: Cluster, new_group: NewGroup
 ) -> None:
-    topic = new_topic(kafka, 1)
-    group = new_group(kafka, topic, tool)
+    topic, group = new_group(kafka, 1)
     produce(kafka, topic, 0, 10)
     with sharing(kafka, group, topic) as slow, sharing(kafka, group, topic) as quick:
         first = wait_for(lambda: [*slow.poll(0.5)], "records")
@@ -270,10 +275,9 @@ def test_a_record_is_delivered_again_when_its_lock_expires(
 
 @pytest.mark.slow
 def test_explicit_acknowledgements_and_markers_of_transactions(
-    kafka: Cluster, new_topic: TopicMaker, tool: Tool
+    kafka: Cluster, new_group: NewGroup
 ) -> None:
-    topic = new_topic(kafka, 1)
-    group = new_group(kafka, topic, tool)
+    topic, group = new_group(kafka, 1)
     with our_producer(kafka, transactional_id=f"tx-{topic}") as producer:
         producer.init_transactions()
         for start in (0, 5):
@@ -305,9 +309,8 @@ def test_explicit_acknowledgements_and_markers_of_transactions(
 
 
 @pytest.mark.slow
-def test_a_recreated_topic_is_read(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
-    topic = new_topic(kafka, 1)
-    group = new_group(kafka, topic, tool)
+def test_a_recreated_topic_is_read(kafka: Cluster, new_group: NewGroup) -> None:
+    topic, group = new_group(kafka, 1)
     produce(kafka, topic, 0, 5)
     with sharing(kafka, group, topic, topic_metadata_refresh_interval_ms=500) as consumer:
         assert len(wait_for(lambda: [*consumer.poll(0.5)], "records")) == 5
@@ -323,36 +326,26 @@ def test_a_recreated_topic_is_read(kafka: Cluster, new_topic: TopicMaker, tool: 
         seen: set[int] = set()
 
         def all_seen() -> bool:
-            seen.update(
-                int(each.value() or b"") for each in consumer.poll(0.5) if each.error() is None
-            )
+            seen.update(numbers(consumer.poll(0.5)))
             return seen == set(range(5, 12))
 
         wait_for(all_seen, "the records of the new topic")
 
 
 @pytest.mark.slow
-def test_a_broker_restart_loses_nothing(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
-    topic = new_topic(owned3, 3)
-    group = new_group(owned3, topic, tool)
+def test_a_broker_restart_loses_nothing(owned3: Cluster, new_group: NewGroup) -> None:
+    topic, group = new_group(owned3, 3)
     produce(owned3, topic, 0, 600)
     seen: set[int] = set()
     with sharing(owned3, group, topic, max_poll_records=50) as consumer:
 
         def reads(count: int) -> bool:
-            seen.update(
-                int(each.value() or b"") for each in consumer.poll(0.5) if each.error() is None
-            )
+            seen.update(numbers(consumer.poll(0.5)))
             return len(seen) >= count
 
         wait_for(lambda: reads(100), "records")
-        broker = owned3.brokers[1]
-        broker.kill()
-        try:
+        with owned3.without(owned3.brokers[1]):
             produce(owned3, topic, 600, 900)
             wait_for(lambda: reads(900), "everything", 90)
-        finally:
-            broker.start()
-            owned3.wait_until_up()
         produce(owned3, topic, 900, 1000)
         wait_for(lambda: reads(1000), "everything after it is back", 90)

@@ -59,7 +59,7 @@ class Push(NamedTuple):
         }
 
 
-class Metered(NamedTuple):
+class MeteredCluster(NamedTuple):
     """A cluster, and the pushes that its plugin got."""
 
     cluster: Cluster
@@ -100,7 +100,7 @@ class Metered(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def metered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metered]:
+def metered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeteredCluster]:
     """Yield one broker with the plugin, and a subscription to everything."""
     why = java.missing()
     if why:
@@ -110,7 +110,7 @@ def metered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metered]:
     plugins = java.compiled(PLUGIN, folder / "classes")
     changes = {"metric.reporters": "ClientMetrics", "client.metrics.file": str(file)}
     with running(1, changes=changes, plugins=plugins) as cluster:
-        found = Metered(cluster, file)
+        found = MeteredCluster(cluster, file)
         found.subscribe("everything", PREFIX)
         yield found
 
@@ -137,7 +137,7 @@ def work(producer: Any, consumer: Any, topic: str, done: Callable[[], bool]) -> 
     wait_for(step, "all metrics")
 
 
-def clients_of(metered: Metered, whose: str, topic: str) -> tuple[Any, Any]:
+def clients_of(metered: MeteredCluster, whose: str, topic: str) -> tuple[Any, Any]:
     make = (our_producer, our_consumer) if whose == "ours" else (their_producer, their_consumer)
     group = {
         "group_id": f"{whose}-{topic}",
@@ -150,7 +150,7 @@ def clients_of(metered: Metered, whose: str, topic: str) -> tuple[Any, Any]:
 
 
 def test_ours_push_librdkafkas_metrics_and_all_required_ones(
-    metered: Metered, new_topic: TopicMaker
+    metered: MeteredCluster, new_topic: TopicMaker
 ) -> None:
     topic = new_topic(metered.cluster, 2)
     for whose in ("ours", "theirs"):
@@ -200,7 +200,7 @@ def test_ours_push_librdkafkas_metrics_and_all_required_ones(
     assert metered.pushes("ours-producer")[-1].last
 
 
-def test_the_id_is_the_brokers(metered: Metered, new_topic: TopicMaker) -> None:
+def test_the_id_is_the_brokers(metered: MeteredCluster, new_topic: TopicMaker) -> None:
     topic = new_topic(metered.cluster)
     with our_producer(metered.cluster, client_id="known") as producer:
         found = str(producer.client_instance_id(30))
@@ -214,7 +214,7 @@ def test_the_id_is_the_brokers(metered: Metered, new_topic: TopicMaker) -> None:
 
 
 def test_pushes_keep_to_the_interval_and_follow_a_changed_subscription(
-    metered: Metered, new_topic: TopicMaker
+    metered: MeteredCluster, new_topic: TopicMaker
 ) -> None:
     topic = new_topic(metered.cluster)
     client_id = "follower"
@@ -247,7 +247,9 @@ def test_pushes_keep_to_the_interval_and_follow_a_changed_subscription(
         assert set(refused) <= {"THROTTLING_QUOTA_EXCEEDED"}
 
 
-def test_operators_can_distinguish_our_clients(metered: Metered, new_topic: TopicMaker) -> None:
+def test_operators_can_distinguish_our_clients(
+    metered: MeteredCluster, new_topic: TopicMaker
+) -> None:
     topic = new_topic(metered.cluster)
     metered.tool("--delete", "--name", "everything")  # with it, both would be wanted
     metered.subscribe(

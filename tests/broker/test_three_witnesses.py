@@ -49,7 +49,7 @@ def acks_all(make: Callable[..., Any]) -> Callable[..., Any]:
     return lambda cluster, **config: make(cluster, acks="all", **config)
 
 
-def test_librdkafka_and_java_read_what_ours_wrote(
+def test_librdkafka_and_java_read_our_messages(
     kafka3: Cluster, new_topic: TopicMaker, tool: Tool
 ) -> None:
     topic = spread_topic(kafka3, new_topic)
@@ -60,7 +60,7 @@ def test_librdkafka_and_java_read_what_ours_wrote(
     check_lines(console_consumer(tool, kafka3, topic, ALL_COUNT))
 
 
-def test_ours_reads_what_librdkafka_wrote(kafka3: Cluster, new_topic: TopicMaker) -> None:
+def test_we_read_librdkafkas_messages(kafka3: Cluster, new_topic: TopicMaker) -> None:
     topic = spread_topic(kafka3, new_topic)
     write_with_all_codecs(acks_all(their_producer), kafka3, topic)
     with our_consumer(kafka3, check_crcs=True) as consumer:

@@ -26,7 +26,7 @@ SASL_PLAIN = {
 }
 
 
-class Secured(NamedTuple):
+class TlsBroker(NamedTuple):
     """A cluster, and its certificate authority."""
 
     cluster: Cluster
@@ -43,7 +43,7 @@ class Secured(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
     """Yield one broker with a listener for each way to do TLS."""
     authority = Authority(tmp_path_factory.mktemp("certificates"))
     older = {"ssl.enabled.protocols": "TLSv1.2", "ssl.protocol": "TLSv1.2"}
@@ -60,7 +60,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     with running(
         1, changes={"super.users": "User:ANONYMOUS;User:alice"}, listeners=listeners
     ) as cluster:
-        yield Secured(cluster, authority)
+        yield TlsBroker(cluster, authority)
 
 
 def round_trip(module: Any, config: dict[str, Any], topic: str) -> None:
@@ -82,7 +82,7 @@ def round_trip(module: Any, config: dict[str, Any], topic: str) -> None:
 @pytest.mark.parametrize("listener", ["TLS", "OLDER", "MUTUAL", "MUTUALOLDER", "SASLTLS"])
 @pytest.mark.parametrize("module", [kafka_native, confluent_kafka], ids=["ours", "theirs"])
 def test_messages_are_written_and_read_over_each_listener(
-    module: Any, listener: str, secured: Secured, new_topic: TopicMaker
+    module: Any, listener: str, secured: TlsBroker, new_topic: TopicMaker
 ) -> None:
     more: dict[str, Any] = (
         secured.authority.client_conf("alice") if listener.startswith("MUTUAL") else {}
@@ -96,7 +96,7 @@ def test_messages_are_written_and_read_over_each_listener(
 @pytest.mark.parametrize("listener", ["PLAINTEXT", "TLS"])
 @pytest.mark.parametrize("kind", [Socks5, HttpConnect])
 def test_messages_are_written_and_read_through_a_proxy(
-    kind: type[Tunnels], listener: str, secured: Secured, new_topic: TopicMaker
+    kind: type[Tunnels], listener: str, secured: TlsBroker, new_topic: TopicMaker
 ) -> None:
     conf = secured.conf("TLS")
     if listener == "PLAINTEXT":
@@ -123,7 +123,7 @@ def first_error(config: dict[str, Any]) -> KafkaError:
 
 
 @pytest.mark.parametrize("listener", ["MUTUAL", "MUTUALOLDER"])
-def test_error_without_a_certificate_asks_for_one(listener: str, secured: Secured) -> None:
+def test_error_without_a_certificate_asks_for_one(listener: str, secured: TlsBroker) -> None:
     error = first_error(secured.conf(listener))
     assert error.code() == KafkaError._SSL
     assert "wants a client certificate" in error.str()
@@ -131,33 +131,33 @@ def test_error_without_a_certificate_asks_for_one(listener: str, secured: Secure
 
 @pytest.mark.parametrize("listener", ["MUTUAL", "MUTUALOLDER"])
 def test_certificate_of_another_authority_is_named(
-    listener: str, secured: Secured, tmp_path: Path
+    listener: str, secured: TlsBroker, tmp_path: Path
 ) -> None:
     error = first_error(secured.conf(listener, **Authority(tmp_path).client_conf("alice")))
     assert error.code() == KafkaError._SSL
     assert "refuses the client's certificate, CN=alice" in error.str()
 
 
-def test_another_authority_is_not_trusted(secured: Secured, tmp_path: Path) -> None:
+def test_another_authority_is_not_trusted(secured: TlsBroker, tmp_path: Path) -> None:
     error = first_error(secured.conf("TLS", **{"ssl.ca.location": Authority(tmp_path).ca}))
     assert error.code() == KafkaError._SSL
     assert "is none of the CAs of ssl.ca.location=" in error.str()
 
 
-def test_plaintext_listener_is_recognised(secured: Secured) -> None:
+def test_plaintext_listener_is_recognised(secured: TlsBroker) -> None:
     error = first_error(secured.conf("TLS", **{"bootstrap.servers": secured.cluster.bootstrap}))
     assert error.code() == KafkaError._SSL
     assert "a PLAINTEXT listener? security.protocol=plaintext" in error.str()
 
 
-def test_tls_listener_is_recognised(secured: Secured) -> None:
+def test_tls_listener_is_recognised(secured: TlsBroker) -> None:
     error = first_error(secured.conf("TLS", **{"security.protocol": "plaintext"}))
     assert error.code() == KafkaError._BAD_MSG
     assert "security.protocol" in error.str()
     assert "TLS" in error.str()
 
 
-def test_versions_and_suites_without_overlap_are_errors(secured: Secured) -> None:
+def test_versions_and_suites_without_overlap_are_errors(secured: TlsBroker) -> None:
     error = first_error(secured.conf("OLDER", **{"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}))
     assert error.code() == KafkaError._SSL
     assert "see what ssl.cipher.suites leaves to offer" in error.str()

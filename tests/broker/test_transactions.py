@@ -14,11 +14,10 @@ import pytest
 
 import kafka_native
 from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from kafka_native.admin import AdminClient
 from kafka_native.control.producer.transactions import TRANSACTION_VERSION
 from kafka_native.eos import Progress, process
 from tests.broker.cluster import Cluster, quiet
-from tests.broker.support import TopicMaker, lower, running
+from tests.broker.support import TopicMaker, admin_of, lower, running
 from tests.waiting import WAIT_S
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -45,7 +44,7 @@ def transactional(cluster: Cluster, name: str, **conf: Any) -> Producer:
 
 def epoch_of(cluster: Cluster, name: str) -> int:
     """Return the epoch of a transactional id, from its coordinator."""
-    with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
+    with admin_of(cluster) as admin:
         epoch: int = admin.describe_transactions([name])[name].result(WAIT_S).producer_epoch
         return epoch
 

@@ -106,18 +106,18 @@ def ours(kafka: Cluster) -> Iterator[str]:
     delete_topics(made)
 
 
-def test_ours_reads_what_ours_wrote(kafka: Cluster, ours: str) -> None:
+def test_we_read_our_messages(kafka: Cluster, ours: str) -> None:
     with our_consumer(kafka) as consumer:
         assert by_partition(read(consumer, ours, range(len(CODECS)), ALL_COUNT)) == ALL_EXPECTED
 
 
-def test_librdkafka_reads_what_ours_wrote(kafka: Cluster, ours: str) -> None:
+def test_librdkafka_reads_our_messages(kafka: Cluster, ours: str) -> None:
     consumer = their_consumer(kafka, check_crcs=True)
     assert by_partition(read(consumer, ours, range(len(CODECS)), ALL_COUNT)) == ALL_EXPECTED
     consumer.close()
 
 
-def test_ours_reads_what_librdkafka_wrote(kafka: Cluster, new_topic: TopicMaker) -> None:
+def test_we_read_librdkafkas_messages(kafka: Cluster, new_topic: TopicMaker) -> None:
     topic = new_topic(kafka, len(CODECS))
     write_with_all_codecs(their_producer, kafka, topic)
     with our_consumer(kafka, check_crcs=True) as consumer:
@@ -184,7 +184,7 @@ def check_lines(lines: list[bytes]) -> None:
     )
 
 
-def test_java_reads_what_ours_wrote(kafka: Cluster, ours: str, tool: Tool) -> None:
+def test_java_reads_our_messages(kafka: Cluster, ours: str, tool: Tool) -> None:
     lines = console_consumer(tool, kafka, ours, ALL_COUNT)
     check_lines(lines)
     for partition in range(len(CODECS)):
@@ -197,7 +197,7 @@ def test_java_reads_what_ours_wrote(kafka: Cluster, ours: str, tool: Tool) -> No
 
 
 @pytest.mark.slow
-def test_ours_reads_what_java_wrote(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+def test_we_read_javas_messages(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topic = new_topic(kafka)
     expected_records: list[
         tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]

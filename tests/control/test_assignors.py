@@ -186,7 +186,7 @@ def owner(
     )
 
 
-def test_new_member_gets_moved_partitions_only_after_they_were_given_up() -> None:
+def test_new_member_gets_moved_partitions_only_after_their_revocation() -> None:
     partitions = {"t": infos(4)}
     both = {"a": owner("a", [("t", n) for n in range(4)], 1), "b": owner("b", [], -1)}
     first = run(CooperativeSticky(), partitions, both)

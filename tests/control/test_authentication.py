@@ -30,7 +30,7 @@ from .fakes import Cluster, api_versions, event
 SECRET = "s3cret-word"
 
 
-class Later:
+class FakeWorker:
     """Work for another thread, which runs on a test's command."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Later:
         done(outcome)
 
 
-class Talk(Mechanism):
+class TwoRounds(Mechanism):
     """A mechanism of two rounds, which the worker runs."""
 
     name = "TALK"
@@ -62,7 +62,7 @@ class Talk(Mechanism):
         self.refreshed = 0
 
     def exchange(self, host: str, port: int) -> Exchange:
-        return TalkExchange(self.failure)
+        return TwoRoundExchange(self.failure)
 
     def secrets(self) -> tuple[str, ...]:
         return (SECRET,)
@@ -81,7 +81,7 @@ class Talk(Mechanism):
         return self.due
 
 
-class TalkExchange(Exchange):
+class TwoRoundExchange(Exchange):
     def __init__(self, failure: Exception | None) -> None:
         self.failure = failure
 
@@ -100,17 +100,17 @@ class TalkExchange(Exchange):
         return None if self.done else b"more"
 
 
-class Secured(Cluster):
+class SecuredCluster(Cluster):
     """A pool that authenticates."""
 
     def __init__(self, mechanism: Mechanism, *, connected: bool = False) -> None:
         super().__init__()
-        self.later = Later()
+        self.worker = FakeWorker()
         self.mechanism = mechanism
         self.pool.authenticator = Authenticator(
             self.pool,
             mechanism,
-            self.later,
+            self.worker,
             timeout_s=60.0,
             log=QUIET["security"],
             clock=self.clock,
@@ -154,7 +154,7 @@ def plain() -> Plain:
 
 
 def test_no_request_is_sent_before_authentication():
-    cluster = Secured(plain())
+    cluster = SecuredCluster(plain())
     cluster.call()
     cluster.connect()
     [sent] = cluster.engine.submitted
@@ -170,44 +170,44 @@ def test_no_request_is_sent_before_authentication():
 
 
 def test_a_mechanism_runs_on_the_security_thread_until_it_is_done():
-    cluster = Secured(Talk(), connected=True)
+    cluster = SecuredCluster(TwoRounds(), connected=True)
     cluster.reply(SaslHandshakeResponse())
     assert cluster.engine.submitted == [], "another thread does its work"
-    cluster.later.do()
+    cluster.worker.do()
     assert cluster.said() == b"hello"
     cluster.reply(SaslAuthenticateResponse(auth_bytes=b"go on"))
-    cluster.later.do()
+    cluster.worker.do()
     assert cluster.said() == b"more"
     cluster.reply(SaslAuthenticateResponse(auth_bytes=b"welcome"))
     assert cluster.engine.opened == []
-    cluster.later.do()
+    cluster.worker.do()
     assert len(cluster.engine.opened) == 1
 
 
 def test_an_exchange_without_the_brokers_proof_fails():
-    cluster = Secured(Talk(), connected=True)
+    cluster = SecuredCluster(TwoRounds(), connected=True)
     cluster.reply(SaslHandshakeResponse())
-    cluster.later.do()
+    cluster.worker.do()
     cluster.reply(SaslAuthenticateResponse(auth_bytes=b"bye"))
-    cluster.later.do()
+    cluster.worker.do()
     assert cluster.engine.opened == []
     assert len(cluster.engine.closed) == 1
     assert "before the broker had proved" in cluster.reported[0].str()
 
 
 def test_results_for_a_closed_connection_are_dropped():
-    cluster = Secured(Talk(), connected=True)
+    cluster = SecuredCluster(TwoRounds(), connected=True)
     cluster.reply(SaslHandshakeResponse())
     cluster.lose("gone")
     cluster.connect(generation=2)
-    cluster.later.do()
+    cluster.worker.do()
     assert [each.api_key for each in cluster.engine.submitted] == [ApiKey.SASL_HANDSHAKE], (
         "of the second connection"
     )
 
 
 def test_refusal_names_broker_mechanism_and_user_and_never_the_secret():
-    cluster = Secured(plain())
+    cluster = SecuredCluster(plain())
     for generation in (1, 2, 3):
         cluster.connect(generation)
         cluster.reply(SaslHandshakeResponse(), generation=generation)
@@ -226,7 +226,7 @@ def test_refusal_names_broker_mechanism_and_user_and_never_the_secret():
 
 
 def test_calls_wait_as_with_librdkafka_and_their_timeout_gives_the_reason():
-    cluster = Secured(plain())
+    cluster = SecuredCluster(plain())
     replies = cluster.call()
     cluster.connect()
     cluster.reply(SaslHandshakeResponse())
@@ -241,7 +241,7 @@ def test_calls_wait_as_with_librdkafka_and_their_timeout_gives_the_reason():
 
 
 def test_a_failure_after_a_success_is_reported_again():
-    cluster = Secured(plain())
+    cluster = SecuredCluster(plain())
     for generation, code in ((1, 58), (2, 0), (3, 58)):
         cluster.connect(generation)
         cluster.reply(SaslHandshakeResponse(), generation=generation)
@@ -254,11 +254,11 @@ def test_a_failure_after_a_success_is_reported_again():
 
 
 def test_a_problem_from_the_exchange_explains_the_refusal():
-    cluster = Secured(Talk(), connected=True)
+    cluster = SecuredCluster(TwoRounds(), connected=True)
     cluster.reply(SaslHandshakeResponse())
-    cluster.later.do()
+    cluster.worker.do()
     cluster.reply(SaslAuthenticateResponse(auth_bytes=b"error"))
-    cluster.later.do()
+    cluster.worker.do()
     assert cluster.said() == b"\x01"
     cluster.reply(SaslAuthenticateResponse(error_code=58, error_message="no"))
     assert "no (status invalid with [redacted])" in cluster.reported[0].str()
@@ -277,8 +277,8 @@ def test_a_problem_from_the_exchange_explains_the_refusal():
         (SaslHandshakeResponse(error_code=-1), "is refused: UNKNOWN"),
     ],
 )
-def test_a_refused_handshake_says_what_to_change(reply: SaslHandshakeResponse, words: str):
-    cluster = Secured(plain(), connected=True)
+def test_error_of_a_refused_handshake_says_what_to_change(reply: SaslHandshakeResponse, words: str):
+    cluster = SecuredCluster(plain(), connected=True)
     cluster.reply(reply)
     [error] = cluster.reported
     assert error.code() == KafkaError._AUTHENTICATION
@@ -296,7 +296,7 @@ def test_a_refused_handshake_says_what_to_change(reply: SaslHandshakeResponse, w
     ],
 )
 def test_a_broker_before_1_0_is_named_as_such(offer: dict[int, tuple[int, int]]):
-    cluster = Secured(plain())
+    cluster = SecuredCluster(plain())
     cluster.connect(offer=api_versions(offer))
     [error] = cluster.reported
     assert error.code() == KafkaError._UNSUPPORTED_FEATURE
@@ -307,8 +307,8 @@ def test_a_broker_before_1_0_is_named_as_such(offer: dict[int, tuple[int, int]])
     ("status", "code", "words"),
     [(STATUS_TIMED_OUT, KafkaError._TIMED_OUT, "no reply to SaslAuthenticate"), (-99, None, "")],
 )
-def test_a_broker_that_does_not_answer_is_given_up(status: int, code: int | None, words: str):
-    cluster = Secured(plain(), connected=True)
+def test_a_broker_that_does_not_answer_is_disconnected(status: int, code: int | None, words: str):
+    cluster = SecuredCluster(plain(), connected=True)
     cluster.reply(SaslHandshakeResponse())
     cluster.reply(None, status=status)
     assert [error.code() for error in cluster.reported] == ([] if code is None else [code])
@@ -318,7 +318,7 @@ def test_a_broker_that_does_not_answer_is_given_up(status: int, code: int | None
 
 @pytest.mark.parametrize("rounds", [0, 1])
 def test_a_connection_that_ends_during_authentication_names_the_step(rounds: int):
-    cluster = Secured(plain(), connected=True)
+    cluster = SecuredCluster(plain(), connected=True)
     if rounds:
         cluster.reply(SaslHandshakeResponse())
     cluster.reply(None, status=STATUS_TRANSPORT)
@@ -348,7 +348,7 @@ def test_a_connection_that_ends_during_authentication_names_the_step(rounds: int
 
 def test_replies_that_cannot_be_read_end_the_connection():
     for rounds in (0, 1):
-        cluster = Secured(plain(), connected=True)
+        cluster = SecuredCluster(plain(), connected=True)
         if rounds:
             cluster.reply(SaslHandshakeResponse())
         sent = cluster.engine.submitted.pop()
@@ -358,11 +358,11 @@ def test_replies_that_cannot_be_read_end_the_connection():
 
 
 def test_a_message_over_the_cap_is_not_given_to_the_mechanism():
-    cluster = Secured(Talk(), connected=True)
+    cluster = SecuredCluster(TwoRounds(), connected=True)
     cluster.reply(SaslHandshakeResponse())
-    cluster.later.do()
+    cluster.worker.do()
     cluster.reply(SaslAuthenticateResponse(auth_bytes=bytes((1 << 20) + 1)))
-    assert cluster.later.waiting == []
+    assert cluster.worker.waiting == []
     assert "1048577 bytes" in cluster.reported[0].str()
 
 
@@ -370,11 +370,11 @@ def test_a_message_over_the_cap_is_not_given_to_the_mechanism():
     "error", [SaslError(f"no ticket for {SECRET}"), ValueError(f"odd {SECRET}")]
 )
 def test_missing_credentials_are_an_error_without_secrets(error: Exception):
-    talk = Talk()
+    talk = TwoRounds()
     talk.failure = error
-    cluster = Secured(talk, connected=True)
+    cluster = SecuredCluster(talk, connected=True)
     cluster.reply(SaslHandshakeResponse())
-    cluster.later.do()
+    cluster.worker.do()
     [reported] = cluster.reported
     assert reported.code() == KafkaError._AUTHENTICATION
     assert SECRET not in reported.str()
@@ -385,7 +385,7 @@ def test_missing_credentials_are_an_error_without_secrets(error: Exception):
 
 
 def test_a_session_is_renewed_on_the_live_connection_before_it_ends():
-    cluster = Secured(plain(), connected=True)
+    cluster = SecuredCluster(plain(), connected=True)
     cluster.authenticate(session_ms=100_000)
     assert len(cluster.engine.opened) == 1
     assert cluster.pool.poll(cluster.clock.now)[1] == cluster.clock.now + 90
@@ -403,7 +403,7 @@ def test_a_session_is_renewed_on_the_live_connection_before_it_ends():
 
 
 def test_a_renewal_that_fails_closes_the_connection_and_the_next_one_is_authenticated():
-    cluster = Secured(plain(), connected=True)
+    cluster = SecuredCluster(plain(), connected=True)
     cluster.authenticate(session_ms=100_000)
     cluster.clock.now += 95
     cluster.pool.poll(cluster.clock.now)
@@ -421,7 +421,7 @@ def test_a_renewal_that_fails_closes_the_connection_and_the_next_one_is_authenti
 
 
 def test_a_session_ends_with_its_connection():
-    cluster = Secured(plain(), connected=True)
+    cluster = SecuredCluster(plain(), connected=True)
     cluster.authenticate(session_ms=100_000)
     cluster.lose("gone")
     cluster.clock.now += 95
@@ -431,7 +431,7 @@ def test_a_session_ends_with_its_connection():
 
 @pytest.mark.parametrize("session_ms", [1, 10, 1000])
 def test_a_short_session_is_not_renewed_sooner_than_brokers_allow(session_ms: int):
-    cluster = Secured(plain(), connected=True)
+    cluster = SecuredCluster(plain(), connected=True)
     for _ in range(5):  # as often as it is granted
         cluster.authenticate(session_ms=session_ms)
         due = cluster.pool.poll(cluster.clock.now)[1]
@@ -445,14 +445,14 @@ def test_a_short_session_is_not_renewed_sooner_than_brokers_allow(session_ms: in
 
 @pytest.mark.parametrize("session_ms", [0, -1, -(2**63)])
 def test_a_session_without_an_end_is_not_renewed(session_ms: int):
-    cluster = Secured(plain(), connected=True)
+    cluster = SecuredCluster(plain(), connected=True)
     cluster.authenticate(session_ms=session_ms)
     assert cluster.pool.poll(cluster.clock.now)[1] == float("inf")
 
 
 @pytest.mark.parametrize("session_ms", [7 * 86_400_000, 2**63 - 1])
 def test_a_long_session_is_renewed_after_a_week_at_the_latest(session_ms: int):
-    cluster = Secured(plain(), connected=True)
+    cluster = SecuredCluster(plain(), connected=True)
     cluster.authenticate(session_ms=session_ms)
     assert cluster.pool.poll(cluster.clock.now)[1] <= cluster.clock.now + 7 * 86_400
 
@@ -461,20 +461,20 @@ def test_a_long_session_is_renewed_after_a_week_at_the_latest(session_ms: int):
 
 
 def test_credentials_are_refreshed_on_the_security_thread_when_due_and_retried_after_a_pause():
-    talk = Talk()
+    talk = TwoRounds()
     talk.due = 1000.0
-    cluster = Secured(talk)
+    cluster = SecuredCluster(talk)
     cluster.pool.poll(1000.0)
     cluster.pool.poll(1000.0)
-    assert len(cluster.later.waiting) == 1, "one at a time"
-    cluster.later.do()
+    assert len(cluster.worker.waiting) == 1, "one at a time"
+    cluster.worker.do()
     assert cluster.pool.poll(1000.0)[1] == 1080.0
     cluster.clock.now = 1080.0
     talk.failure = SaslError("nobody there")
     pauses = []
     for _ in range(7):
         cluster.pool.poll(cluster.clock.now)
-        cluster.later.do()
+        cluster.worker.do()
         due = cluster.pool.poll(cluster.clock.now)[1]
         pauses.append(due - cluster.clock.now)
         cluster.clock.now = due
@@ -484,24 +484,24 @@ def test_credentials_are_refreshed_on_the_security_thread_when_due_and_retried_a
     assert len(cluster.reported) == 2, "at once, and a minute later"
     talk.failure = None
     cluster.pool.poll(cluster.clock.now)
-    cluster.later.do()
+    cluster.worker.do()
     talk.failure = SaslError("gone again")
     cluster.clock.now = talk.due = cluster.clock.now + 80
     cluster.pool.poll(cluster.clock.now)
-    cluster.later.do()
+    cluster.worker.do()
     assert len(cluster.reported) == 3, "it has worked in between"
 
 
 def test_credentials_that_expire_at_once_are_refreshed_once_a_second():
     """The issuer of a token decides how long it lasts."""
-    talk = Talk()
+    talk = TwoRounds()
     talk.due = float("-inf")
-    cluster = Secured(talk)
+    cluster = SecuredCluster(talk)
     for number in range(1, 4):
         cluster.pool.poll(cluster.clock.now)
-        cluster.later.do()
+        cluster.worker.do()
         assert cluster.pool.poll(cluster.clock.now)[1] == cluster.clock.now + 1.0
-        assert not cluster.later.waiting
+        assert not cluster.worker.waiting
         assert talk.refreshed == number
         cluster.clock.now += 1.0
 

@@ -78,7 +78,7 @@ def test_old_broker_is_asked_again_in_a_version_it_has():
     ("ranges", "produce", "fetch"),
     [({0: (0, 2), 1: (0, 3)}, 2, 3), ({0: (14, 20), 1: (3, 99)}, -1, 17), ({0: (3, 99)}, 13, -1)],
 )
-def test_data_versions_are_those_that_both_sides_have(ranges, produce, fetch):
+def test_data_versions_are_the_newest_common_ones(ranges, produce, fetch):
     offer = ApiRanges(ranges)
     assert (offer.produce, offer.fetch) == (produce, fetch)
 
@@ -91,7 +91,7 @@ def test_request_that_the_broker_lacks_fails_with_a_clear_error():
     assert "MetadataRequest" in replies[0].str()
 
 
-def test_garbage_instead_of_api_versions_closes_the_connection_and_says_so():
+def test_garbage_instead_of_api_versions_closes_the_connection_with_an_error():
     cluster = Cluster()
     cluster.call()
     cluster.pool.on_connected(event())
@@ -265,7 +265,7 @@ def test_reply_that_cannot_be_read_is_an_error_of_its_call_alone():
     assert "METADATA" in replies[0].str()
 
 
-def test_software_version_is_what_the_protocol_allows():
+def test_software_version_has_only_allowed_characters():
     assert software_version("1.0+local/x") == "1.0-local-x"
     assert software_version("+") == "unknown"
     assert Handshake("1.0").request()
@@ -387,7 +387,7 @@ def test_another_broker_is_asked_while_one_is_throttled():
     assert {request.handle for request in cluster.engine.submitted} == {1 - sent.handle}
 
 
-def test_a_refusal_is_known_until_a_broker_is_up():
+def test_a_refusal_is_remembered_until_a_broker_is_up():
     cluster = Cluster()
     pool = cluster.pool
     assert pool.refusal() is None

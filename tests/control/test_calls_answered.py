@@ -136,7 +136,7 @@ def test_calls_that_the_engine_refuses_are_not_kept_as_sent() -> None:
 
 
 @pytest.mark.parametrize("method", ["acknowledge", "end"])
-def test_a_share_consumer_that_cannot_leave_says_so(
+def test_a_share_consumer_that_cannot_leave_reports_it(
     bootstrap: str, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     def broken(self: ShareSessions, *args: Any) -> None:
@@ -155,7 +155,7 @@ def test_a_share_consumer_that_cannot_leave_says_so(
     assert time.monotonic() - started < SOON_S
 
 
-def test_a_share_consumer_that_cannot_commit_says_so(
+def test_a_share_consumer_that_cannot_commit_reports_it(
     bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(self: ShareSessions, *args: Any) -> None:

@@ -379,7 +379,7 @@ def test_commit_that_an_older_generation_has_sent_is_sent_again():
     assert [each.error for each in cluster.outcomes[0]] == [None]
 
 
-def test_commit_from_before_a_rebalance_is_not_made_for_what_was_given_up():
+def test_commit_from_before_a_rebalance_leaves_out_revoked_partitions():
     cluster = committing((0, 7), (1, 8), partitions=2)
     cluster.reply(KafkaError.REBALANCE_IN_PROGRESS)
     cluster.fetches.remove([("t", 1)])
@@ -448,7 +448,7 @@ def test_outcome_has_partitions_without_an_offset():
     )
 
 
-def test_commit_without_a_group_or_an_offset_says_so():
+def test_commit_without_a_group_or_an_offset_is_an_error():
     cluster = Group()
     cluster.commit((0, OFFSET_INVALID))
     assert cluster.outcomes.pop() == KafkaError._NO_OFFSET
@@ -692,7 +692,7 @@ def test_committed_offsets_are_asked_for_in_one_request(newest):
     assert (second.offset, third.offset, third.metadata) == (OFFSET_INVALID, 7, None)
 
 
-def test_committed_offsets_of_a_member_in_the_consumer_protocol_are_asked_for_as_such():
+def test_committed_offsets_are_requested_with_member_id_and_epoch_in_the_consumer_protocol():
     cluster = Group(0, protocol="consumer")
     cluster.commits.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 60)
     cluster.find()
@@ -719,7 +719,7 @@ def test_offset_of_an_open_transaction_is_waited_for():
     assert [each.offset for each in cluster.outcomes[0]] == [9, 3]
 
 
-def test_committed_offsets_are_those_of_commits_made_before():
+def test_committed_offsets_include_earlier_commits():
     cluster = committing((0, 7), partitions=2)
     cluster.commits.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 60)
     cluster.commits.fetch_committed([("t", 1)], cluster.outcomes.append, cluster.clock.now + 60)

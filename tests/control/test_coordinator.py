@@ -1,4 +1,4 @@
-"""Finding a coordinator: on demand, again after errors, and with its own connection."""
+"""Coordinator look-ups: on demand, again after errors, and on a separate connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_native.protocol.groups import HeartbeatRequest, HeartbeatResponse
 from .fakes import Cluster, api_versions, event
 
 
-class Finding:
+class CoordinatorCluster:
     """A coordinator on a pool whose bootstrap broker is up."""
 
     def __init__(self, offer: dict[int, tuple[int, int]] | None = None) -> None:
@@ -50,63 +50,63 @@ class Finding:
 
 @pytest.mark.parametrize("version", [0, 3, 4, 6])
 def test_every_version_asks_for_the_key_and_finds_the_node(version: int) -> None:
-    finding = Finding({10: (0, version)})
-    assert finding.ask() is None, "no manager needs it yet"
-    assert finding.coordinator.want(0.0) is None
-    call = finding.ask()
+    rig = CoordinatorCluster({10: (0, version)})
+    assert rig.ask() is None, "no manager needs it yet"
+    assert rig.coordinator.want(0.0) is None
+    call = rig.ask()
     assert call is not None
-    finding.cluster.pool.send(call)
+    rig.cluster.pool.send(call)
     one = {"node_id": 7, "host": "c", "port": 9}
     reply = FindCoordinatorResponse(**one)
     if version >= 4:
         reply = FindCoordinatorResponse(
             coordinators=[FindCoordinatorResponse.Coordinator(key="g", **one)]
         )
-    assert finding.cluster.engine.submitted[-1].version == version
-    finding.cluster.answer(reply)
-    assert finding.found == [COORDINATORS + 7]
-    assert finding.cluster.engine.brokers[-1] == (7, "c", 9)
+    assert rig.cluster.engine.submitted[-1].version == version
+    rig.cluster.answer(reply)
+    assert rig.found == [COORDINATORS + 7]
+    assert rig.cluster.engine.brokers[-1] == (7, "c", 9)
 
 
 def test_errors_are_retried_with_back_off_and_a_refusal_is_reported_once() -> None:
-    finding = Finding()
-    finding.coordinator.want(0.0)
+    rig = CoordinatorCluster()
+    rig.coordinator.want(0.0)
     for code in (KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.GROUP_AUTHORIZATION_FAILED, 30):
-        finding.answer(code=code)
-        assert finding.ask() is None
-        finding.cluster.clock.now += 1.0
-    assert [error.code() for error in finding.refusals] == [KafkaError.GROUP_AUTHORIZATION_FAILED]
-    finding.answer()
-    assert finding.coordinator.refused is None
-    assert finding.found == [COORDINATORS + 7]
+        rig.answer(code=code)
+        assert rig.ask() is None
+        rig.cluster.clock.now += 1.0
+    assert [error.code() for error in rig.refusals] == [KafkaError.GROUP_AUTHORIZATION_FAILED]
+    rig.answer()
+    assert rig.coordinator.refused is None
+    assert rig.found == [COORDINATORS + 7]
 
 
 def test_lost_coordinator_is_looked_for_at_once_and_then_with_back_off() -> None:
-    finding = Finding()
-    finding.coordinator.want(0.0)
-    finding.answer()
-    assert finding.coordinator.note(KafkaError(KafkaError.NOT_COORDINATOR))
-    assert finding.coordinator.target is None
-    finding.answer()  # the same broker again
-    assert finding.coordinator.note(KafkaError(KafkaError._TRANSPORT))
-    assert finding.ask() is None, "no hot loop with a broker that names itself and refuses"
-    finding.cluster.clock.now += 0.2
-    finding.answer(node=8)
-    assert finding.found == [COORDINATORS + 7, COORDINATORS + 7, COORDINATORS + 8]
-    assert not finding.coordinator.note(KafkaError(KafkaError.UNKNOWN_MEMBER_ID))
-    assert finding.coordinator.note(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS))
-    assert finding.coordinator.target == COORDINATORS + 8, "it is the right one"
+    rig = CoordinatorCluster()
+    rig.coordinator.want(0.0)
+    rig.answer()
+    assert rig.coordinator.note(KafkaError(KafkaError.NOT_COORDINATOR))
+    assert rig.coordinator.target is None
+    rig.answer()  # the same broker again
+    assert rig.coordinator.note(KafkaError(KafkaError._TRANSPORT))
+    assert rig.ask() is None, "no hot loop with a broker that names itself and refuses"
+    rig.cluster.clock.now += 0.2
+    rig.answer(node=8)
+    assert rig.found == [COORDINATORS + 7, COORDINATORS + 7, COORDINATORS + 8]
+    assert not rig.coordinator.note(KafkaError(KafkaError.UNKNOWN_MEMBER_ID))
+    assert rig.coordinator.note(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS))
+    assert rig.coordinator.target == COORDINATORS + 8, "it is the right one"
 
 
 def test_another_coordinator_is_found_by_asking_from_time_to_time() -> None:
-    finding = Finding()
-    finding.coordinator.want(0.0)
-    finding.answer()
-    finding.cluster.clock.now += 599
-    assert finding.ask() is None
-    finding.cluster.clock.now += 2
-    finding.answer(node=8)
-    assert finding.found == [COORDINATORS + 7, COORDINATORS + 8]
+    rig = CoordinatorCluster()
+    rig.coordinator.want(0.0)
+    rig.answer()
+    rig.cluster.clock.now += 599
+    assert rig.ask() is None
+    rig.cluster.clock.now += 2
+    rig.answer(node=8)
+    assert rig.found == [COORDINATORS + 7, COORDINATORS + 8]
 
 
 def test_calls_that_any_broker_may_answer_stay_off_the_connection_to_the_coordinator() -> None:

@@ -150,7 +150,7 @@ def test_seek_starts_again_and_an_answer_to_an_older_look_up_is_ignored():
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 99, 5)]
 
 
-def test_seek_of_what_is_not_assigned_is_refused():
+def test_seek_of_an_unassigned_partition_is_refused():
     cluster = ConsumerCluster()
     assert cluster.fetches.seek("t", 0, 1) == KafkaError._UNKNOWN_PARTITION
     cluster.assign(("t", 0, 0))
@@ -166,7 +166,7 @@ def test_moved_leader_goes_on_within_the_fetch_epoch_so_nothing_queued_is_lost()
     assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(2), 500, 6)
 
 
-def test_out_of_range_resets_and_keeps_what_is_queued():
+def test_out_of_range_resets_and_keeps_queued_messages():
     cluster = ConsumerCluster(("t", 0, 100), reset=LATEST)
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     request = cluster.offsets(40)
@@ -307,7 +307,7 @@ def test_back_off_doubles_within_its_bounds():
 # --- assignments ---
 
 
-def test_partitions_come_and_go_beside_those_that_stay():
+def test_partitions_are_added_and_removed_beside_others():
     cluster = ConsumerCluster(("t", 0, 3))
     cluster.fetches.add([("t", 1, 7, None)], cluster.clock.now)
     cluster.go()
@@ -381,7 +381,7 @@ def test_seek_of_many_is_all_or_nothing():
     assert [cursor.log[-1][2] for cursor in cluster.engine.cursors] == [5, 6]
 
 
-def test_seek_to_a_time_goes_to_the_end_where_nothing_is_later():
+def test_seek_to_a_time_without_later_messages_goes_to_the_end():
     cluster = ConsumerCluster(("t", 0, 0), ("t", 1, 0))
     done: list[KafkaError | None] = []
     cluster.fetches.seek_to_times(
@@ -506,7 +506,7 @@ def test_new_partition_is_fetched():
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 0, 0)]
 
 
-def test_reset_to_the_end_is_not_made_a_second_time_when_what_was_queued_is_dropped():
+def test_reset_to_the_end_is_not_repeated_when_queued_messages_are_dropped():
     cluster = ConsumerCluster(("t", 0, 0), reset=LATEST)
     cursor = cluster.engine.cursors[0]
     cursor.position = 60  # up to 100 is queued
@@ -522,7 +522,7 @@ def test_reset_to_the_end_is_not_made_a_second_time_when_what_was_queued_is_drop
     assert cluster.engine.submitted == []
 
 
-def test_pause_right_behind_a_reset_goes_on_where_the_reset_led():
+def test_pause_right_after_a_reset_continues_at_the_new_offset():
     cluster = ConsumerCluster(("t", 0, 0), reset=LATEST)
     cursor = cluster.engine.cursors[0]
     cursor.position = 100
@@ -546,7 +546,7 @@ def test_back_off_starts_over_once_something_was_fetched():
 # --- a nearer replica ---
 
 
-class Near(ConsumerCluster):
+class NearReplicaCluster(ConsumerCluster):
     """Partition 0 is fetched from its leader, broker 1. Broker 2 is nearer."""
 
     def __init__(self) -> None:
@@ -561,8 +561,8 @@ class Near(ConsumerCluster):
         self.go()
 
 
-def test_preferred_replica_is_fetched_from_and_what_is_queued_stays():
-    cluster = Near()
+def test_preferred_replica_is_used_and_queued_messages_stay():
+    cluster = NearReplicaCluster()
     cluster.prefer(2, 40)
     assert cluster.cursor.log[-1] == ("move", cluster.follower, 40, 5)
     cluster.renew_metadata((1, 5), (2, 5))
@@ -570,7 +570,7 @@ def test_preferred_replica_is_fetched_from_and_what_is_queued_stays():
 
 
 def test_leader_is_used_again_when_the_choice_of_a_replica_is_old():
-    cluster = Near()
+    cluster = NearReplicaCluster()
     cluster.prefer(2, 40)
     cluster.cursor.position = 35
     cluster.wait(301)
@@ -578,7 +578,7 @@ def test_leader_is_used_again_when_the_choice_of_a_replica_is_old():
 
 
 def test_offset_out_of_range_at_a_follower_is_the_leaders_to_judge():
-    cluster = Near()
+    cluster = NearReplicaCluster()
     cluster.prefer(2, 40)
     cluster.stop(1, 40, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     assert cluster.cursor.log[-1] == ("move", cluster.leader, 40, 5)
@@ -592,7 +592,7 @@ def test_offset_out_of_range_at_a_follower_is_the_leaders_to_judge():
     "code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED]
 )
 def test_error_of_a_follower_leads_back_to_the_leader(code):
-    cluster = Near()
+    cluster = NearReplicaCluster()
     cluster.prefer(2, 40)
     cluster.stop(1, 45, error_code=code)
     cluster.wait(1)
@@ -600,8 +600,8 @@ def test_error_of_a_follower_leads_back_to_the_leader(code):
     assert cluster.partition_errors == []
 
 
-def test_follower_that_goes_down_is_left():
-    cluster = Near()
+def test_leader_is_used_when_the_follower_goes_down():
+    cluster = NearReplicaCluster()
     cluster.prefer(2, 40)
     cluster.cursor.position = 38
     cluster.fetches.on_broker_down(cluster.leader)
@@ -613,7 +613,7 @@ def test_follower_that_goes_down_is_left():
 
 
 def test_new_leader_ends_the_choice_of_a_replica():
-    cluster = Near()
+    cluster = NearReplicaCluster()
     cluster.prefer(2, 40)
     cluster.cursor.position = 38
     cluster.renew_metadata((2, 6), (2, 5))
@@ -622,7 +622,7 @@ def test_new_leader_ends_the_choice_of_a_replica():
 
 
 def test_unknown_replica_is_not_fetched_from():
-    cluster = Near()
+    cluster = NearReplicaCluster()
     cluster.prefer(9, 40)
     cluster.wait(1)
     assert cluster.cursor.log[-1] == ("move", cluster.leader, 40, 5)

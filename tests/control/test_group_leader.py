@@ -96,7 +96,7 @@ def test_leader_forgets_the_topics_of_others():
     assert "t" in group.metadata.topics
 
 
-class Broken(Assignor):
+class BrokenAssignor(Assignor):
     """Raises, or gives a partition to two members."""
 
     name = "broken"
@@ -121,7 +121,7 @@ class Broken(Assignor):
 
 @pytest.mark.parametrize(("way", "text"), [("raises", "out of order"), ("twice", "both to")])
 def test_assignor_that_fails_is_reported_and_the_group_goes_on(way: str, text: str):
-    assignor = Broken(way)
+    assignor = BrokenAssignor(way)
     group = Group([assignor], subscribed="t")
     lead(group, me=subscription(["t"]), other=subscription(["t"]))
     group.quiet()
@@ -144,7 +144,7 @@ def test_assignor_that_fails_is_reported_and_the_group_goes_on(way: str, text: s
 
 @pytest.mark.parametrize("way", ["user_data", "on_assignment"])
 def test_assignor_of_a_member_that_raises_is_reported(way: str):
-    group = Group([Broken(way)], subscribed="t")
+    group = Group([BrokenAssignor(way)], subscribed="t")
     group.enter(T0)
     assert "RuntimeError" in group.errors[0].str()
     assert group.log == [("assign", [T0])]
@@ -153,14 +153,14 @@ def test_assignor_of_a_member_that_raises_is_reported(way: str):
 def test_racks_of_replicas_reach_the_assignor():
     seen: list[Any] = []
 
-    class Looking(Broken):
+    class RecordingAssignor(BrokenAssignor):
         """Records its input."""
 
         def assign(self, partitions: Any, members: Any) -> Any:
             seen.append((partitions, members))
             return {}
 
-    group = Group([Looking("right")])
+    group = Group([RecordingAssignor("right")])
     group.pool.nodes = {node: type("Broker", (), {"rack": f"r{node}"})() for node in (1, 2)}
     group.metadata.learn("t", 1, replicas=(1, 2, 9))
     group.subscribe("t")

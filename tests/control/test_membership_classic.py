@@ -193,7 +193,7 @@ def test_eager_member_revokes_everything_before_it_joins_again():
     group.quiet()
 
 
-def test_cooperative_member_keeps_what_stays_and_joins_again_after_a_revocation():
+def test_cooperative_member_keeps_its_partitions_and_rejoins_after_a_revocation():
     group = member("cooperative-sticky", T0, T1)
     assert group.membership.assignor_protocol == "COOPERATIVE"
     group.heartbeat(KafkaError.REBALANCE_IN_PROGRESS)
@@ -228,7 +228,7 @@ def test_cooperative_rejoin_waits_for_the_application():
     assert said(group.join()).owned == [T0, T2]
 
 
-def test_cooperative_member_gives_up_unsubscribed_topics_before_it_joins():
+def test_cooperative_member_revokes_unsubscribed_topics_before_it_joins():
     group = member("cooperative-sticky", T0, ("u", 0))
     group.membership._assignment.add(("u", 0))
     group.rebalance.owned.add(("u", 0))
@@ -445,7 +445,7 @@ def test_heartbeat_of_the_old_coordinator_is_ignored_later():
     group.quiet()
 
 
-def test_not_coordinator_is_looked_for_and_the_member_goes_on():
+def test_moved_coordinator_is_looked_up_and_the_member_continues():
     group = member("range", T0)
     group.coordinator.hidden = True
     group.heartbeat(KafkaError.NOT_COORDINATOR)
@@ -504,7 +504,7 @@ def test_answered_heartbeat_resets_the_count_of_refused_ones():
 # --- static members ---
 
 
-def test_static_member_says_so_and_does_not_leave():
+def test_static_member_sends_its_instance_id_and_does_not_leave():
     group = Group(instance_id="i1", subscribed="t")
     call = group.join()
     request: Any = call.message
@@ -602,7 +602,7 @@ def test_stale_member_that_unsubscribes_leaves():
 # --- leaving ---
 
 
-def test_leaving_revokes_then_says_why():
+def test_leaving_revokes_then_sends_the_reason():
     group = member("cooperative-sticky", T0, T1)
     group.rebalance.manual = True
     done = group.leave()

@@ -13,7 +13,7 @@ from kafka_native.errors import STATUS_TIMED_OUT, KafkaError
 from .fakes import TOPIC_ID, Cluster, event
 
 
-class Producing(Cluster):
+class ProducerCluster(Cluster):
     """A router with a wanted topic and a connected broker. ``leaders``: the answer for the topic."""
 
     def __init__(self, *leaders: tuple[int, int], name: str = "t", **how: Any) -> None:
@@ -33,13 +33,13 @@ class Producing(Cluster):
 
 
 def test_wanted_topic_is_asked_for_at_once_and_its_partitions_reach_the_engine():
-    cluster = Producing((1, 5), (2, 6), (9, 1))
+    cluster = ProducerCluster((1, 5), (2, 6), (9, 1))
     handles = [cluster.pool.handle(1), cluster.pool.handle(2), -1]
     assert cluster.engine.topic("t").partitions == (TOPIC_ID, handles, [5, 6, 1])
 
 
 def test_partition_without_a_leader_is_asked_for_again_soon():
-    cluster = Producing((NO_LEADER, 5))
+    cluster = ProducerCluster((NO_LEADER, 5))
     cluster.go()
     assert cluster.engine.submitted == []
     cluster.wait(0.5)
@@ -52,7 +52,7 @@ def test_partition_without_a_leader_is_asked_for_again_soon():
 
 
 def test_metadata_are_requested_until_a_leader_that_is_down_is_replaced():
-    cluster = Producing((1, 5))
+    cluster = ProducerCluster((1, 5))
     cluster.pool.nodes[1].failing = True
     cluster.metadata.on_broker_down(cluster.clock.now)
     for reply in ([(1, 5)], [(1, 5)], [(2, 6)]):  # its cluster hasn't noticed at first
@@ -65,14 +65,14 @@ def test_metadata_are_requested_until_a_leader_that_is_down_is_replaced():
 
 
 def test_older_leader_epoch_is_ignored():
-    cluster = Producing((1, 5))
+    cluster = ProducerCluster((1, 5))
     cluster.renew_metadata((2, 4))
     assert cluster.metadata.leader("t", 0).leader == 1
 
 
-def test_an_epoch_that_all_metadata_contradict_is_given_up():
+def test_an_epoch_that_all_metadata_contradict_is_dropped():
     """Otherwise a broker that once named a huge epoch would decide the leader permanently."""
-    cluster = Producing((1, 2**31 - 1))
+    cluster = ProducerCluster((1, 2**31 - 1))
     began = cluster.clock.now
     while cluster.metadata.leader("t", 0).leader == 1:
         cluster.clock.now += 5
@@ -83,7 +83,7 @@ def test_an_epoch_that_all_metadata_contradict_is_given_up():
 
 
 def test_metadata_that_are_sometimes_behind_stay_ignored():
-    cluster = Producing((1, 5))
+    cluster = ProducerCluster((1, 5))
     for epoch in (4, 5, 4, 5, 4):
         cluster.clock.now += 25
         cluster.renew_metadata((1 if epoch == 5 else 2, epoch))
@@ -91,7 +91,7 @@ def test_metadata_that_are_sometimes_behind_stay_ignored():
 
 
 def test_hint_moves_the_leader_without_a_request():
-    cluster = Producing((1, 5))
+    cluster = ProducerCluster((1, 5))
     cluster.router.on_partition_error(
         event(token=1, partition=0, leader_id=2, leader_epoch=6), cluster.clock.now
     )
@@ -102,7 +102,7 @@ def test_hint_moves_the_leader_without_a_request():
 
 def test_hint_that_is_old_or_unknown_causes_a_request():
     for leader, epoch in [(2, 5), (77, 9), (-1, -1)]:
-        cluster = Producing((1, 5))
+        cluster = ProducerCluster((1, 5))
         cluster.router.on_partition_error(
             event(token=1, partition=0, leader_id=leader, leader_epoch=epoch), cluster.clock.now
         )
@@ -112,7 +112,7 @@ def test_hint_that_is_old_or_unknown_causes_a_request():
 
 
 def test_topic_hidden_for_one_reply_keeps_its_partitions():
-    cluster = Producing((1, 5))
+    cluster = ProducerCluster((1, 5))
     before = cluster.engine.topic("t").partitions
     cluster.renew_metadata(error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
     assert cluster.engine.topic("t").partitions is before
@@ -121,7 +121,7 @@ def test_topic_hidden_for_one_reply_keeps_its_partitions():
 
 
 def test_topic_that_stays_missing_fails_after_the_propagation_time():
-    cluster = Producing()
+    cluster = ProducerCluster()
     for _ in range(60):
         if cluster.engine.submitted:
             cluster.answer_metadata(error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
@@ -210,19 +210,19 @@ def test_known_topic_is_reported_when_it_stays_missing():
 
 
 def test_unauthorized_topic_fails_at_once():
-    cluster = Producing()
+    cluster = ProducerCluster()
     cluster.answer_metadata(error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
     assert cluster.engine.topic("t").failure[1] == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_recreated_topic_starts_from_its_new_epochs():
-    cluster = Producing((1, 9))
+    cluster = ProducerCluster((1, 9))
     cluster.renew_metadata((2, 0), topic_id=b"\7" * 16)
     assert cluster.engine.topic("t").partitions == (b"\7" * 16, [cluster.pool.handle(2)], [0])
 
 
 def test_failed_request_is_tried_again_with_back_off():
-    cluster = Producing()
+    cluster = ProducerCluster()
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_reply(event(token=sent.token, status=-9))
     cluster.go()
@@ -232,14 +232,14 @@ def test_failed_request_is_tried_again_with_back_off():
 
 
 def test_messages_are_checked_for_their_timeout_twice_a_second():
-    cluster = Producing()
+    cluster = ProducerCluster()
     before = cluster.engine.expired
     for _ in range(20):
         cluster.wait(0.1)
     assert 3 <= cluster.engine.expired - before <= 5
 
 
-def test_question_about_partitions_is_answered_when_they_are_known_or_in_time():
+def test_query_for_partitions_is_answered_with_metadata_or_at_its_deadline():
     cluster = Cluster()
     router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)
     cluster.managers = (router,)
@@ -266,7 +266,7 @@ def test_question_about_partitions_is_answered_when_they_are_known_or_in_time():
 
 
 def test_partition_that_messages_wait_for_is_looked_for_until_metadata_are_new_enough():
-    cluster = Producing((1, 5))
+    cluster = ProducerCluster((1, 5))
     cluster.clock.now += 100
     topic = cluster.engine.topic("t")
     topic.staged_at = began = cluster.clock.now
@@ -287,7 +287,7 @@ def test_partition_that_messages_wait_for_is_looked_for_until_metadata_are_new_e
 
 
 def test_messages_wait_for_a_partition_while_no_broker_answers():
-    cluster = Producing((1, 5))
+    cluster = ProducerCluster((1, 5))
     topic = cluster.engine.topic("t")
     topic.staged_at = cluster.clock.now
     cluster.want()
@@ -298,7 +298,7 @@ def test_messages_wait_for_a_partition_while_no_broker_answers():
 
 
 def test_new_topic_does_not_wait_for_the_backoff_of_one_that_is_missing():
-    cluster = Producing(name="gone")
+    cluster = ProducerCluster(name="gone")
     for _ in range(6):
         cluster.answer_metadata(name="gone", error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
         cluster.wait(4)
@@ -318,7 +318,7 @@ def test_new_topic_does_not_wait_for_the_backoff_of_one_that_is_missing():
 
 
 def test_new_topic_waits_while_brokers_answer_with_errors():
-    cluster = Producing()
+    cluster = ProducerCluster()
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_reply(event(broker=sent.handle, token=sent.token, status=STATUS_TIMED_OUT))
     cluster.metadata.want("new", cluster.clock.now)

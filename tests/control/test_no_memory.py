@@ -14,7 +14,7 @@ from kafka_native.errors import STATUS_NO_MEMORY, KafkaError
 from kafka_native.protocol.groups import HeartbeatRequest
 
 from .fakes import TOPIC_ID, Cluster, event
-from .test_coordinator import Finding
+from .test_coordinator import CoordinatorCluster
 from .test_fetches import ConsumerCluster
 from .test_transactions import World
 
@@ -142,14 +142,14 @@ def test_node_is_requested_again_after_a_lack_of_memory():
 
 
 def test_coordinator_is_requested_again_after_a_lack_of_memory():
-    finding = Finding()
-    finding.coordinator.want(finding.cluster.clock.now)
-    fail_once(finding.cluster.engine, "broker_add")
-    finding.answer()
-    assert finding.found == []
-    finding.cluster.clock.now += 1
-    finding.answer()
-    assert len(finding.found) == 1
+    rig = CoordinatorCluster()
+    rig.coordinator.want(rig.cluster.clock.now)
+    fail_once(rig.cluster.engine, "broker_add")
+    rig.answer()
+    assert rig.found == []
+    rig.cluster.clock.now += 1
+    rig.answer()
+    assert len(rig.found) == 1
 
 
 def test_partition_is_fetched_later_after_a_lack_of_memory():

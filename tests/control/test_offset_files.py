@@ -107,7 +107,7 @@ def test_closing_syncs_unsynced_offsets(tmp_path, monkeypatch):
     assert len(synced) == 2
 
 
-class Local(Cluster):
+class LocalConsumer(Cluster):
     """A consumer without a group that keeps its offsets in files."""
 
     def __init__(self, path: Path, **how: Any) -> None:
@@ -136,7 +136,7 @@ class Local(Cluster):
 
 def test_consumer_without_a_group_continues_at_its_files_offsets(tmp_path):
     (tmp_path / "orders-0.offset").write_text("12")
-    cluster = Local(tmp_path)
+    cluster = LocalConsumer(tmp_path)
     cursor = cluster.engine.cursors[0]
     assert cursor.log == [("start", cluster.pool.handle(1), 12, 5)]
     cursor.position = 30
@@ -158,7 +158,7 @@ def test_consumer_without_a_group_continues_at_its_files_offsets(tmp_path):
 
 def test_unreadable_file_is_reported_and_no_message_is_skipped(tmp_path):
     (tmp_path / "orders-0.offset").write_text("twelve")
-    cluster = Local(tmp_path)
+    cluster = LocalConsumer(tmp_path)
     assert [error.code() for *_, error in cluster.partition_errors] == [KafkaError._FS]
     assert cluster.engine.cursors == []
     (tmp_path / "orders-0.offset").write_text("12")
@@ -169,7 +169,7 @@ def test_unreadable_file_is_reported_and_no_message_is_skipped(tmp_path):
 
 
 def test_offset_that_could_not_be_written_is_written_the_next_time(tmp_path, monkeypatch):
-    cluster = Local(tmp_path)
+    cluster = LocalConsumer(tmp_path)
     cluster.engine.submitted.clear()
     assigned = cluster.fetches.assigned["orders", 0]
     assigned.stored = OffsetPosition(9)

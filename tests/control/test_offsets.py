@@ -10,7 +10,7 @@ from kafka_native.errors import KafkaError
 from .test_fetches import ConsumerCluster
 
 
-class Asking(ConsumerCluster):
+class OffsetsCluster(ConsumerCluster):
     """Nothing is assigned, and the topic is unknown."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Asking(ConsumerCluster):
 
 
 def test_times_are_asked_in_one_request_a_leader_and_answered_in_order():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100), ("t", 1, 200), ("t", 2, 300))
     cluster.answer_leaders((1, 5), (2, 5), (1, 5))
     assert len(cluster.engine.submitted) == 2
@@ -45,7 +45,7 @@ def test_times_are_asked_in_one_request_a_leader_and_answered_in_order():
 
 
 def test_times_of_one_partition_share_no_request():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100), ("t", 0, 200))
     cluster.answer_leaders((1, 5))
     assert len(cluster.engine.submitted) == 2
@@ -55,7 +55,7 @@ def test_times_of_one_partition_share_no_request():
 
 
 def test_query_follows_its_leader():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100))
     cluster.answer_leaders((1, 5))
     cluster.offsets(0, error_code=KafkaError.NOT_LEADER_FOR_PARTITION)
@@ -67,7 +67,7 @@ def test_query_follows_its_leader():
 
 
 def test_query_ends_at_its_deadline_with_the_last_error():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100), ("t", 1, 100), deadline=2.0)
     cluster.answer_leaders((-1, 5), (2, 5))
     cluster.offsets(3)
@@ -79,7 +79,7 @@ def test_query_ends_at_its_deadline_with_the_last_error():
 
 
 def test_query_ends_with_all_brokers_down_without_a_connection():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100), deadline=2.0)
     for broker in (*cluster.pool.bootstrap, *cluster.pool.nodes.values()):
         broker.failing = True
@@ -88,7 +88,7 @@ def test_query_ends_with_all_brokers_down_without_a_connection():
 
 
 def test_error_of_one_partition_leaves_the_answers_of_others():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100), ("t", 1, 100), ("t", 5, 100))
     cluster.answer_leaders((1, 5), (2, 5))
     cluster.offsets(3)
@@ -104,7 +104,7 @@ def test_error_of_one_partition_leaves_the_answers_of_others():
 
 
 def test_query_about_a_new_partition_is_answered():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.ask(("t", 2, 100))
     cluster.answer_leaders((1, 5), (2, 5))
     cluster.wait(1)
@@ -115,7 +115,7 @@ def test_query_about_a_new_partition_is_answered():
 
 
 def test_query_about_a_missing_partition_fails_at_its_deadline():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.ask(("t", 2, 100), deadline=2.0)
     cluster.answer_leaders((1, 5), (2, 5))
     cluster.wait(2.1)
@@ -123,14 +123,14 @@ def test_query_about_a_missing_partition_fails_at_its_deadline():
 
 
 def test_unavailable_topic_is_an_error_at_once():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100))
     cluster.answer_metadata(error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
     assert cluster.found == [[KafkaError.TOPIC_AUTHORIZATION_FAILED]]
 
 
 def test_watermarks_of_many_partitions_are_two_requests_a_leader():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.fetches.watermarks([("t", 0), ("t", 1)], cluster.found.append, cluster.clock.now + 60)
     cluster.go()
     cluster.answer_leaders((1, 5), (1, 5))
@@ -141,13 +141,13 @@ def test_watermarks_of_many_partitions_are_two_requests_a_leader():
 
 
 def test_closing_ends_queries():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100))
     cluster.fetches.close(KafkaError(KafkaError._DESTROY))
     assert cluster.found == [[KafkaError._DESTROY]]
 
 
 def test_an_empty_query_is_answered_at_once():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.ask()
     assert cluster.found == [[]]

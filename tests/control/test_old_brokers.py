@@ -145,7 +145,7 @@ def test_releases_before_0_8_are_refused():
         (ListOffsetsRequest(replica_id=-1, isolation_level=1), 1),
     ],
 )
-def test_what_an_old_version_cannot_say_is_left_out_for_that_broker_alone(
+def test_fields_that_an_old_version_lacks_are_left_out_for_that_broker_alone(
     message: Request, version: int
 ):
     before = message.encode(message.max_version)

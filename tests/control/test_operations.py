@@ -95,7 +95,7 @@ class Run:
         return self.poll()
 
 
-def test_keys_of_one_broker_are_asked_for_together_and_of_two_beside_each_other() -> None:
+def test_keys_of_one_broker_share_a_request_and_two_brokers_get_theirs_in_parallel() -> None:
     run = Run().begin()
     assert [call.target for call in run.calls] == [1]
     assert run.calls[0].deadline == run.clock.now + LIMIT_S
@@ -160,7 +160,7 @@ def test_unanswered_and_unplaceable_keys_fail_alone() -> None:
     assert run.settled["b"].code() == KafkaError._UNKNOWN_BROKER
 
 
-def test_an_operation_whose_replies_never_come_ends() -> None:
+def test_an_operation_without_replies_ends() -> None:
     run = Run().begin()
     assert run.wake_at == run.clock.now + LIMIT_S + GRACE_S
     late = run.calls[0]

@@ -10,12 +10,12 @@ from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import MetadataResponse
 
 from .fakes import Cluster, event
-from .test_metadata import Producing
+from .test_metadata import ProducerCluster
 
 BOOT = 0  # the bootstrap server's handle; those of brokers 1 and 2 are 1 and 2
 
 
-class KnownTopic(Producing):
+class KnownTopicCluster(ProducerCluster):
     """A producer that knows a topic. Broker 1 leads partition 0, broker 2 leads partition 1."""
 
     def __init__(self, **how: Any) -> None:
@@ -41,7 +41,7 @@ def leaders(cluster: Cluster) -> list[int]:
 
 
 def test_a_remaining_broker_is_asked_and_nothing_is_forgotten() -> None:
-    cluster = KnownTopic()
+    cluster = KnownTopicCluster()
     lose(cluster, 1)
     cluster.go()
     assert not cluster.pool.rebootstrapping
@@ -50,7 +50,7 @@ def test_a_remaining_broker_is_asked_and_nothing_is_forgotten() -> None:
 
 
 def test_last_broker_lost_forgets_leaders_and_asks_the_bootstrap_server_alone() -> None:
-    cluster = KnownTopic()
+    cluster = KnownTopicCluster()
     cluster.engine.connects.clear()
     lose(cluster, 1, 2)
     assert cluster.pool.rebootstrapping
@@ -69,7 +69,7 @@ def test_last_broker_lost_forgets_leaders_and_asks_the_bootstrap_server_alone() 
 
 
 def test_brokers_of_another_cluster_replace_the_known_ones() -> None:
-    cluster = KnownTopic()
+    cluster = KnownTopicCluster()
     lose(cluster, 1, 2)
     cluster.wait(2)
     cluster.bring_up(BOOT)
@@ -81,7 +81,7 @@ def test_brokers_of_another_cluster_replace_the_known_ones() -> None:
 
 
 def test_old_broker_that_comes_back_meanwhile_is_not_asked() -> None:
-    cluster = KnownTopic()
+    cluster = KnownTopicCluster()
     lose(cluster, 1, 2)
     cluster.wait(2)
     cluster.bring_up(1)
@@ -93,7 +93,7 @@ def test_old_broker_that_comes_back_meanwhile_is_not_asked() -> None:
 
 
 def test_strategy_none_keeps_the_known_brokers() -> None:
-    cluster = KnownTopic(rebootstraps=False)
+    cluster = KnownTopicCluster(rebootstraps=False)
     cluster.engine.connects.clear()
     lose(cluster, 1, 2)
     for _ in range(5):
@@ -111,7 +111,7 @@ def ask(cluster: Cluster) -> None:
 
 
 def test_error_code_of_the_reply_starts_again_at_once() -> None:
-    cluster = KnownTopic()
+    cluster = KnownTopicCluster()
     ask(cluster)
     cluster.answer(MetadataResponse(error_code=KafkaError.REBOOTSTRAP_REQUIRED))
     assert cluster.pool.rebootstrapping
@@ -125,7 +125,7 @@ def test_error_code_of_the_reply_starts_again_at_once() -> None:
 
 
 def test_error_code_is_retried_as_usual_with_strategy_none() -> None:
-    cluster = KnownTopic(rebootstraps=False)
+    cluster = KnownTopicCluster(rebootstraps=False)
     ask(cluster)
     cluster.answer(MetadataResponse(error_code=KafkaError.REBOOTSTRAP_REQUIRED))
     assert cluster.engine.closed == []
@@ -135,7 +135,7 @@ def test_error_code_is_retried_as_usual_with_strategy_none() -> None:
 
 
 def test_missing_metadata_start_again_after_the_trigger_time() -> None:
-    cluster = KnownTopic(trigger_s=10)
+    cluster = KnownTopicCluster(trigger_s=10)
     ask(cluster)
     asked_at = cluster.clock.now
     _, wake_up = cluster.metadata.poll(cluster.clock.now)
@@ -150,7 +150,7 @@ def test_missing_metadata_start_again_after_the_trigger_time() -> None:
 
 
 def test_time_counts_from_the_first_attempt_and_ends_with_success() -> None:
-    cluster = KnownTopic(trigger_s=10)
+    cluster = KnownTopicCluster(trigger_s=10)
     ask(cluster)
     for _ in range(3):
         cluster.answer(MetadataResponse(error_code=KafkaError.BROKER_NOT_AVAILABLE))

@@ -191,7 +191,7 @@ def test_epochs_count_up_and_known_partitions_are_not_sent_again() -> None:
         world.answer(fetched())
 
 
-def test_epochs_begin_again_at_one() -> None:
+def test_epochs_start_again_at_one() -> None:
     world = World(0)
     acknowledgement = world.give(0, 0, 1)
     acknowledgement.session.epoch = 0x7FFFFFFF
@@ -224,7 +224,7 @@ def test_nothing_is_fetched_while_records_are_queued_or_no_call_waits() -> None:
     assert not world.calls
 
 
-def test_acknowledgements_go_along_with_a_fetch() -> None:
+def test_acknowledgements_are_part_of_a_fetch() -> None:
     world = World(0)
     world.sessions.acknowledge([world.give(0, 0, 9)])
     world.sessions.fetch()

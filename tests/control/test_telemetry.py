@@ -315,7 +315,7 @@ def test_every_metric_that_kip_714_requires_is_there() -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, 1.25, 1.5])
-def test_the_first_push_comes_after_a_share_of_the_interval_and_others_after_all_of_it(
+def test_the_first_push_comes_after_a_share_of_the_interval_and_others_after_a_whole_one(
     share: float,
 ) -> None:
     rig = Rig(share=share, subscription=wanted())
@@ -496,7 +496,7 @@ def test_the_last_push_is_marked_and_nothing_follows() -> None:
     assert rig.finish() == ([], [None])
 
 
-def test_a_consumers_last_push_goes_past_its_fetches() -> None:
+def test_a_consumers_last_push_overtakes_its_fetches() -> None:
     rig = Rig("consumer", subscription=wanted())
     [call], _ = rig.finish()
     assert call.target == 1001

@@ -13,7 +13,7 @@ from .fakes import registry
 from .test_fetches import ConsumerCluster
 
 
-class Validating(ConsumerCluster):
+class ValidationCluster(ConsumerCluster):
     """Partition 0 was read up to offset 100 in leader epoch 5."""
 
     def __init__(self, reset: Reset = EARLIEST) -> None:
@@ -43,7 +43,7 @@ class Validating(ConsumerCluster):
 
 
 def test_position_is_checked_when_the_leader_epoch_changes():
-    cluster = Validating()
+    cluster = ValidationCluster()
     cluster.lead(2, 6)
     assert cluster.cursor.log[-1] == ("stop",)
     sent = cluster.engine.submitted[0]
@@ -57,7 +57,7 @@ def test_position_is_checked_when_the_leader_epoch_changes():
 
 
 def test_epoch_of_the_same_leader_is_checked_too_after_the_broker_has_refused_the_old_one():
-    cluster = Validating()
+    cluster = ValidationCluster()
     cluster.stop(1, 180, error_code=KafkaError.FENCED_LEADER_EPOCH)
     cluster.go()
     cluster.answer_metadata((1, 6), (2, 5))
@@ -66,7 +66,7 @@ def test_epoch_of_the_same_leader_is_checked_too_after_the_broker_has_refused_th
 
 
 def test_reading_continues_at_the_end_of_a_truncated_log():
-    cluster = Validating(reset=LATEST)
+    cluster = ValidationCluster(reset=LATEST)
     cluster.lead(2, 7)
     cluster.ends(80, 4)
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 80, 7)
@@ -79,7 +79,7 @@ def test_reading_continues_at_the_end_of_a_truncated_log():
 
 
 def test_truncated_log_is_an_error_without_a_reset_policy():
-    cluster = Validating(reset=None)
+    cluster = ValidationCluster(reset=None)
     cluster.lead(2, 7)
     cluster.ends(80, 4)
     [(topic, partition, offset, error)] = cluster.partition_errors
@@ -92,14 +92,14 @@ def test_truncated_log_is_an_error_without_a_reset_policy():
 
 
 def test_leader_that_does_not_know_the_epoch_reports_no_loss():
-    cluster = Validating(reset=LATEST)
+    cluster = ValidationCluster(reset=LATEST)
     cluster.lead(2, 7)
     cluster.ends(-1, -1)
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 100, 7)
 
 
 def test_check_follows_a_leader_that_moves_again():
-    cluster = Validating()
+    cluster = ValidationCluster()
     cluster.lead(2, 6)
     cluster.ends(-1, -1, error_code=KafkaError.NOT_LEADER_FOR_PARTITION)
     cluster.answer(cluster.metadata_reply("t", [(1, 7), (2, 5)]))
@@ -111,7 +111,7 @@ def test_check_follows_a_leader_that_moves_again():
 
 
 def test_late_answer_to_a_check_does_not_undo_a_seek():
-    cluster = Validating(reset=LATEST)
+    cluster = ValidationCluster(reset=LATEST)
     cluster.lead(2, 6)
     cluster.fetches.seek("t", 0, 500)
     cluster.go()
@@ -120,7 +120,7 @@ def test_late_answer_to_a_check_does_not_undo_a_seek():
 
 
 def test_position_without_an_epoch_and_an_epoch_that_is_the_leaders_need_no_check():
-    cluster = Validating()
+    cluster = ValidationCluster()
     cluster.cursor.position_epoch = -1
     cluster.lead(2, 6)
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 100, 6)
@@ -131,7 +131,7 @@ def test_position_without_an_epoch_and_an_epoch_that_is_the_leaders_need_no_chec
 
 
 def test_seek_with_an_older_epoch_is_checked():
-    cluster = Validating(reset=LATEST)
+    cluster = ValidationCluster(reset=LATEST)
     cluster.fetches.seek("t", 0, 70, 3)
     cluster.go()
     cluster.ends(60, 3)
@@ -139,7 +139,7 @@ def test_seek_with_an_older_epoch_is_checked():
 
 
 def test_forbidden_check_is_reported_once_and_repeated():
-    cluster = Validating()
+    cluster = ValidationCluster()
     cluster.lead(2, 6)
     for _ in range(3):
         cluster.ends(-1, -1, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
@@ -152,7 +152,7 @@ def test_forbidden_check_is_reported_once_and_repeated():
 
 
 def test_position_out_of_range_under_a_new_leader_is_checked_before_it_is_reset():
-    cluster = Validating(reset=LATEST)
+    cluster = ValidationCluster(reset=LATEST)
     cluster.metadata.topics["t"].partitions[0].epoch = 6
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     cluster.ends(90, 5)
@@ -160,7 +160,7 @@ def test_position_out_of_range_under_a_new_leader_is_checked_before_it_is_reset(
 
 
 def test_position_that_is_out_of_range_and_was_not_truncated_is_reset():
-    cluster = Validating(reset=EARLIEST)
+    cluster = ValidationCluster(reset=EARLIEST)
     cluster.metadata.topics["t"].partitions[0].epoch = 6
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     cluster.ends(-1, -1)
@@ -170,7 +170,7 @@ def test_position_that_is_out_of_range_and_was_not_truncated_is_reset():
 
 
 def test_position_at_a_broker_without_the_api_is_trusted():
-    cluster = Validating()
+    cluster = ValidationCluster()
     ranges = {3: (0, 12), 2: (0, 5), 23: (0, 1)}
     broker = cluster.pool.nodes[2]
     assert broker.ranges is not None

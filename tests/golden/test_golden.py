@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import pytest
 
 from kafka_native._native import records
 from tests.broker import java as kafka_java
-from tests.waiting import PROGRAM_S
+from tests.harness.processes import output
 
 ROOT = Path(__file__).resolve().parents[2]
 BATCHES = Path(__file__).parent / "batches"
@@ -132,11 +131,7 @@ class Java:
 
     def run(self, *args: str) -> str:
         command = ["java", "-cp", f"{self._jars}/*", str(JAVA / "Golden.java"), *args]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=PROGRAM_S
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return output(*command)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +150,7 @@ def test_the_java_program_still_makes_the_golden_files(java: Java, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_java_reads_what_we_write(java: Java, tmp_path: Path) -> None:
+def test_java_reads_our_batches(java: Java, tmp_path: Path) -> None:
     text = b"a line of text that repeats\n"
     sample: list[records.RecordLike] = [
         (1_700_000_000_000, b"key", b"value", [("h", b"1"), ("null", None), ("", b"")]),

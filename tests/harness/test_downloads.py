@@ -152,7 +152,7 @@ def test_the_image_is_named_by_its_digest() -> None:
     assert re.fullmatch(rf"apache/kafka:{java.KAFKA_VERSION}@sha256:[0-9a-f]{{64}}", cluster.IMAGE)
 
 
-def test_go_modules_have_sums() -> None:
+def test_go_modules_have_checksums() -> None:
     modules = [path for path in tree.files() if path.name == "go.mod"]
     assert modules
     for path in modules:

@@ -114,7 +114,7 @@ def test_every_declared_api_is_listed() -> None:
 
 
 @pytest.mark.parametrize("row", APIS, ids=lambda row: row[1])
-def test_spoken_versions_are_those_of_the_code(row: list[str]) -> None:
+def test_used_versions_are_those_of_the_code(row: list[str]) -> None:
     key, spoken = int(row[0]), row[3]
     native = {0: versions.C_PRODUCE_VERSIONS[1], 1: versions.C_FETCH_VERSIONS[1]}
     if key in native:

@@ -55,7 +55,7 @@ def test_no_registry_hosts() -> None:
     assert not found(REGISTRY)
 
 
-def test_patterns_find_what_they_mean() -> None:
+def test_patterns_find_examples_and_nothing_else() -> None:
     assert LOOSE_ENDS.search("/* FIX" + "ME later */")
     assert MACHINE.search("see /work/main/x")
     assert not MACHINE.search("docs/work/x, $(BUILD)/work and network/root")

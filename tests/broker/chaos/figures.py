@@ -70,7 +70,7 @@ def lines(history: History) -> list[str]:
     closes = [end - start for start, end in closings if end < FOREVER]
     away = [end - start for start, end in rebalances(history)]
     acked = sum(map(len, history.acked.values()))
-    settled = [each.settled - each.healed for each in history.settlings if each.settled is not None]
+    settled = [each.settled - each.healed for each in history.rounds if each.settled is not None]
     return [
         f"{history.seconds:.0f} s, faults: {counted(history.faults)}",
         f"messages: {acked} acked, {different} handed out, {times - different} of them again",
@@ -79,7 +79,7 @@ def lines(history: History) -> list[str]:
         f"partitions without an owner: {len(away)} times, {span_of(away)}",
         f"from on_assign to the first message: {span_of(first_message_s(history))}",
         f"assignments that began before an expelled member knew: {overlaps(history)}",
-        f"rounds: {len(history.settlings)}, stable after the last fault: {span_of(settled)}",
+        f"rounds: {len(history.rounds)}, stable after the last fault: {span_of(settled)}",
         f"close(): {span_of(closes)}",
         f"commits in the broker's log: {len(history.commits)}; refused: {counted(refused)}",
         f"errors shown to the application: {counted(errors)}",

@@ -176,8 +176,8 @@ class Life:
 
 
 @dataclass(frozen=True)
-class Settling:
-    """The end of a round. Faults ended at ``healed``; all rules of `_settle` held at ``settled``,
+class Round:
+    """A round of faults. They ended at ``healed``; all rules of `_settle` held at ``settled``,
     or None if not in time.
     """
 
@@ -197,7 +197,7 @@ class History:
     acked: dict[Key, dict[int, int]] = field(default_factory=dict)  # offset -> number
     commits: list[Commit] = field(default_factory=list)  # in the broker's order
     outages: list[Span] = field(default_factory=list)  # a broker was away
-    settlings: list[Settling] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
     generations: int = 0
     seconds: float = 0.0

@@ -18,7 +18,7 @@ from confluent_kafka.admin import NewPartitions
 
 from tests.broker import payload
 from tests.broker.chaos import commit_log
-from tests.broker.chaos.history import FOREVER, History, Key, Life, Settling
+from tests.broker.chaos.history import FOREVER, History, Key, Life, Round
 from tests.broker.chaos.member import Settings
 from tests.broker.cluster import Broker, Cluster
 from tests.broker.support import create, in_sync, leaders
@@ -489,11 +489,11 @@ class Run(FaultRun):
         deadline = time.monotonic() + self._options.settle_s
         while why := self._unsettled(wanted, end):
             if time.monotonic() > deadline:
-                self.history.settlings.append(Settling(healed, None, why))
+                self.history.rounds.append(Round(healed, None, why))
                 self._say(f"  not settled: {why}")
                 return
             self._watch(time.monotonic() + 0.1)
-        self.history.settlings.append(Settling(healed, time.time()))
+        self.history.rounds.append(Round(healed, time.time()))
 
     def _unsettled(self, wanted: dict[Key, int], everybody: bool) -> str:
         """Return the first unmet condition."""

@@ -232,10 +232,10 @@ def settles(history: History) -> Iterator[str]:
     """After each round of faults the group becomes stable and reads on in time. At the end it has
     read everything.
     """
-    for number, each in enumerate(history.settlings, 1):
+    for number, each in enumerate(history.rounds, 1):
         if each.settled is None:
             yield f"round {number}: not settled {history.settle_s:g} s after the last fault: {each.why}"
-    if not history.settlings:
+    if not history.rounds:
         yield "the run never settled"
 
 
