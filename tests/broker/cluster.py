@@ -346,7 +346,7 @@ class Cluster:
         return {"bootstrap.servers": self.bootstrap, **self._client, **more}
 
     def wait_until_up(self) -> None:
-        """Return when every broker answers and knows all the others."""
+        """Return when every broker answers and lists all the others."""
         deadline = time.monotonic() + UP_TIMEOUT_SECONDS
         while not self._is_up():
             dead = [broker for broker in self.brokers.values() if broker.died()]

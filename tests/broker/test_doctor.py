@@ -26,8 +26,6 @@ ELSEWHERE = "b1.elsewhere.invalid"
 
 
 class SecuredBroker(NamedTuple):
-    """A cluster, and its certificate authority."""
-
     cluster: Cluster
     authority: Authority
 

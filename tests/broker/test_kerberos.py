@@ -91,7 +91,7 @@ def test_a_keytab_a_command_and_tickets_authenticate(
     topic = new_topic(kerberized)
     without = client(kdc, kerberized, topic, "briefly")
     assert "left 1" in without
-    assert "isn't possible" in without, "there are neither tickets nor keys"
+    assert "isn't possible" in without, "without tickets and keys the client can't log in"
     with_keytab = client(
         kdc, kerberized, topic, sasl_kerberos_keytab=keytab, sasl_kerberos_principal="app"
     )

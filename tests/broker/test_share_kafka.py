@@ -251,7 +251,7 @@ def test_javas_share_consumer_and_ours_share_a_group(
     finally:
         process.terminate()
         process.wait(20)
-    assert not ours & theirs(), "nothing was delivered to both"
+    assert not ours & theirs(), "no record was delivered to both"
 
 
 @pytest.mark.slow

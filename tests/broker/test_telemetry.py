@@ -251,7 +251,7 @@ def test_operators_can_distinguish_our_clients(
     metered: MeteredCluster, new_topic: TopicMaker
 ) -> None:
     topic = new_topic(metered.cluster)
-    metered.tool("--delete", "--name", "everything")  # with it, both would be wanted
+    metered.tool("--delete", "--name", "everything")  # with it, the subscription would match both
     metered.subscribe(
         "ours",
         f"{PREFIX}producer.connection",

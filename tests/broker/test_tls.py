@@ -27,8 +27,6 @@ SASL_PLAIN = {
 
 
 class TlsBroker(NamedTuple):
-    """A cluster, and its certificate authority."""
-
     cluster: Cluster
     authority: Authority
 

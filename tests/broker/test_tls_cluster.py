@@ -134,7 +134,6 @@ def test_no_listener_accepts_a_client_without_a_certificate(tls_cluster: TlsClus
 
 
 def test_topics_messages_and_groups(tls_cluster: TlsCluster) -> None:
-    """Each client also reads the other's messages."""
     cluster, name = tls_cluster.cluster, f"tls_cluster-{uuid.uuid4().hex[:8]}"
     with AdminClient(cluster.conf()) as admin:
         admin.create_topics([NewTopic(name, PARTITIONS, 3)])[name].result(WAIT_S)

@@ -267,16 +267,20 @@ def stable_member(
     return group
 
 
+def assignment_of(kind: Any, partitions: dict[bytes, list[int]]) -> Any:
+    """Return an assignment of this message class."""
+    parts = [
+        kind.TopicPartitions(topic_id=each, partitions=numbers)
+        for each, numbers in partitions.items()
+    ]
+    return kind(topic_partitions=parts)
+
+
 def response(epoch: int, assigned: dict[bytes, list[int]] | None = None, **fields: Any) -> Any:
     answer = ConsumerGroupHeartbeatResponse(member_epoch=epoch, heartbeat_interval_ms=5000)
     answer.member_id = "member"
     if assigned is not None:
-        kind = ConsumerGroupHeartbeatResponse.Assignment
-        parts = [
-            kind.TopicPartitions(topic_id=each, partitions=numbers)
-            for each, numbers in assigned.items()
-        ]
-        answer.assignment = kind(topic_partitions=parts)
+        answer.assignment = assignment_of(ConsumerGroupHeartbeatResponse.Assignment, assigned)
     for name, value in fields.items():
         setattr(answer, name, value)
     return answer

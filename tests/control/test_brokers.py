@@ -131,9 +131,7 @@ def test_each_kind_of_error_is_reported_once_until_the_broker_works():
         cluster.pool.on_disconnected(event(**lost, generation=0))
         cluster.pool.on_disconnected(event(**lost | {"status": -9}, generation=0))
     codes = [error.code() for error in cluster.errors]
-    assert codes.count(KafkaError._TRANSPORT) == 2, (
-        "a connection that ended, and one that didn't come to be"
-    )
+    assert codes.count(KafkaError._TRANSPORT) == 2, "a connection that ended, and one that failed"
     assert codes.count(KafkaError._TIMED_OUT) == 1
     cluster.bring_up(0)
     cluster.pool.on_disconnected(event(**lost, generation=1))

@@ -28,7 +28,7 @@ from kafka_native.protocol.groups import (
     ConsumerGroupHeartbeatResponse,
 )
 
-from .consumer_group import COORDINATOR, FakeRebalance, Group, Key
+from .consumer_group import COORDINATOR, FakeRebalance, Group, Key, assignment_of
 from .fakes import Clock
 
 TOPICS = {"a": b"A" * 16, "b": b"B" * 16}
@@ -186,15 +186,10 @@ class World:
             return reply
         reply.member_id, reply.member_epoch = member.id, member.epoch
         if assignment:
-            kind = ConsumerGroupHeartbeatResponse.Assignment
             parts: dict[bytes, list[int]] = {}
             for topic_id, number in sorted(member.assigned):
                 parts.setdefault(topic_id, []).append(number)
-            reported_parts = [
-                kind.TopicPartitions(topic_id=each, partitions=which)
-                for each, which in parts.items()
-            ]
-            reply.assignment = kind(topic_partitions=reported_parts)
+            reply.assignment = assignment_of(ConsumerGroupHeartbeatResponse.Assignment, parts)
         return reply
 
     # --- events ---

@@ -133,7 +133,7 @@ def test_heartbeat_on_a_closed_connection_is_a_lost_connection() -> None:
     [error] = replies
     assert isinstance(error, KafkaError)
     assert error.code() in COORDINATOR_LOST_ERRORS, (
-        "so that the coordinator is looked for, and no error reaches the application"
+        "the coordinator is looked up, and no error reaches the application"
     )
 
 

@@ -399,7 +399,7 @@ def test_seek_to_a_time_without_later_messages_goes_to_the_end():
 
 def test_pause_before_the_first_delivery_keeps_the_fetched_offset():
     cluster = ConsumerCluster(("t", 0, 10))
-    cluster.stop(1, 500, status=-4)  # fetched up to 500, nothing of it delivered
+    cluster.stop(1, 500, status=-4)  # fetched up to 500, and nothing delivered
     cluster.fetches.pause([("t", 0)])
     cluster.fetches.resume([("t", 0)])
     cluster.go()
@@ -416,7 +416,9 @@ def test_pauses_outlast_the_assignment_until_the_subscription_ends():
         ("t", 0): True,
         ("t", 1): False,
     }
-    assert len(cluster.engine.cursors) == 1, "what is paused from the start isn't fetched"
+    assert len(cluster.engine.cursors) == 1, (
+        "a partition that is paused from the start isn't fetched"
+    )
     cluster.fetches.remove([("t", 0), ("t", 1)])
     cluster.fetches.add([("t", 0, 5)], cluster.clock.now)
     assert cluster.fetches.assigned["t", 0].paused

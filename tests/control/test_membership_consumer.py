@@ -477,7 +477,7 @@ def test_a_lost_connection_is_no_lost_membership(by_heartbeat: bool) -> None:
     else:
         group.membership.subscribe(group.clock.now)
         group.fail(KafkaError(KafkaError._TRANSPORT))
-    group.clock.now += 100_000  # whatever the session timeout: only the coordinator ends a session
+    group.clock.now += 100_000  # at any session timeout: only the coordinator ends a session
     assert group.nothing_sent()
     assert group.rebalance.taken() == []
     group.coordinator.found()
@@ -543,7 +543,7 @@ def test_leave_revokes_then_sends_the_leave_epoch(instance_id: str | None, epoch
     group.rebalance.at_once = False
     done = group.leave("unsubscribed")
     assert group.rebalance.taken() == [("revoke", [("a", 0), ("a", 1)])]
-    assert COORDINATOR in group.pool.heartbeats  # its session lives until the callback has run
+    assert COORDINATOR in group.pool.heartbeats  # its session continues until the callback has run
     assert group.nothing_sent()
     group.rebalance.finish()
     sent = group.sent()

@@ -11,7 +11,7 @@ from .test_fetches import ConsumerCluster
 
 
 class OffsetsCluster(ConsumerCluster):
-    """Nothing is assigned, and the topic is unknown."""
+    """A consumer without an assignment. The topic is unknown."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""A new start from the bootstrap servers (KIP-899, KIP-1102): its triggers, and what the client
-forgets.
+"""A new start from the bootstrap servers (KIP-899, KIP-1102): its triggers, and the data that the
+client forgets.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from kafka_native.control.requests import Backoff, Call
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.share import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
-from .consumer_group import COORDINATOR, ID_A, ID_B, FakeCoordinator, FakePool
+from .consumer_group import COORDINATOR, ID_A, ID_B, FakeCoordinator, FakePool, assignment_of
 from .fakes import Clock
 
 
@@ -64,12 +64,7 @@ def response(
 ) -> ShareGroupHeartbeatResponse:
     answer = ShareGroupHeartbeatResponse(member_epoch=epoch, heartbeat_interval_ms=5000, **fields)
     if assigned is not None:
-        kind = ShareGroupHeartbeatResponse.Assignment
-        parts = [
-            kind.TopicPartitions(topic_id=each, partitions=numbers)
-            for each, numbers in assigned.items()
-        ]
-        answer.assignment = kind(topic_partitions=parts)
+        answer.assignment = assignment_of(ShareGroupHeartbeatResponse.Assignment, assigned)
     return answer
 
 

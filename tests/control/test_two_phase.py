@@ -131,7 +131,9 @@ def test_a_coordinator_that_keeps_nothing_completes_by_identity(
         None,
         ["shut"],
     )
-    assert world.manager.shut(abort=False) == KafkaError._STATE, "which one to commit isn't known"
+    assert world.manager.shut(abort=False) == KafkaError._STATE, (
+        "the transaction to commit is unknown"
+    )
     outcome = world.result(world.manager.complete, OTHER)
     ended = world.answer(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
     assert (ended.producer_id, ended.producer_epoch, ended.committed) == (4000, 9, True)

@@ -447,7 +447,7 @@ def prepare_relay(cluster: MockCluster, prefix: str) -> None:
 
 
 def asynchronous(run: Run) -> None:
-    """The same for coroutines: a producer and a consumer."""
+    """The same with coroutines: a producer and a consumer."""
     topic = run.topic("a")
 
     async def main() -> None:

@@ -64,7 +64,7 @@ def test_claim_has_a_state_and_its_evidence(kind: str, what: str, state: str, no
     if state == "not for a client":
         assert not places
     if state != "works":
-        assert note, "say what is missing, or why"
+        assert note, "name the missing part, or the reason"
 
 
 @pytest.mark.parametrize("kind", EVIDENCE)

@@ -103,7 +103,6 @@ class Processor:
 
 
 def main() -> None:
-    """Read the settings, and run."""
     settings = Settings(**json.loads(sys.stdin.readline()))
     if settings.bug == "rewind":
         eos.rewind = lambda consumer: None

@@ -66,8 +66,6 @@ def rig(seed: int) -> Iterator[Rig]:
 
 @dataclass
 class Options:
-    """The options of a run."""
-
     seconds: float = 60.0
     seed: int = 0
     rate: int = 200

@@ -91,5 +91,4 @@ RULES: tuple[Rule[Result], ...] = (
 
 
 def violations(result: Result) -> list[str]:
-    """Return the broken rules."""
     return broken(RULES, result)

@@ -54,7 +54,6 @@ def span_of(values: list[float]) -> str:
 
 
 def lines(history: History) -> list[str]:
-    """Return the figures as text."""
     seen = deliveries(history)
     times = sum(len(times) for offsets in seen.values() for times in offsets.values())
     different = sum(len(offsets) for offsets in seen.values())

@@ -188,8 +188,6 @@ class Round:
 
 @dataclass
 class History:
-    """A whole run."""
-
     session_s: float
     max_poll_s: float
     settle_s: float

@@ -244,7 +244,6 @@ def listen(take: Callable[[str], None]) -> None:
 
 
 def main() -> None:
-    """Read the settings, and run."""
     member = Member(Settings(**json.loads(LINE.readline())))
     commands: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=listen, args=(commands.put,), daemon=True).start()

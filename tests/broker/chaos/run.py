@@ -199,7 +199,7 @@ class Run(FaultRun):
         self._back: queue.SimpleQueue[Broker] = queue.SimpleQueue()
         self._started = time.time()
 
-    # --- the whole ---
+    # --- the run ---
 
     def run(self) -> History:
         """Run everything. The processes have ended at the end, however it ends."""
