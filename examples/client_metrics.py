@@ -14,7 +14,7 @@ PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 
 with MockCluster(brokers=1, client_metrics=True) as cluster:
     # An operator does this with kafka-client-metrics.sh: two kinds of metrics, five times a second.
-    cluster.subscribe_metrics(
+    cluster.client_metrics.subscribe(
         [f"{PRODUCER}request.latency", f"{CONSUMER}coordinator"], interval_ms=200
     )
     servers = {"bootstrap.servers": cluster.bootstrap_servers}
@@ -37,17 +37,19 @@ with MockCluster(brokers=1, client_metrics=True) as cluster:
         producer.produce("orders", "another one")
 
     newest = {
-        metric.name: (push, metric) for push in cluster.pushed_metrics for metric in push.metrics
+        metric.name: (push, metric)
+        for push in cluster.client_metrics.pushed
+        for metric in push.metrics
     }
     for name, (push, metric) in newest.items():
         print(
             f"{name} = {metric.value:.3g} {metric.unit}, a {metric.kind}, labels "
             f"{sorted(push.resource)}"
         )
-    last = [push for push in cluster.pushed_metrics if push.terminating]
+    last = [push for push in cluster.client_metrics.pushed if push.terminating]
     print(
         "pushed by",
-        len({push.client_instance_id for push in cluster.pushed_metrics}),
+        len({push.client_instance_id for push in cluster.client_metrics.pushed}),
         "clients,",
         len(last),
         "said goodbye",

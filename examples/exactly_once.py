@@ -12,7 +12,7 @@ offsets: list[int] = []
 
 
 def on_delivery(error: KafkaError | None, message: Message) -> None:
-    """Print the report. A failed message leaves a gap; it is never written later."""
+    """Collect the offset, or print the error. The client never writes a failed message later."""
     if error is not None:
         print(f"{message.value()!r} was not delivered: {error}")
     elif (offset := message.offset()) is not None:

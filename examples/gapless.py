@@ -17,7 +17,7 @@ outcomes: Counter[str] = Counter()
 
 
 def on_delivery(error: KafkaError | None, message: Message) -> None:
-    """Print the error, and whether the message is in the log anyway."""
+    """Count the outcome: the error, and whether the message is in the log anyway."""
     status = message.status()
     outcomes[
         f"{'delivered' if error is None else error.name()} "

@@ -25,7 +25,7 @@ with MockCluster(brokers=3) as cluster:
             "it writes to:", [(each.topic, each.partition) for each in described.topic_partitions]
         )
 
-        cluster.hang_transaction("shop")  # its coordinator forgets it
+        cluster.logs.hang_transaction("shop")  # its coordinator forgets it
         with Producer(conf) as other:
             other.produce("orders", "behind it")
 

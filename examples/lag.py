@@ -22,7 +22,7 @@ with Consumer({"bootstrap.servers": bootstrap}) as consumer:
     lags: list[int | None] = []
 
     def on_message(message: Message) -> None:
-        """Print a message. The position is already behind it."""
+        """Collect the lag after each message. The position is already behind it."""
         lags.append(consumer.current_lag(where))
 
     while len(lags) < 50:

@@ -18,7 +18,7 @@ def choose(topic: str, key: bytes | None, partition_count: int) -> int:
 
 
 def count(error: object, message: Message) -> None:
-    """Print the partition from the delivery report."""
+    """Count the partition of the delivery report."""
     counts[message.partition()] = counts.get(message.partition(), 0) + 1
 
 

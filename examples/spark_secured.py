@@ -31,7 +31,7 @@ def secured(password: str) -> dict[str, str]:
         "kafka.sasl.mechanism": "SCRAM-SHA-512",
         "kafka.sasl.jaas.config": f'{module} required username="alice" password="{password}";',
         "kafka.ssl.truststore.type": "PEM",
-        "kafka.ssl.truststore.certificates": cluster.ca_pem,
+        "kafka.ssl.truststore.certificates": cluster.security.ca_pem,
     }
 
 
@@ -53,9 +53,9 @@ try:
         "subscribe", "orders"
     ).load().count()
 except Exception as error:
-    said = str(error)
-    print("refused:", next(line for line in said.splitlines() if "KafkaException: " in line))
-    print("the password is in the error:", "hunter3" in said)
+    text = str(error)
+    print("refused:", next(line for line in text.splitlines() if "KafkaException: " in line))
+    print("the password is in the error:", "hunter3" in text)
 
 spark.stop()
 cluster.close()

@@ -19,7 +19,7 @@ def test_my_application_survives_a_leader_change() -> None:
         assert [record.value for record in cluster.messages("orders", 0)] == [b"before", b"after"]
 
 
-def test_my_application_hears_of_a_refusal() -> None:
+def test_my_application_gets_a_refusal() -> None:
     """The broker refuses a message for good; the application's callback gets the error."""
     reports: list[KafkaError | None] = []
     with MockCluster(brokers=1) as cluster:

@@ -13,8 +13,8 @@ from kafka_native.mock import ListenerSecurity, MockCluster
 folder = Path(tempfile.mkdtemp())
 cluster = MockCluster(brokers=1, security=ListenerSecurity("ssl", client_certificates="required"))
 cluster.create_topic("greetings", 1)
-(folder / "ca.pem").write_text(cluster.ca_pem)
-certificate, key = cluster.certificates.client("alice").save(folder, "alice")
+(folder / "ca.pem").write_text(cluster.security.ca_pem)
+certificate, key = cluster.security.certificates.client("alice").save(folder, "alice")
 
 conf: dict[str, Any] = {
     "bootstrap.servers": cluster.bootstrap_servers,
@@ -28,7 +28,7 @@ conf: dict[str, Any] = {
 with Producer(conf) as producer:
     producer.produce("greetings", "for the broker's eyes only")
     producer.flush(30)
-seen = cluster.handshakes[0]
+seen = cluster.security.handshakes[0]
 print(f"{seen.version} with {seen.subject}")
 
 # 2. A missing file, a key of another certificate, or a wrong password raises at once.
@@ -50,9 +50,9 @@ def first_error() -> str:
 
 
 # 3. A broker without a valid certificate: no connection, and the reason.
-cluster.present_certificate("wrong_host")
+cluster.security.present_certificate("wrong_host")
 print("broker:", first_error())
-cluster.present_certificate("unknown_ca")
+cluster.security.present_certificate("unknown_ca")
 print("broker:", first_error())
 
 cluster.close()

@@ -125,7 +125,6 @@ _LAZY_NAMES = {
 }
 # Modules that `import confluent_kafka` also makes available. The first access imports them.
 _LAZY_MODULES = {
-    "cimpl",
     "deserializing_consumer",
     "deserializing_share_consumer",
     "error",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafka_native._native.arrow_consumer import (
     ColumnBatch,
@@ -152,18 +152,18 @@ class ArrowBatch:
     def __len__(self) -> int:
         return len(self._columns)
 
-    def __arrow_c_schema__(self) -> Any:
+    def __arrow_c_schema__(self) -> object:
         """Return a PyCapsule with the ArrowSchema."""
         return self._columns.plan.__arrow_c_schema__()
 
-    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
         """Return PyCapsules with the ArrowSchema and the ArrowArray.
 
         Request types in `Consumer.consume_arrow`. This method doesn't convert.
         """
         return self._columns.__arrow_c_array__(requested_schema)
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return a PyCapsule with an ArrowArrayStream that contains only this batch."""
         return self._columns.__arrow_c_stream__(requested_schema)
 
@@ -271,11 +271,11 @@ class ArrowStream:
             end_waiting(self._core)
             self._memory.awaited = False
 
-    def __arrow_c_schema__(self) -> Any:
+    def __arrow_c_schema__(self) -> object:
         """Return a PyCapsule with the ArrowSchema of each batch."""
         return self._plan.__arrow_c_schema__()
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return a PyCapsule with an ArrowArrayStream of the next batches.
 
         `error` keeps its error.

@@ -1,7 +1,7 @@
 """Texts from the network, made safe to print: names, error texts, certificates.
 
 Such a text could attack its reader. A terminal executes escape sequences. A line break starts a
-forged line in a log. A bidirectional control character shows another text than there is. Python
+forged line in a log. A bidirectional control character hides the real text. Python
 considers none of these characters printable.
 """
 
@@ -54,7 +54,7 @@ def escaped(text: str) -> str:
     r"""Return the text as one line. An escape replaces each character that isn't printable.
 
     Escapes are, for instance, ``\x1b`` and ``\u202e``. Different texts stay different: if a text
-    has such a character, or looks as if it had an escape, its backslashes are doubled.
+    has such a character, or a part that looks like an escape, its backslashes are doubled.
     """
     if text.isprintable() and _ESCAPE.search(text) is None:
         return text

@@ -1,4 +1,4 @@
-"""What Producer, Consumer and AdminClient share: engine, control thread, errors, metadata.
+"""The base of Producer, Consumer and AdminClient: engine, control thread, errors, metadata.
 
 Layer: public API. The decisions are in ``control``; the engine moves the bytes.
 """
@@ -17,14 +17,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
 from kafka_native._native.snapshots import note_throttle
 from kafka_native.config import Config, parse_bootstrap
-from kafka_native.control.brokers.pool import Broker, BrokerPool, canonical_servers
-from kafka_native.control.brokers.security import Authenticator, Encryption, SecurityWorker
+from kafka_native.control.brokers.broker import Broker
+from kafka_native.control.brokers.pool import BrokerPool, canonical_servers
+from kafka_native.control.brokers.security import (
+    Authenticator,
+    Connections,
+    Encryption,
+    SecurityWorker,
+)
 from kafka_native.control.brokers.versions import Fallback
 from kafka_native.control.context import ManagerContext, WorkQueue
 from kafka_native.control.main_thread import MainThread, Managers
 from kafka_native.control.metadata import NO_ID, Metadata
 from kafka_native.control.operations import OperationDriver
-from kafka_native.control.requests import ANY_BROKER, Call, Reply
+from kafka_native.control.requests import ANY_BROKER, BrokerIdentity, Call, Reply
 from kafka_native.control.statistics import Statistics
 from kafka_native.control.telemetry import Sampler, Telemetry
 from kafka_native.deadlines import deadline_of, left_s
@@ -42,7 +48,7 @@ from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.security.mechanisms import Credentials, Mechanism
 from kafka_native.security.proxy import proxy_of
 from kafka_native.statistics import ClientMetrics
-from kafka_native.threads import Lock, new_future
+from kafka_native.threads import Lock, LockType, new_future
 from kafka_native.types import (
     OFFSET_INVALID,
     BrokerMetadata,
@@ -58,7 +64,7 @@ if TYPE_CHECKING:
     from kafka_native.mock import MockCluster
 
 T = TypeVar("T")
-MetadataAnswer: TypeAlias = tuple[MetadataResponse, Broker | None]
+MetadataAnswer: TypeAlias = tuple[MetadataResponse, BrokerIdentity | None]
 
 LAST_PUSH_S = 0.5
 """The longest wait of close() for the last client metrics, if a broker wants them (KIP-714)."""
@@ -83,7 +89,7 @@ class Client:
         self,
         config: Config,
         kind: str,
-        settings: Mapping[str, Any],
+        settings: Mapping[str, object],
         make_managers: Callable[[Client], Managers] = lambda client: Managers(),
     ) -> None:
         """``kind`` is "producer", "consumer" or "admin"; ``settings`` are all engine settings.
@@ -116,11 +122,11 @@ class Client:
         self._throttle_cb = config.function("throttle_cb")
         self._closing = Lock()
         self._operations: OperationDriver | None = None  # guarded by _closing
-        self.context = self._make_context(encryption)
-        self._security_worker = SecurityWorker(self.name, self.context.work.post)
-        self.context.pool.authenticator = self._authenticator(self.context.pool)
+        work = WorkQueue(self.engine)
+        self._security_worker = SecurityWorker(self.name, work.post)
+        self.context = self._make_context(work, encryption)
         self._stopped: Callable[[], None] = self.release
-        self._ended: Any = None
+        self._ended: LockType | None = None
         try:
             managers = make_managers(self)
         except BaseException:
@@ -133,13 +139,12 @@ class Client:
             self._make_telemetry(managers) if config.flag("enable.metrics.push") else None
         )
         self.main = self._make_main_thread(managers)
-        self._thread = self.main  # always the real one: asyncio's clients replace ``main``
         _clients.add(self)
         if exits_elsewhere():  # _at_exit() has already run, so the threads would be killed anywhere
             self.close()
             raise SystemExit
 
-    def _make_context(self, encryption: Encryption | None) -> ManagerContext:
+    def _make_context(self, work: WorkQueue, encryption: Encryption | None) -> ManagerContext:
         config = self.config
         pool = BrokerPool(
             self.engine,
@@ -147,13 +152,14 @@ class Client:
             client_version=version(),
             handshake_timeout_s=config.integer("api.version.request.timeout.ms") / 1000,
             on_error=self.on_error,
+            on_throttled=self.on_throttled,
+            make_authenticator=None if self._mechanism is None else self._make_authenticator,
             logs=self.logs,
             reports_closes=config.flag("log.connection.close"),
             rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
             fallback=_fallback_of(config),
             encryption=encryption,
         )
-        pool.on_throttled = self.on_throttled
         metadata = Metadata(
             pool,
             refresh_s=config.integer("topic.metadata.refresh.interval.ms") / 1000,
@@ -163,16 +169,15 @@ class Client:
             timeout_s=config.integer("socket.timeout.ms") / 1000,
             trigger_s=config.integer("metadata.recovery.rebootstrap.trigger.ms") / 1000,
         )
-        return ManagerContext(self.engine, pool, metadata, WorkQueue(self.engine))
+        return ManagerContext(self.engine, pool, metadata, work)
 
-    def _authenticator(self, pool: BrokerPool) -> Authenticator | None:
+    def _make_authenticator(self, connections: Connections) -> Authenticator:
         mechanism, log = self._mechanism, self.logs["security"]
-        if mechanism is None:
-            return None
+        assert mechanism is not None
         for remark in mechanism.remarks(encrypted=self.config["security.protocol"] == "sasl_ssl"):
             log.warning("%s", remark)
         return Authenticator(
-            pool,
+            connections,
             mechanism,
             self._security_worker,
             timeout_s=self.config.integer("socket.timeout.ms") / 1000,
@@ -243,7 +248,7 @@ class Client:
         with contextlib.suppress(KafkaException, RuntimeError):
             self.begin_push_last(timeout).result()
 
-    def begin_push_last(self, timeout: float) -> PendingCall[Any]:
+    def begin_push_last(self, timeout: float) -> PendingCall[None]:
         """Before close(): pushes the last client metrics if they are wanted, for up to LAST_PUSH_S.
 
         ``timeout``: the rest of the time for closing, in seconds; negative: no limit.
@@ -316,7 +321,7 @@ class Client:
             self.logs["broker"].debug("to error_cb: %s", error.str())
             self.call_back(partial(self._error_cb, error))
 
-    def call_back(self, callback: Callable[[], Any]) -> None:
+    def call_back(self, callback: Callable[[], object]) -> None:
         """Queues a callback for the running or next poll(). Control thread only."""
         self.engine.callbacks.append(callback)
         self.engine.kick()
@@ -337,7 +342,7 @@ class Client:
                 self.on_error(error)
         self.engine.refuse()
 
-    def give_up(self, error: KafkaError) -> None:
+    def fail_queued(self, error: KafkaError) -> None:
         """Fails the queued messages of a closing producer with this error. Control thread only."""
         self._error_of.lost = error
         self.engine.refuse()
@@ -415,7 +420,7 @@ class Client:
     def forked(self) -> bool:
         """Whether this process is a child of the one that created the client.
 
-        It has no such threads.
+        A forked child has none of the client's threads.
         """
         return self.engine.forked
 
@@ -523,12 +528,12 @@ class Client:
         """
         pool = self.main.pool
         message = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-        asked: Future[object] = self.main.begin_gather(
+        reply: Future[object] = self.main.begin_gather(
             lambda deadline, done: [Call(message, ANY_BROKER, deadline, done)], timeout
         )
         while True:
             try:
-                asked.exception(ADMISSION_CHECK_INTERVAL_S)
+                reply.exception(ADMISSION_CHECK_INTERVAL_S)
                 return
             except FutureTimeoutError:
                 pass
@@ -564,8 +569,8 @@ class _MetadataQuery:
         self._ask()
 
     def _ask(self) -> None:
-        asked = self._main.begin_gather(self._make, left_s(self._deadline))
-        asked.add_done_callback(self._answered)
+        answer = self._main.begin_gather(self._make, left_s(self._deadline))
+        answer.add_done_callback(self._answered)
 
     def _make(self, deadline: float, done: Callable[[Any], None]) -> list[Call]:
         def answered(reply: Reply) -> None:
@@ -574,8 +579,8 @@ class _MetadataQuery:
         call = Call(self._message, ANY_BROKER, deadline, answered)
         return [call]
 
-    def _answered(self, asked: Future[MetadataAnswer]) -> None:
-        error = asked.exception()
+    def _answered(self, answer: Future[MetadataAnswer]) -> None:
+        error = answer.exception()
         if error is not None:
             is_lost = (
                 isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TRANSPORT
@@ -586,7 +591,7 @@ class _MetadataQuery:
             else:
                 self.future.set_exception(error)
             return
-        reply, broker = asked.result()
+        reply, broker = answer.result()
         if reply.error_code == KafkaError.REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
             self._may_rebootstrap, self._may_reconnect = False, True
             self._main.post(self._main.pool.rebootstrap)
@@ -619,12 +624,14 @@ class Observed:
 
     def add(self, client: object) -> None:
         """Adds a client; TypeError: it isn't one."""
-        core = getattr(client, "_core", client)  # the synchronous client of an asyncio client
-        if not isinstance(getattr(core, "_client", None), Client):
-            raise TypeError(
-                f"a producer, consumer or admin client is expected, not {type(client).__name__}"
-            )
-        self._clients.append(weakref.ref(core))
+        # an asyncio client keeps its synchronous client in _core
+        for each in (client, getattr(client, "_core", None)):
+            if isinstance(getattr(each, "_client", None), Client):
+                self._clients.append(weakref.ref(each))
+                return
+        raise TypeError(
+            f"a producer, consumer or admin client is expected, not {type(client).__name__}"
+        )
 
     def metrics(self) -> Iterator[ClientMetrics]:
         """The statistics of each open client. Closed clients are removed."""
@@ -647,7 +654,7 @@ class UninitializedClient:
     def __get__(self, instance: object, owner: type) -> Client:
         """Raises RuntimeError."""
         if instance is None:
-            return self  # type: ignore[return-value]  # asked of the class: by what lists its members
+            return self  # type: ignore[return-value]  # on the class, for tools that list its members
         raise RuntimeError(f"{owner.__name__} is not initialised: call super().__init__(conf)")
 
 
@@ -709,7 +716,7 @@ class _ErrorOf:
         return error
 
 
-def _cluster_of(reply: MetadataResponse, reported_by: Broker | None) -> ClusterMetadata:
+def _cluster_of(reply: MetadataResponse, reported_by: BrokerIdentity | None) -> ClusterMetadata:
     cluster = ClusterMetadata()
     if reported_by is not None:
         cluster.orig_broker_id, cluster.orig_broker_name = reported_by.node_id, reported_by.name
@@ -764,7 +771,7 @@ def _id_text(topic_id: bytes) -> str:
     return "" if topic_id == NO_ID else str(Uuid.from_bytes(topic_id))
 
 
-def living(objects: weakref.WeakSet[T]) -> list[T]:
+def existing(objects: weakref.WeakSet[T]) -> list[T]:
     """The objects that exist now. Other threads may create and drop some meanwhile."""
     while True:
         try:
@@ -776,7 +783,7 @@ def living(objects: weakref.WeakSet[T]) -> list[T]:
 def _at_exit() -> None:
     """Ends open clients before the interpreter kills their threads. Queued messages are lost."""
     begin_exit()
-    for client in living(_clients):
+    for client in existing(_clients):
         client.close()
     for client in list(_dropped):
         if not client.forked:

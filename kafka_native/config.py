@@ -226,7 +226,7 @@ class Config(Mapping[str, object]):
         """Return the value of a property without secrets, for logs and error texts."""
         return PROPERTIES[name].shown(self[name])
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (Config, (self._role, self._values, self._given))
 
 
@@ -541,7 +541,7 @@ def _convert_text(declared: Property, name: str, text: str) -> str:
 
 def _check_broker_version(name: str, text: str) -> None:
     try:
-        releases.unasked(text)
+        releases.fixed_ranges(text)
     except ValueError:
         _fail(
             f'Invalid value for configuration property "{name}": {text}',

@@ -90,7 +90,7 @@ class Consumer(ConsumerCalls):
         interceptors: Any = settings["interceptors"]
         if interceptors is not None:
             chain = Chain(interceptors, self._client.logs["interceptor"])
-            self._callbacks.intercepted = chain.on_commit
+            self._callbacks.interceptor_on_commit = chain.on_commit
             intercept(self, ConsumerHooks, chain)
         self._open(
             self._client.engine,
@@ -103,8 +103,8 @@ class Consumer(ConsumerCalls):
         )
         self._callback_messages = settings.integer("consume.callback.max.messages")
         self._column_memory = ColumnMemory()
-        self._stores_itself = settings.flag("enable.auto.offset.store")
-        self._keeps_files = settings.text("offset.store.method") == "file"
+        self._auto_stores = settings.flag("enable.auto.offset.store")
+        self._uses_offset_files = settings.text("offset.store.method") == "file"
         self._timeout_s = settings.integer("socket.timeout.ms") / 1000
         self._client.main.start()
 
@@ -130,7 +130,7 @@ class Consumer(ConsumerCalls):
     def poll(self, timeout: float | None = None) -> Message | None:
         """Returns the next message.
 
-        Exceptions of callbacks come out of this call, too; no message is lost by it.
+        The call also raises exceptions of callbacks. No message is lost by that.
 
         Parameters
         ----------
@@ -251,8 +251,8 @@ class Consumer(ConsumerCalls):
     ) -> ArrowBatch:
         """Returns records as Arrow columns.
 
-        The call makes no Python object a record, and it runs without the interpreter lock. It waits
-        for ``max_records`` records or until the time is up, as `consume()` does. An end of
+        The call makes no Python object per record, and it runs without the interpreter lock. It
+        waits for ``max_records`` records or until the time is up, as `consume()` does. An end of
         partition, a callback that is due, `wakeup()` and a full column (one with 32-bit offsets
         holds 2 GiB) end it early. ``max.poll.records`` is ignored. Positions move as with
         `consume()`.
@@ -272,7 +272,7 @@ class Consumer(ConsumerCalls):
         Returns
         -------
         ArrowBatch
-            Perhaps without any row. It outlives the consumer.
+            It may be empty. It outlives the consumer.
 
         Raises
         ------
@@ -364,8 +364,8 @@ class Consumer(ConsumerCalls):
         """Joins the group and reads the partitions of these topics that the group assigns.
 
         It replaces the subscription. A name that begins with ``^`` is a regular expression: it
-        subscribes to all topics that it matches, also to those that are created later. Partitions
-        that were assigned by hand are given up.
+        subscribes to all topics that it matches, also to those that are created later. A
+        subscription ends an assignment by hand.
 
         Parameters
         ----------
@@ -373,7 +373,7 @@ class Consumer(ConsumerCalls):
             At least one.
         on_assign : callable, optional
             Called with (consumer, partitions) when partitions are added. It may `assign()` them
-            with offsets of its own (`incremental_assign()` with a cooperative assignor or
+            with other offsets (`incremental_assign()` with a cooperative assignor or
             group.protocol=consumer). If it doesn't, they start at the group's committed offset, or
             else where ``auto.offset.reset`` says.
         on_revoke : callable, optional
@@ -400,14 +400,14 @@ class Consumer(ConsumerCalls):
     def unsubscribe(self) -> None:
         """Leaves the group.
 
-        It calls ``on_revoke``, commits stored offsets, and gives up all partitions. It waits for
-        that, except in a callback. Without a subscription it does nothing.
+        It calls ``on_revoke``, commits stored offsets, and reads no partition any more. It waits
+        for that, except in a callback. Without a subscription it does nothing.
         """
         self._check_open()
         self._finish(self._control.unsubscribe, CLOSE_S, wait=not self._in_callback())
 
     def enforce_rebalance(self, reason: str = "") -> None:
-        """Joins the group anew, so that partitions are assigned again (KIP-568).
+        """Joins the group again, so that partitions are assigned again (KIP-568).
 
         Use it, for example, when an assignor has new information. The coordinator decides whether
         other members have to join, too; it does so when the group's leader asks.
@@ -797,7 +797,7 @@ class Consumer(ConsumerCalls):
         timeout : float
             Seconds to wait; negative waits without limit.
         cached : bool
-            Return what the last fetch said, without a request: OFFSET_INVALID if nothing is known.
+            Return the offsets of the last fetch, without a request: OFFSET_INVALID if unknown.
 
         Returns
         -------
@@ -816,7 +816,7 @@ class Consumer(ConsumerCalls):
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Returns how many offsets the application is behind the partition's end.
 
-        The end is the one that the last fetch said; the call makes no request. With
+        The end is that of the last fetch; the call makes no request. With
         ``isolation.level=read_committed`` it is the last stable offset. Offsets without a message
         (compaction, transactions) count.
 
@@ -978,15 +978,15 @@ class Consumer(ConsumerCalls):
         return f"<Consumer {self._client.name} ({state})>"
 
 
-def _polls(consumer: weakref.ref[Consumer]) -> tuple[int, bool]:
+def _polls(reference: weakref.ref[Consumer]) -> tuple[int, bool]:
     """How many polls the application has begun, and whether it is inside one."""
-    it = consumer()
-    polls, polling, _ = (0, 0, 0) if it is None else it._poll_counts()
+    consumer = reference()
+    polls, polling, _ = (0, 0, 0) if consumer is None else consumer._poll_counts()
     return polls, polling > 0
 
 
-def _waits(consumer: weakref.ref[Consumer]) -> tuple[int, bool]:
+def _waits(reference: weakref.ref[Consumer]) -> tuple[int, bool]:
     """How many polls the application has begun, and whether one is running without messages."""
-    it = consumer()
-    polls, polling, holding = (0, 0, 0) if it is None else it._poll_counts()
+    consumer = reference()
+    polls, polling, holding = (0, 0, 0) if consumer is None else consumer._poll_counts()
     return polls, polling > holding

@@ -41,8 +41,8 @@ class ConsumerCalls(ConsumerCore):
     _control: ConsumerControl
     _callbacks: ConsumerCallbacks
     _timeout_s: float
-    _stores_itself: bool
-    _keeps_files: bool
+    _auto_stores: bool
+    _uses_offset_files: bool
     _rebalancing: Kind | None
     """The rebalance step whose callback is running, on the application's thread."""
     _handled: bool
@@ -67,9 +67,9 @@ class ConsumerCalls(ConsumerCore):
             text = f"{call} needs a consumer group: set `group.id`"
             raise KafkaException(KafkaError(KafkaError._UNKNOWN_GROUP, text))
 
-    def _check_keeper(self, call: str) -> None:
-        """Checks that there is a group or a file that keeps offsets."""
-        if not self._keeps_files:
+    def _check_offset_store(self, call: str) -> None:
+        """Checks that there is a group, or a file, that stores offsets."""
+        if not self._uses_offset_files:
             self._check_group(call)
 
     def _begin(self, work: Callable[[], T]) -> PendingCall[T]:
@@ -115,9 +115,9 @@ class ConsumerCalls(ConsumerCore):
         self._check_usable()
         self._check_group("subscribe()")
         wanted = {Kind.ASSIGN: on_assign, Kind.REVOKE: on_revoke, Kind.LOSE: on_lost or on_revoke}
-        here = weakref.ref(self)
+        reference = weakref.ref(self)
         listeners: dict[Kind, Listener] = {
-            kind: partial(_rebalanced, here, callback)
+            kind: partial(_rebalanced, reference, callback)
             for kind, callback in wanted.items()
             if callback is not None
         }
@@ -158,8 +158,11 @@ class ConsumerCalls(ConsumerCore):
         member = self._control.member
 
         def work() -> ConsumerGroupMetadata:
-            who = (member.generation, member.member_id) if member.joined else (-1, "")
-            return ConsumerGroupMetadata(member.group_id, *who, member.instance_id)
+            if not member.joined:
+                return ConsumerGroupMetadata(member.group_id, instance_id=member.instance_id)
+            return ConsumerGroupMetadata(
+                member.group_id, member.generation, member.member_id, member.instance_id
+            )
 
         return self._begin(work)
 
@@ -300,7 +303,7 @@ class ConsumerCalls(ConsumerCore):
     ) -> PendingCall[list[TopicPartition] | None]:
         wanted = given_offsets(message, offsets)
         self._check_usable()
-        self._check_keeper("commit()")
+        self._check_offset_store("commit()")
         commits = self._control.commits
 
         def ask(done: Callable[[Any], None], deadline: float) -> None:
@@ -312,7 +315,7 @@ class ConsumerCalls(ConsumerCore):
         if not asynchronous:
             return self._begin_question(ask, self._timeout_s)
         self._client.main.post(
-            lambda: ask(self._callbacks.had_nothing, time.monotonic() + self._timeout_s)
+            lambda: ask(self._callbacks.on_nothing_to_commit, time.monotonic() + self._timeout_s)
         )
         return ReadyCall(None)
 
@@ -323,7 +326,7 @@ class ConsumerCalls(ConsumerCore):
         if wanted is None:
             raise ValueError("expected either message or offsets")
         self._check_usable()
-        if self._stores_itself:
+        if self._auto_stores:
             text = "StoreOffsets failed: offsets are stored automatically; "
             text += "set enable.auto.offset.store=false"
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
@@ -342,7 +345,7 @@ class ConsumerCalls(ConsumerCore):
     ) -> PendingCall[list[TopicPartition]]:
         keys = keys_of(partitions)
         self._check_open()
-        self._check_keeper("committed()")
+        self._check_offset_store("committed()")
         commits = self._control.commits
         return self._begin_question(
             lambda done, deadline: commits.fetch_committed(keys, done, deadline), timeout
@@ -367,10 +370,10 @@ class ConsumerCalls(ConsumerCore):
                     outcome.append(TopicPartition(topic, number, each[0], None, each[1]))
             return outcome
 
-        asked = self._begin_question(
+        lookup = self._begin_question(
             lambda done, deadline: fetches.lookup_times(wanted, done, deadline), timeout
         )
-        return asked.then(finish)
+        return lookup.then(finish)
 
     def _begin_watermarks(
         self, partition: TopicPartition, timeout: float, cached: bool
@@ -391,10 +394,10 @@ class ConsumerCalls(ConsumerCore):
             first, end = one
             return first, end
 
-        asked = self._begin_question(
+        lookup = self._begin_question(
             lambda done, deadline: fetches.watermarks([key], done, deadline), timeout
         )
-        return asked.then(finish)
+        return lookup.then(finish)
 
     def _begin_lag(self) -> PendingCall[dict[TopicPartition, int | None]]:
         self._check_open()
@@ -405,19 +408,19 @@ class ConsumerCalls(ConsumerCore):
 
     def _lag(self, state: Assigned) -> int | None:
         cursor = state.cursor
-        at = state.position if state.position >= 0 else state.base.offset
-        if cursor is None or at < 0:
+        position = state.position if state.position >= 0 else state.base.offset
+        if cursor is None or position < 0:
             return None
         end = (
             cursor.last_stable_offset
             if self._control.fetches.read_committed
             else cursor.high_watermark
         )
-        return None if end < 0 else max(0, end - at)
+        return None if end < 0 else max(0, end - position)
 
 
 def _rebalanced(
-    consumer: weakref.ref[ConsumerCalls],
+    reference: weakref.ref[ConsumerCalls],
     callback: Callable[..., object],
     kind: Kind,
     keys: list[Key],
@@ -426,15 +429,15 @@ def _rebalanced(
 
     True: the callback has changed the assignment.
     """
-    it = consumer()
-    if it is None:
+    consumer = reference()
+    if consumer is None:
         return False
-    it._rebalancing, it._handled = kind, False
+    consumer._rebalancing, consumer._handled = kind, False
     try:
-        callback(it, [TopicPartition(*key) for key in keys])
+        callback(consumer, [TopicPartition(*key) for key in keys])
     finally:
-        it._rebalancing = None
-    return it._handled
+        consumer._rebalancing = None
+    return consumer._handled
 
 
 def checked(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
@@ -499,7 +502,7 @@ def given_offsets(
 def change_refusal(control: ConsumerControl, inside: bool, incremental: bool) -> KafkaError | None:
     """Why this change of the assignment isn't allowed; None: it is. Control thread only.
 
-    ``inside``: in a rebalance callback.
+    ``inside``: the change is made in a rebalance callback.
     """
     if not control.subscription.wanted:
         return None
@@ -512,12 +515,12 @@ def change_refusal(control: ConsumerControl, inside: bool, incremental: bool) ->
     protocol = control.membership.assignor_protocol
     if protocol == "NONE" or incremental == (protocol == "COOPERATIVE"):
         return None
-    means = (
+    calls = (
         "incremental_assign() and incremental_unassign()"
         if not incremental
         else "assign() and unassign()"
     )
     return KafkaError(
         KafkaError._STATE,
-        f"Changes to the current assignment must be made using {means}: the group is {protocol}",
+        f"Changes to the current assignment must be made using {calls}: the group is {protocol}",
     )

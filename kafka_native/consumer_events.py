@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from kafka_native._native.engine import Cursor
 from kafka_native._native.message import Message
 from kafka_native.client import Client
 from kafka_native.control.consumer.fetches import FetchManager
+from kafka_native.control.positions import Key
 from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
 from kafka_native.pending_call import PendingCall, ReadyCall
 from kafka_native.types import OFFSET_INVALID, TopicPartition
@@ -34,7 +35,7 @@ class ConsumerCallbacks:
     def __init__(self, client: Client, on_commit: OnCommit | None) -> None:
         self._engine = client.engine
         self.on_commit = on_commit
-        self.intercepted: OnCommit | None = None
+        self.interceptor_on_commit: OnCommit | None = None
 
     def add(self, callback: Callable[[], object]) -> None:
         """Queues a callback for the running or next poll(). Control thread only."""
@@ -52,12 +53,12 @@ class ConsumerCallbacks:
 
     def committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """Queues the callbacks of a commit's outcome. Control thread only."""
-        for callback in (self.intercepted, self.on_commit):
+        for callback in (self.interceptor_on_commit, self.on_commit):
             if callback is not None:
                 self.add(partial(callback, error, partitions))
 
-    def had_nothing(self, outcome: list[TopicPartition] | KafkaError) -> None:
-        """Reports that an asynchronous commit() had nothing to commit. No other code does."""
+    def on_nothing_to_commit(self, outcome: list[TopicPartition] | KafkaError) -> None:
+        """Reports that an asynchronous commit() had nothing to commit, because no commit ran."""
         if isinstance(outcome, KafkaError) and outcome.code() == KafkaError._NO_OFFSET:
             self.committed(outcome, [])
 
@@ -77,12 +78,12 @@ def error_for(
 
 
 def exception_of(error: KafkaError) -> KafkaException | None:
-    """What iteration raises for an error; None at the end of a partition, where it continues."""
+    """The exception that iteration raises; None at the end of a partition: it continues."""
     return None if error.code() == KafkaError._PARTITION_EOF else KafkaException(error)
 
 
 def fatal_of(client: Client) -> KafkaException | None:
-    """What iteration raises after a fatal error, each time; None: no fatal error."""
+    """The exception that each iteration raises after a fatal error; None: no fatal error."""
     return None if client.fatal is None else KafkaException(client.fatal_error())
 
 
@@ -100,10 +101,12 @@ def begin_give_back(
     """Returns messages to the queue that were taken but couldn't be delivered."""
     if client.closed:
         return ReadyCall(None)
-    first: dict[Any, Any] = {}
+    first: dict[Key, int] = {}
     for message in messages:
-        if message.error() is None:
-            first.setdefault((message.topic(), message.partition()), message.offset())
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if topic is None or partition is None or offset is None or message.error() is not None:
+            continue
+        first.setdefault((topic, partition), offset)
     for message in reversed(messages):
         if (error := message.error()) is not None:
             at = message.offset()

@@ -5,8 +5,6 @@ Their names are those of ``confluent_kafka.error``.
 
 from __future__ import annotations
 
-from typing import Any
-
 from kafka_native._native.message import Message
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.serialization import SerializationError
@@ -54,12 +52,12 @@ class _KafkaClientError(KafkaException):
         error: KafkaError = self.args[0]
         return error.name()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.args[0], dict(self.__dict__)))
 
 
 def _rebuild(
-    kind: type[_KafkaClientError], error: KafkaError, fields: dict[str, Any]
+    kind: type[_KafkaClientError], error: KafkaError, fields: dict[str, object]
 ) -> _KafkaClientError:
     """Unpickle an error. The constructors of key and value errors take no KafkaError."""
     made = kind.__new__(kind, error)

@@ -10,12 +10,18 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka_native._native.message import Message
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import Logger
 from kafka_native.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafka_native._native.consumer_core import ConsumerCore as ConsumerBase
+    from kafka_native._native.producer_core import ProducerCore as ProducerBase
+else:
+    ConsumerBase = ProducerBase = object  # `intercept()` adds the real base
 
 __all__ = ["ConsumerInterceptor", "ProducerInterceptor", "ProducerRecord", "notify_commit"]
 
@@ -26,7 +32,7 @@ class ProducerRecord:
 
     topic: str
     value: Any = None
-    """What produce() accepts: bytes, str, a buffer or None. The same holds for ``key``."""
+    """The types of produce(): bytes, str, a buffer or None. The same holds for ``key``."""
     key: Any = None
     partition: int = -1
     headers: Any = None
@@ -114,7 +120,7 @@ def notify_commit(
         _call(logger, each, "on_commit", offsets, error)
 
 
-def _call(logger: Logger | None, interceptor: object, method: str, *args: Any) -> Any:
+def _call(logger: Logger | None, interceptor: object, method: str, *args: object) -> Any:
     """Call a method of an interceptor. If it raises, log a warning and return None."""
     try:
         return getattr(interceptor, method)(*args)
@@ -135,8 +141,8 @@ class Chain:
         self._logger = logger
         self._open = [
             True
-            # The call of close() that takes the item out closes the interceptors. A forked child
-            # could find a lock held, so there is none.
+            # The call of close() that removes the item closes the interceptors. There is no lock,
+            # because a forked child could find it held.
         ]
         logger.debug(
             "called in this order: %s", ", ".join(type(each).__name__ for each in self.interceptors)
@@ -217,11 +223,11 @@ def intercept(client: Any, mixin: type, chain: Chain) -> None:
     """Give the client a class with the mixin before its own. Other clients keep their class."""
     client._chain = chain
     cls: type = type(client)
-    client.__class__ = _with(mixin, cls)
+    client.__class__ = _subclass_of(mixin, cls)
 
 
 @cache
-def _with(mixin: type, cls: type) -> type:
+def _subclass_of(mixin: type, cls: type) -> type:
     body = {
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
@@ -249,7 +255,7 @@ def _fits(column: Any, count: int, *, one_for_all: bool) -> bool:
     return column is None or (one_for_all and hasattr(column, "__index__"))
 
 
-class ProducerHooks:
+class ProducerHooks(ProducerBase):
     """The mixin of a producer with interceptors. It comes before the producer's own class."""
 
     __slots__ = ()
@@ -262,8 +268,8 @@ class ProducerHooks:
         value: Any = None,
         key: Any = None,
         partition: int = -1,
-        callback: Callable[..., Any] | None = None,
-        on_delivery: Callable[..., Any] | None = None,
+        callback: Callable[..., object] | None = None,
+        on_delivery: Callable[..., object] | None = None,
         timestamp: int = 0,
         headers: Any = None,
     ) -> None:
@@ -272,7 +278,7 @@ class ProducerHooks:
         record = chain.on_send(ProducerRecord(topic, value, key, partition, headers, timestamp))
         report = self._report(on_delivery if callback is None else callback)
         try:
-            super().produce(  # type: ignore[misc]
+            super().produce(
                 record.topic,
                 record.value,
                 record.key,
@@ -305,7 +311,7 @@ class ProducerHooks:
         partition: int | Sequence[int] = -1,
         headers: Sequence[Any] | None = None,
         timestamps: int | Sequence[int] | None = None,
-        on_delivery: Callable[..., Any] | None = None,
+        on_delivery: Callable[..., object] | None = None,
     ) -> int:
         """See `Producer.produce_many`.
 
@@ -319,7 +325,7 @@ class ProducerHooks:
             for number, each in enumerate(columns)
         ):
             # Let the producer raise its usual error
-            return int(super().produce_many(topic, values, *given, on_delivery))  # type: ignore[misc]
+            return super().produce_many(topic, values, *given, on_delivery)
         rows = []
         for number, value in enumerate(whole):
             key, chosen, own, moment = (
@@ -327,19 +333,17 @@ class ProducerHooks:
             )
             rows.append(ProducerRecord(topic, value, key, chosen, own, moment or 0))
         sent = [self._chain.on_send(row, fixed_topic=True) for row in rows]
-        return int(
-            super().produce_many(  # type: ignore[misc]
-                topic,
-                [row.value for row in sent],
-                [row.key for row in sent],
-                [row.partition for row in sent],
-                [row.headers for row in sent],
-                [row.timestamp for row in sent],
-                self._report(on_delivery),
-            )
+        return super().produce_many(
+            topic,
+            [row.value for row in sent],
+            [row.key for row in sent],
+            [row.partition for row in sent],
+            [row.headers for row in sent],
+            [row.timestamp for row in sent],
+            self._report(on_delivery),
         )
 
-    def produce_arrow(self, *args: Any, **kwargs: Any) -> int:
+    def produce_arrow(self, *args: object, **kwargs: object) -> int:
         """Refuse the call, because it makes no ProducerRecord objects for the interceptors."""
         text = "produce_arrow() makes no ProducerRecord for the interceptors"
         error = KafkaException(
@@ -354,12 +358,12 @@ class ProducerHooks:
         topic: str,
         messages: list[dict[str, Any]],
         partition: int = -1,
-        callback: Callable[..., Any] | None = None,
-        on_delivery: Callable[..., Any] | None = None,
+        callback: Callable[..., object] | None = None,
+        on_delivery: Callable[..., object] | None = None,
     ) -> int:
         """Runs the interceptors, then `Producer.produce_batch`."""
         if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
-            return int(super().produce_batch(topic, messages, partition, callback, on_delivery))  # type: ignore[misc]
+            return super().produce_batch(topic, messages, partition, callback, on_delivery)
         sent: list[ProducerRecord] = []
         rows: list[dict[str, Any]] = []
         for message in messages:
@@ -387,7 +391,7 @@ class ProducerHooks:
             )
             rows.append(row)
         report = self._report(on_delivery if callback is None else callback)
-        queued = int(super().produce_batch(topic, rows, partition, None, report))  # type: ignore[misc]
+        queued = super().produce_batch(topic, rows, partition, None, report)
         for message, row, record in zip(messages, rows, sent, strict=True):
             message.pop("_error", None)
             if "_error" in row:
@@ -402,7 +406,7 @@ class ProducerHooks:
             self._chain.close()
 
 
-class ConsumerHooks:
+class ConsumerHooks(ConsumerBase):
     """The mixin of a consumer with interceptors. It comes before the consumer's own class."""
 
     __slots__ = ()
@@ -410,14 +414,14 @@ class ConsumerHooks:
 
     def poll(self, timeout: float | None = -1) -> Message | None:
         """Calls `Consumer.poll`, then runs the interceptors."""
-        message: Message | None = super().poll(timeout)  # type: ignore[misc]
+        message = super().poll(timeout)
         if message is not None:
             self._chain.on_consume((message,))
         return message
 
     def consume(self, num_messages: int | None = 1, timeout: float | None = -1) -> list[Message]:
         """Calls `Consumer.consume`, then runs the interceptors."""
-        messages: list[Message] = super().consume(num_messages, timeout)  # type: ignore[misc]
+        messages = super().consume(num_messages, timeout)
         self._chain.on_consume(messages)
         return messages
 
@@ -428,7 +432,7 @@ class ConsumerHooks:
             self._chain.on_consume((message,))
             callback(message)
 
-        return int(super()._consume_each(each, message_max, timeout))  # type: ignore[misc]
+        return super()._consume_each(each, message_max, timeout)
 
     def _take_columns(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse columns if an interceptor has ``on_consume``, because columns have no messages."""
@@ -441,7 +445,7 @@ class ConsumerHooks:
 
     def __next__(self) -> Message:
         """Return the next message, see `Consumer`."""
-        message: Message = super().__next__()  # type: ignore[misc]
+        message = super().__next__()
         self._chain.on_consume((message,))
         return message
 

@@ -26,7 +26,15 @@ from typing import Any, Final, NamedTuple, Protocol
 from kafka_native._native.engine import fork_count
 from kafka_native._reference.client_properties import CONTEXTS as CONTEXTS
 from kafka_native.cleaning import printable
-from kafka_native.threads import Empty, RLock, SimpleQueue, Thread, current_name, get_ident
+from kafka_native.threads import (
+    Empty,
+    RLock,
+    RLockType,
+    SimpleQueue,
+    Thread,
+    current_name,
+    get_ident,
+)
 
 ERROR, WARNING, INFO, DEBUG = 3, 4, 6, 7
 """The numbers of syslog, as in ``log_level``."""
@@ -318,9 +326,9 @@ class Logs:
             lines.put(None)
 
 
-_handler_locks: Final[set[Any]] = set()
+_handler_locks: Final[set[RLockType]] = set()
 """The locks that log threads hold inside a handler. A fork takes all of them."""
-_taken_locks: Final[dict[int, list[Any]]] = {}
+_taken_locks: Final[dict[int, list[RLockType]]] = {}
 """The locks that a fork has taken, by the forking thread."""
 
 
@@ -353,7 +361,7 @@ _Queue = SimpleQueue[tuple[Logs, Line] | None]
 """A line and its log. None ends the thread."""
 
 
-def _report_each(lines: _Queue, handler_lock: Any) -> None:
+def _report_each(lines: _Queue, handler_lock: RLockType) -> None:
     """Runs the log thread.
 
     While it waits it refers only to the queue and the lock, not to a client.

@@ -8,11 +8,20 @@ left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from kafka_native.statistics import BrokerMetrics, ClientMetrics, TopicMetrics, Window
+from kafka_native.statistics import (
+    BrokerMetrics,
+    ClientMetrics,
+    GroupMetrics,
+    PartitionMetrics,
+    TopicMetrics,
+    Window,
+)
 
 __all__ = ["SPECS", "Measurement", "Spec", "measurements"]
+
+Metrics: TypeAlias = ClientMetrics | GroupMetrics | BrokerMetrics | TopicMetrics | PartitionMetrics
 
 COUNTER = "counter"
 GAUGE = "gauge"
@@ -244,7 +253,7 @@ def _topic(labels: dict[str, str], topic: TopicMetrics, partitions: bool) -> Ite
 
 
 def _level(
-    level: str, labels: dict[str, str], source: Any, own: dict[str, int]
+    level: str, labels: dict[str, str], source: Metrics, own: dict[str, int]
 ) -> Iterator[Measurement]:
     for spec in _ALL:
         if spec.level != level or spec.field == "req":

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 try:
     from opentelemetry import metrics as otel_metrics
@@ -50,12 +50,14 @@ LINKS_MAX = 128
 """The SDK's default limit of links per span."""
 
 Attributes = Mapping[str, str | int | bool | float]
+Pairs: TypeAlias = list[tuple[str, object]]
+"""Headers as names and values."""
 
 
-class _Headers(Getter[Any]):
+class _Headers(Getter[Pairs]):
     """Reads a message's headers for a propagator."""
 
-    def get(self, carrier: Any, key: str) -> list[str] | None:
+    def get(self, carrier: Pairs, key: str) -> list[str] | None:
         found = [
             value for name, value in carrier if name.lower() == key.lower() and value is not None
         ]
@@ -64,14 +66,14 @@ class _Headers(Getter[Any]):
             for value in found
         ] or None
 
-    def keys(self, carrier: Any) -> list[str]:
+    def keys(self, carrier: Pairs) -> list[str]:
         return [name for name, _ in carrier]
 
 
 _HEADERS = _Headers()
 
 
-def _pairs(headers: Any) -> list[tuple[str, Any]]:
+def _pairs(headers: Any) -> Pairs:
     """Return headers as pairs. The argument is a mapping, pairs or None."""
     if not headers:
         return []

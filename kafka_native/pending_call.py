@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 
 from kafka_native.control.main_thread import MainThread, bound_s
 from kafka_native.control.requests import Call, Reply
@@ -99,7 +99,7 @@ class PendingCall(Generic[T]):
         )
 
     def subscribe(self, ended: Callable[[], None]) -> None:
-        """Has any thread call ``ended`` when the result is there.
+        """Makes any thread call ``ended`` when the result exists.
 
         RuntimeError: the client is closed.
         """
@@ -128,5 +128,5 @@ def raise_error(error: KafkaError | None) -> None:
         raise KafkaException(error)
 
 
-def _raise_timeout() -> Any:
+def _raise_timeout() -> NoReturn:
     raise KafkaException(KafkaError(KafkaError._TIMED_OUT))

@@ -19,7 +19,7 @@ from kafka_native._native.enums import IDEMPOTENCE_OFF, IDEMPOTENCE_WANTED
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native._native.relay import Relay
-from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient, living
+from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient, existing
 from kafka_native.config import Config, parse
 from kafka_native.control.brokers.coordinator import GROUP, TRANSACTION, Coordinator
 from kafka_native.control.main_thread import Managers
@@ -72,7 +72,7 @@ CHECK_INTERVAL_S = 0.1
 """The interval at which a commit that waits for messages checks whether it still has to wait."""
 NOT_CONFIGURED = "transactions need `transactional.id`"
 
-OnDelivery: TypeAlias = Callable[..., Any]
+OnDelivery: TypeAlias = Callable[..., object]
 """``f(error, message)``: None or a KafkaError, and the Message as it was delivered."""
 
 
@@ -241,7 +241,7 @@ class Producer(ProducerCore):
         partition : int or sequence of int
             One for all, or one a value. -1 leaves the choice to the ``partitioner``.
         headers : sequence, optional
-            One item a value: what ``produce(headers=)`` takes, or None.
+            One item a value: the type of ``produce(headers=)``, or None.
         timestamps : int or sequence of int, optional
             Milliseconds since 1970: one for all, or one a value. 0 and None are now.
         on_delivery : callable, optional
@@ -327,7 +327,7 @@ class Producer(ProducerCore):
     ) -> int:
         """Queues each row of Arrow columns as a message.
 
-        The call makes no Python object a row, and it runs without the interpreter lock. It waits
+        The call makes no Python object per row, and it runs without the interpreter lock. It waits
         while the queue is full. Each chunk of the input is checked as a whole before its first row
         is queued.
 
@@ -432,7 +432,7 @@ class Producer(ProducerCore):
         Raises
         ------
         Exception
-            What a callback raises. The remaining reports wait for the next call.
+            The exception of a callback. The remaining reports wait for the next call.
         RuntimeError
             The producer is closed.
         ValueError
@@ -476,7 +476,7 @@ class Producer(ProducerCore):
             Drop messages that wait to be sent. They are reported with _PURGE_QUEUE.
         in_flight : bool
             Drop messages that are in flight. They are reported with _PURGE_INFLIGHT, and may have
-            arrived all the same. Their connections are closed and opened anew.
+            arrived all the same. Their connections are closed and opened again.
         blocking : bool
             Return when the queues are empty. Messages in flight are dropped a moment later in any
             case.
@@ -550,7 +550,7 @@ class Producer(ProducerCore):
             The next offset to read of each partition, see `Consumer.position()`. Offsets below 0
             are left out.
         group_metadata : ConsumerGroupMetadata
-            What `Consumer.consumer_group_metadata()` returns.
+            The result of `Consumer.consumer_group_metadata()`.
         timeout : float
             Seconds; negative waits without limit.
         """
@@ -618,7 +618,7 @@ class Producer(ProducerCore):
         Returns
         -------
         PreparedTxnState
-            Which transaction it is. Store it together with the decision.
+            The identity of the transaction. Store it together with the decision.
 
         Raises
         ------
@@ -639,7 +639,7 @@ class Producer(ProducerCore):
         Parameters
         ----------
         prepared_state : PreparedTxnState
-            What `prepare_transaction()` returned. ``PreparedTxnState()``: commit none.
+            The result of `prepare_transaction()`. ``PreparedTxnState()``: commit none.
         timeout : float
             Seconds; negative waits without limit.
 
@@ -678,7 +678,7 @@ class Producer(ProducerCore):
                 self.abort_transaction(timeout)
             raise
 
-    # --- the steps of these calls, as coroutines make them, too ---
+    # --- the steps of these calls, for threads and coroutines ---
 
     def _transactions(self) -> Transactions:
         self._client.check_open(CLOSED_TEXT)
@@ -698,7 +698,7 @@ class Producer(ProducerCore):
         return begun.then(lambda outcome: None if outcome is OUTSTANDING else outcome)
 
     def _begin_complete_at_once(
-        self, prepared_state: Any, timeout: float
+        self, prepared_state: object, timeout: float
     ) -> PendingCall[Kind | None]:
         """Ends a transaction that only the coordinator knows. A `Kind`: make that call instead."""
         manager = self._transactions()
@@ -904,7 +904,7 @@ class Producer(ProducerCore):
         main = self._client.main
         manager = main.transactions
         if manager is not None:
-            main.post(partial(manager.give_up, self._client.give_up))
+            main.post(partial(manager.give_up, self._client.fail_queued))
 
     def _warn_of_dropped(self) -> None:
         """Before close(): warns of messages that will be dropped."""
@@ -984,7 +984,7 @@ def _at_exit() -> None:
     It runs before the exit function of `client`, because atexit calls later functions first.
     """
     begin_exit()
-    for producer in living(_producers):
+    for producer in existing(_producers):
         if not producer._client.closed:
             producer._end_with_interpreter()
 
@@ -1017,7 +1017,7 @@ def adopt(producer: Producer, shared: Shared) -> None:
         raise KafkaException(error)
 
 
-def trouble(producer: Producer) -> KafkaError | None:
+def transaction_error(producer: Producer) -> KafkaError | None:
     """Why the producer's transaction can't be committed; None: no error is known."""
     return producer._transactions().error
 
@@ -1029,14 +1029,14 @@ def owner_of(consumer: Reader) -> ConsumerGroupMetadata:
     messages may belong to another member now. Without this check, brokers would accept such offsets
     while the group is empty.
     """
-    who = consumer.consumer_group_metadata()
-    if who.generation < 0 and consumer.subscription():
-        text = f"group {who.group_id} has given this member's partitions away"
+    identity = consumer.consumer_group_metadata()
+    if identity.generation < 0 and consumer.subscription():
+        text = f"group {identity.group_id} has given this member's partitions away"
         raise KafkaException(KafkaError(KafkaError._ASSIGNMENT_LOST, text, txn_requires_abort=True))
-    return who
+    return identity
 
 
-def _check_metadata(given: Any) -> None:
+def _check_metadata(given: object) -> None:
     if not isinstance(given, ConsumerGroupMetadata):
         text = "group_metadata must be what Consumer.consumer_group_metadata() returns"
         raise TypeError(f"{text}, not {type(given).__name__}")
@@ -1049,7 +1049,7 @@ def wait_s(deadline: float | None) -> float:
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Whether the transactional id is unusable: not even an abort is possible."""
+    """Whether the error is fatal: not even an abort is possible."""
     return (
         isinstance(error, KafkaException)
         and isinstance(error.args[0], KafkaError)
@@ -1071,7 +1071,7 @@ def _offsets_of(positions: list[TopicPartition]) -> dict[Key, OffsetPosition]:
     }
 
 
-def _waived(client: Client, error: KafkaError) -> None:
+def _warn_without_idempotence(client: Client, error: KafkaError) -> None:
     """Warns that the producer works without idempotence. Control thread only.
 
     enable.idempotence is only the default here, and the brokers don't support or allow it.
@@ -1130,7 +1130,7 @@ def _exception_of(
     return KafkaException(error, hint=hint)
 
 
-def _managers_of(settings: Config, everything: Mapping[str, Any], client: Client) -> Managers:
+def _managers_of(settings: Config, everything: Mapping[str, object], client: Client) -> Managers:
     context = client.context
     router = ProduceRouter(context.engine, context.metadata, context.pool)
     if everything["transactional_id"]:
@@ -1146,9 +1146,13 @@ def _managers_of(settings: Config, everything: Mapping[str, Any], client: Client
         return Managers(router)
     delays = _backoff(settings)
     timeout_s = settings.integer("socket.timeout.ms") / 1000
-    waived = partial(_waived, client) if everything["idempotence"] == IDEMPOTENCE_WANTED else None
+    on_refused = (
+        partial(_warn_without_idempotence, client)
+        if everything["idempotence"] == IDEMPOTENCE_WANTED
+        else None
+    )
     identity = Identity(
-        context.engine, delays, timeout_s, client.on_fatal, waived, client.logs["eos"]
+        context.engine, delays, timeout_s, client.on_fatal, on_refused, client.logs["eos"]
     )
     return Managers(router, identity)
 
@@ -1189,7 +1193,7 @@ def _transactions_of(settings: Config, client: Client, coordinator: Coordinator)
         group_coordinator=of_group,
         version=lambda: pool.features.get(TRANSACTION_VERSION, 0),
         on_fatal=client.on_fatal,
-        hear=lambda: client.main.hear(),
+        handle_events=lambda: client.main.handle_events(),
         log=client.logs["eos"],
         two_phase=bool(settings["transaction.two.phase.commit.enable"]),
     )

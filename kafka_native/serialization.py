@@ -127,7 +127,7 @@ class DeserializerBuilder:
         raise NotImplementedError
 
 
-def _packed(format_: str, obj: Any) -> bytes | None:
+def _packed(format_: str, obj: object) -> bytes | None:
     try:
         return None if obj is None else struct.pack(format_, obj)
     except struct.error as error:
@@ -227,7 +227,7 @@ class Serdes:
         :raises ValueError: The configuration has both a serializer and a builder of it.
         """
         given = dict(config)
-        self._owned: list[Any] = []
+        self._owned: list[object] = []
         wanted = {}
         for part in ("key", "value"):
             name = f"{part}.{kind}"
@@ -279,5 +279,5 @@ class Serdes:
             raise raised
 
 
-def _methods_of(*serdes: Any, name: str) -> Iterable[Callable[..., Any]]:
+def _methods_of(*serdes: object, name: str) -> Iterable[Callable[..., object]]:
     return [method for serde in serdes if callable(method := getattr(serde, name, None))]

@@ -116,8 +116,8 @@ class _Inbox:
         self._engine = client.engine
         self.fetched: deque[Acquired] = deque()
         self.polls = 0
-        self.inside = False
-        self.woken = False
+        self.is_polling = False
+        self.is_woken = False
         self.callback: CommitCallback | None = None
 
     # --- for the control thread ---
@@ -139,12 +139,12 @@ class _Inbox:
         self._engine.kick()
 
     def on_polls(self) -> tuple[int, bool]:
-        return self.polls, self.inside
+        return self.polls, self.is_polling
 
     # --- for the application's thread ---
 
     def ready(self) -> bool:
-        return bool(self.fetched or self._engine.notices or self.woken)
+        return bool(self.fetched or self._engine.notices or self.is_woken)
 
     def _report(self, outcomes: list[Outcome]) -> None:
         """Calls the acknowledgement commit callback: once for successes, once for each error."""
@@ -189,7 +189,7 @@ class ShareConsumer:
     call the consumer. After ``fork()`` the child has to create its own consumer.
     """
 
-    _client: Client = UninitializedClient()  # type: ignore[assignment]
+    _client = UninitializedClient()
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """Creates a share consumer.
@@ -223,8 +223,8 @@ class ShareConsumer:
         self._topics: list[str] = []
         self._held: dict[tuple[str, int], list[_Range]] = {}
         self._batch: Iterator[Message] = iter(())
-        self._entered = threading.Lock()
-        self._entered_by = 0
+        self._access_lock = threading.Lock()
+        self._access_thread = 0
         # It waits and runs callbacks, as in a Consumer, but takes no messages.
         self._core = ConsumerCore()
         self._core._open(self._client.engine, _unused, _unused, _unused, _unused, _unused, 0)
@@ -266,7 +266,7 @@ class ShareConsumer:
         IllegalStateException
             The consumer is closed.
         """
-        with self._entering("subscribe"):
+        with self._access("subscribe"):
             names = _names(topics)
             if not names:
                 self._unsubscribe()
@@ -285,7 +285,7 @@ class ShareConsumer:
         IllegalStateException
             The consumer is closed.
         """
-        with self._entering("unsubscribe"):
+        with self._access("unsubscribe"):
             self._unsubscribe()
 
     def _unsubscribe(self) -> None:
@@ -295,7 +295,7 @@ class ShareConsumer:
 
     def subscription(self) -> list[str]:
         """Returns the topics of the subscription."""
-        with self._entering("subscription"):
+        with self._access("subscription"):
             return list(self._topics)
 
     # --- records ---
@@ -315,8 +315,8 @@ class ShareConsumer:
         Returns
         -------
         Messages
-            Perhaps none, and none after `wakeup()`. Check `Message.error()`: errors of partitions,
-            and batches that can't be read (which are released), come as Messages, too.
+            Empty when the time is up and after `wakeup()`. Check `Message.error()`: errors of
+            partitions, and batches that can't be read (which are released), come as Messages, too.
 
         Raises
         ------
@@ -329,7 +329,7 @@ class ShareConsumer:
             _FATAL: after a fatal error.
         """
         timeout_s = _seconds(timeout)
-        with self._entering("poll"):
+        with self._access("poll"):
             if not self._topics:
                 raise IllegalStateException("Consumer is not subscribed to any topics")
             if self._explicit and self._undecided():
@@ -344,7 +344,7 @@ class ShareConsumer:
         inbox, sessions = self._inbox, self._control.sessions
         deadline = deadline_of(timeout)
         inbox.polls += 1
-        inbox.inside = True
+        inbox.is_polling = True
         try:
             while True:
                 pending = self._collect(accept=not self._explicit)
@@ -357,11 +357,11 @@ class ShareConsumer:
                 failed = self._begin(begin)
                 in_time = self._serve(inbox.ready, failed, left_s(deadline))
                 messages = self._take()
-                if messages or inbox.woken or not in_time:
-                    inbox.woken = False
+                if messages or inbox.is_woken or not in_time:
+                    inbox.is_woken = False
                     return messages
         finally:
-            inbox.inside = False
+            inbox.is_polling = False
 
     def _take(self) -> list[Message]:
         """Decodes the records that have arrived."""
@@ -428,7 +428,7 @@ class ShareConsumer:
 
         Any thread may call it.
         """
-        self._inbox.woken = True
+        self._inbox.is_woken = True
         self._client.engine.kick()
 
     # --- acknowledging ---
@@ -459,7 +459,7 @@ class ShareConsumer:
         """
         if not isinstance(message, Message):
             raise TypeError(f"argument 1 must be Message, not {type(message).__name__}")
-        with self._entering("acknowledge"):
+        with self._access("acknowledge"):
             self._decide(
                 message.topic(), message.partition(), message.offset(), ack_type, "message"
             )
@@ -480,13 +480,13 @@ class ShareConsumer:
         partition, offset : int
             The record's place in the topic.
         ack_type : AcknowledgeType
-            As of `acknowledge()`.
+            See `acknowledge()`.
         """
         if not isinstance(topic, str):
             raise TypeError(f"argument 1 must be str, not {type(topic).__name__}")
-        number, at = operator.index(partition), operator.index(offset)
-        with self._entering("acknowledge_offset"):
-            self._decide(topic, number, at, ack_type, "offset")
+        number, checked_offset = operator.index(partition), operator.index(offset)
+        with self._access("acknowledge_offset"):
+            self._decide(topic, number, checked_offset, ack_type, "offset")
 
     def _decide(
         self, topic: str | None, partition: int | None, offset: int | None, ack_type: int, what: str
@@ -514,9 +514,9 @@ class ShareConsumer:
         assert partition is not None
         assert offset is not None
         for each in reversed(self._held.get((topic, partition), [])):
-            at = offset - each.first
-            if 0 <= at < len(each.statuses) and each.statuses[at] not in (GAP, SENT):
-                each.statuses[at] = kind
+            index = offset - each.first
+            if 0 <= index < len(each.statuses) and each.statuses[index] not in (GAP, SENT):
+                each.statuses[index] = kind
                 return
         text = f"{topic} [{partition}] offset {offset} isn't in this consumer's hands"
         raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
@@ -544,15 +544,15 @@ class ShareConsumer:
             The consumer is closed.
         """
         timeout_s = _seconds(timeout)
-        with self._entering("commit_sync"):
+        with self._access("commit_sync"):
             pending = self._collect(accept=not self._explicit)
             results: dict[TopicPartition, KafkaException | None] = {}
             left = [len(pending)]
 
-            def done(where: TopicPartition, error: KafkaError | None) -> None:
+            def done(partition: TopicPartition, error: KafkaError | None) -> None:
                 # Control thread. The application's thread reads the results only when none is
                 # missing.
-                results[where] = results.get(where) or (
+                results[partition] = results.get(partition) or (
                     None if error is None else KafkaException(error)
                 )
                 left[0] -= 1
@@ -564,10 +564,10 @@ class ShareConsumer:
             )
             self._serve(lambda: left[0] == 0, failed, timeout_s)
             late = KafkaError(KafkaError._TIMED_OUT, "the broker hasn't answered in time")
-            wheres = {
+            partitions = {
                 TopicPartition(each.topic, each.key[1]): KafkaException(late) for each in pending
             }
-            return {where: results.get(where, late) for where, late in wheres.items()}
+            return {each: results.get(each, error) for each, error in partitions.items()}
 
     def commit_async(self) -> None:
         """Sends the outcomes of records as `commit_sync()` does, without waiting; see the callback.
@@ -577,7 +577,7 @@ class ShareConsumer:
         IllegalStateException
             The consumer is closed.
         """
-        with self._entering("commit_async"):
+        with self._access("commit_async"):
             pending = self._collect(accept=not self._explicit)
             if pending:
                 self._client.main.post(lambda: self._control.sessions.acknowledge(pending))
@@ -588,12 +588,12 @@ class ShareConsumer:
 
         ``offsets`` maps each TopicPartition to the set of offsets. ``exception`` is a
         KafkaException, or None if all went well. `poll()`, `commit_sync()`, `commit_async()` and
-        `close()` call it, and raise what it raises.
+        `close()` call it, and raise its exceptions.
 
         Parameters
         ----------
         callback : callable, optional
-            None for none.
+            None removes the callback.
 
         Raises
         ------
@@ -604,7 +604,7 @@ class ShareConsumer:
         """
         if callback is not None and not callable(callback):
             raise TypeError("callback must be callable or None")
-        with self._entering("set_acknowledgement_commit_callback"):
+        with self._access("set_acknowledgement_commit_callback"):
             self._inbox.callback = callback
 
     def _begin(self, work: Callable[[], None]) -> list[BaseException]:
@@ -664,7 +664,7 @@ class ShareConsumer:
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Sets another user name and password; see `Producer.set_sasl_credentials`."""
-        with self._entering("set_sasl_credentials"):
+        with self._access("set_sasl_credentials"):
             self._client.set_sasl_credentials(username, password)
 
     def metrics(self) -> ClientMetrics:
@@ -688,7 +688,7 @@ class ShareConsumer:
         """
         if self._client.closed:
             return
-        with self._entering("close"):
+        with self._access("close"):
             try:
                 self._topics = []
                 self._leave(self._control.close, timeout)
@@ -732,24 +732,24 @@ class ShareConsumer:
             raise raised
 
     @contextmanager
-    def _entering(self, call: str) -> Iterator[None]:
+    def _access(self, call: str) -> Iterator[None]:
         """Admits one thread at a time, and no call from within a callback."""
         if self._client.forked:
             self._client.check_open(CLOSED_TEXT)
         if self._client.closed:
             raise SystemExit if exits_elsewhere() else IllegalStateException(CLOSED_TEXT)
-        if self._entered_by == threading.get_ident():
+        if self._access_thread == threading.get_ident():
             raise IllegalStateException(
                 f"{call}() can't be called from within a callback of the share consumer"
             )
-        if not self._entered.acquire(blocking=False):
+        if not self._access_lock.acquire(blocking=False):
             raise ConcurrentModificationException("another thread is using the share consumer")
-        self._entered_by = threading.get_ident()
+        self._access_thread = threading.get_ident()
         try:
             yield
         finally:
-            self._entered_by = 0
-            self._entered.release()
+            self._access_thread = 0
+            self._access_lock.release()
 
     def _check_fatal(self) -> None:
         if self._client.fatal is not None:
@@ -823,20 +823,20 @@ def _names(topics: list[str]) -> list[str]:
     return [exact_text(each) for each in topics]
 
 
-def _batches(each: _Range, *, accept: bool) -> list[Batch]:
+def _batches(held: _Range, *, accept: bool) -> list[Batch]:
     """Takes the acknowledgements of a range to send, and marks them as sent."""
     if accept:
-        each.statuses = each.statuses.replace(bytes([UNDECIDED]), bytes([ACCEPT]))
+        held.statuses = held.statuses.replace(bytes([UNDECIDED]), bytes([ACCEPT]))
     found = []
-    for run in _DECIDED.finditer(each.statuses):
+    for run in _DECIDED.finditer(held.statuses):
         types = bytes(run.group())
         one = types.count(types[0]) == len(types)
         found.append(
-            (each.first + run.start(), each.first + run.end() - 1, types[:1] if one else types)
+            (held.first + run.start(), held.first + run.end() - 1, types[:1] if one else types)
         )
     for first, last, _ in found:
-        at = first - each.first
-        each.statuses[at : at + last - first + 1] = bytes([SENT]) * (last - first + 1)
+        index, count = first - held.first, last - first + 1
+        held.statuses[index : index + count] = bytes([SENT]) * count
     return found
 
 
@@ -846,7 +846,7 @@ def _offsets(batches: list[Batch]) -> Iterator[int]:
         if len(types) == 1:
             yield from range(first, last + 1) if types[0] != GAP else ()
         else:
-            yield from (first + at for at, kind in enumerate(types) if kind != GAP)
+            yield from (first + index for index, kind in enumerate(types) if kind != GAP)
 
 
 def _unusable(topic: str, partition: int, status: int, offset: int) -> Message:
@@ -858,7 +858,7 @@ def _unusable(topic: str, partition: int, status: int, offset: int) -> Message:
 
 
 def _seconds(timeout: float) -> float:
-    """A timeout as `seconds()` reads it; None is none here, as in confluent_kafka."""
+    """Like `seconds()`, but None is an error, as in confluent_kafka."""
     if timeout is None:
         raise TypeError("the timeout must be a number of seconds, not None")
     return seconds(timeout)

@@ -219,7 +219,7 @@ class TopicMetrics:
 
     topic: str
     age: int
-    """Milliseconds since the client got to know the topic."""
+    """Milliseconds since the client learned of the topic."""
     metadata_age: int
     """Milliseconds since the last metadata; -1 without metadata."""
     batchsize: Window
@@ -342,7 +342,7 @@ def to_json(metrics: ClientMetrics) -> str:
     return json.dumps(_plain(metrics))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     """Convert dataclasses to dicts, without fields that are None."""
     if isinstance(value, (int, str)):
         return value

@@ -20,6 +20,8 @@ import threading
 import types
 from _queue import Empty as Empty
 from _queue import SimpleQueue as SimpleQueue
+from _thread import LockType as LockType
+from _thread import RLock as RLockType
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -31,7 +33,9 @@ __all__ = [
     "Empty",
     "Event",
     "Lock",
+    "LockType",
     "RLock",
+    "RLockType",
     "SimpleQueue",
     "Thread",
     "current_name",
@@ -50,8 +54,8 @@ def _unpatched() -> Any:
 
 _system: Final = _unpatched()
 _patched = importlib.import_module("_thread")
-Lock: Final[Callable[[], Any]] = _system.allocate_lock
-RLock: Final[Callable[[], Any]] = _system.RLock
+Lock: Final[Callable[[], LockType]] = _system.allocate_lock
+RLock: Final[Callable[[], RLockType]] = _system.RLock
 get_ident: Final[Callable[[], int]] = _system.get_ident
 _names: Final[dict[int, str]] = {}
 """The names of threads that `threading` doesn't know."""
@@ -160,7 +164,7 @@ class Condition:
     def __init__(self) -> None:
         """Make a condition with its own lock."""
         self._lock = RLock()
-        self._waiting: deque[Any] = deque()
+        self._waiting: deque[LockType] = deque()
 
     def __enter__(self) -> bool:
         """Acquire the lock."""

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, IntEnum
-from typing import Any, Final, overload
+from typing import Any, Final, SupportsIndex, overload
 
 from ._native.message import Message
 from ._native.primitives import crc32, exact_text
@@ -78,14 +78,14 @@ TIMESTAMP_LOG_APPEND_TIME: Final = 2
 """The broker set the timestamp when it appended the message."""
 
 
-def _int32(value: Any) -> int:
+def _int32(value: SupportsIndex) -> int:
     number = operator.index(value)
     if not -(2**31) <= number < 2**31:
         raise OverflowError("signed integer is out of the 32-bit range")
     return number
 
 
-def _int64(value: Any) -> int:
+def _int64(value: SupportsIndex) -> int:
     number = operator.index(value)
     if not -(2**63) <= number < 2**63:
         raise OverflowError("int too big for a signed 64-bit integer")
@@ -214,7 +214,7 @@ class TopicPartition:
             return NotImplemented
         return (self._topic, self._partition) >= (other._topic, other._partition)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         args = (
             self._topic,
             self._partition,
@@ -328,7 +328,7 @@ class TopicMetadata:
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]  # vars() as in confluent_kafka
         return {"topic": self.topic, "partitions": self.partitions, "error": self.error}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return TopicMetadata, (), (None, vars(self))
 
     def __repr__(self) -> str:
@@ -387,7 +387,7 @@ class PartitionMetadata:
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]  # vars() as in confluent_kafka
         return {name: getattr(self, name) for name in ("id", "leader", "replicas", "isrs", "error")}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return PartitionMetadata, (), (None, vars(self))
 
     def __repr__(self) -> str:
@@ -481,7 +481,7 @@ class Uuid:
             return NotImplemented
         return self._high == other._high and self._low == other._low
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self._high, self._low))
 
 
@@ -520,7 +520,7 @@ class ConsumerGroupMetadata:
     def __hash__(self) -> int:
         return hash(self.__reduce__())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.group_id, self.generation, self.member_id, self.instance_id))
 
     def __repr__(self) -> str:
@@ -580,7 +580,7 @@ class PreparedTxnState:
     def __hash__(self) -> int:
         return hash((self.producer_id, self.epoch))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (str(self),))
 
     def __str__(self) -> str:

@@ -16,9 +16,9 @@ class Safer(NamedTuple):
 SAFER_DEFAULTS: Final[dict[str, Safer]] = {
     "enable.idempotence": Safer(
         "false",
-        "a retry must not write a message twice or behind a later one; it gives way, and "
-        "says so in the log, to what "
-        "you have set that it can't go with, and to brokers that don't have or don't allow it",
+        "a retry must not write a message twice or behind a later one. The client turns it off, "
+        "with a log line, if another property that you set excludes it, or if a broker doesn't "
+        "support or allow it",
     ),
     "check.crcs": Safer(
         "false", "a corrupt batch has to be an error, and checking costs next to nothing"

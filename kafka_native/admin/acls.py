@@ -20,7 +20,7 @@ from kafka_native.protocol.acls import (
 )
 from kafka_native.types import OrderedEnum
 
-OPERATIONS_NOT_ASKED = -0x80000000
+OPERATIONS_NOT_REQUESTED = -0x80000000
 """The protocol's value for authorized operations that weren't requested."""
 
 
@@ -216,7 +216,7 @@ def allowed_operations(bits: int) -> tuple[AclOperation, ...] | None:
 
     Operations that this client doesn't know are left out.
     """
-    if bits == OPERATIONS_NOT_ASKED:
+    if bits == OPERATIONS_NOT_REQUESTED:
         return None
     return tuple(
         each

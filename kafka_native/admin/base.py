@@ -58,10 +58,10 @@ class Handle(Client):
 
     def __init__(self, *args: Any) -> None:
         """See `Client`."""
-        self.callbacks: SimpleQueue[Callable[[], Any]] = SimpleQueue()
+        self.callbacks: SimpleQueue[Callable[[], object]] = SimpleQueue()
         super().__init__(*args)
 
-    def call_back(self, callback: Callable[[], Any]) -> None:
+    def call_back(self, callback: Callable[[], object]) -> None:
         """Queues a callback for the next poll(). Control thread only."""
         self.callbacks.put(callback)
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from kafka_native.admin.acls import ResourceType
 from kafka_native.admin.base import (
@@ -146,7 +146,7 @@ class ConfigResource:
         name: str,
         set_config: dict[str, str] | None = None,
         described_configs: dict[str, ConfigEntry] | None = None,
-        error: Any | None = None,
+        error: KafkaError | None = None,
         incremental_configs: list[ConfigEntry] | None = None,
     ) -> None:
         if not isinstance(name, str):

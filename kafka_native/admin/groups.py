@@ -289,7 +289,7 @@ def _list_request(
     )
 
 
-def each_broker(
+def ask_each_broker(
     request: Request, kind: type[ListingT], operation: Operation
 ) -> Steps[dict[int, ListingT | KafkaError]]:
     """Sends a request to each broker: the responses of this kind, or the errors, by broker id."""
@@ -313,7 +313,7 @@ def _list_consumer_groups(
     request: ListGroupsRequest, protocol_types: frozenset[str], operation: Operation
 ) -> Steps[ListConsumerGroupsResult | KafkaError]:
     """Sends ListGroups to every broker; returns the groups of these protocol types."""
-    responses = yield from each_broker(request, ListGroupsResponse, operation)
+    responses = yield from ask_each_broker(request, ListGroupsResponse, operation)
     found: dict[str, ConsumerGroupListing] = {}
     errors: list[Exception] = []
     for response in responses.values():
@@ -335,7 +335,7 @@ def _list_groups(
     request: ListGroupsRequest, wanted: str | None, operation: Operation
 ) -> Steps[list[GroupMetadata] | KafkaError]:
     """Sends ListGroups to every broker, and DescribeGroups for classic groups."""
-    responses = yield from each_broker(request, ListGroupsResponse, operation)
+    responses = yield from ask_each_broker(request, ListGroupsResponse, operation)
     found: dict[int, dict[str, GroupMetadata]] = {}
     for node_id, response in responses.items():
         if isinstance(response, KafkaError):
@@ -702,17 +702,17 @@ def _offsets_of(
     if isinstance(found, KafkaError):
         return found
     partitions = []
-    for (topic, number), place in found.items():
-        if isinstance(place, int):
-            error = KafkaError(place)
-            if place == KafkaError.UNSTABLE_OFFSET_COMMIT:
+    for (topic, number), position in found.items():
+        if isinstance(position, int):
+            error = KafkaError(position)
+            if position == KafkaError.UNSTABLE_OFFSET_COMMIT:
                 return error
             partitions.append(TopicPartition(topic, number).with_error(error))
-        elif place == NO_POSITION:
+        elif position == NO_POSITION:
             partitions.append(TopicPartition(topic, number, OFFSET_INVALID))
         else:
             partitions.append(
-                TopicPartition(topic, number, place.offset, place.metadata, place.epoch)
+                TopicPartition(topic, number, position.offset, position.metadata, position.epoch)
             )
     return ConsumerGroupTopicPartitions(asked.group_id, partitions)
 
@@ -720,10 +720,10 @@ def _offsets_of(
 def _commit_request(groups: list[ConsumerGroupTopicPartitions]) -> OffsetCommitRequest:
     """The OffsetCommit request for one group, without a member id."""
     (group,) = groups
-    places = {
+    positions = {
         (each.topic, each.partition): position_of(each) for each in group.topic_partitions or ()
     }
-    return commit_message(Member(group.group_id), places, {})
+    return commit_message(Member(group.group_id), positions, {})
 
 
 def _committed(
@@ -879,8 +879,6 @@ class GroupsAdmin(AdminBase):
         states: set[ConsumerGroupState] | None,
         types: set[ConsumerGroupType] | None,
     ) -> Future[list[GroupMetadata]]:
-        if group is not None and not isinstance(group, str):
-            raise TypeError(f"group must be a str or None, not {type(group).__name__}")
         if group is not None and not isinstance(group, str):
             raise TypeError(f"group must be a str or None, not {type(group).__name__}")
         request = _list_request(states, types)

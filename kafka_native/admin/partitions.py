@@ -233,7 +233,7 @@ class TimestampSpec(OffsetSpec):
     """The spec that `OffsetSpec.for_timestamp()` makes."""
 
     def __new__(cls, _: int) -> TimestampSpec:
-        """Make one."""
+        """Creates the spec."""
         return object.__new__(cls)
 
     def __init__(self, timestamp: int) -> None:
@@ -251,7 +251,7 @@ class MaxTimestampSpec(OffsetSpec):
     _value = MAX_TIMESTAMP
 
     def __new__(cls) -> MaxTimestampSpec:
-        """Make one."""
+        """Creates the spec."""
         return object.__new__(cls)
 
 
@@ -261,7 +261,7 @@ class LatestSpec(OffsetSpec):
     _value = LATEST
 
     def __new__(cls) -> LatestSpec:
-        """Make one."""
+        """Creates the spec."""
         return object.__new__(cls)
 
 
@@ -271,7 +271,7 @@ class EarliestSpec(OffsetSpec):
     _value = EARLIEST
 
     def __new__(cls) -> EarliestSpec:
-        """Make one."""
+        """Creates the spec."""
         return object.__new__(cls)
 
 

@@ -131,7 +131,7 @@ class ClientQuotaFilter:
 
     @classmethod
     def contains(cls, components: Sequence[ClientQuotaFilterComponent]) -> ClientQuotaFilter:
-        """Matches entities that fit all components, whatever other kinds they have."""
+        """Matches entities that fit all components and may have other kinds."""
         return cls(_components(components))
 
     @classmethod

@@ -572,7 +572,7 @@ class TopicsAdmin(AdminBase):
                     print(topic.name, [each.leader for each in topic.partitions])
 
         A topic with many partitions is on several pages. A broker before 3.8 returns everything on
-        one page, whatever ``partition_limit`` is, and no eligible replicas.
+        one page, regardless of ``partition_limit``, and no eligible replicas.
 
         :param topics: Their names; None for all.
         :param partition_limit: The maximum number of partitions on a page, 1 or more. The broker's

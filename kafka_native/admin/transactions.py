@@ -22,7 +22,7 @@ from kafka_native.admin.base import (
     set_of,
     wire_ms,
 )
-from kafka_native.admin.groups import each_broker
+from kafka_native.admin.groups import ask_each_broker
 from kafka_native.cleaning import clean
 from kafka_native.control.operations import AdminOperation, Operation, Steps, brokers
 from kafka_native.errors import ErrorCode, KafkaError, KafkaException
@@ -176,7 +176,7 @@ def _list_transactions(
     request: ListTransactionsRequest, operation: Operation
 ) -> Steps[ListTransactionsResult | KafkaError]:
     """Sends ListTransactions to every broker."""
-    responses = yield from each_broker(request, ListTransactionsResponse, operation)
+    responses = yield from ask_each_broker(request, ListTransactionsResponse, operation)
     listings: list[TransactionListing] = []
     errors: list[KafkaException] = []
     for node_id, response in responses.items():
@@ -287,12 +287,12 @@ def _marker_request(specs: list[AbortTransactionSpec]) -> WriteTxnMarkersRequest
     """The request for one transaction."""
     (spec,) = specs
     kind = WriteTxnMarkersRequest.Marker
-    place = spec.topic_partition
+    partition = spec.topic_partition
     marker = kind(
         producer_id=spec.producer_id,
         producer_epoch=spec.producer_epoch,
         transaction_result=False,
-        topics=[kind.Topic(name=place.topic, partition_indexes=[place.partition])],
+        topics=[kind.Topic(name=partition.topic, partition_indexes=[partition.partition])],
         coordinator_epoch=spec.coordinator_epoch,
     )
     return WriteTxnMarkersRequest(markers=[marker])
@@ -396,7 +396,7 @@ def _partitions(broker: int, operation: Operation) -> Steps[list[TopicPartition]
 def _known(producer_ids: set[int], operation: Operation) -> Steps[dict[int, list[TopicPartition]]]:
     """The partitions in which coordinators will end the open transactions of these producers."""
     request = ListTransactionsRequest(producer_id_filters=sorted(producer_ids))
-    responses = yield from each_broker(request, ListTransactionsResponse, operation)
+    responses = yield from ask_each_broker(request, ListTransactionsResponse, operation)
     names: dict[str, int] = {}
     for response in responses.values():
         if isinstance(response, KafkaError):

@@ -327,8 +327,8 @@ class AIOAdminClient(Callbacks):
             topics, partition_limit=partition_limit, request_timeout=request_timeout
         )
 
-    # These return one future or a dict of futures, by their arguments. mypy can't derive that from
-    # AdminClient's overloads.
+    # The arguments of these methods decide whether they return one future or a dict of futures.
+    # mypy can't derive that from AdminClient's overloads.
 
     @overload
     def describe_user_scram_credentials(
@@ -392,7 +392,7 @@ class _Handle(Handle):
 
     notify: Callable[[], None] | None = None
 
-    def call_back(self, callback: Callable[[], Any]) -> None:
+    def call_back(self, callback: Callable[[], object]) -> None:
         super().call_back(callback)
         if self.notify is not None:
             self.notify()
@@ -405,8 +405,8 @@ class _Core(AdminClient):
     _client: _Handle
 
 
-def _wake_loop(here: weakref.ref[AIOAdminClient]) -> None:
-    """Has the loop run the due callbacks. Control thread only."""
-    it = here()
-    if it is not None and it._loop is not None:
-        call_in_loop(it._loop, serve, here)
+def _wake_loop(reference: weakref.ref[AIOAdminClient]) -> None:
+    """Makes the loop run the due callbacks. Control thread only."""
+    admin = reference()
+    if admin is not None and admin._loop is not None:
+        call_in_loop(admin._loop, serve, reference)

@@ -9,7 +9,13 @@ import asyncio
 import inspect
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from kafka_native.admin import AdminClient
+    from kafka_native.producer import Producer
+
+ClientT = TypeVar("ClientT", bound="Callbacks")
 
 CALLBACKS = ("error_cb", "throttle_cb", "stats_cb")
 """The properties whose callbacks may be coroutine functions."""
@@ -21,7 +27,7 @@ class Callbacks:
     The loop's exception handler gets their exceptions.
     """
 
-    _core: Any
+    _core: Producer | AdminClient
     _tasks: set[asyncio.Future[Any]]
     _served: int
 
@@ -34,7 +40,7 @@ class Callbacks:
         text = f"a callback of {self._core._client.name} has raised"
         asyncio.get_running_loop().call_exception_handler({"message": text, "exception": error})
 
-    def _spawn(self, outcome: Any) -> None:
+    def _spawn(self, outcome: object) -> None:
         """Awaits the result of a callback, if it is awaitable, in a separate task."""
         if not inspect.isawaitable(outcome):
             return
@@ -50,22 +56,22 @@ class Callbacks:
                 self._report(error)
 
 
-def serve(here: weakref.ref[Any]) -> None:
+def serve(reference: weakref.ref[ClientT]) -> None:
     """Runs the due callbacks of a client that still exists."""
-    it: Callbacks | None = here()
-    if it is not None:
-        it._serve()
+    client = reference()
+    if client is not None:
+        client._serve()
 
 
-def called(here: weakref.ref[Any], callback: Callable[..., Any], *args: Any) -> None:
+def called(reference: weakref.ref[ClientT], callback: Callable[..., object], *args: object) -> None:
     """Runs a user's callback. Reports its exception, so that other callbacks still run."""
-    it: Callbacks | None = here()
+    client = reference()
     try:
         outcome = callback(*args)
     except Exception as error:
-        if it is None:
+        if client is None:
             raise
-        it._report(error)
+        client._report(error)
     else:
-        if it is not None:
-            it._spawn(outcome)
+        if client is not None:
+            client._spawn(outcome)

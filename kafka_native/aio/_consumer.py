@@ -108,7 +108,7 @@ class AIOConsumer:
         self._raised: deque[BaseException] = deque()
         self._deferred_callback: Callable[[], object] | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._closes_later: float | None = None
+        self._deferred_close_s: float | None = None
         core._control.rebalance.in_application = partial(_step, weakref.ref(self))
 
     # --- messages ---
@@ -318,7 +318,7 @@ class AIOConsumer:
             if error is not None:
                 self._raised.append(error)
         self._source.held = bool(self._raised)
-        later, self._closes_later = self._closes_later, None
+        later, self._deferred_close_s = self._deferred_close_s, None
         if later is not None and self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close(later))
 
@@ -331,7 +331,7 @@ class AIOConsumer:
         _serving.set(self._core.run)
         callbacks = self._engine.callbacks
         try:
-            while callbacks and self._closes_later is None:
+            while callbacks and self._deferred_close_s is None:
                 outcome = callbacks.popleft()()
                 if inspect.isawaitable(outcome):
                     await outcome
@@ -408,12 +408,12 @@ class AIOConsumer:
         on_assign, on_revoke, on_lost : callable, optional
             Functions or coroutine functions, called with (this consumer, partitions).
         initial_offsets : iterable of TopicPartition
-            As of `Consumer.subscribe`.
+            See `Consumer.subscribe`.
         """
         assign, revoke, lose = (self._deferred(each) for each in (on_assign, on_revoke, on_lost))
         await wait_for(self._core._begin_subscribe(topics, assign, revoke, lose, initial_offsets))
 
-    def _deferred(self, callback: OnRebalance | None) -> Any:
+    def _deferred(self, callback: OnRebalance | None) -> Callable[..., object] | None:
         """Makes a callback that only stores the user's callback; `_run_step` awaits it."""
         if callback is None or not callable(callback):
             return callback
@@ -422,8 +422,8 @@ class AIOConsumer:
     async def unsubscribe(self) -> None:
         """Leaves the group.
 
-        It calls ``on_revoke``, commits stored offsets, and gives up all partitions. It waits for
-        that, except in a callback. Without a subscription it does nothing.
+        It calls ``on_revoke``, commits stored offsets, and reads no partition any more. It waits
+        for that, except in a callback. Without a subscription it does nothing.
         """
         self._core._check_open()
         await self._finish(
@@ -482,7 +482,7 @@ class AIOConsumer:
         return self._core.memberid()
 
     async def enforce_rebalance(self, reason: str = "") -> None:
-        """Joins the group anew; see `Consumer.enforce_rebalance`."""
+        """Joins the group again; see `Consumer.enforce_rebalance`."""
         await wait_for(self._core._begin_enforce_rebalance(reason))
 
     async def consumer_group_metadata(self) -> ConsumerGroupMetadata:
@@ -580,9 +580,9 @@ class AIOConsumer:
         Parameters
         ----------
         message : Message, optional
-            As of `Consumer.commit`.
+            See `Consumer.commit`.
         offsets : list of TopicPartition, optional
-            As of `Consumer.commit`.
+            See `Consumer.commit`.
         asynchronous : bool
             True: don't wait for the outcome, which ``on_commit`` gets. False: return the
             partitions, each with its ``error`` or None.
@@ -643,7 +643,7 @@ class AIOConsumer:
             raised afterwards.
         """
         if self._core._in_callback():
-            self._closes_later = timeout
+            self._deferred_close_s = timeout
             return
         if self._closing is None:
             if self._core._client.closed:
@@ -686,22 +686,22 @@ class AIOConsumer:
         return f"<AIO{repr(self._core)[1:]}"
 
 
-async def _step(here: weakref.ref[AIOConsumer], step: Step, listener: Listener) -> None:
+async def _step(reference: weakref.ref[AIOConsumer], step: Step, listener: Listener) -> None:
     """Runs a rebalance step for the application.
 
     The weak reference ensures that the threads don't keep the consumer alive.
     """
-    it = here()
-    if it is not None:
-        await it._run_step(step, listener)
+    consumer = reference()
+    if consumer is not None:
+        await consumer._run_step(step, listener)
 
 
 def _defer(
-    here: weakref.ref[AIOConsumer],
+    reference: weakref.ref[AIOConsumer],
     callback: OnRebalance,
     _: Consumer,
     partitions: list[TopicPartition],
 ) -> None:
-    it = here()
-    if it is not None:
-        it._deferred_callback = partial(callback, it, partitions)
+    consumer = reference()
+    if consumer is not None:
+        consumer._deferred_callback = partial(callback, consumer, partitions)

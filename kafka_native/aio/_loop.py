@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kafka_native._native.coroutines import WakeupFd
 from kafka_native._native.engine import Engine
@@ -30,9 +30,9 @@ def wake(waiter: asyncio.Future[None]) -> None:
 
 
 def call_in_loop(
-    loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: Any
+    loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: object
 ) -> None:
-    """Has the loop call ``function``. Any thread may call this. A closed loop calls nothing."""
+    """Makes the loop call ``function``. Any thread may call this. A closed loop calls nothing."""
     try:
         loop.call_soon_threadsafe(function, *args)
     except RuntimeError:
@@ -57,8 +57,8 @@ async def wait_for_thread(
 class Waiter:
     """A queue of the engine in the running loop, and the coroutines that wait for it.
 
-    The descriptor stays registered from the first wait on. So a busy consumer pays for one callback
-    each time that the engine has slept, and nothing per message. When the descriptor is readable,
+    The descriptor stays registered from the first wait on. So a busy consumer costs one callback
+    each time that the engine has slept, and none per message. When the descriptor is readable,
     it is cleared and all waiting coroutines check again. So a cancelled wait takes nothing that
     others would miss.
     """
@@ -145,8 +145,8 @@ class Waiter:
         self.detach()
 
 
-def _on_readable(here: weakref.ref[Waiter]) -> None:
-    waiter = here()
+def _on_readable(reference: weakref.ref[Waiter]) -> None:
+    waiter = reference()
     if waiter is not None:
         waiter.handle_readable()
 
@@ -172,7 +172,7 @@ async def wait_for(call: PendingCall[T]) -> T:
     return call.result_now(in_time=await wait_for_thread(call.subscribe, call.bound_s))
 
 
-async def end_threads(client: Client, push_last: PendingCall[Any] | None = None) -> None:
+async def end_threads(client: Client, push_last: PendingCall[None] | None = None) -> None:
     """Ends the control thread and the engine's threads without blocking the loop.
 
     After that, closing takes no time. ``push_last``: the last push of clients with metrics, see
@@ -189,8 +189,7 @@ async def end_threads(client: Client, push_last: PendingCall[Any] | None = None)
             main.engine.close()
             ended()
 
-        main.on_close.append(lambda _: main.post(last))
-        main.begin_stop()
+        main.begin_stop(at_end=last)
 
     await wait_for_thread(subscribe, RUN_BOUND_S)
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from kafka_native._native.coroutines import AIOProducerCore, Delivery, flush_begin, flush_end
+from kafka_native._native.engine import Engine
 from kafka_native._native.message import Message
 from kafka_native._native.methods import implemented_by
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
@@ -94,7 +95,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         self._exception_of = KafkaException
         self._slow = core.has_partitioner or self._on_delivery is not None
         self._served = 0
-        self._watch = Waiter(
+        self._waiter = Waiter(
             core._client.engine, deliveries=True, on_readable=partial(serve, weakref.ref(self))
         )
         self._closing: asyncio.Task[None] | None = None
@@ -139,15 +140,15 @@ class AIOProducer(Callbacks, AIOProducerCore):
     async def _produce_slowly(
         self,
         topic: str,
-        value: Any,
-        key: Any,
+        value: object,
+        key: object,
         partition: int,
         on_delivery: OnDelivery | None,
         timestamp: int,
-        headers: Any,
+        headers: object,
     ) -> Delivery:
         """Runs `produce()` if it can't complete at once."""
-        self._loop = self._watch.attach()
+        self._loop = self._waiter.attach()
         delivery = Delivery(self._loop, KafkaException)
         report: OnDelivery = delivery
         wanted = self._on_delivery if on_delivery is None else on_delivery
@@ -157,7 +158,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
             report = partial(_report, weakref.ref(self), wanted, delivery)
         message = (topic, value, key, partition, None, report, timestamp, headers)
         try:
-            await self._queue_knowing_partitions(*message)
+            await self._queue_with_partitions(*message)
         except BufferError:
             await self._queue_later(*message)
         # afterwards, so that messages are queued in the order of the calls
@@ -166,7 +167,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
             self._turns.begin()
         return delivery
 
-    async def _queue_knowing_partitions(self, *message: Any) -> None:
+    async def _queue_with_partitions(self, *message: object) -> None:
         """Queues a message.
 
         If partitioner_cb needs the topic's partition count, waits for it first.
@@ -182,7 +183,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
                 counts.clear()  # the count is valid only now
             counts[topic] = await self._core.count_partitions(topic)
 
-    async def _queue_later(self, *message: Any) -> None:
+    async def _queue_later(self, *message: object) -> None:
         """Queues a message when there is room. Every report makes room."""
         core = self._core
         deadline = deadline_of(core.block_s or None)
@@ -191,12 +192,12 @@ class AIOProducer(Callbacks, AIOProducerCore):
         try:
             while True:
                 try:
-                    await self._queue_knowing_partitions(*message)
+                    await self._queue_with_partitions(*message)
                     return
                 except BufferError:
                     if not in_time or len(core) == 0:
                         raise
-                in_time = await self._watch.wait(deadline)
+                in_time = await self._waiter.wait(deadline)
         finally:
             self._turns.begin()
             flush_end(core)
@@ -221,14 +222,14 @@ class AIOProducer(Callbacks, AIOProducerCore):
         """
         self._core._client.check_open(CLOSED_TEXT)
         deadline = deadline_of(timeout)
-        self._loop = self._watch.attach()
+        self._loop = self._waiter.attach()
         await asyncio.sleep(0)
         self._serve()
         while (
             not self._served
             and timeout != 0
             and not self._core._client.closed
-            and await self._watch.wait(deadline)
+            and await self._waiter.wait(deadline)
         ):
             pass
         self._turns.begin()
@@ -251,7 +252,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         core = self._core
         core._client.check_open(CLOSED_TEXT)
         deadline = deadline_of(timeout)
-        self._loop = self._watch.attach()
+        self._loop = self._waiter.attach()
         in_time = True
         flush_begin(core)
         try:
@@ -260,7 +261,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
                 left = len(core)
                 if left == 0 or not in_time or core._client.closed:
                     break
-                in_time = await self._watch.wait(deadline)
+                in_time = await self._waiter.wait(deadline)
         finally:
             self._turns.begin()
             flush_end(core)
@@ -314,7 +315,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         await wait_for(self._core._begin_send_offsets(positions, group_metadata, timeout))
 
     async def commit_transaction(self, timeout: float = -1) -> None:
-        """Delivers what was produced, then commits; see `Producer.commit_transaction`."""
+        """Delivers the produced messages, then commits; see `Producer.commit_transaction`."""
         await self._end_transaction(timeout, abort=False)
 
     async def abort_transaction(self, timeout: float = -1) -> None:
@@ -423,14 +424,14 @@ class AIOProducer(Callbacks, AIOProducerCore):
             if timeout != 0:
                 await self.flush(timeout)
         finally:
-            self._watch.detach()
+            self._waiter.detach()
             try:
                 if not core._client.closed:
                     await end_threads(core._client, core._client.begin_push_last(left_s(deadline)))
             finally:
                 core._warn_of_dropped()
                 core._shut()  # serves the last reports
-                self._watch.end()
+                self._waiter.end()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -484,12 +485,12 @@ class _Core(Producer):
 
     def _open(
         self,
-        engine: Any,
-        on_delivery: Any,
-        exception_of: Any,
+        engine: Engine,
+        on_delivery: Callable[..., object] | None,
+        exception_of: Callable[[int, str | None, str | None], BaseException],
         block_s: float,
-        partitioner: Any,
-        partitions_of: Any,
+        partitioner: Callable[[str, bytes | None, int], int] | None,
+        partitions_of: Callable[[str], int],
     ) -> None:
         self.block_s = block_s
         self.has_partitioner = partitioner is not None
@@ -526,12 +527,12 @@ def _known_partitions(counts: dict[str, int], topic: str) -> int:
     return count
 
 
-def _refuse(*_: Any) -> None:
+def _refuse(*_: object) -> None:
     raise RuntimeError(CLOSED_TEXT)
 
 
 def _report(
-    here: weakref.ref[AIOProducer],
+    reference: weakref.ref[AIOProducer],
     callback: OnDelivery,
     delivery: Delivery,
     error: KafkaError | None,
@@ -539,4 +540,4 @@ def _report(
 ) -> None:
     """Serves the report of a message that also has a callback."""
     delivery(error, message)
-    called(here, callback, error, message)
+    called(reference, callback, error, message)

@@ -177,8 +177,8 @@ class MainThread:
         self.fetches = managers.fetches
         # the managers without an attribute of their own, polled first
         self._managers: list[Manager] = [*common, *managers.others]
-        self.on_close = [*on_close, *managers.on_close]
-        """Called when the thread ends, with the error for unfinished calls."""
+        # called when the thread ends, with the error for unfinished calls
+        self._on_close = [*on_close, *managers.on_close]
         self._on_fatal = on_fatal
         self._on_orphaned = on_orphaned
         self._on_end: Callable[[], None] | None = None
@@ -212,8 +212,10 @@ class MainThread:
         if self._thread.is_alive():
             self._logger.error("the control thread has not ended within %.0f s", JOIN_TIMEOUT_S)
 
-    def begin_stop(self) -> None:
-        """Asks the thread to stop. The thread then calls the `on_close` functions."""
+    def begin_stop(self, at_end: Callable[[], None] | None = None) -> None:
+        """Asks the thread to stop. It then fails the unfinished calls and calls ``at_end``."""
+        if at_end is not None:
+            self._on_close.append(lambda _: self.post(at_end))
         if not self.stopping:
             self.stopping = True
             self.hold()
@@ -332,7 +334,7 @@ class MainThread:
         """
         self._managers.append(manager)
         if on_close is not None:
-            self.on_close.append(on_close)
+            self._on_close.append(on_close)
 
     def _polled(self) -> list[Manager]:
         # without a produced message, no identity is needed
@@ -354,10 +356,10 @@ class MainThread:
 
         Returns the seconds to sleep, negative: until an event.
         """
-        self.hear()
+        self.handle_events()
         work = len(self._work)
         if work:  # handle all events that were sent before this work was posted
-            self.hear()
+            self.handle_events()
         self._report_dropped()
         if time.monotonic() >= self._orphaned_at:
             self._orphaned_at = NEVER
@@ -396,7 +398,7 @@ class MainThread:
         self.pool.fail_all(closed)
         if self.router is not None:
             self.router.close(closed)
-        for listener in self.on_close:
+        for listener in self._on_close:
             listener(closed)
         self._do_all()
 
@@ -455,7 +457,7 @@ class MainThread:
         """Logs the exception that is being handled. The client goes on with its other work."""
         self._logger.exception("the control thread has met an unexpected error and goes on")
 
-    def hear(self) -> None:
+    def handle_events(self) -> None:
         """Handles all events that the engine has queued."""
         for event in self.engine.next_events():
             self._guarded(event)

@@ -147,7 +147,7 @@ class Metadata:
         self._unnamed: set[bytes] = set()
         self._names_at = NEVER
         self._names_backoff = Backoff(fast_s, fast_max_s)
-        pool.on_rebootstrap = self._forget_leaders
+        pool.on_rebootstrap.append(self._forget_leaders)
 
     def want(self, name: str, now: float, *, create: bool = False) -> Topic:
         """Keeps this topic up to date from now on. ``create``: the broker may create it."""

@@ -5,12 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kafka_native.protocol.schema import Request
-
-if TYPE_CHECKING:
-    from kafka_native.control.brokers.pool import Broker
 
 ANY_BROKER = None
 """As a target: any broker that is connected, or the first that connects."""
@@ -27,6 +24,13 @@ Reply: TypeAlias = Any
 """A decoded response, or the KafkaError in its place."""
 
 
+class BrokerIdentity(NamedTuple):
+    """A broker's node id (-1: a bootstrap address) and its name in logs and errors."""
+
+    node_id: int
+    name: str
+
+
 @dataclass(slots=True)
 class Call:
     """One request, its target and the function that gets its reply.
@@ -41,7 +45,7 @@ class Call:
     on_reply: Callable[[Reply], None]
     newest: int = ANY_VERSION
     """The newest version whose meaning the caller knows."""
-    answered_by: Broker | None = None
+    answered_by: BrokerIdentity | None = None
     """The broker that sent the reply; set before ``on_reply`` runs."""
     answered: bool = False
 

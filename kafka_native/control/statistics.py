@@ -46,7 +46,7 @@ from kafka_native.types import OFFSET_INVALID
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Topic
-    from kafka_native.control.brokers.pool import Broker
+    from kafka_native.control.brokers.broker import Broker
     from kafka_native.control.consumer.fetches import Assigned
     from kafka_native.control.context import ManagerContext
     from kafka_native.control.main_thread import Managers

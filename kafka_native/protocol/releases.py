@@ -94,8 +94,8 @@ def _accumulate_ranges() -> dict[str, dict[int, tuple[int, int]]]:
 RELEASES = _accumulate_ranges()
 
 
-def unasked(version: str) -> Mapping[int, tuple[int, int]] | None:
-    """Return the version ranges of a broker that can't be asked, or ``None`` for a newer broker.
+def fixed_ranges(version: str) -> Mapping[int, tuple[int, int]] | None:
+    """Return the version ranges of a broker without ApiVersions, or ``None`` for a newer broker.
 
     :raises ValueError: The version is before 0.8, which had another protocol.
     """

@@ -15,7 +15,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
 from urllib.parse import quote
 
 from kafka_native.security import time_limit
@@ -201,10 +200,12 @@ class AwsMskIamExchange(Exchange):
     def respond(self, challenge: bytes) -> bytes | None:
         """Check the broker's response. Nothing more is sent."""
         try:
-            said: Any = json.loads(challenge) if len(challenge) <= RESPONSE_MAX_BYTES else None
+            response: object = (
+                json.loads(challenge) if len(challenge) <= RESPONSE_MAX_BYTES else None
+            )
         except (ValueError, RecursionError):
-            said = None
-        if not isinstance(said, dict) or said.get("version") != VERSION:
+            response = None
+        if not isinstance(response, dict) or response.get("version") != VERSION:
             text = shown(challenge.decode("utf-8", "replace"), self._mechanism.secrets())
             raise SaslError(f"the broker's answer isn't Amazon MSK's: {text}")
         self.done = True

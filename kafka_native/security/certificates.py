@@ -47,7 +47,7 @@ def certificate_blocks(material: Material, *more: bytes) -> list[bytes]:
     """
     blocks = blocks_of(material.content, *_CERTIFICATE, *more)
     if not blocks:
-        refuse(f"{material}: no certificate in PEM form in it", _what_instead(material))
+        refuse(f"{material}: no certificate in PEM form in it", _conversion_hint(material))
     return blocks
 
 
@@ -73,7 +73,7 @@ def revocation_lists(material: Material) -> list[x509.CertificateRevocationList]
     """
     blocks = blocks_of(material.content, *_CRL)
     if not blocks:
-        refuse(f"{material}: no revocation list in PEM form in it", _what_instead(material))
+        refuse(f"{material}: no revocation list in PEM form in it", _conversion_hint(material))
     try:
         return [x509.load_pem_x509_crl(block) for block in blocks]
     except (ValueError, UnsupportedAlgorithm) as error:
@@ -89,7 +89,7 @@ def private_key(material: Material, password: str) -> PrivateKey:
     """
     blocks = [match[0] for match in _BLOCK.finditer(material.content) if match[1].endswith(_KEY)]
     if not blocks:
-        refuse(f"{material}: no private key in PEM form in it", _what_instead(material))
+        refuse(f"{material}: no private key in PEM form in it", _conversion_hint(material))
     encrypted = b"ENCRYPTED" in blocks[0][:200]
     if encrypted and not password:
         refuse(f"{material}: the key is encrypted", "set ssl.key.password")
@@ -113,7 +113,7 @@ def keystore(material: Material, password: str | None) -> Identity:
         missing.
     """
     if material.content[:1] != bytes([_DER]):
-        refuse(f"{material}: not a PKCS#12 keystore", _what_instead(material))
+        refuse(f"{material}: not a PKCS#12 keystore", _conversion_hint(material))
     try:
         store = pkcs12.load_pkcs12(
             material.content, None if password is None else password.encode()
@@ -195,8 +195,8 @@ def _chain(own: x509.Certificate, others: list[x509.Certificate]) -> list[x509.C
     return found
 
 
-def _what_instead(material: Material) -> str | None:
-    """Return a hint: what the content seems to be, and how to convert it."""
+def _conversion_hint(material: Material) -> str | None:
+    """Return a hint: the format of the content, and how to convert it."""
     content, path = material.content, material.path or "FILE"
     labels = {match[1] for match in _BLOCK.finditer(content)}
     if content.startswith(_JKS):

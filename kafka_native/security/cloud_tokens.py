@@ -93,7 +93,7 @@ def azure_imds(provider: Provider, clock: Callable[[], float] = time.time) -> Ca
     return lambda: provider.get({"Metadata": "true"}, clock())
 
 
-def _aws_request(found: Mapping[str, str]) -> dict[str, Any]:
+def _aws_request(found: Mapping[str, str]) -> dict[str, object]:
     """Return the parameters of GetWebIdentityToken."""
     tags = {name[4:]: value for name, value in found.items() if name.startswith("tag_")}
     _check_names({name: "" for name in found if name[4:] not in tags}, AWS_NAMES, "aws_iam")

@@ -96,8 +96,8 @@ class Gssapi(Mechanism):
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SaslError(f"sasl.kerberos.kinit.cmd: {type(error).__name__}") from None
         if done.returncode:
-            said = shown(done.stderr.decode("utf-8", "replace"), self._secrets)
-            raise SaslError(f"sasl.kerberos.kinit.cmd ended with {done.returncode}: {said}")
+            output = shown(done.stderr.decode("utf-8", "replace"), self._secrets)
+            raise SaslError(f"sasl.kerberos.kinit.cmd ended with {done.returncode}: {output}")
         self._refresh_at = self._clock() + self._relogin_s if self._relogin_s > 0 else float("inf")
 
     def credentials(self) -> Any:

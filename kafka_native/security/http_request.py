@@ -19,13 +19,16 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from kafka_native.security import time_limit
 from kafka_native.security.mechanisms import SaslError
 from kafka_native.security.time_limit import LimitedCalls, some_left_s
 from kafka_native.threads import is_patched
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 RESPONSE_MAX_BYTES = 1 << 20
 """The maximum size of a response's body."""
@@ -215,7 +218,7 @@ class _TimedReader(io.RawIOBase):
         """Return True."""
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         """Wait for some bytes and read them."""
         self._socket.settimeout(some_left_s(self._deadline))
         return self._socket.recv_into(buffer)

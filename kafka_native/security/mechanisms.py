@@ -74,7 +74,7 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def exposes(self) -> str:
-        """What an eavesdropper can use without TLS, for instance "sees the password".
+        """The data that an eavesdropper can use without TLS, for instance "sees the password".
 
         Empty means nothing. A hash that needs guessing (SCRAM) doesn't count. A message that the
         broker would accept again counts.

@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from kafka_native.security.mechanisms import Exchange, Mechanism, SaslError, shown
 from kafka_native.security.redaction import Secrets
@@ -109,7 +108,7 @@ class OAuthBearer(Mechanism):
 
     @property
     def exposes(self) -> str:
-        """What an eavesdropper can use, see `Mechanism.exposes`."""
+        """See `Mechanism.exposes`."""
         return self._exposes
 
     def remarks(self, encrypted: bool) -> list[str]:
@@ -201,15 +200,17 @@ def _problem(challenge: bytes, secrets: Iterable[str]) -> str:
         return f"a message of {len(challenge)} bytes"
     text = challenge.decode("utf-8", "replace")
     try:
-        said = json.loads(text)
+        fields = json.loads(text)
     except (ValueError, RecursionError):
         return shown(text, secrets)
-    if not isinstance(said, dict) or not said:
+    if not isinstance(fields, dict) or not fields:
         return shown(text, secrets)
-    return shown(", ".join(f"{key}: {value}" for key, value in said.items()), secrets)
+    return shown(", ".join(f"{key}: {value}" for key, value in fields.items()), secrets)
 
 
-def callback_source(oauth_cb: Callable[[Any], Any], config: str | None) -> Callable[[], Token]:
+def callback_source(
+    oauth_cb: Callable[[str | None], object], config: str | None
+) -> Callable[[], Token]:
     """Return a source that calls the application's ``oauth_cb``.
 
     The callback's argument is ``sasl.oauthbearer.config``, or None.

@@ -15,7 +15,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 from kafka_native.security.http_request import Answer, HttpClient, Url
@@ -105,12 +104,12 @@ class Provider:
     ) -> Token:
         answer = self._answer(method, body, {"Accept": "application/json", **headers})
         try:
-            said = json.loads(answer.body)
+            fields = json.loads(answer.body)
         except (ValueError, RecursionError):
-            said = None
-        if answer.status != 200 or not isinstance(said, dict):
-            raise SaslError(f"{self._url.shown} answers {answer.status}{self._reason(said)}")
-        return self._token(said, now)
+            fields = None
+        if answer.status != 200 or not isinstance(fields, dict):
+            raise SaslError(f"{self._url.shown} answers {answer.status}{self._reason(fields)}")
+        return self._token(fields, now)
 
     def _answer(self, method: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
         try:
@@ -128,12 +127,12 @@ class Provider:
         # Outside of the except block, because the text of a chained exception isn't redacted.
         raise SaslError(f"{self._url.shown}: {text}")
 
-    def _token(self, said: dict[str, Any], now: float) -> Token:
-        value = said.get("access_token")
+    def _token(self, fields: Mapping[str, object], now: float) -> Token:
+        value = fields.get("access_token")
         if not isinstance(value, str):
             raise SaslError(f"{self._url.shown} answers without an access_token")
         principal, expires = claims_of(value, self._subject_claim)
-        lifetime = _seconds(said.get("expires_in"))
+        lifetime = _seconds(fields.get("expires_in"))
         if expires is None:
             if lifetime is None:
                 raise SaslError(
@@ -143,10 +142,10 @@ class Provider:
             expires = now + lifetime
         return Token(value, expires, principal, self._extensions)
 
-    def _reason(self, said: object) -> str:
-        if not isinstance(said, dict):
+    def _reason(self, fields: object) -> str:
+        if not isinstance(fields, dict):
             return ""
-        words = [str(said[name]) for name in ("error", "error_description") if said.get(name)]
+        words = [str(fields[name]) for name in ("error", "error_description") if fields.get(name)]
         return f": {shown(', '.join(words), self.secrets)}" if words else ""
 
 
@@ -302,7 +301,7 @@ class Assertion:
             ) from None
 
 
-def _template(text: str) -> dict[str, dict[str, Any]]:
+def _template(text: str) -> dict[str, dict[str, object]]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -145,7 +145,7 @@ def _spelled(form: str) -> str:
 def _is_plain(character: str) -> bool:
     """Return True if every encoding keeps the character.
 
-    Also for no character, after a last backslash.
+    It returns True for an empty string, too, which follows a last backslash.
     """
     return not character or (character.isascii() and character.isalnum())
 
@@ -160,12 +160,12 @@ def _character(character: str) -> str:
         return character
     code, data = ord(character), character.encode("utf-8", "surrogatepass")
     units = character.encode("utf-16-be", "surrogatepass").hex()
-    again = rf"{_BACKSLASH}{{1,{LAYERS_MAX}}}"
-    ways = [
+    separator = rf"{_BACKSLASH}{{1,{LAYERS_MAX}}}"
+    spellings = [
         re.escape(character),
         "".join(rf"{_PERCENT}{byte:02x}" for byte in data),
-        again.join(rf"u{units[at : at + 4]}" for at in range(0, len(units), 4)),
-        again.join(rf"x{byte:02x}" for byte in data),
+        separator.join(rf"u{units[at : at + 4]}" for at in range(0, len(units), 4)),
+        separator.join(rf"x{byte:02x}" for byte in data),
         rf"x{code:02x}",
         rf"U{code:08x}",
         rf"u\{{0{{0,6}}{code:x}\}}",
@@ -175,13 +175,13 @@ def _character(character: str) -> str:
     ]
     named = html.escape(character)
     if named != character:
-        ways.append(rf"{_ENTITY}{re.escape(named[1:])}")
+        spellings.append(rf"{_ENTITY}{re.escape(named[1:])}")
     if code < 256:
-        ways.append(rf"{_PERCENT}{code:02x}")
+        spellings.append(rf"{_PERCENT}{code:02x}")
     if character == " ":
-        ways.append(r"\+")
+        spellings.append(r"\+")
     if character in "\a\b\f\n\r\t\v":
-        ways.append("abtnvfr"[code - 7])
+        spellings.append("abtnvfr"[code - 7])
     if not character.isprintable():
-        ways.append(r"[?\ufffd]")
-    return f"(?i:{'|'.join(dict.fromkeys(ways))})"
+        spellings.append(r"[?\ufffd]")
+    return f"(?i:{'|'.join(dict.fromkeys(spellings))})"

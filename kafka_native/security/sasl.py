@@ -6,7 +6,7 @@ import difflib
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from kafka_native.config import Config
 from kafka_native.errors import KafkaError, KafkaException
@@ -88,7 +88,8 @@ def _oauthbearer(config: Config) -> Mechanism:
             _fail(config, text)
         return _oidc(config)
     oauth_cb = config.function("oauth_cb")
-    own: Any = config["sasl.oauthbearer.config"]
+    given = config["sasl.oauthbearer.config"]
+    own = given if isinstance(given, str) else None
     if oauth_cb is not None:
         return OAuthBearer(callback_source(oauth_cb, own), [own or ""])
     if unsecured:

@@ -114,11 +114,15 @@ def explain(
     """Return the text for `TlsContext.explain`."""
     if failure.verify_error:
         sentence = _of_certificate(failure, config, authorities)
-        said = _verify_text(failure.verify_error)
+        openssl_text = _verify_text(failure.verify_error)
     else:
         sentence = _of_reason(failure, config, own)
-        said = clean(failure.reason)
-    return f"{sentence} (OpenSSL: {said})" if said and said not in sentence else sentence
+        openssl_text = clean(failure.reason)
+    return (
+        f"{sentence} (OpenSSL: {openssl_text})"
+        if openssl_text and openssl_text not in sentence
+        else sentence
+    )
 
 
 def _of_certificate(failure: Failure, config: Config, authorities: Authorities) -> str:

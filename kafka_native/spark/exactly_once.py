@@ -27,7 +27,7 @@ from kafka_native import KafkaError, KafkaException, Producer, TopicPartition
 from kafka_native.admin import AdminClient
 from kafka_native.config import parse
 from kafka_native.control.producer.transactions import Shared
-from kafka_native.producer import adopt, share, trouble
+from kafka_native.producer import adopt, share, transaction_error
 from kafka_native.spark.client_pool import Pool, admitted
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.offsets import UNKNOWN_PARTITION_ERRORS, Key
@@ -201,7 +201,9 @@ class Writing:
             adopt(producer, self._turn.shared)
             yield
         except Exception as error:
-            cause = error.args[0] if isinstance(error, KafkaException) else trouble(producer)
+            cause = (
+                error.args[0] if isinstance(error, KafkaException) else transaction_error(producer)
+            )
             if cause is None or cause.code() not in _TRANSACTION_OVER_ERRORS:
                 raise
             raise _explained(cause, self._options, "rows can't be written") from error
@@ -267,7 +269,7 @@ def check(producer: Producer) -> None:
 
     :raises KafkaException: The transaction can't be committed any more.
     """
-    cause = trouble(producer)
+    cause = transaction_error(producer)
     if cause is not None:
         raise KafkaException(cause)
 

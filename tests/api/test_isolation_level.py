@@ -62,9 +62,9 @@ class Log:
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
     with MockCluster(brokers=1) as cluster:
         made = Log(cluster)
-        look_at = fetch._Round._read_partition
+        look_at = fetch._FetchAttempt._read_partition
 
-        def check_and_report(self: fetch._Round, wanted: fetch.Wanted) -> None:
+        def check_and_report(self: fetch._FetchAttempt, wanted: fetch.FetchPartition) -> None:
             look_at(self, wanted)
             answer = self.answers[-1][1]
             if answer.aborted_transactions is not None:
@@ -75,7 +75,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
                     for producer, offset in reversed(made.aborted)
                 ]
 
-        monkeypatch.setattr(fetch._Round, "_read_partition", check_and_report)
+        monkeypatch.setattr(fetch._FetchAttempt, "_read_partition", check_and_report)
         yield made
 
 

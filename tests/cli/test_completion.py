@@ -48,7 +48,7 @@ def hostile(
     cluster: MockCluster, marker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[MockCluster]:
     """Create topics and groups with all these names."""
-    monkeypatch.setattr("kafka_native.mock.cluster.is_valid_name", lambda _name: True)
+    monkeypatch.setattr("kafka_native.mock.state.is_valid_name", lambda _name: True)
     for name in (*GOOD, *(each.replace("{}", str(marker)) for each in BAD)):
         if name:
             cluster.create_topic(name, 1)

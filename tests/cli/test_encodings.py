@@ -31,7 +31,7 @@ COMMANDS = [
 @pytest.fixture(scope="module")
 def named() -> Iterator[MockCluster]:
     with pytest.MonkeyPatch.context() as patch, MockCluster(brokers=1) as cluster:
-        for module in ("cluster", "handlers.metadata"):
+        for module in ("state", "handlers.metadata"):
             patch.setattr(f"kafka_native.mock.{module}.is_valid_name", bool)
         cluster.create_topic(NAME, 1)
         cluster.set_committed(NAME, {(NAME, 0): 0})

@@ -138,10 +138,10 @@ def hostile() -> Iterator[MockCluster]:
         MockCluster(brokers=2) as cluster,
         ExitStack() as stack,
     ):
-        for module in ("cluster", "handlers.metadata"):
+        for module in ("state", "handlers.metadata"):
             patch.setattr(f"kafka_native.mock.{module}.is_valid_name", bool)
-        with cluster.lock:
-            cluster.add_topic(TOPIC, [[1, 2]], {"retention.ms": VALUE, VALUE: VALUE})
+        with cluster.state.lock:
+            cluster.state.add_topic(TOPIC, [[1, 2]], {"retention.ms": VALUE, VALUE: VALUE})
             acl = Acl(2, f"acl{MARKS}", LITERAL, f"User:{MARKS}", VALUE, 3, ALLOW)
             cluster.access.acls[acl] = None
             cluster.access.users[f"user{MARKS}"] = {1: Credential(4096, b"salt", b"password")}

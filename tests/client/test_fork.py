@@ -113,7 +113,7 @@ def test_a_child_ends_while_another_thread_closes_a_client(client: Client) -> No
             for each in clients:
                 each._client._closing.acquire()
             clients[1]._closing.acquire()
-            clients[2]._entered.acquire()
+            clients[2]._access_lock.acquire()
             held.set()
             time.sleep(300)
 

@@ -29,6 +29,7 @@ from kafka_native.opentelemetry import ConsumerTracing, ProducerTracing, observe
 from kafka_native.prometheus import ClientCollector
 from tests.waiting import WAIT_S, wait_for
 
+from .share_support import new_group, sharing, take
 from .support import Client, fill
 
 
@@ -169,6 +170,19 @@ def test_asyncio_clients_are_asked_from_another_thread(client: Client) -> None:
         == 100_000
     )
     producer._core.close(0)
+
+
+def test_a_share_consumer_is_collected(client: Client) -> None:
+    topic = client.topic(1)
+    with sharing(client, new_group(client), topic) as consumer:
+        fill(client, topic, 3)
+        take(consumer, 3)
+        found = samples(ClientCollector(consumer))
+        name = consumer._client.name
+        assert value_of(found, "kafka_native_broker_req_total", client=name, request="ShareFetch")
+        assert value_of(found, "kafka_native_broker_up", client=name) >= 1
+        observe(consumer, meter_provider=MeterProvider())
+    assert samples(ClientCollector(consumer)) == {}
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_upgraded_broker_is_asked_again_when_the_time_is_over():
         ) as producer:
             producer.produce(topic, b"old", partition=0)
             assert producer.flush(10) == 0
-            cluster.versions = ranges({}, client_metrics=False, two_phase=False)
+            cluster.state.settings.versions = ranges({}, client_metrics=False, two_phase=False)
             time.sleep(0.35)  # the time itself must pass
             for broker in cluster.broker_ids:
                 cluster.disconnect(broker)

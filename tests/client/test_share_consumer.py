@@ -224,7 +224,7 @@ def test_two_threads_at_once_are_refused(client: Client) -> None:
     with sharing(client, group, topic) as consumer:
         thread = threading.Thread(target=consumer.poll)
         thread.start()
-        wait_for(lambda: consumer._inbox.inside, "the thread polls")
+        wait_for(lambda: consumer._inbox.is_polling, "the thread polls")
         with pytest.raises(ConcurrentModificationException):
             consumer.poll(0)
         consumer.wakeup()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import itertools
 import re
@@ -12,12 +13,15 @@ from typing import Any, Protocol
 
 import confluent_kafka
 
-import kafka_native
+from kafka_native.compat.drop_in import confluent_kafka as drop_in
 from tests.broker.support import dotted
 from tests.waiting import WAIT_S
 
 Lib = Any
-BOTH = (confluent_kafka, kafka_native)
+for name in ("admin", "aio"):  # as with the original, the package alone doesn't load them
+    importlib.import_module(f"{drop_in.__name__}.{name}")
+BOTH = (confluent_kafka, drop_in)
+"""The original, and kafka_native as programs see it under `kafka_native.compat`."""
 BASE_MS = 1_700_000_000_000
 METADATA = "some metadata"
 """Metadata of an offset. librdkafka's has no terminator, so it may show the bytes after it."""

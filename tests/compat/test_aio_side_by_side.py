@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-import kafka_native.aio
 from kafka_native.mock import MockCluster
 from tests.aio.support import run
 from tests.compat.aio_calls import (
@@ -24,7 +23,7 @@ from tests.compat.aio_calls import (
     OTHERWISE_PRODUCED,
     PRODUCER_CALLS,
 )
-from tests.compat.sides import BASE_MS, BOTH, Side, Stage, assert_same
+from tests.compat.sides import BASE_MS, BOTH, Side, Stage, assert_same, drop_in
 from tests.waiting import WAIT_S
 
 pytest.importorskip("confluent_kafka.aio", reason="this confluent_kafka has no aio")
@@ -123,7 +122,7 @@ def test_deliveries_of_batches(cluster: Stage, batch_size: int) -> None:
     async def with_truth(side: Side) -> Any:
         *found, truth = await use(side)
         # confluent_kafka's producer is false when nothing is queued, as a list is.
-        assert truth is (side.lib is kafka_native)
+        assert truth is (side.lib is drop_in)
         return found
 
     assert_both(cluster, with_truth)

@@ -89,7 +89,7 @@ def test_a_program_of_confluent_kafka_runs_unchanged(cluster: MockCluster, progr
     done = python(
         "-m", "kafka_native.compat", str(program), cluster.bootstrap_servers, "100", "--flag"
     )
-    line = "100 messages with kafka_native.producer argv ['100', '--flag'] __main__ a neighbour"
+    line = "100 messages with confluent_kafka.cimpl argv ['100', '--flag'] __main__ a neighbour"
     assert says(done) == f"Consumer closed\n{line}"
 
 
@@ -115,7 +115,7 @@ def test_a_module_is_run_as_pythons_own_m_does(tmp_path: Path) -> None:
         "sys.exit(main(['-m', 'runme', 'x', '-y']))"
     )
     said = says(python(code=runner, cwd=tmp_path))
-    assert said == f"__main__ {[str(package / '__main__.py'), 'x', '-y']} kafka_native.producer"
+    assert said == f"__main__ {[str(package / '__main__.py'), 'x', '-y']} confluent_kafka.cimpl"
 
 
 def test_how_the_program_ends_is_passed_on(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_wrong_command_says_how_to_call_it(
     assert capsys.readouterr().out.startswith("usage: ")
 
 
-def test_names_are_the_same_objects_under_both_names() -> None:
+def test_every_module_is_there_under_its_name() -> None:
     code = """
 import kafka_native, kafka_native.compat
 kafka_native.compat.install()
@@ -149,22 +149,24 @@ import confluent_kafka, confluent_kafka.cimpl, confluent_kafka.error, confluent_
 import confluent_kafka._model
 from confluent_kafka.serializing_producer import SerializingProducer
 from confluent_kafka.deserializing_consumer import DeserializingConsumer
-assert confluent_kafka.Producer is kafka_native.Producer is confluent_kafka.cimpl.Producer
-assert confluent_kafka.SerializingProducer is SerializingProducer is kafka_native.SerializingProducer
+assert confluent_kafka.Producer is confluent_kafka.cimpl.Producer
+assert issubclass(confluent_kafka.Producer, kafka_native.Producer)
+assert confluent_kafka.SerializingProducer is SerializingProducer
+assert issubclass(SerializingProducer, kafka_native.SerializingProducer)
+assert issubclass(SerializingProducer, confluent_kafka.Producer)
+assert confluent_kafka.Message is kafka_native.Message
 assert confluent_kafka.DeserializingConsumer is DeserializingConsumer
 from confluent_kafka.aio import AIOConsumer
 from confluent_kafka import aio
 assert AIOConsumer is kafka_native.aio.AIOConsumer and aio.AIOProducer is kafka_native.aio.AIOProducer
 assert confluent_kafka.error.ProduceError is kafka_native.error.ProduceError
-assert confluent_kafka.serialization.__spec__.name == "kafka_native.serialization"
 assert confluent_kafka.__name__ == "confluent_kafka" == confluent_kafka.__spec__.name
 assert confluent_kafka.version() == confluent_kafka.__version__ == kafka_native.compat.API_VERSION
-assert confluent_kafka.libversion()[0] == kafka_native.compat.API_VERSION
-assert confluent_kafka.libversion()[1] > 0x020D0000
+assert confluent_kafka.libversion() == ("2.16.0", 0x021000FF)
 assert kafka_native.version() == kafka_native.__version__
 everything = {}
 exec("from confluent_kafka import *", everything)
-assert everything["Consumer"] is kafka_native.Consumer and everything["SerializingProducer"] is SerializingProducer
+assert everything["Consumer"] is confluent_kafka.Consumer and everything["SerializingProducer"] is SerializingProducer
 try:
     confluent_kafka.no_such_name
 except AttributeError as error:
@@ -184,26 +186,96 @@ print(confluent_kafka.error.ConsumeError.__name__, confluent_kafka.cimpl.KafkaEr
     assert says(python(code=code)) == "ConsumeError KafkaError StringSerializer"
 
 
-def test_what_is_not_here_is_not_found() -> None:
+def test_pure_python_parts_come_from_the_installed_package() -> None:
     code = """
-import importlib.util
+import sys
 import kafka_native.compat
 kafka_native.compat.install()
-print(importlib.util.find_spec("confluent_kafka.avro"), importlib.util.find_spec("confluent_kafka.kafkatest"))
+import confluent_kafka, confluent_kafka._serde_builder, confluent_kafka._oauthbearer
+import confluent_kafka.kafkatest, confluent_kafka.schema_registry
+from confluent_kafka import avro
+assert issubclass(avro.AvroProducer, confluent_kafka.Producer)
+print([name for name, module in sys.modules.items() if str(getattr(module, "__file__", "")).endswith(".so")
+       and "confluent_kafka" in name])
+"""
+    assert says(python(code=code)) == "[]"
+
+
+def test_a_part_that_is_not_installed_says_what_to_install(tmp_path: Path) -> None:
+    code = """
+import importlib.metadata, sys
+import kafka_native.compat
+sys.path[:] = [each for each in sys.path if "site-packages" not in each]
+kafka_native.compat.install()
+import confluent_kafka
+print(importlib.metadata.version("confluent-kafka") == confluent_kafka.version())
+for name in ("schema_registry", "avro"):
+    try:
+        __import__(f"confluent_kafka.{name}")
+    except ModuleNotFoundError as error:
+        print(error.name, "pip install" in str(error))
 try:
-    import confluent_kafka.avro
+    import confluent_kafka.no_such_part
 except ModuleNotFoundError as error:
     print(error)
-try:
-    from confluent_kafka import avro
-except ImportError as error:
-    print("kafka_native" in str(error), "avro" in str(error))
 """
     assert says(python(code=code)).splitlines() == [
-        "None None",
-        "No module named 'confluent_kafka.avro'",
-        "True True",
+        "True",
+        "confluent_kafka.schema_registry True",
+        "confluent_kafka.avro True",
+        "No module named 'confluent_kafka.no_such_part'",
     ]
+
+
+def test_spawned_processes_are_switched_too(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        """
+import multiprocessing
+
+def origin() -> str:
+    import confluent_kafka
+    return confluent_kafka.Producer.__mro__[1].__module__
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.apply(origin))
+""",
+        encoding="utf-8",
+    )
+    done = python("-m", "kafka_native.compat", str(tmp_path / "program.py"))
+    assert says(done) == "kafka_native.producer"
+
+
+def test_hooks_that_replace_classes_of_cimpl_take_effect() -> None:
+    code = """
+import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder
+
+class Hook(MetaPathFinder):
+    def find_spec(self, fullname, path, target=None):
+        if fullname != "confluent_kafka.cimpl":
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(fullname, path)
+        execute = spec.loader.exec_module
+        def exec_module(module):
+            execute(module)
+            module.Producer = type("Traced", (module.Producer,), {})
+        spec.loader.exec_module = exec_module
+        return spec
+
+import kafka_native.compat
+kafka_native.compat.install()
+sys.meta_path.insert(0, Hook())
+import confluent_kafka
+assert confluent_kafka.Producer.__name__ == "Traced"
+print([each.__name__ for each in confluent_kafka.SerializingProducer.__mro__[:5]])
+"""
+    assert (
+        says(python(code=code))
+        == "['SerializingProducer', 'SerializingProducer', 'Traced', 'Producer', 'Producer']"
+    )
 
 
 def test_it_is_too_late_when_confluent_kafka_is_imported() -> None:
@@ -225,7 +297,7 @@ def test_importing_kafka_native_brings_none_of_this() -> None:
     code = """
 import sys
 import kafka_native
-print([name for name in ("cimpl", "compat", "deserializing_consumer", "error", "serialization", "serializing_producer")
+print([name for name in ("compat", "deserializing_consumer", "error", "serialization", "serializing_producer")
        if f"kafka_native.{name}" in sys.modules], "runpy" in sys.modules)
 assert "SerializingProducer" in dir(kafka_native) and "error" in dir(kafka_native)
 """

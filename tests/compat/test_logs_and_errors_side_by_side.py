@@ -9,13 +9,12 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-import kafka_native
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.client.log_support import Plain
+from tests.compat.sides import BOTH, drop_in
 from tests.waiting import wait_for
 
-BOTH = [confluent_kafka, kafka_native]
 QUICK = {"reconnect.backoff.ms": 1, "reconnect.backoff.max.ms": 2}
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", **QUICK}
 Flags = tuple[str, bool, bool, bool]
@@ -35,7 +34,7 @@ def shape_of(call: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize(
     "module",
-    [confluent_kafka.Producer, kafka_native.Producer],
+    [confluent_kafka.Producer, drop_in.Producer],
     ids=["confluent_kafka", "kafka_native"],
 )
 def test_given_logger_is_called_as_confluent_kafka_calls_it(module: Any) -> None:
@@ -62,7 +61,7 @@ def flags(error: Any) -> Flags:
 
 def test_flags_are_confluent_kafkas_on_a_dead_port() -> None:
     seen: dict[Any, set[Flags]] = {}
-    for module in (confluent_kafka.Producer, kafka_native.Producer):
+    for module in (confluent_kafka.Producer, drop_in.Producer):
         errors: list[Any] = []
         producer = module({**NOWHERE, "error_cb": errors.append, "logger": Plain()})
         producer.produce("t", b"x")
@@ -70,8 +69,8 @@ def test_flags_are_confluent_kafkas_on_a_dead_port() -> None:
         seen[module] = {flags(error) for error in errors}
         assert all("127.0.0.1:1" in error.str() for error in errors if error.name() == "_TRANSPORT")
         producer.purge()
-    assert seen[kafka_native.Producer] == seen[confluent_kafka.Producer]
-    assert len(seen[kafka_native.Producer]) == 2
+    assert seen[drop_in.Producer] == seen[confluent_kafka.Producer]
+    assert len(seen[drop_in.Producer]) == 2
 
 
 @pytest.mark.parametrize("module", BOTH, ids=["confluent_kafka", "kafka_native"])

@@ -17,12 +17,11 @@ import pytest
 
 import kafka_native
 import kafka_native.admin
-import kafka_native.cimpl
 import kafka_native.error
 import kafka_native.serialization
+from tests.compat.sides import BOTH
 
 Lib = Any
-BOTH = [confluent_kafka, kafka_native]
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 
 

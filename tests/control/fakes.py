@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.brokers.security import Authenticator, Connections
 from kafka_native.control.brokers.versions import ASK_EVERYONE, Fallback
 from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.metadata import Metadata
@@ -215,10 +217,13 @@ class Cluster:
         *,
         rebootstraps: bool = True,
         trigger_s: float = 300,
+        make_authenticator: Callable[[Connections], Authenticator] | None = None,
     ) -> None:
         self.clock = Clock()
         self.engine = FakeEngine()
         self.errors: list[KafkaError] = []
+        self.throttles: list[tuple[str, float]] = []
+        """The throttle times that the pool has reported: host and seconds."""
         self.partition_errors: list[tuple[str, int, int, KafkaError]] = []
         self.lines: list[str] = []
         self.managers: tuple[Any, ...] = ()
@@ -228,6 +233,8 @@ class Cluster:
             client_version="1.0",
             handshake_timeout_s=10.0,
             on_error=lambda error, level: self.errors.append(error),
+            on_throttled=lambda broker, seconds: self.throttles.append((broker.host, seconds)),
+            make_authenticator=make_authenticator,
             logs=Logs(
                 "", lambda name, line: self.lines.append(line.text), call_back=lambda serve: serve()
             ),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.brokers.security import Authenticator, SecurityWorker
+from kafka_native.control.brokers.security import Authenticator, Connections, SecurityWorker
 from kafka_native.errors import STATUS_TIMED_OUT, STATUS_TRANSPORT, KafkaError
 from kafka_native.logs import QUIET
 from kafka_native.protocol import ApiKey
@@ -104,12 +104,16 @@ class SecuredCluster(Cluster):
     """A pool that authenticates."""
 
     def __init__(self, mechanism: Mechanism, *, connected: bool = False) -> None:
-        super().__init__()
         self.worker = FakeWorker()
         self.mechanism = mechanism
-        self.pool.authenticator = Authenticator(
-            self.pool,
-            mechanism,
+        super().__init__(make_authenticator=self._authenticator)
+        if connected:
+            self.connect()
+
+    def _authenticator(self, connections: Connections) -> Authenticator:
+        return Authenticator(
+            connections,
+            self.mechanism,
             self.worker,
             timeout_s=60.0,
             log=QUIET["security"],
@@ -117,8 +121,6 @@ class SecuredCluster(Cluster):
             wall_clock=self.clock,
             spread=lambda low, high: (low + high) / 2,
         )
-        if connected:
-            self.connect()
 
     def connect(self, generation: int = 1, offer: Any = None) -> None:
         """Connect, up to the known versions."""

@@ -319,14 +319,12 @@ def test_call_for_a_node_whose_connection_has_just_ended_waits_for_the_next_one(
 def test_throttled_broker_gets_nothing_until_its_time():
     cluster = Cluster()
     cluster.bring_up(0)
-    reported = []
-    cluster.pool.on_throttled = lambda broker, seconds: reported.append((broker.host, seconds))
     replies = cluster.call()
     reply = MetadataResponse(throttle_time_ms=2000)
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_reply(event(token=sent.token, body=reply.encode(sent.version)))
     assert len(replies) == 1  # the response that came with it counts
-    assert [seconds for _, seconds in reported] == [2.0]
+    assert cluster.throttles == [("boot0", 2.0)]
     cluster.call(replies=replies)
     assert cluster.engine.submitted == []
     _, wake_up = cluster.pool.poll(1001.0)
@@ -340,15 +338,14 @@ def test_throttled_broker_gets_nothing_until_its_time():
 def test_throttle_time_has_a_bound_and_a_longer_one_is_warned_of(said_ms: int):
     cluster = Cluster()
     cluster.bring_up(0)
-    reported, replies = [], []
-    cluster.pool.on_throttled = lambda broker, seconds: reported.append(seconds)
+    replies = []
     reply = MetadataResponse(throttle_time_ms=said_ms)
     for _ in range(3):
         cluster.call(timeout_s=1e6, replies=replies)
     for sent in list(cluster.engine.submitted):
         cluster.pool.on_reply(event(token=sent.token, body=reply.encode(sent.version)))
     cluster.engine.submitted.clear()
-    assert reported == [THROTTLE_MAX_MS / 1000] * 3
+    assert cluster.throttles == [("boot0", THROTTLE_MAX_MS / 1000)] * 3
     assert len([line for line in cluster.lines if "throttle" in line]) == 1, "once while it holds"
     cluster.call(timeout_s=1e6, replies=replies)
     assert cluster.pool.poll(1000.0)[1] == 1000.0 + THROTTLE_MAX_MS / 1000
@@ -361,14 +358,13 @@ def test_throttle_time_has_a_bound_and_a_longer_one_is_warned_of(said_ms: int):
 def test_negative_throttle_time_is_ignored(said_ms: int):
     cluster = Cluster()
     cluster.bring_up(0)
-    reported, replies = [], []
-    cluster.pool.on_throttled = lambda broker, seconds: reported.append(seconds)
+    replies = []
     for _ in range(2):
         cluster.call(replies=replies)
         sent = cluster.engine.submitted.pop()
         body = MetadataResponse(throttle_time_ms=said_ms).encode(sent.version)
         cluster.pool.on_reply(event(token=sent.token, body=body))
-    assert (len(replies), reported) == (2, [])
+    assert (len(replies), cluster.throttles) == (2, [])
 
 
 def test_another_broker_is_asked_while_one_is_throttled():

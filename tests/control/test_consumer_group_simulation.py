@@ -22,7 +22,7 @@ from kafka_native.errors import KafkaError
 from kafka_native.mock import consumer_groups
 from kafka_native.mock.clock import Clock as MockClock
 from kafka_native.mock.consumer_groups import ConsumerGroup
-from kafka_native.mock.membership import GroupError, Settings
+from kafka_native.mock.membership import GroupError, GroupSettings
 from kafka_native.protocol.groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -147,7 +147,7 @@ class World:
         self.clock = Clock()
         self.faulty = True
         self.lossy = lossy
-        settings = Settings(0.0, 0.5, SESSION_S)
+        settings = GroupSettings(0.0, 0.5, SESSION_S)
         self.topics = {
             name: SimpleNamespace(id=each, partitions=[None] * 4) for name, each in TOPICS.items()
         }

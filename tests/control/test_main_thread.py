@@ -68,7 +68,7 @@ class Rig:
         """Return the calls that an event of this kind causes."""
         self.calls.clear()
         self.events = [event(kind=KINDS[kind], token=1, **fields)]
-        self.main.hear()
+        self.main.handle_events()
         return list(self.calls)
 
 

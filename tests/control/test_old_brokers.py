@@ -128,12 +128,12 @@ def test_newer_fallback_versions_do_not_turn_off_the_request():
     ],
 )
 def test_versions_of_old_releases_are_known(version: str, release: str):
-    assert releases.unasked(version) == releases.RELEASES[release]
+    assert releases.fixed_ranges(version) == releases.RELEASES[release]
 
 
 def test_releases_before_0_8_are_refused():
     with pytest.raises(ValueError, match=r"0\.7\.2"):
-        releases.unasked("0.7.2")
+        releases.fixed_ranges("0.7.2")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from kafka_native.control.metrics import Metric, Point, Times
 from kafka_native.control.requests import ANY_BROKER, NEVER, Call
 from kafka_native.control.telemetry import SPECS, USUAL_INTERVAL_S, Spec, Telemetry, chosen
 from kafka_native.errors import KafkaError
-from kafka_native.mock.telemetry import decoded
+from kafka_native.mock.telemetry import decode
 from kafka_native.protocol.schema import ZERO_UUID
 from kafka_native.protocol.telemetry import (
     GetTelemetrySubscriptionsRequest,
@@ -346,7 +346,7 @@ def test_a_push_has_the_client_and_its_metrics() -> None:
         False,
     )
     assert message.compression_type == 4
-    read = decoded(message.compression_type, message.metrics)
+    read = decode(message.compression_type, message.metrics)
     assert read.resource == {"client_rack": "r", "group_member_id": "m"}
     assert read.scope == ("name", "1")
     assert [(each.name, each.value) for each in read.metrics] == [
@@ -375,7 +375,7 @@ def test_the_first_codec_of_the_brokers_that_is_known_is_used(
     rig = Rig(subscription=wanted(accepted_compression_types=accepted))
     message: PushTelemetryRequest = rig.pushes(TAKEN).message  # type: ignore[assignment]
     assert message.compression_type == used
-    assert len(decoded(used, message.metrics).metrics) == len(SPECS["producer"])
+    assert len(decode(used, message.metrics).metrics) == len(SPECS["producer"])
 
 
 def test_the_same_broker_gets_every_push_while_it_is_up() -> None:

@@ -83,7 +83,7 @@ class World:
             group_coordinator=lambda name: self.group,  # type: ignore[arg-type,return-value]
             version=lambda: self.version,
             on_fatal=self.fatal.append,
-            hear=self.handle_pending_events,
+            handle_events=self.handle_events,
             clock=lambda: self.now,
             **more,
         )
@@ -96,7 +96,7 @@ class World:
         self.log.append(("begin", number))
         self.hold_s = hold_s
 
-    def handle_pending_events(self) -> None:
+    def handle_events(self) -> None:
         while self.pending_events:
             self.pending_events.pop()()
 

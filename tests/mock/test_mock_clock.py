@@ -43,7 +43,7 @@ def test_a_fetch_ends_its_wait(cluster: MockCluster) -> None:
     with Consumer(conf) as consumer:
         consumer.assign([TopicPartition("t", 0, 0)])
         cluster.wait_for_requests(ApiKey.FETCH, 1, timeout=WAIT_S)
-        wait_for(lambda: cluster.waiters, "the fetch that waits")
+        wait_for(lambda: cluster.state.waiters, "the fetch that waits")
         assert len(cluster.requests_of(ApiKey.FETCH)) == 1
         cluster.advance(300)
         cluster.wait_for_requests(ApiKey.FETCH, 2, timeout=WAIT_S)

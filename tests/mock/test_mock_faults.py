@@ -153,7 +153,7 @@ def test_faults_are_kept_for_who_is_there(cluster: MockCluster, wire: Wire) -> N
     cluster.create_topic("a")
     with Wire(cluster) as gone:
         gone.send(fetch_request("a", {0: 0}, max_wait_ms=30_000), 12)
-        wait_for(lambda: cluster.waiters)
+        wait_for(lambda: cluster.state.waiters)
     cluster.push_request_errors(
         ApiKey.FETCH, [ErrorCode.KAFKA_STORAGE_ERROR], topic="a", partition=0
     )

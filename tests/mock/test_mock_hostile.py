@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from kafka_native.mock import MockCluster, handlers
-from kafka_native.mock.call import frame_pieces
+from kafka_native.mock import MockCluster
+from kafka_native.mock.handlers import Incoming
+from kafka_native.mock.replies import Close, frame_pieces
 from kafka_native.mock.sasl import Login
 from kafka_native.mock.server import Connection
 from kafka_native.mock.versions import ADVERTISED
@@ -54,11 +55,13 @@ def test_damaged_requests_are_answered_or_end_the_connection(
         frame = encode_request(make(version, "a", cluster.topic_id("a")), version, 1, "me")
         for _ in range(ROUNDS):
             try:
-                incoming = handlers.Incoming.read(damaged(frame, dice), cast("Connection", closing))
+                incoming = Incoming.read(
+                    cluster.state, damaged(frame, dice), cast("Connection", closing)
+                )
             except ProtocolError:
                 continue
             reply = None if incoming is None else incoming.handle()
-            if incoming is not None and reply is not None and not isinstance(reply, handlers.Close):
+            if incoming is not None and reply is not None and not isinstance(reply, Close):
                 assert frame_pieces(reply, incoming.reply_version, incoming.correlation_id)
                 answered += 1
     assert answered > 0

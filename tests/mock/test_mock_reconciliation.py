@@ -9,7 +9,7 @@ import pytest
 from kafka_native.mock.assignors import ASSIGNORS, MemberInput
 from kafka_native.mock.clock import Clock
 from kafka_native.mock.consumer_groups import ConsumerGroup
-from kafka_native.mock.membership import GroupError, Settings
+from kafka_native.mock.membership import GroupError, GroupSettings
 from kafka_native.mock.topics import Topic
 from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest as Request
 
@@ -69,7 +69,7 @@ def check(clients: list[Client]) -> None:
 def test_no_partition_has_two_owners(seed: int, assignor: str) -> None:
     dice = random.Random(seed)
     topics = {name: Topic(name, [[1]] * dice.randint(1, 6), {}, {1}) for name in NAMES}
-    settings = Settings(0.0, 1.0, 1000.0)
+    settings = GroupSettings(0.0, 1.0, 1000.0)
     settings.server_assignor = assignor
     group = ConsumerGroup("group", settings, topics, Clock())
     clients: list[Client] = []

@@ -661,9 +661,9 @@ def test_damaged_tokens_are_answered_or_end_it(mechanism: str, cluster: MockClus
             answer = login.step(
                 bytes(token[: dice.choice((len(token), dice.randint(0, len(token))))])
             )
-            if answer is None or login.is_over:
+            if answer is None or login.has_failed:
                 break
             said = answer.token
-        ends.add((login.is_over, login.principal))
+        ends.add((login.has_failed, login.principal))
     assert ends <= {(True, "User:ANONYMOUS"), (False, "User:ANONYMOUS"), (False, "User:alice")}
     assert (True, "User:ANONYMOUS") in ends

@@ -13,7 +13,7 @@ import pytest
 from kafka_native._native import records
 from kafka_native.control.metrics import Metric, Point, Times, encode
 from kafka_native.mock import MockCluster
-from kafka_native.mock.telemetry import Wanted
+from kafka_native.mock.telemetry import Subscription
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.schema import ZERO_UUID
 from kafka_native.protocol.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
@@ -80,7 +80,7 @@ def test_a_client_gets_an_id_and_what_is_subscribed_to(cluster: MockCluster) -> 
     with Wire(cluster) as wire:
         client = Pushing(wire)
         assert client.answer.requested_metrics == []
-        assert client.answer.push_interval_ms == Wanted().interval_ms
+        assert client.answer.push_interval_ms == Subscription().interval_ms
         assert client.id != ZERO_UUID
         first = client.id
         cluster.subscribe_metrics(["org."], 500, delta=False, compression=["gzip"], max_bytes=77)

@@ -42,7 +42,7 @@ def hostile_cluster() -> Iterator[MockCluster]:
         pytest.MonkeyPatch.context() as patch,
         MockCluster(brokers=1, auto_create_topics=False) as cluster,
     ):
-        for module in ("cluster", "handlers.metadata"):
+        for module in ("state", "handlers.metadata"):
             patch.setattr(f"kafka_native.mock.{module}.is_valid_name", bool)
         cluster.create_topic(TOPIC, 1)
         with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:

@@ -167,7 +167,7 @@ def test_no_path_is_made_of_what_is_no_topic_name(topic: str) -> None:
 def test_a_topic_that_would_be_outside_of_the_folder_is_refused_before_anything_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafka_native.mock.cluster.is_valid_name", bool)
+    monkeypatch.setattr("kafka_native.mock.state.is_valid_name", bool)
     monkeypatch.setattr("kafka_native.mock.handlers.metadata.is_valid_name", bool)
     with MockCluster(brokers=1, auto_create_topics=False) as hostile:
         hostile.create_topic("x/../../y", 1)

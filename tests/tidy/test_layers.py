@@ -34,12 +34,25 @@ LAYERS = [
     {"producer", "consumer", "share_consumer", "admin"},
     {"compacted", "deserializing_consumer", "deserializing_share_consumer", "serializing_producer"},
     {"terminal"},
-    {"aio", "cimpl", "compat", "eos", "spark", "cli", "prometheus", "opentelemetry"},
+    {"aio"},
+    {"compat", "eos", "spark", "cli", "prometheus", "opentelemetry"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # The mock cluster tests the client, so it shares only the declarations and the record format with
 # it.
 MOCK_MAY_IMPORT = {"mock", "protocol", "_native", "errors", "_reference"}
+# The upper modules of the mock cluster. A module may import modules of earlier layers. All other
+# modules of the mock cluster stand below, and may import each other without a cycle.
+MOCK_LAYERS = [
+    {"server"},
+    {"share_groups"},
+    {"state"},
+    {"call", "logs"},
+    {"handlers"},
+    {"cluster"},
+    {"__main__"},
+]
+MOCK_RANK = {name: rank for rank, layer in enumerate(MOCK_LAYERS) for name in layer}
 # The command line shows the mock cluster to users. The client supports test.mock.num.brokers.
 MOCK_USERS = {"mock", "cli", "client"}
 # In C, produce and consume don't include each other. Arrow is on top, because its rows wait for
@@ -106,6 +119,57 @@ def test_every_module_has_a_layer() -> None:
     assert found <= KNOWN, f"add to LAYERS: {sorted(found - KNOWN)}"
 
 
+def mock_modules() -> dict[str, set[str]]:
+    """Return the imports between modules of the mock cluster, including those for types only."""
+    prefix = f"{PACKAGE}.mock."
+    paths = {
+        ".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in MODULES
+    }
+    modules: dict[str, set[str]] = {}
+    for name, path in paths.items():
+        if not name.startswith(prefix):
+            continue
+        others = modules.setdefault(name.removeprefix(prefix), set())
+        for node in ast.walk(parsed(tree.text_of(path))):
+            if isinstance(node, ast.ImportFrom):
+                names = {f"{node.module}.{alias.name}" for alias in node.names}
+                found = {each if each in paths else str(node.module) for each in names}
+                others |= {each.removeprefix(prefix) for each in found if each.startswith(prefix)}
+    return modules
+
+
+def may_import_in_mock(own: str, other: str) -> bool:
+    """Return whether one module of the mock cluster may import another."""
+    own, other = own.split(".")[0], other.split(".")[0]
+    if other not in MOCK_RANK or own == other:
+        return True
+    return MOCK_RANK[other] < MOCK_RANK.get(own, -1)
+
+
+def test_imports_of_the_mock_cluster_go_down() -> None:
+    modules = mock_modules()
+    assert modules.keys() >= MOCK_RANK.keys(), "MOCK_LAYERS names a missing module"
+    assert not [
+        f"{own} imports {other}"
+        for own, others in modules.items()
+        for other in others
+        if not may_import_in_mock(own, other)
+    ]
+
+
+def test_imports_of_the_mock_cluster_have_no_cycle() -> None:
+    assert not (names := circular(mock_modules())), f"these import each other: {names}"
+
+
+def circular(modules: dict[str, set[str]]) -> list[str]:
+    """Return the modules in cycles, and those that use them."""
+    left = dict(modules)
+    while ready := [name for name, others in left.items() if not others & left.keys()]:
+        for name in ready:
+            del left[name]
+    return sorted(left)
+
+
 def wrong_include(path: Path, line: str) -> str | None:
     """Return the problem of an #include, if any."""
     match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
@@ -145,11 +209,7 @@ def c_modules() -> dict[str, set[str]]:
 
 
 def test_c_includes_have_no_cycle() -> None:
-    modules = c_modules()
-    while ready := [name for name, others in modules.items() if not others & modules.keys()]:
-        for name in ready:
-            del modules[name]
-    assert not modules, f"these include each other: {sorted(modules)}"
+    assert not (names := circular(c_modules())), f"these include each other: {names}"
 
 
 def test_c_files_have_a_header_block_and_no_struct_typedef() -> None:

@@ -11,13 +11,13 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native.engine import THROTTLE_MAX_MS
 from kafka_native._native.enums import PEER_CLOSED, PEER_CLOSED_IN_FLIGHT
 from kafka_native.cleaning import printable
-from kafka_native.control.brokers.security import Encryption
+from kafka_native.control.brokers.broker import BOOTSTRAP, Broker
+from kafka_native.control.brokers.security import Authenticator, Connections, Encryption
 from kafka_native.control.brokers.versions import (
     ASK_EVERYONE,
     ApiRanges,
@@ -27,7 +27,14 @@ from kafka_native.control.brokers.versions import (
 )
 from kafka_native.control.errors import SECURITY_ERRORS
 from kafka_native.control.outages import Outages
-from kafka_native.control.requests import ANY_BROKER, NEVER, NO_MEMORY_S, Call, Reply
+from kafka_native.control.requests import (
+    ANY_BROKER,
+    NEVER,
+    NO_MEMORY_S,
+    BrokerIdentity,
+    Call,
+    Reply,
+)
 from kafka_native.errors import (
     STATUS_CLOSED,
     STATUS_NO_MEMORY,
@@ -48,9 +55,7 @@ from kafka_native.protocol.versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Engine, Event
-    from kafka_native.control.brokers.security import Authentication, Authenticator
 
-BOOTSTRAP = -1
 HOST_MAX = 255
 BROKERS_MAX = 1 << 14
 """The maximum number of brokers of a cluster.
@@ -107,50 +112,6 @@ def _code_of(status: int) -> int:
     return KafkaError._TRANSPORT if status == STATUS_NO_MEMORY else from_status(status).code()
 
 
-@dataclass(slots=True)
-class Broker:
-    """One broker, or one bootstrap address (``node_id`` -1)."""
-
-    handle: int
-    node_id: int
-    host: str
-    port: int
-    rack: str | None = None
-    generation: int = 0
-    handshake: Handshake | None = None
-    ranges: ApiRanges | None = None  # None: not up
-    authentication: Authentication | None = None  # the one in progress
-    ended_at: ApiKey | None = None  # the handshake request at which the connection has ended
-    works: bool = False  # a request after the handshake was answered
-    cut_off: bool = False  # the connection ended before that, with a request in flight
-    failing: bool = False
-    cause: KafkaError | None = None  # its last failure
-    held_until: float = 0.0  # throttled: nothing is sent before this time
-    cut_until: float = 0.0  # until then, its excessive throttle time isn't logged again
-    refused: bool = False  # the client has closed this connection and reported why
-    unanswered: bool = False  # this connection ended at the ApiVersions request
-    waiting: deque[Call] = field(default_factory=deque)
-    dedicated: bool = False  # a coordinator connection: no other requests use it
-    heartbeat: int = 0  # the token of its heartbeat, 0: none
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Host and port."""
-        return self.host, self.port
-
-    @property
-    def up(self) -> bool:
-        """Connected, with its versions known."""
-        return self.ranges is not None
-
-    @property
-    def name(self) -> str:
-        """The name in logs and errors: host:port/id."""
-        kind = "coordinator " if self.dedicated else ""
-        node = "bootstrap" if self.node_id == BOOTSTRAP else f"{kind}{self.node_id}"
-        return f"{self.host}:{self.port}/{node}"
-
-
 class Heartbeat(NamedTuple):
     """A heartbeat that a broker's thread sends by itself."""
 
@@ -171,6 +132,8 @@ class BrokerPool:
         client_version: str,
         handshake_timeout_s: float,
         on_error: Callable[[KafkaError, int], None],
+        on_throttled: Callable[[Broker, float], None] = lambda broker, seconds: None,
+        make_authenticator: Callable[[Connections], Authenticator] | None = None,
         logs: Logs = QUIET,
         reports_closes: bool = True,
         rebootstraps: bool = True,
@@ -178,11 +141,16 @@ class BrokerPool:
         encryption: Encryption | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``on_error`` gets brokers' errors and a syslog level, once per cause and minute.
+        """Adds the bootstrap servers. Connects only when there is a call.
 
-        It is also called when all brokers are down. ``reports_closes``: also report that a broker
-        has closed a connection in use (log.connection.close). ``rebootstraps``: return to the
-        bootstrap servers even if other brokers are known (metadata.recovery.strategy, KIP-899).
+        :param on_error: Gets brokers' errors and a syslog level, once per cause and minute. It is
+            also called when all brokers are down.
+        :param on_throttled: Gets the broker and its throttle time in seconds.
+        :param make_authenticator: None if the brokers require no SASL.
+        :param reports_closes: Also report that a broker has closed a connection in use
+            (log.connection.close).
+        :param rebootstraps: Return to the bootstrap servers even if other brokers are known
+            (metadata.recovery.strategy, KIP-899).
         """
         self._fallback = fallback
         self._encryption = encryption
@@ -219,10 +187,10 @@ class BrokerPool:
         self.rebootstrapping = False
         """True until the next metadata: only the bootstrap servers count as members of the cluster.
         """
-        self.on_rebootstrap: Callable[[], None] = lambda: None
-        self.on_throttled: Callable[[Broker, float], None] = lambda broker, seconds: None
-        self.authenticator: Authenticator | None = None
-        """None: the brokers require no SASL."""
+        self.on_rebootstrap: list[Callable[[], None]] = []
+        """Called when the pool returns to the bootstrap servers."""
+        self._on_throttled = on_throttled
+        self._authenticator = None if make_authenticator is None else make_authenticator(self)
         self.bootstrap = [self._add(BOOTSTRAP, host, port) for host, port in bootstrap]
 
     # --- known brokers ---
@@ -386,7 +354,7 @@ class BrokerPool:
             text = "%s: throttles this client for %.0f s: the client waits only %.0f s"
             self._log.warning(text, broker.name, throttle_ms / 1000, throttle_s)
         if throttle_s > 0:
-            self.on_throttled(broker, throttle_s)
+            self._on_throttled(broker, throttle_s)
         return throttle_s
 
     def _release(self, broker: Broker, now: float) -> float:
@@ -504,8 +472,8 @@ class BrokerPool:
                 if broker.up and broker.handle not in busy:
                     broker.ranges = None
                     self._engine.broker_close(broker.handle, broker.generation, 0)
-        if self.authenticator is not None:
-            wake_up = min(wake_up, self.authenticator.poll(now))
+        if self._authenticator is not None:
+            wake_up = min(wake_up, self._authenticator.poll(now))
         return [], wake_up
 
     def rebootstrap(self) -> None:
@@ -524,7 +492,8 @@ class BrokerPool:
                 broker.handshake = None
                 broker.authentication = None
                 self._engine.broker_close(broker.handle, broker.generation, 0)
-        self.on_rebootstrap()
+        for listener in self.on_rebootstrap:
+            listener()
         if self._any:
             self._connect_one()
 
@@ -597,10 +566,10 @@ class BrokerPool:
 
     def _authenticate(self, broker: Broker, ranges: ApiRanges) -> None:
         broker.handshake = None
-        if self.authenticator is None:
+        if self._authenticator is None:
             self.open(broker, ranges)
         else:
-            self.authenticator.begin(broker, ranges)
+            self._authenticator.begin(broker, ranges)
 
     def hold(self, broker: Broker) -> None:
         """Sends only handshake requests on this connection until it is opened again."""
@@ -677,9 +646,9 @@ class BrokerPool:
             error = KafkaError(
                 _code_of(event.status), f"{text} ({OLD_BROKER_HINT})" if unanswered else text
             )
-            if self.authenticator is not None and ended_at is not None:
-                error = self.authenticator.explain(ended_at, error)
-            elif cut_off and event.peer_closed and self.authenticator is None:
+            if self._authenticator is not None and ended_at is not None:
+                error = self._authenticator.explain(ended_at, error)
+            elif cut_off and event.peer_closed and self._authenticator is None:
                 error = KafkaError(error.code(), f"{error.str()} ({SASL_HINT})")
             refused, broker.refused = broker.refused, False
             broker.failing = True
@@ -769,8 +738,8 @@ class BrokerPool:
         """Handles a reply, or the failure of a request, by its token."""
         broker = self._handshakes.pop(event.token, None)
         if broker is not None:
-            if self.authenticator is not None and broker.authentication is not None:
-                self.authenticator.on_reply(broker, event)
+            if self._authenticator is not None and broker.authentication is not None:
+                self._authenticator.on_reply(broker, event)
             else:
                 self._on_handshake(broker, event)
             return
@@ -785,7 +754,7 @@ class BrokerPool:
         if event.status == STATUS_STALE and self._clock() < call.deadline:
             self.send(call)  # it was never sent: the pool now knows that this connection has ended
             return
-        call.answered_by = broker
+        call.answered_by = BrokerIdentity(broker.node_id, broker.name)
         call.answer(self._outcome(event, broker, call.message.api_key, version))
 
     def _outcome(self, event: Event, broker: Broker, api_key: int, version: int) -> Reply:

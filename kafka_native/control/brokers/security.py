@@ -15,12 +15,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafka_native._native.engine import fork_count, tls_functions
 from kafka_native.cleaning import clean
+from kafka_native.control.brokers.broker import Authentication, Broker
 from kafka_native.control.brokers.versions import ApiRanges
 from kafka_native.control.outages import Outages
 from kafka_native.control.requests import NEVER
@@ -40,13 +40,12 @@ from kafka_native.protocol.sasl import (
     SaslHandshakeResponse,
 )
 from kafka_native.protocol.schema import Request
-from kafka_native.security.mechanisms import Exchange, Mechanism, SaslError, shown
+from kafka_native.security.mechanisms import Mechanism, SaslError, shown
 from kafka_native.threads import Lock, SimpleQueue, Thread
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Engine, Event
     from kafka_native.config import Config
-    from kafka_native.control.brokers.pool import Broker, BrokerPool
     from kafka_native.security.tls import TlsContext
 
 PROTOCOLS = ("ssl", "sasl_ssl")
@@ -145,7 +144,7 @@ REFRESH = "refresh"
 NAMES = {ApiKey.SASL_HANDSHAKE: "SaslHandshake", ApiKey.SASL_AUTHENTICATE: "SaslAuthenticate"}
 
 
-class Doing(Protocol):
+class Worker(Protocol):
     """Runs slow work and passes its result to the control thread."""
 
     def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
@@ -225,16 +224,25 @@ def _work_off(queue: SimpleQueue[Callable[[], None] | None]) -> None:
             return  # oauth_cb has forked: this process has no control thread
 
 
-@dataclass(slots=True)
-class Authentication:
-    """The authentication of one connection."""
+class Connections(Protocol):
+    """What the authenticator does with the connections of the client's broker pool."""
 
-    ranges: ApiRanges
-    exchange: Exchange
-    again: bool
-    """True: the connection is already in use, and the session is renewed."""
-    asked: ApiKey = ApiKey.SASL_HANDSHAKE
-    session_ms: int = 0
+    def submit_handshake(
+        self, broker: Broker, api_key: int, version: int, body: bytes, timeout_s: float
+    ) -> None:
+        """Sends a request of the handshake, before all queued calls."""
+
+    def hold(self, broker: Broker) -> None:
+        """Sends only handshake requests on this connection until it is opened again."""
+
+    def open(self, broker: Broker, ranges: ApiRanges) -> None:
+        """Ends the handshake and sends the calls that wait for this connection."""
+
+    def refuse(self, broker: Broker, error: KafkaError) -> None:
+        """Closes a connection whose handshake has failed, and reports the error."""
+
+    def report(self, error: KafkaError) -> None:
+        """Reports an error that concerns no single broker."""
 
 
 class Authenticator:
@@ -242,9 +250,9 @@ class Authenticator:
 
     def __init__(
         self,
-        pool: BrokerPool,
+        connections: Connections,
         mechanism: Mechanism,
-        worker: Doing,
+        worker: Worker,
         *,
         timeout_s: float,
         log: Log,
@@ -253,7 +261,7 @@ class Authenticator:
         spread: Callable[[float, float], float] = random.uniform,
     ) -> None:
         """``timeout_s``: the timeout of one reply (socket.timeout.ms)."""
-        self._pool = pool
+        self._connections = connections
         self.mechanism = mechanism
         self._worker = worker
         self._timeout_s = timeout_s
@@ -280,7 +288,7 @@ class Authenticator:
             elif now < due:
                 wake_up = min(wake_up, due)
             elif broker.ranges is not None:
-                self._pool.hold(broker)
+                self._connections.hold(broker)
                 self.begin(broker, broker.ranges, again=True)
         return wake_up
 
@@ -307,7 +315,9 @@ class Authenticator:
         self._log.debug("SASL %s: next attempt in %g s", self.mechanism.name, self._retry_s)
         self._retry_s = min(2 * self._retry_s, RETRY_S[1])
         if self._outages.is_due(REFRESH, type(outcome).__name__):
-            self._pool.report(KafkaError(KafkaError._AUTHENTICATION, self._impossible(outcome)))
+            self._connections.report(
+                KafkaError(KafkaError._AUTHENTICATION, self._impossible(outcome))
+            )
 
     # --- the exchange ---
 
@@ -317,7 +327,7 @@ class Authenticator:
         has_handshake = ranges.highest(ApiKey.SASL_HANDSHAKE, (WRAPPED, WRAPPED)) == WRAPPED
         if not has_handshake or ranges.choose(SaslAuthenticateRequest) < 0:
             text = "has no SaslAuthenticate (KIP-152): SASL needs Apache Kafka 1.0 or newer here"
-            self._pool.refuse(
+            self._connections.refuse(
                 broker, KafkaError(KafkaError._UNSUPPORTED_FEATURE, f"{broker.name} {text}")
             )
             return
@@ -329,7 +339,7 @@ class Authenticator:
         self._send(broker, SaslHandshakeRequest(mechanism=self.mechanism.name), WRAPPED)
 
     def _send(self, broker: Broker, message: Request, version: int) -> None:
-        self._pool.submit_handshake(
+        self._connections.submit_handshake(
             broker, message.api_key, version, message.encode(version), self._timeout_s
         )
 
@@ -353,13 +363,13 @@ class Authenticator:
                 )
         except ProtocolError as error:
             text = f"{broker.name}: reply to {NAMES[ours.asked]} can't be read: {error}"
-            self._pool.refuse(broker, KafkaError(KafkaError._BAD_MSG, text))
+            self._connections.refuse(broker, KafkaError(KafkaError._BAD_MSG, text))
 
     def _on_failure(self, broker: Broker, ours: Authentication, status: int) -> None:
         broker.authentication = None
         if status == STATUS_TIMED_OUT:
             text = f"{broker.name}: no reply to {NAMES[ours.asked]} in {self._timeout_s:g} s"
-            self._pool.refuse(broker, KafkaError(KafkaError._TIMED_OUT, text))
+            self._connections.refuse(broker, KafkaError(KafkaError._TIMED_OUT, text))
         elif status == STATUS_TRANSPORT:
             broker.ended_at = ours.asked  # DISCONNECTED comes next
 
@@ -461,7 +471,9 @@ class Authenticator:
         return f"SASL authentication of {self._who()} isn't possible: {kind}{why}"
 
     def _fail(self, broker: Broker, text: str) -> None:
-        self._pool.refuse(broker, KafkaError(KafkaError._AUTHENTICATION, f"{broker.name}: {text}"))
+        self._connections.refuse(
+            broker, KafkaError(KafkaError._AUTHENTICATION, f"{broker.name}: {text}")
+        )
 
     def _on_done(self, broker: Broker, ours: Authentication) -> None:
         broker.authentication = None
@@ -478,4 +490,4 @@ class Authenticator:
                 SESSION_MAX_S,
             )
             self._sessions[broker.handle] = (broker, broker.generation, self._clock() + delay_s)
-        self._pool.open(broker, ours.ranges)
+        self._connections.open(broker, ours.ranges)

@@ -154,7 +154,7 @@ class Fallback:
         As in librdkafka, brokers get ApiVersions if broker.version.fallback names a version that
         supports it, whatever the other properties are.
         """
-        ranges = releases.unasked(version)
+        ranges = releases.fixed_ranges(version)
         if ranges is None or (ask and for_s <= 0):
             return cls()
         return cls(ApiRanges(ranges), not ask, for_s)

@@ -306,7 +306,9 @@ class CommitManager:
                 text = f"{each.topic} [{each.partition}] isn't assigned: its offset can't be stored"
                 outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
             elif assigned.ended:
-                text = f"{each.topic} [{each.partition}]: the topic was deleted and made anew since"
+                text = (
+                    f"{each.topic} [{each.partition}]: the topic has been deleted and created again"
+                )
                 outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
             elif each.offset < 0:
                 where = f"{each.topic} [{each.partition}]"
@@ -566,7 +568,10 @@ class CommitManager:
             if key in commit.bound and ids.get(key[0], NO_ID) not in (NO_ID, commit.bound[key])
         ]
         self._refuse(
-            commit, gone, KafkaError.UNKNOWN_TOPIC_ID, "the topic was deleted and made anew since"
+            commit,
+            gone,
+            KafkaError.UNKNOWN_TOPIC_ID,
+            "the topic has been deleted and created again",
         )
 
     @staticmethod

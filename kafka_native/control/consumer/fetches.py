@@ -76,7 +76,7 @@ class Assigned:
     ended: bool = False
     """The topic was deleted and recreated: the client delivers and commits no more of the old one.
     """
-    anew: bool = False
+    is_recreated: bool = False
     """The topic was recreated, and the group may have an offset of the old topic."""
     cursor: Cursor | None = None
     cluster_id: str | None = None
@@ -196,7 +196,8 @@ class FetchManager:
         self.assigned: dict[Key, Assigned] = {}
         self._by_topic: dict[str, dict[int, Assigned]] = {}
         self._paused: set[Key] = set()  # by the application, assigned or not; rebalances keep it
-        self._anew: set[Key] = set()  # partitions of a recreated topic that will be assigned again
+        # partitions of a recreated topic that will be assigned again
+        self._recreated: set[Key] = set()
         self.initial_offsets: dict[Key, OffsetPosition] = dict(initial_offsets or {})
         self.ask_committed: AskCommitted | None = None
         """Requests the group's offsets; `CommitManager` sets it. None: there is no group."""
@@ -239,7 +240,7 @@ class FetchManager:
                 offset, NO_EPOCH if not epoch or epoch[0] is None else epoch[0]
             )
             given = OFFSET_STORED if offset == OFFSET_INVALID else offset
-            anew = given == OFFSET_STORED and key in self._anew
+            is_recreated = given == OFFSET_STORED and key in self._recreated
             self._log.debug("%s [%d]: assigned, at offset %d", topic, partition, given)
             self.assigned[key] = self._by_topic.setdefault(topic, {})[partition] = Assigned(
                 topic,
@@ -249,7 +250,7 @@ class FetchManager:
                 given,
                 position,
                 paused=key in self._paused,
-                anew=anew,
+                is_recreated=is_recreated,
             )
             if key not in self._paused:
                 self._todo[key] = None
@@ -305,7 +306,7 @@ class FetchManager:
                 )
         for topic, partition, offset, epoch in wanted:
             assigned = self.assigned[topic, partition]
-            assigned.failed = assigned.ended = assigned.anew = False
+            assigned.failed = assigned.ended = assigned.is_recreated = False
             assigned.reported = None
             assigned.backoff.reset()
             assigned.asked = OffsetPosition(offset, NO_EPOCH if epoch is None else epoch)
@@ -585,7 +586,9 @@ class FetchManager:
         if ended:
             numbers = ", ".join(str(number) for _, number in sorted(ended))
             self._log.warning(
-                "%s was deleted and made anew: partitions %s begin anew, too", topic.name, numbers
+                "%s was deleted and created again: partitions %s start from the new beginning",
+                topic.name,
+                numbers,
             )
             self.end(ended)
             self.on_ended(ended)
@@ -605,11 +608,11 @@ class FetchManager:
 
     def expect_anew(self, keys: Iterable[Key]) -> None:
         """Marks removed partitions of a recreated topic, which may be assigned again."""
-        self._anew.update(keys)
+        self._recreated.update(keys)
 
     def forget_anew(self) -> None:
         """Ends `expect_anew()`: later assignments are not about recreated topics."""
-        self._anew.clear()
+        self._recreated.clear()
 
     def _has_moved(self, assigned: Assigned, topic: Topic, leader: Partition) -> bool:
         """Whether a running fetch uses the wrong broker or an old leader epoch."""
@@ -892,23 +895,23 @@ class FetchManager:
         Some groups keep offsets by topic name only. After the topic was recreated, such an offset
         may belong to the old topic.
         """
-        if assigned.anew and not self.offsets_by_id():
+        if assigned.is_recreated and not self.offsets_by_id():
             found = None
         if found is not None and found.offset >= 0:
             epoch = NO_EPOCH if found.leader_epoch is None else found.leader_epoch
             assigned.next = OffsetPosition(found.offset, epoch)
             assigned.committed = assigned.sent = OffsetPosition(found.offset, epoch, found.metadata)
-        elif assigned.key in self.initial_offsets and not assigned.anew:
+        elif assigned.key in self.initial_offsets and not assigned.is_recreated:
             assigned.next = self.initial_offsets[assigned.key]
         elif self._reset is None:
             where = f"{assigned.topic} [{assigned.partition}]"
             text = f"no offset for {where}, and auto.offset.reset=error"
             self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
         else:
-            if assigned.anew:
+            if assigned.is_recreated:
                 self._log.info("%s [%d] begins where auto.offset.reset says", *assigned.key)
             self._reset_to(assigned)
-        assigned.anew = False
+        assigned.is_recreated = False
         if not assigned.keep_queued:
             assigned.base = assigned.next
 
@@ -987,8 +990,7 @@ class FetchManager:
             else:
                 self._report_and_retry(assigned, result)
             return
-        # If the leader doesn't know the epoch, or can't be asked, that doesn't mean that data are
-        # lost.
+        # A leader that doesn't know the epoch, or can't be asked, doesn't mean that data are lost.
         if (
             isinstance(result, KafkaError)
             or result.offset < 0

@@ -189,7 +189,7 @@ class Transactions:
         group_coordinator: Callable[[str], Coordinator],
         version: Callable[[], int],
         on_fatal: Callable[[KafkaError], None],
-        hear: Callable[[], None],
+        handle_events: Callable[[], None],
         log: Log = QUIET["eos"],
         clock: Callable[[], float] = time.monotonic,
         two_phase: bool = False,
@@ -197,8 +197,8 @@ class Transactions:
         """``timeout_ms``: transaction.timeout.ms; ``request_s``: the timeout of one request.
 
         ``two_phase``: transaction.two.phase.commit.enable. ``version`` returns the cluster's
-        ``transaction.version``. ``group_coordinator`` returns the coordinator of a group. ``hear``
-        handles the queued events of the engine.
+        ``transaction.version``. ``group_coordinator`` returns the coordinator of a group.
+        ``handle_events`` handles the queued events of the engine.
         """
         self._writer = writer
         self._coordinator = coordinator
@@ -211,7 +211,7 @@ class Transactions:
         self._version = version
         self._on_fatal = on_fatal
         self._on_lost: Callable[[KafkaError], None] = lambda error: None
-        self._hear = hear
+        self._handle_events = handle_events
         self._log = log
         self._clock = clock
         self._two_phase = two_phase
@@ -375,7 +375,7 @@ class Transactions:
         if error is not None or self._writer.outstanding:
             done(OUTSTANDING if error is None else error)
             return
-        self._hear()  # handles failures that came before the last message was done
+        self._handle_events()  # handles failures that came before the last message was done
         self.commit(done, deadline)
 
     def shut_and_prepare(self, done: Callable[[object], None], _deadline: float) -> None:
@@ -390,7 +390,7 @@ class Transactions:
         if error is not None or self._writer.outstanding:
             done(OUTSTANDING if error is None else error)
             return
-        self._hear()
+        self._handle_events()
         if self.error is not None:
             done(self._out_of_order("prepare_transaction"))
             return
@@ -615,8 +615,8 @@ class Transactions:
                 self._end_request(operation.claim, commit=True),
                 self._on_claimed,
             )
-        anew = kind is Kind.ABORT and not self._touched and (self._reset or self._unsure)
-        if anew or kind in (Kind.INIT, Kind.COMPLETE):
+        needs_new_epoch = kind is Kind.ABORT and not self._touched and (self._reset or self._unsure)
+        if needs_new_epoch or kind in (Kind.INIT, Kind.COMPLETE):
             return self._coordinator, self._init_request(), self._on_identity
         if self._to_add and self.state in (State.IN_TRANSACTION, State.COMMITTING):
             return self._coordinator, self._add_request(), self._on_added

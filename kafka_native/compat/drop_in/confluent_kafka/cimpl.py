@@ -1,7 +1,8 @@
-"""The names of confluent_kafka's C module, for programs that import them from it.
+"""The names of confluent_kafka's C module.
 
-The classes are kafka_native's own: import them from ``kafka_native`` in new programs. The numbers
-are the values of librdkafka's enums. kafka_native has Python enums in their place.
+The clients derive from kafka_native's and change only what a program for confluent_kafka can
+notice. The other classes are kafka_native's own. The numbers are the values of librdkafka's enums;
+kafka_native has Python enums in their place.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from kafka_native import consumer, producer, share_consumer
 from kafka_native._native.message import Message
 from kafka_native.admin import (
     CONFIG_SOURCE_DEFAULT_CONFIG,
@@ -24,18 +26,18 @@ from kafka_native.admin import (
     RESOURCE_TOPIC,
     RESOURCE_TRANSACTIONAL_ID,
     RESOURCE_UNKNOWN,
+    AdminClient,
     NewPartitions,
     NewTopic,
 )
-from kafka_native.consumer import Consumer
+from kafka_native.compat import API_VERSION, LIBRARY_VERSION
 from kafka_native.errors import (
     ConcurrentModificationException,
     IllegalStateException,
     KafkaError,
     KafkaException,
 )
-from kafka_native.producer import Producer
-from kafka_native.share_consumer import CommitCallback, ShareConsumer
+from kafka_native.share_consumer import CommitCallback
 from kafka_native.types import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -48,10 +50,37 @@ from kafka_native.types import (
     Uuid,
     consistent,
     fnv1a,
-    libversion,
     murmur2,
-    version,
 )
+
+_AdminClientImpl = AdminClient
+
+
+class Producer(producer.Producer):
+    """A `kafka_native.Producer` that behaves like confluent_kafka's."""
+
+
+class Consumer(consumer.Consumer):
+    """A `kafka_native.Consumer` that behaves like confluent_kafka's."""
+
+
+class ShareConsumer(share_consumer.ShareConsumer):
+    """A `kafka_native.ShareConsumer` that behaves like confluent_kafka's."""
+
+
+def version() -> str:
+    """Return the release of confluent_kafka whose API this is."""
+    return API_VERSION
+
+
+def libversion() -> tuple[str, int]:
+    """Return the release of librdkafka whose properties this has, as a text and as a number.
+
+    The number's bytes are the major, minor and patch version, and 255 for a final release.
+    """
+    parts = [*map(int, LIBRARY_VERSION.split(".")), 255]
+    return LIBRARY_VERSION, int.from_bytes(bytes(parts), "big")
+
 
 DeliveryCallback: TypeAlias = Callable[[KafkaError | None, Message], object]
 RebalanceCallback: TypeAlias = Callable[[Consumer, list[TopicPartition]], object]

@@ -1,0 +1,13 @@
+"""DeserializingShareConsumer on the ShareConsumer of `cimpl`."""
+
+from __future__ import annotations
+
+from kafka_native import deserializing_share_consumer as native
+
+from .cimpl import ShareConsumer as _ShareConsumerImpl
+
+__all__ = ["DeserializingShareConsumer"]
+
+
+class DeserializingShareConsumer(native.DeserializingShareConsumer, _ShareConsumerImpl):
+    """A `kafka_native.DeserializingShareConsumer` that behaves like confluent_kafka's."""
