@@ -1,7 +1,7 @@
-"""Where in the code the value of each effective property acts, and the test that shows it.
+"""The code that uses the value of each effective property, and a test of its effect.
 
-``tests/tidy/test_config_evidence.py`` holds this table against the code. An alias acts where its
-property does.
+``tests/tidy/test_config_evidence.py`` compares this table with the code. An alias has the evidence
+of its property.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from typing import Final, NamedTuple
 
 
 class Evidence(NamedTuple):
-    """What there is for one property."""
+    """The evidence for one property."""
 
     acts: tuple[str, ...]
-    """Files, each with ``::`` and the identifier that has the value there, unless the file reads it
-    by its name.
+    """The files that use the value.
+
+    An identifier after ``::`` has the value in that file. Without ``::`` the file reads the
+    property by its name.
     """
     test: str
-    """``file::function``: it sets the property and fails where the value is ignored."""
+    """``file::function``. The test sets the property, and fails if the client ignores it."""
 
 
 def _at(test: str, *acts: str) -> Evidence:
@@ -33,7 +35,7 @@ _HANDSHAKES: Final = "tests/security/test_tls_properties.py::"
 _LOGINS: Final = "tests/client/test_sasl.py::"
 _TOKENS: Final = "tests/security/test_oidc.py::"
 
-_OF_BOTH: Final = {
+_COMMON_EVIDENCE: Final = {
     "enable.metrics.push": _at(
         "tests/client/test_telemetry.py::test_nothing_is_sent_if_it_is_off",
         "kafka_native/client.py",
@@ -371,7 +373,7 @@ _OF_BOTH: Final = {
     ),
 }
 
-_OF_PRODUCERS: Final = {
+_PRODUCER_EVIDENCE: Final = {
     "enable.idempotence": _at(
         "tests/client/test_config_effect_idempotence.py::test_it_can_be_turned_off",
         "csrc/produce/accumulator.c::idempotence",
@@ -467,7 +469,7 @@ _OF_PRODUCERS: Final = {
     ),
 }
 
-_OF_CONSUMERS: Final = {
+_CONSUMER_EVIDENCE: Final = {
     "group.id": _at(
         "tests/client/test_consumer_offsets.py::test_what_is_handed_out_is_committed_by_itself",
         "kafka_native/control/consumer/consumer_control.py",
@@ -594,5 +596,9 @@ _OF_CONSUMERS: Final = {
     ),
 }
 
-EVIDENCE: Final[dict[str, Evidence]] = {**_OF_BOTH, **_OF_PRODUCERS, **_OF_CONSUMERS}
-"""By the name of the property."""
+EVIDENCE: Final[dict[str, Evidence]] = {
+    **_COMMON_EVIDENCE,
+    **_PRODUCER_EVIDENCE,
+    **_CONSUMER_EVIDENCE,
+}
+"""The evidence by property name."""

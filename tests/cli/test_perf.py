@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import kafka_native
-from kafka_native.cli import job, measurements
+from kafka_native.cli import measurements, perf
 from kafka_native.cli.app import cli
 from kafka_native.cli.commands import perf as perf_module
 from kafka_native.cli.connection import ENVIRONMENT
@@ -145,11 +145,11 @@ def test_kept_topics_hold_what_was_asked_for(cluster: MockCluster) -> None:
 
 
 def damage(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
-    real = job.read_back
-    monkeypatch.setattr(job, "read_back", lambda *arguments: change(list(real(*arguments))))
+    real = perf.read_back
+    monkeypatch.setattr(perf, "read_back", lambda *arguments: change(list(real(*arguments))))
 
 
-def changed_byte(read: list[job.ReadRecord]) -> list[job.ReadRecord]:
+def changed_byte(read: list[perf.ReadRecord]) -> list[perf.ReadRecord]:
     partition, offset, value = read[7]
     return [*read[:7], (partition, offset, value[:-1] + b"!"), *read[8:]]
 
@@ -187,8 +187,8 @@ def test_refused_messages_are_reported_with_their_reason(cluster: MockCluster) -
 
 
 def test_lost_messages_are_noticed(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "SETTLE_TIMEOUT_S", 0.2)
-    monkeypatch.setattr(job, "produce_all", lambda conf, topic, values, progress: None)
+    monkeypatch.setattr(perf, "SETTLE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(perf, "produce_all", lambda conf, topic, values, progress: None)
     status, output = run(
         "--messages", "3000", "--codecs", "none", "--bootstrap", cluster.bootstrap_servers
     )
@@ -226,13 +226,13 @@ def test_wrong_options_are_refused(arguments: list[str]) -> None:
     assert run(*arguments)[0] == 2
 
 
-VALUES = job.payloads(3, 100)
+VALUES = perf.payloads(3, 100)
 READ = [(0, 0, VALUES[0]), (1, 0, VALUES[1]), (0, 1, VALUES[2])]
 
 
 def test_check_accepts_what_was_sent() -> None:
-    assert job.check(VALUES, READ) == job.check(VALUES, [READ[1], READ[0], READ[2]])
-    assert job.check(VALUES, READ) != job.check(VALUES[:2], READ[:2])
+    assert perf.check(VALUES, READ) == perf.check(VALUES, [READ[1], READ[0], READ[2]])
+    assert perf.check(VALUES, READ) != perf.check(VALUES[:2], READ[:2])
 
 
 @pytest.mark.parametrize(
@@ -244,24 +244,24 @@ def test_check_accepts_what_was_sent() -> None:
         ([READ[0], READ[1], (0, 1, VALUES[1])], "twice"),
         ([READ[0], READ[1], (0, 1, VALUES[2].replace(b"number", b"nUmber"))], "digest .*message 2"),
         ([READ[0], READ[1], (0, 1, b"something else")], "never sent"),
-        ([*READ, (0, 2, job.payloads(4, 100)[3])], "never sent"),
+        ([*READ, (0, 2, perf.payloads(4, 100)[3])], "never sent"),
     ],
 )
-def test_check_notices(read: list[job.ReadRecord], text: str) -> None:
-    with pytest.raises(job.CheckFailed, match=text):
-        job.check(VALUES, read)
+def test_check_notices(read: list[perf.ReadRecord], text: str) -> None:
+    with pytest.raises(perf.CheckFailed, match=text):
+        perf.check(VALUES, read)
 
 
 def test_payloads_have_their_size_and_number() -> None:
-    for size in (job.MESSAGE_MIN_BYTES, 100, 500):
-        values = job.payloads(5, size)
+    for size in (perf.MESSAGE_MIN_BYTES, 100, 500):
+        values = perf.payloads(5, size)
         assert [len(value) for value in values] == [size] * 5
-        assert [job.number_of(value) for value in values] == list(range(5))
+        assert [perf.number_of(value) for value in values] == list(range(5))
 
 
 def test_payloads_are_the_same_each_time_and_compress_as_json_does() -> None:
-    values = job.payloads(2000, 100)
-    assert values == job.payloads(2000, 100)
+    values = perf.payloads(2000, 100)
+    assert values == perf.payloads(2000, 100)
     assert len(set(values)) == 2000
     assert json.loads(values[1234])["number"] == "000001234"
     data = b"".join(values)

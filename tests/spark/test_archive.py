@@ -251,7 +251,7 @@ def test_topic_made_anew_is_refused_by_the_lake_of_the_old_one(
     cluster.create_topic("orders", partitions=3)
     fill(cluster, 600)
     for start in (50, 100):
-        with pytest.raises(Exception, match="topic orders was deleted and made anew since"):
+        with pytest.raises(Exception, match="topic orders was deleted and recreated since"):
             archive_part(lake, cluster, 1, start, 200)
 
 
@@ -435,5 +435,5 @@ def test_archive_goes_on_where_it_ended(
     mock_cluster.create_topic("bills-eu", partitions=2)
     fill(mock_cluster, 300, "bills-eu", 2)
     for call in (plan_archive, archive):
-        with pytest.raises(PipelineError, match="topic bills-eu was deleted and made anew since"):
+        with pytest.raises(PipelineError, match="topic bills-eu was deleted and recreated since"):
             call(config, tmp_path, **arguments)

@@ -25,7 +25,7 @@ from kafka_native.mock.transactions import State
 from kafka_native.protocol import ApiKey
 from kafka_native.spark import by_partition, exactly_once, producers
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.exactly_once import ExactlyOnceError, Turn, Writing
+from kafka_native.spark.exactly_once import BatchTransaction, ExactlyOnceError, TaskAttempt
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.partitioning import _partitioned
 from kafka_native.spark.writers import SchemaError, WriteError, batch_writer, stream_writer
@@ -251,24 +251,27 @@ def test_of_attempts_that_race_for_a_partition_at_most_one_gets_it(cluster: Mock
     won: list[int] = []
     with ThreadPoolExecutor(racers) as pool:
         for lead_s in (0.0, 0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 1.0):
-            turn = exactly_once.begin(options)
+            transaction = exactly_once.begin(options)
             start = threading.Barrier(racers)
 
             def race(
-                number: int, turn: Turn = turn, start: Any = start, lead_s: float = lead_s
+                number: int,
+                transaction: BatchTransaction = transaction,
+                start: Any = start,
+                lead_s: float = lead_s,
             ) -> bool:
-                writing = Writing(options, turn, f"{number}/{number}")
+                attempt = TaskAttempt(options, transaction, f"{number}/{number}")
                 start.wait(30)
                 time.sleep(lead_s * (number > 0))
                 try:
-                    writing.claim([("t", 0)])
+                    attempt.claim([("t", 0)])
                 except ExactlyOnceError:
                     return False
                 return True
 
             won.append(sum(pool.map(race, range(racers))))
             with pytest.raises(ExactlyOnceError):
-                Writing(options, turn, "9/9").claim([("t", 0)])
+                TaskAttempt(options, transaction, "9/9").claim([("t", 0)])
     assert set(won[:-1]) <= {0, 1}, "when they come at once, it may be nobody"
     assert won[-1] == 1
 

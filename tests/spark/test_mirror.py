@@ -433,12 +433,12 @@ def test_topic_that_was_made_anew_is_refused_by_its_old_checkpoint(
     calls: list[Callable[..., object]] = [plan_mirror, partial(mirror, spark)]
     for call in calls:
         with pytest.raises(
-            PipelineError, match=f"topic {topic} was deleted and made anew.* new checkpoint"
+            PipelineError, match=f"topic {topic} was deleted and recreated.* new checkpoint"
         ):
             call(conf(here), conf(there), topics=[topic], checkpoint=checkpoint)
     assert len(there.messages(topic, 0)) == 10
     found = OffsetRange(topic, 0, 10, 60, topic_id="another")  # recreated after the plan
-    with pytest.raises(PipelineError, match="made anew"):
+    with pytest.raises(PipelineError, match="recreated"):
         copy_task(
             source_of(here, topic), sink_of(there), "{topic}", None, None, {topic: old}, found
         )

@@ -18,7 +18,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.spark import exactly_once, producers, range_reader
 from kafka_native.spark.exactly_once import ExactlyOnceError
 from kafka_native.spark.pipelines import mirror as mirroring
-from kafka_native.spark.pipelines.mirror import _Running, mirror, translate_offset
+from kafka_native.spark.pipelines.mirror import _MirrorRun, mirror, translate_offset
 from kafka_native.spark.pipelines.session import topic_options
 from kafka_native.spark.ranges import OffsetRange
 from tests.spark.micro_batches import seen, task_context
@@ -81,7 +81,7 @@ def batch(cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(mirroring, "WorkCounter", lambda session: None)
         options = topic_options(conf(cluster), ["t"], "")
         sink = mirroring._sink(once(cluster))
-        _Running(None, options, sink, "copy", str(tmp_path), None).batch(None, batch_id)  # type: ignore[arg-type]
+        _MirrorRun(None, options, sink, "copy", str(tmp_path), None).batch(None, batch_id)  # type: ignore[arg-type]
 
     return run
 

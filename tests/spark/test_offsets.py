@@ -14,7 +14,8 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.spark.batch import BatchReader
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.offsets import Limit, OffsetReader, offsets_json, parse_offsets
+from kafka_native.spark.offset_reader import OffsetReader
+from kafka_native.spark.offsets import Limit, offsets_json, parse_offsets
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange
 from tests.spark.support import FIRST_MS, numbered, source_options

@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (
 )
 
 from kafka_native.spark.batch import BatchReader
-from kafka_native.spark.filters import Narrowing
+from kafka_native.spark.filters import PushedFilters
 from kafka_native.spark.log import logger
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange, ranges_of, split
@@ -110,8 +110,8 @@ def narrowed(
     """Return ranges of two topics of two partitions, 0 to 100 each, and the filters left to
     Spark.
     """
-    narrowing = Narrowing()
-    left = [each for each in filters if not narrowing.take(each)]
+    pushed = PushedFilters()
+    left = [each for each in filters if not pushed.take(each)]
     keys = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
     asked: list[dict[Any, int]] = []
 
@@ -119,7 +119,7 @@ def narrowed(
         asked.append(dict(wanted))
         return {key: (times or {}).get((*key, ms), 0) for key, ms in wanted.items()}
 
-    starts, ends = narrowing.narrow(dict.fromkeys(keys, 0), dict.fromkeys(keys, 100), at_times)
+    starts, ends = pushed.narrow(dict.fromkeys(keys, 0), dict.fromkeys(keys, 100), at_times)
     assert bool(asked) == (times is not None)
     return ranges_of(starts, ends), left
 
@@ -191,7 +191,7 @@ def test_pyspark_takes_the_reader_with_and_without_push_down() -> None:
     wanted = [EqualTo(("partition",), 1), EqualTo(("key",), b"k")]
     assert list(reader.pushFilters(wanted)) == wanted[1:]
     again = pickle.loads(pickle.dumps(reader))
-    assert again.narrowing.partitions == {1}
+    assert again.filters.partitions == {1}
 
 
 def test_what_is_logged_is_one_printable_line(caplog: pytest.LogCaptureFixture) -> None:

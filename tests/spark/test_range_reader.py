@@ -283,9 +283,9 @@ def test_a_range_of_a_topic_that_was_made_anew_is_lost(
     make_anew(mock_cluster, topic)
     skipped: list[tuple[int, int, str]] = []
     found = range_reader.read_range(options, old, on_skip=lambda *each: skipped.append(each))
-    assert (values(found), skipped) == ([], [(20, 100, "the topic was deleted and made anew")])
+    assert (values(found), skipped) == ([], [(20, 100, "the topic was deleted and recreated")])
     with pytest.raises(
-        DataLossError, match=r"offsets 20 to 100 .* the topic was deleted and made anew"
+        DataLossError, match=r"offsets 20 to 100 .* the topic was deleted and recreated"
     ):
         list(range_reader.read_range(options_of(mock_cluster, topic, **quick), old))
     new = OffsetRange(topic, 0, 20, 100, topic_id=topic_id(mock_cluster, topic))
@@ -316,7 +316,7 @@ def test_a_topic_that_is_made_anew_while_a_range_is_read_ends_it(
     found += values(reading)
     assert found == list(range(len(found)))
     assert len(found) < 100
-    assert skipped == [(len(found), 100, "the topic was deleted and made anew")]
+    assert skipped == [(len(found), 100, "the topic was deleted and recreated")]
 
 
 def test_a_topic_that_does_not_exist_is_an_error(mock_cluster: MockCluster, topic: str) -> None:
@@ -338,16 +338,16 @@ def test_a_topic_that_is_missing_is_waited_for_as_long_as_a_new_one_may_take(
         "failOnDataLoss": "false",
     }
     options = options_of(mock_cluster, name, **limit)
-    on_error = range_reader._Reading._on_error
+    on_error = range_reader._PositionReader._on_error
 
-    def noting(reading: range_reader._Reading[Any], error: KafkaError) -> None:
+    def noting(reading: range_reader._PositionReader[Any], error: KafkaError) -> None:
         heard.append(error.code())
         on_error(reading, error)
         if comes:
             mock_cluster.create_topic(name, 1)
             fill(mock_cluster, name, range(10))
 
-    monkeypatch.setattr(range_reader._Reading, "_on_error", noting)
+    monkeypatch.setattr(range_reader._PositionReader, "_on_error", noting)
     found = values(range_reader.read_range(options, OffsetRange(name, 0, 0, 10)))
     assert heard == [KafkaError.UNKNOWN_TOPIC_OR_PART]
     assert len(found) == (10 if comes else 0)

@@ -13,7 +13,7 @@ from kafka_native import Consumer, KafkaError, KafkaException
 from kafka_native.mock import ListenerSecurity, MockCluster
 from kafka_native.spark import exactly_once, producers, range_reader
 from kafka_native.spark.client_pool import admitted
-from kafka_native.spark.offsets import OffsetReader
+from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines.mirror import plan_mirror
 from kafka_native.spark.ranges import OffsetRange

@@ -22,7 +22,7 @@ from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines import Lake, PipelineError, Range, plan_replay, replay, target
 from kafka_native.spark.pipelines.folder import Folder
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
-from kafka_native.spark.pipelines.replay import Progress, ReplayTask, _Sending
+from kafka_native.spark.pipelines.replay import Progress, ReplayTask, _LaneSender
 from tests.spark.lakes import DAY_MS, NOON_MS, records, stage
 
 MODULE = sys.modules[ReplayTask.__module__]
@@ -55,9 +55,9 @@ def a_lake(path: Path, partitions: int = 3, count: int = 100) -> Lake:
 
 def offsets_of(folder: Folder, lane: Lane, position: int = 0) -> list[int]:
     found = []
-    for behind, batch in read_lane(folder, lane, position):
+    for next_position, batch in read_lane(folder, lane, position):
         found += batch.column("offset").to_pylist()
-        assert behind == found[-1] + 1
+        assert next_position == found[-1] + 1
     return found
 
 
@@ -131,8 +131,8 @@ def test_files_without_offsets_are_lanes_of_their_own(tmp_path: Path) -> None:
     ]
     assert len({lane.name for lane in lanes}) == 2
     [lane] = [lane for lane in lanes if lane.rows == 12]
-    [(behind, batch)] = read_lane(Folder(tmp_path), lane, 9)
-    assert (behind, batch.column("value").to_pylist()) == (12, [b"9", b"10", b"11"])
+    [(next_position, batch)] = read_lane(Folder(tmp_path), lane, 9)
+    assert (next_position, batch.column("value").to_pylist()) == (12, [b"9", b"10", b"11"])
 
 
 @pytest.mark.parametrize(
@@ -233,10 +233,10 @@ def test_task_that_is_killed_goes_on_behind_what_was_acknowledged(
     lake = a_lake(tmp_path / "lake", partitions=1, count=1000)
     task = a_task(cluster, lake, tmp_path / "check", lanes_of(lake), topic="copy")
     original = Progress.write
-    produce = _Sending._produce
+    produce = _LaneSender._produce
     written: list[int] = []
 
-    def at_once(self: _Sending, part: pa.RecordBatch, end: int) -> None:
+    def at_once(self: _LaneSender, part: pa.RecordBatch, end: int) -> None:
         """Each chunk is acknowledged before the next one is sent."""
         produce(self, part, end)
         assert self._producer.flush(30) == 0
@@ -255,7 +255,7 @@ def test_task_that_is_killed_goes_on_behind_what_was_acknowledged(
         patched.setattr(Progress, "write", dying)
         patched.setattr(MODULE, "_RECORD_S", 0.0)
         patched.setattr(MODULE, "CHUNK_ROWS", 20)
-        patched.setattr(_Sending, "_produce", at_once)
+        patched.setattr(_LaneSender, "_produce", at_once)
         with pytest.raises(KilledError):
             task(0)
     assert 0 < written[-1] < 1000
@@ -312,19 +312,19 @@ def test_rate_holds_back_what_comes_too_early(
     sink = SinkOptions.parse({"kafka.bootstrap.servers": "nowhere:1"})
     task = ReplayTask(lake, (lane,), sink, Folder(tmp_path / "check"), topic="copy", rate=100.0)
     positions: list[int] = []
-    sending = _Sending(
+    sender = _LaneSender(
         FakeProducer(), task, lane, lambda position, records: positions.append(position)
     )  # type: ignore[arg-type]
-    for behind, batch in read_lane(lake, lane):
-        sending.send(batch, behind)
-    sending.finish()
+    for next_position, batch in read_lane(lake, lane):
+        sender.send(batch, next_position)
+    sender.finish()
     assert clock.now == pytest.approx(10.0)
     total = 0
     for when, rows in sent:
         assert total <= when * 100 + 1e-6
         assert rows <= 25
         total += rows
-    assert (total, sending.records, positions[-1]) == (1000, 1000, 1000)
+    assert (total, sender.records, positions[-1]) == (1000, 1000, 1000)
     assert positions == sorted(positions)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_native import KafkaError, KafkaException
-from kafka_native.spark.admission import Patience, share_out
+from kafka_native.spark.admission import TriggerDelay, share_out
 from kafka_native.spark.errors import DataLossError, OptionError
 from kafka_native.spark.offsets import Key, Limit
 from kafka_native.spark.options import SourceOptions
@@ -145,15 +145,15 @@ def test_batches_under_a_limit_end_exactly_at_the_end(limit: int) -> None:
 
 def test_patience_waits_for_enough_or_long_enough() -> None:
     clock = Clock()
-    patience = Patience(60.0, clock)
+    patience = TriggerDelay(60.0, clock)
     few, enough = at(t_0=5), at(t_0=10)
-    assert patience.has_enough(at(t_0=0), few, 10)  # the first one always
-    assert not patience.has_enough(at(t_0=0), few, 10)
-    assert patience.has_enough(at(t_0=0), enough, 10)
+    assert patience.is_due(at(t_0=0), few, 10)  # the first one always
+    assert not patience.is_due(at(t_0=0), few, 10)
+    assert patience.is_due(at(t_0=0), enough, 10)
     clock.now += 59
-    assert not patience.has_enough(at(t_0=0), few, 10)
+    assert not patience.is_due(at(t_0=0), few, 10)
     clock.now += 1
-    assert patience.has_enough(at(t_0=0), few, 10)
+    assert patience.is_due(at(t_0=0), few, 10)
 
 
 # --- planning ---
@@ -316,7 +316,7 @@ def test_topic_made_anew_is_data_loss_also_if_it_is_longer() -> None:
     anew(cluster, t_0=60)
     clock.now += DISCOVERY_S
     end = plan.latest(start)
-    with pytest.raises(DataLossError, match=r"t \[0\]: the topic was deleted and made anew"):
+    with pytest.raises(DataLossError, match=r"t \[0\]: the topic was deleted and recreated"):
         plan.ranges(start, end)
 
 
