@@ -58,7 +58,7 @@ _COMMON_EVIDENCE: Final = {
         "csrc/net/connection.c::receive_max_bytes",
     ),
     "max.in.flight.requests.per.connection": _at(
-        f"{_TIME}test_so_many_requests_are_in_flight", "csrc/produce/sender.c::max_in_flight"
+        f"{_TIME}test_requests_in_flight_are_limited", "csrc/produce/sender.c::max_in_flight"
     ),
     "metadata.recovery.strategy": _at(
         "tests/client/test_scenarios_rebootstrap.py::test_strategy_none_waits_for_the_brokers_it_knows",
@@ -69,16 +69,16 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/control/metadata.py::trigger_s",
     ),
     "topic.metadata.refresh.interval.ms": _at(
-        f"{_TIME}test_metadata_are_refreshed_as_often_as_told",
+        f"{_TIME}test_metadata_is_refreshed_at_the_configured_interval",
         "kafka_native/control/metadata.py::refresh_s",
         "kafka_native/control/group/subscription.py::refresh_s",
     ),
     "metadata.max.age.ms": _at(
-        f"{_TIME}test_leader_is_asked_again_when_what_it_said_of_replicas_is_old",
+        f"{_TIME}test_the_preferred_replica_expires",
         "kafka_native/control/consumer/fetches.py::replica_s",
     ),
     "topic.metadata.refresh.fast.interval.ms": _at(
-        f"{_TIME}test_metadata_are_asked_for_again_as_fast_as_told",
+        f"{_TIME}test_missing_metadata_is_requested_again_at_the_fast_interval",
         "kafka_native/control/metadata.py::fast_s",
     ),
     "topic.metadata.propagation.max.ms": _at(
@@ -86,11 +86,11 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/control/metadata.py::propagation_s",
     ),
     "topic.blacklist": _at(
-        f"{_WIRE}test_topics_of_the_blacklist_are_no_match",
+        f"{_WIRE}test_blacklisted_topics_do_not_match",
         "kafka_native/control/group/subscription.py::excluded",
     ),
     "socket.timeout.ms": _at(
-        f"{_TIME}test_request_is_made_again_when_its_time_is_over",
+        f"{_TIME}test_request_is_repeated_after_its_timeout",
         "kafka_native/control/metadata.py::timeout_s",
         "csrc/consume/fetcher.c::request_timeout_ms",
         "csrc/produce/sender.c::request_timeout_ms",
@@ -116,16 +116,16 @@ _COMMON_EVIDENCE: Final = {
         "csrc/net/address.c::address_ttl_ms",
     ),
     "socket.connection.setup.timeout.ms": _at(
-        f"{_TIME}test_connecting_is_given_up_when_its_time_is_over",
+        f"{_TIME}test_connecting_fails_after_its_timeout",
         "csrc/net/connection.c::setup_timeout_ms",
         "csrc/engine/broker_thread.c::setup_timeout_ms",
     ),
     "connections.max.idle.ms": _at(
-        f"{_TIME}test_idle_connections_are_closed_when_told",
+        f"{_TIME}test_idle_connections_are_closed_after_the_configured_time",
         "csrc/engine/broker_thread.c::connections_max_idle_ms",
     ),
     "reconnect.backoff.ms": _at(
-        f"{_TIME}test_connections_are_made_anew_after_a_pause",
+        f"{_TIME}test_reconnecting_waits_for_the_backoff",
         "csrc/engine/broker_thread.c::reconnect_backoff_ms",
     ),
     "reconnect.backoff.max.ms": _at(
@@ -298,7 +298,7 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/client.py",
     ),
     "error_cb": _at(
-        "tests/client/test_error_cb.py::test_refused_broker_is_one_error_however_often_it_is_tried",
+        "tests/client/test_error_cb.py::test_refused_broker_is_one_error_for_all_attempts",
         "kafka_native/client.py",
     ),
     "statistics.interval.ms": _at(
@@ -314,11 +314,11 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/client.py",
     ),
     "api.version.request": _at(
-        f"{_WIRE}test_broker_is_not_asked_for_its_versions_where_told_not_to",
+        f"{_WIRE}test_no_api_versions_request_is_sent_if_turned_off",
         "kafka_native/control/brokers/versions.py::ask",
     ),
     "api.version.request.timeout.ms": _at(
-        f"{_TIME}test_question_for_versions_is_asked_again_when_its_time_is_over",
+        f"{_TIME}test_api_versions_request_is_repeated_after_its_timeout",
         "kafka_native/control/brokers/pool.py::handshake_timeout_s",
     ),
     "api.version.fallback.ms": _at(
@@ -326,11 +326,11 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/control/brokers/versions.py::for_s",
     ),
     "broker.version.fallback": _at(
-        f"{_WIRE}test_broker_is_not_asked_for_its_versions_where_told_not_to",
+        f"{_WIRE}test_no_api_versions_request_is_sent_if_turned_off",
         "kafka_native/client.py",
     ),
     "allow.auto.create.topics": _at(
-        f"{_WIRE}test_consumer_creates_topics_where_asked",
+        f"{_WIRE}test_consumer_creates_topics_only_if_configured",
         "kafka_native/control/consumer/fetches.py::create_topics",
         "kafka_native/control/group/subscription.py::create_topics",
         "kafka_native/client.py",
@@ -341,12 +341,12 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/consumer.py",
     ),
     "client.rack": _at(
-        f"{_WIRE}test_fetch_says_it",
+        f"{_WIRE}test_fetch_has_the_configured_value",
         "csrc/consume/fetch_codec.c::rack",
         "kafka_native/control/group/consumer_membership.py::rack",
     ),
     "retry.backoff.ms": _at(
-        f"{_TIME}test_retries_wait_as_long_as_told",
+        f"{_TIME}test_retries_wait_for_the_configured_backoff",
         "csrc/produce/sender.c::retry_backoff_ms",
         "kafka_native/control/consumer/consumer_control.py::retry_s",
     ),
@@ -357,7 +357,7 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/control/metadata.py::fast_max_s",
     ),
     "client.dns.lookup": _at(
-        f"{_SOCKETS}test_bootstrap_servers_are_known_by_their_own_names_where_asked",
+        f"{_SOCKETS}test_bootstrap_servers_get_canonical_names_if_configured",
         "kafka_native/client.py",
     ),
     "test.mock.num.brokers": _at(
@@ -375,7 +375,7 @@ _COMMON_EVIDENCE: Final = {
 
 _PRODUCER_EVIDENCE: Final = {
     "enable.idempotence": _at(
-        "tests/client/test_config_effect_idempotence.py::test_it_can_be_turned_off",
+        "tests/client/test_config_effect_idempotence.py::test_idempotence_can_be_turned_off",
         "csrc/produce/accumulator.c::idempotence",
         "kafka_native/producer.py::idempotence",
     ),
@@ -393,7 +393,7 @@ _PRODUCER_EVIDENCE: Final = {
         "kafka_native/producer.py",
     ),
     "enable.gapless.guarantee": _at(
-        "tests/client/test_fatal.py::test_gapless_writes_nothing_behind_a_message_that_failed",
+        "tests/client/test_fatal.py::test_gapless_writes_nothing_after_a_failed_message",
         "csrc/produce/sender.c::gapless",
     ),
     "queue.buffering.max.messages": _at(
@@ -436,10 +436,10 @@ _PRODUCER_EVIDENCE: Final = {
         "tests/client/test_sticky.py::test_time_to_stick", "csrc/produce/topic.c::sticky_linger_ms"
     ),
     "request.required.acks": _at(
-        f"{_WIRE}test_produce_says_how_many_acks_and_how_long", "csrc/produce/produce_codec.c::acks"
+        f"{_WIRE}test_produce_has_acks_and_timeout", "csrc/produce/produce_codec.c::acks"
     ),
     "request.timeout.ms": _at(
-        f"{_WIRE}test_produce_says_how_many_acks_and_how_long",
+        f"{_WIRE}test_produce_has_acks_and_timeout",
         "csrc/produce/sender.c::produce_timeout_ms",
     ),
     "message.timeout.ms": _at(
@@ -471,19 +471,19 @@ _PRODUCER_EVIDENCE: Final = {
 
 _CONSUMER_EVIDENCE: Final = {
     "group.id": _at(
-        "tests/client/test_consumer_offsets.py::test_what_is_handed_out_is_committed_by_itself",
+        "tests/client/test_consumer_offsets.py::test_returned_messages_are_committed_automatically",
         "kafka_native/control/consumer/consumer_control.py",
     ),
     "group.instance.id": _at(
-        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
+        f"{_WIRE}test_join_group_has_the_members_settings",
         "kafka_native/control/consumer/consumer_control.py",
     ),
     "partition.assignment.strategy": _at(
-        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
+        f"{_WIRE}test_join_group_has_the_members_settings",
         "kafka_native/control/group/classic_membership.py::assignors",
     ),
     "session.timeout.ms": _at(
-        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
+        f"{_WIRE}test_join_group_has_the_members_settings",
         "kafka_native/control/group/classic_membership.py::session_timeout_s",
     ),
     "heartbeat.interval.ms": _at(
@@ -491,7 +491,7 @@ _CONSUMER_EVIDENCE: Final = {
         "kafka_native/control/group/classic_membership.py::heartbeat_interval_s",
     ),
     "group.protocol.type": _at(
-        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
+        f"{_WIRE}test_join_group_has_the_members_settings",
         "kafka_native/control/group/classic_membership.py::protocol_type",
     ),
     "group.protocol": _at(
@@ -503,27 +503,27 @@ _CONSUMER_EVIDENCE: Final = {
         "kafka_native/control/group/consumer_membership.py::assignor",
     ),
     "coordinator.query.interval.ms": _at(
-        f"{_TIME}test_coordinator_is_looked_up_as_often_as_told",
+        f"{_TIME}test_coordinator_is_looked_up_at_the_configured_interval",
         "kafka_native/control/brokers/coordinator.py::query_interval_s",
     ),
     "max.poll.interval.ms": _at(
-        "tests/client/test_groups_classic.py::test_member_that_does_not_poll_is_out_until_it_polls",
+        "tests/client/test_groups_classic.py::test_member_that_does_not_poll_leaves_until_it_polls",
         "kafka_native/control/group/membership.py::rebalance_timeout_s",
     ),
     "enable.auto.commit": _at(
-        f"{_WIRE}test_offsets_are_committed_where_asked",
+        f"{_WIRE}test_offsets_are_committed_only_if_configured",
         "kafka_native/control/consumer/commits.py::auto_commit",
     ),
     "auto.commit.interval.ms": _at(
-        "tests/client/test_consumer_offsets.py::test_what_is_handed_out_is_committed_by_itself",
+        "tests/client/test_consumer_offsets.py::test_returned_messages_are_committed_automatically",
         "kafka_native/control/consumer/commits.py::interval_s",
     ),
     "enable.auto.offset.store": _at(
-        "tests/client/test_consumer_offsets.py::test_store_offsets_says_what_is_committed",
+        "tests/client/test_consumer_offsets.py::test_store_offsets_decides_what_is_committed",
         "kafka_native/control/consumer/commits.py::auto_store",
     ),
     "queued.min.messages": _at(
-        "tests/client/test_consumer.py::test_what_rests_is_not_fetched_although_others_are",
+        "tests/client/test_consumer.py::test_a_full_partition_is_not_fetched_with_the_others",
         "csrc/consume/cursor.c::queued_min_messages",
     ),
     "queued.max.messages.kbytes": _at(
@@ -531,16 +531,20 @@ _CONSUMER_EVIDENCE: Final = {
         "csrc/consume/fetcher.c::queued_max_bytes",
     ),
     "fetch.wait.max.ms": _at(
-        f"{_WIRE}test_fetch_says_it", "csrc/consume/fetcher.c::fetch_wait_max_ms"
+        f"{_WIRE}test_fetch_has_the_configured_value", "csrc/consume/fetcher.c::fetch_wait_max_ms"
     ),
     "fetch.message.max.bytes": _at(
-        f"{_WIRE}test_fetch_asks_for_so_much_of_a_partition",
+        f"{_WIRE}test_fetch_has_the_configured_partition_limit",
         "csrc/consume/fetcher.c::partition_fetch_bytes",
     ),
-    "fetch.max.bytes": _at(f"{_WIRE}test_fetch_says_it", "csrc/consume/fetcher.c::fetch_max_bytes"),
-    "fetch.min.bytes": _at(f"{_WIRE}test_fetch_says_it", "csrc/consume/fetcher.c::fetch_min_bytes"),
+    "fetch.max.bytes": _at(
+        f"{_WIRE}test_fetch_has_the_configured_value", "csrc/consume/fetcher.c::fetch_max_bytes"
+    ),
+    "fetch.min.bytes": _at(
+        f"{_WIRE}test_fetch_has_the_configured_value", "csrc/consume/fetcher.c::fetch_min_bytes"
+    ),
     "fetch.error.backoff.ms": _at(
-        f"{_TIME}test_partition_rests_after_an_error",
+        f"{_TIME}test_partition_is_not_fetched_for_a_time_after_an_error",
         "kafka_native/control/consumer/fetches.py::error_s",
         "csrc/consume/fetcher.c::fetch_error_backoff_ms",
     ),
@@ -549,17 +553,17 @@ _CONSUMER_EVIDENCE: Final = {
         "kafka_native/control/consumer/consumer_control.py",
     ),
     "isolation.level": _at(
-        f"{_WIRE}test_isolation_level_is_the_brokers_matter_too",
+        f"{_WIRE}test_isolation_level_is_in_the_fetch",
         "csrc/consume/fetch_segment.c::isolation_level",
         "csrc/consume/fetch_codec.c::isolation_level",
         "kafka_native/control/consumer/fetches.py::isolation_level",
     ),
     "enable.partition.eof": _at(
-        "tests/client/test_consumer.py::test_end_of_partition_is_reported_once_where_asked",
+        "tests/client/test_consumer.py::test_end_of_partition_is_reported_once_if_configured",
         "csrc/consume/fetcher.c::partition_eof",
     ),
     "check.crcs": _at(
-        f"{_WIRE}test_checksums_are_looked_at_unless_told_not_to",
+        f"{_WIRE}test_checksums_are_checked_only_if_configured",
         "csrc/consume/fetch_segment.c::check_crcs",
     ),
     "max.poll.records": _at(
@@ -579,7 +583,7 @@ _CONSUMER_EVIDENCE: Final = {
         "kafka_native/control/consumer/consumer_control.py",
     ),
     "offset.store.sync.interval.ms": _at(
-        f"{_TIME}test_offset_files_are_synced_as_told",
+        f"{_TIME}test_offset_files_are_synced_as_configured",
         "kafka_native/control/consumer/commits.py::sync_interval_s",
     ),
     "consume.callback.max.messages": _at(
@@ -587,7 +591,7 @@ _CONSUMER_EVIDENCE: Final = {
         "kafka_native/consumer.py",
     ),
     "on_commit": _at(
-        "tests/client/test_consumer_offsets.py::test_on_commit_is_told_of_asynchronous_commits",
+        "tests/client/test_consumer_offsets.py::test_on_commit_gets_the_results_of_asynchronous_commits",
         "kafka_native/consumer.py",
     ),
     "decompressed.batch.max.bytes": _at(

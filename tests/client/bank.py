@@ -1,4 +1,4 @@
-"""Common parts of the transactional producer's tests."""
+"""Common parts of the tests of transactional producers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SOON = {"retry.backoff.ms": 10, "reconnect.backoff.ms": 10, "linger.ms": 0}
 
 
 class Bank:
-    """A topic of one test, its producers, and the view of read_committed readers."""
+    """A topic of one test, its transactional producers, and a consumer of its messages."""
 
     def __init__(self, cluster: MockCluster, name: str) -> None:
-        """``name`` is the test's name, from which the topic's name is made."""
+        """``name`` is the test's name. The topic's name is derived from it."""
         self.cluster = cluster
         self.topic = re.sub(r"[^\w.-]+", "-", name)
         cluster.create_topic(self.topic, 2)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
-from collections.abc import Callable
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from kafka_native import (
     OFFSET_BEGINNING,
+    OFFSET_INVALID,
     Consumer,
     KafkaError,
     KafkaException,
@@ -23,8 +30,9 @@ from kafka_native._native.engine import Engine
 from kafka_native.config import parse
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.mock import MockCluster
-from tests.waiting import WAIT_S
+from tests.waiting import PROGRAM_S, WAIT_S
 
+ROOT = Path(__file__).resolve().parents[2]
 _numbers = itertools.count()
 
 
@@ -60,6 +68,55 @@ class Client:
         return Consumer({"bootstrap.servers": self.bootstrap, "reconnect.backoff.ms": 20, **conf})
 
 
+def partitions_of(topic: str, count: int, offset: int = OFFSET_INVALID) -> list[TopicPartition]:
+    """Return the first partitions of a topic."""
+    return [TopicPartition(topic, number, offset) for number in range(count)]
+
+
+def assigned(
+    client: Client, topic: str, partitions: int = 1, *, offset: int = OFFSET_BEGINNING, **conf: Any
+) -> Consumer:
+    """Return a consumer at this offset of every partition."""
+    consumer = client.consumer(**conf)
+    consumer.assign(partitions_of(topic, partitions, offset))
+    return consumer
+
+
+def deliver(producer: Producer, topic: str, value: Any = b"", **how: Any) -> None:
+    """Produce a message, and wait until all messages of the producer are reported."""
+    producer.produce(topic, value, **how)
+    unreported = producer.flush(WAIT_S)
+    assert unreported == 0
+
+
+def errors_into(reports: list[Any]) -> Callable[[KafkaError | None, Message], None]:
+    """Return an ``on_delivery`` that appends the error of each report to a list."""
+    return lambda error, message: reports.append(error)
+
+
+def client_threads() -> set[str]:
+    """Return the names of the threads of all clients. Each client has its own names."""
+    names = (thread.name for thread in threading.enumerate())
+    return {name for name in names if name.startswith("kafka-native")}
+
+
+def run_program(
+    program: str,
+    *arguments: str,
+    timeout_s: float = PROGRAM_S,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> subprocess.CompletedProcess[str]:
+    """Run a Python program that can import this repository, and return its outcome."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
 def fill(
     client: Client, topic: str, count: int, *, partition: int = -1, start: int = 0, **conf: Any
 ) -> None:
@@ -69,25 +126,42 @@ def fill(
             producer.produce(topic, str(number), partition=partition)
 
 
+def filled(client: Client, count: int, partitions: int = 1, **conf: Any) -> str:
+    """Create a topic with so many messages in each partition, and return its name."""
+    topic = client.topic(partitions)
+    for partition in range(partitions):
+        fill(client, topic, count, partition=partition, **conf)
+    return topic
+
+
 def read_all(
     client: Client, topic: str, count: int, timeout: float = 20.0, **conf: Any
 ) -> list[Message]:
     """Return ``count`` messages from the beginning of every partition. Any error fails."""
     with client.consumer(**conf) as consumer:
         partitions = consumer.list_topics(topic, timeout).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        consumer.assign(partitions_of(topic, len(partitions), OFFSET_BEGINNING))
         messages = consumer.consume(count, timeout)
     assert [message.error() for message in messages if message.error()] == []
     assert len(messages) == count
     return messages
 
 
-def code_of(call: Callable[[], object]) -> int:
-    """Return the code of the KafkaException that a call raises."""
-    with pytest.raises(KafkaException) as caught:
+def code_of(call: Callable[[], object], match: str | None = None) -> int:
+    """Return the code of the KafkaException that a call raises. ``match`` is a part of its text."""
+    with pytest.raises(KafkaException, match=match) as caught:
         call()
     code: int = caught.value.args[0].code()
     return code
+
+
+def check_refused(
+    call: Callable[[Any], object], error: type[Exception], *wrong: Any, match: str | None = None
+) -> None:
+    """Check that a call raises this error for each of these arguments."""
+    for each in wrong:
+        with pytest.raises(error, match=match):
+            call(each)
 
 
 def stored(cluster: MockCluster, topic: str, partition: int = 0) -> list[str]:
@@ -108,6 +182,12 @@ class Reports:
     def send(self, *values: str, **how: Any) -> None:
         for value in values:
             self.producer.produce(value=value, on_delivery=self._note, **{**self._how, **how})
+
+    def deliver(self, *values: str, **how: Any) -> None:
+        """Send, and wait until all messages of the producer are reported."""
+        self.send(*values, **how)
+        unreported = self.producer.flush(WAIT_S)
+        assert unreported == 0
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
         value = message.value().decode()

@@ -29,7 +29,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import wait_for
 
-from .log_support import Plain, heard
+from .log_support import PlainLogger, captured_log
 from .support import Client
 
 ROOT = Path(__file__).parents[2]
@@ -164,7 +164,7 @@ def test_contexts_are_the_propertys_and_numbered_as_in_the_core() -> None:
 @pytest.mark.parametrize("context", SUBJECTS)
 def test_each_context_says_something_on_a_logger_of_its_own(context: str, client: Client) -> None:
     act, patterns = SUBJECTS[context]
-    with heard() as log:
+    with captured_log() as log:
         act(client, client.topic(), **{"client.id": log.client_id, "debug": context})
         names = {record.name for record in log.records}
         assert names == {f"kafka_native.{log.client_id}.{context}"}
@@ -178,7 +178,7 @@ def test_each_context_says_something_on_a_logger_of_its_own(context: str, client
 def test_without_debug_a_client_that_works_says_nothing_and_starts_no_thread(
     client: Client,
 ) -> None:
-    with heard() as log:
+    with captured_log() as log:
         logging.getLogger(f"kafka_native.{log.client_id}").setLevel(logging.DEBUG)
         topic = client.topic()
         with client.producer(**{"client.id": log.client_id}) as producer:
@@ -191,7 +191,7 @@ def test_without_debug_a_client_that_works_says_nothing_and_starts_no_thread(
 
 
 def test_lines_of_broker_threads_name_their_thread_and_their_time(client: Client) -> None:
-    with heard() as log:
+    with captured_log() as log:
         produces(client, client.topic(), **{"client.id": log.client_id, "debug": "msg,generic"})
         sent = [record for record in log.records if record.name.endswith(".msg")]
         assert {record.threadName for record in sent if record.threadName} <= {
@@ -203,7 +203,7 @@ def test_lines_of_broker_threads_name_their_thread_and_their_time(client: Client
 
 
 def test_log_thread_name_off_leaves_the_thread_out() -> None:
-    logger = Plain()
+    logger = PlainLogger()
     with Producer({**NOWHERE, "logger": logger, "log.thread.name": False}) as producer:
         in_vain(producer)
         wait_for(lambda: logger.calls)
@@ -233,7 +233,7 @@ def test_log_cb_gets_name_level_facility_and_text(client: Client) -> None:
         assert (level, facility) == (7, "EOS")
         assert text.startswith("[thrd:kafka-native rdkafka#producer-")
     with pytest.raises(KafkaException, match="mutually exclusive"):
-        Producer({**NOWHERE, "log_cb": print, "logger": Plain()})
+        Producer({**NOWHERE, "log_cb": print, "logger": PlainLogger()})
     with pytest.raises(TypeError, match="log_cb"):
         Producer({**NOWHERE, "log_cb": 5})
 
@@ -242,12 +242,12 @@ def test_remarks_about_the_configuration_go_the_same_way() -> None:
     lines: list[Any] = []
     conf = {**NOWHERE, "session.timeout.ms": 6000}
     Producer({**conf, "log_cb": lambda *line: lines.append(line)}).close()
-    plain = Plain()
+    plain = PlainLogger()
     Producer({**conf, "logger": plain}).close()
     assert lines[0][1:3] == (4, "CONFWARN")
     assert "session.timeout.ms is a consumer property" in lines[0][3]
     assert "session.timeout.ms is a consumer property" in plain.texts()[0]
-    Producer({**conf, "logger": (silent := Plain()), "log_level": 3}).close()
+    Producer({**conf, "logger": (silent := PlainLogger()), "log_level": 3}).close()
     assert silent.calls == []
 
 
@@ -257,7 +257,7 @@ def test_remarks_about_the_configuration_go_the_same_way() -> None:
 def test_log_level_is_a_syslog_level_and_debug_raises_it(
     level: int, conf: dict[str, str], expected: int
 ) -> None:
-    logger = Plain()
+    logger = PlainLogger()
     with Producer({**NOWHERE, "logger": logger, "log_level": level, **conf}) as producer:
         in_vain(producer)
         producer.purge()
@@ -280,7 +280,7 @@ def test_levels_are_pythons() -> None:
 def test_with_log_queue_the_applications_poll_tells_the_logger(client: Client) -> None:
     threads: list[str] = []
 
-    class Naming(Plain):
+    class Naming(PlainLogger):
         def log(self, *args: Any) -> None:
             threads.append(threading.current_thread().name)
 
@@ -292,7 +292,7 @@ def test_with_log_queue_the_applications_poll_tells_the_logger(client: Client) -
 
 
 def test_with_log_queue_what_the_logger_raises_comes_out_of_poll() -> None:
-    class Broken(Plain):
+    class Broken(PlainLogger):
         def log(self, *args: Any) -> None:
             super().log(*args)
             raise ZeroDivisionError("of the logger")
@@ -394,7 +394,7 @@ def test_engine_drops_lines_that_nobody_takes_and_counts_them(client: Client) ->
     """While the control thread is blocked, the broker's thread counts dropped lines and works
     on.
     """
-    logger, held, go_on = Plain(), threading.Event(), threading.Event()
+    logger, held, go_on = PlainLogger(), threading.Event(), threading.Event()
     delivered: list[Any] = []
     conf = {
         "debug": "msg",
@@ -431,7 +431,7 @@ def test_engine_drops_lines_that_nobody_takes_and_counts_them(client: Client) ->
 def test_handler_that_raises_ends_nothing_and_is_told_once(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Broken(Plain):
+    class Broken(PlainLogger):
         def log(self, *args: Any) -> None:
             super().log(*args)
             raise ZeroDivisionError("of the handler")
@@ -503,7 +503,7 @@ def test_finaliser_that_comes_after_the_logs_own_is_told(before: int) -> None:
 
 
 def test_exceptions_reach_handlers_as_exceptions() -> None:
-    with heard() as log:
+    with captured_log() as log:
         logs = Logs(log.client_id, default_sink(log.client_id, (), thread_names=True))
         try:
             raise ZeroDivisionError("cause")
@@ -530,7 +530,7 @@ def test_contexts_may_be_written_with_blanks_and_in_capitals() -> None:
     "name", sorted(name for name, declared in PROPERTIES.items() if declared.sensitive)
 )
 def test_secrets_are_in_no_line_and_no_error(name: str) -> None:
-    logger, secret, shown = Plain(), "s3cret-canary", ""
+    logger, secret, shown = PlainLogger(), "s3cret-canary", ""
     try:
         producer = Producer({**NOWHERE, "debug": "all", "logger": logger, name: secret})
     except KafkaException as error:
@@ -554,7 +554,7 @@ def test_broker_that_closes_an_idle_connection_is_not_worth_a_word(
     client: Client, cluster: MockCluster
 ) -> None:
     errors: list[KafkaError] = []
-    logger, topic = Plain(), client.topic()
+    logger, topic = PlainLogger(), client.topic()
     with client.producer(logger=logger, debug="broker", error_cb=errors.append) as producer:
         producer.produce(topic, VALUE)
         assert producer.flush(30) == 0
@@ -572,7 +572,7 @@ def test_broker_that_closes_an_idle_connection_is_not_worth_a_word(
 def test_connection_closed_under_a_request_is_a_warning_unless_unwanted(
     client: Client, cluster: MockCluster, tells: bool, expected: int
 ) -> None:
-    topic, logger, errors = client.topic(), Plain(), []
+    topic, logger, errors = client.topic(), PlainLogger(), []
     leader = cluster.leader(topic, 0)
     for conf in ({"logger": logger, "debug": "broker"}, {"error_cb": errors.append}):
         with client.consumer(
@@ -600,7 +600,7 @@ def test_connection_closed_under_a_request_is_a_warning_unless_unwanted(
 
 
 def test_consumers_lines_are_also_told_without_any_debug() -> None:
-    logger = Plain()
+    logger = PlainLogger()
     consumer = Consumer({**NOWHERE, "group.id": "g", "logger": logger})
     consumer.subscribe(["t"])
     wait_for(lambda: len(logger.calls) >= 2)

@@ -25,7 +25,7 @@ from tests.waiting import WAIT_S, poll_until, wait_for
 
 from .support import Client, fill
 
-pytestmark = pytest.mark.usefixtures("mended")
+pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.mock import MockCluster
 from tests.waiting import wait_for
 
+from .consumer_support import take, values
 from .support import Client, fill
-from .test_consumer import take, values
 
 
 def call_back(consumer: Consumer, callback: Callable[[], object]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from kafka_native import KafkaError, Producer
 from kafka_native.admin import AdminClient
 from kafka_native.mock import ListenerSecurity, MockCluster
-from tests.client.log_support import Plain
+from tests.client.log_support import PlainLogger
 from tests.client.support import Client, read_all
 from tests.harness.tunnels import Canned, HttpConnect, Socks5, Tunnels
 from tests.waiting import wait_for
@@ -305,7 +305,7 @@ def everything_said(conf: dict[str, Any]) -> list[str]:
 
 
 def test_secrets_are_in_nothing_that_comes_out(capfd: pytest.CaptureFixture[str]) -> None:
-    logger = Plain()
+    logger = PlainLogger()
     said: list[str] = []
     echo = b"HTTP/1.1 403 " + SECRET.encode() + BASIC.encode() + b"\r\n\r\n"
     with (
@@ -335,7 +335,7 @@ def test_secrets_are_in_nothing_that_comes_out(capfd: pytest.CaptureFixture[str]
 
 
 def test_log_says_which_way_a_connection_has_come() -> None:
-    logger = Plain()
+    logger = PlainLogger()
     with hidden(brokers=1) as (cluster, names), Socks5(names=names) as proxy:
         conf = {"proxy.url": proxy.url(), "debug": "broker", "logger": logger}
         with Client(cluster).producer(**conf) as producer:

@@ -17,7 +17,7 @@ from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.mock import AwsKey, DelegationToken, ListenerSecurity, MockCluster
 from kafka_native.protocol import ApiKey
-from tests.client.log_support import Plain
+from tests.client.log_support import PlainLogger
 from tests.mock.secured import unsecured_jwt
 from tests.waiting import WAIT_S, wait_for
 
@@ -95,7 +95,7 @@ def test_password(mechanism: str, cluster: MockCluster) -> None:
 def test_a_password_that_goes_over_the_network_as_it_is_is_warned_of(
     mechanism: str, cluster: MockCluster
 ) -> None:
-    logger = Plain()
+    logger = PlainLogger()
     sends(conf(cluster, mechanism, **{"security.protocol": "SASL_PLAINTEXT", "logger": logger}))
     warned = [
         text

@@ -20,7 +20,7 @@ from kafka_native.mock import CLOSE_CONNECTION, MockCluster, PushedMetrics
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S, wait_for
 
-from .log_support import heard
+from .log_support import captured_log
 from .support import Client, fill
 
 GET, PUSH = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY
@@ -363,7 +363,7 @@ def test_an_error_that_is_for_good_is_warned_of_once(
     client: Client, cluster: MockCluster, code: int
 ) -> None:
     cluster.push_request_errors(PUSH, [code] * 100)
-    with heard() as log, client.producer(**{"client.id": log.client_id}) as producer:
+    with captured_log() as log, client.producer(**{"client.id": log.client_id}) as producer:
         deliver(producer, client.topic(2))
         log.wait_for("client metrics are sent")
         time.sleep(3 * OFTEN_MS / 1000)

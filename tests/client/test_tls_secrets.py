@@ -22,7 +22,7 @@ from kafka_native import KafkaException, Producer
 from kafka_native.mock import ListenerSecurity, MockCluster
 from tests.waiting import wait_for
 
-from .log_support import Plain
+from .log_support import PlainLogger
 
 PASSWORD = "s3cret-word"
 LOCKED = BestAvailableEncryption(PASSWORD.encode())
@@ -72,7 +72,7 @@ def test_secrets_are_in_nothing_that_comes_out(
     cluster: MockCluster, tmp_path: Path, way: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     own, secrets = identity(cluster, tmp_path, way)
-    logger = Plain()
+    logger = PlainLogger()
     said: list[Any] = []
     conf = {
         "bootstrap.servers": cluster.bootstrap_servers,

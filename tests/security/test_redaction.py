@@ -29,7 +29,7 @@ from kafka_native.security.oauthbearer import OAuthBearer, Token
 from kafka_native.security.oidc import JWT_BEARER
 from kafka_native.security.plain import Plain as PlainMechanism
 from kafka_native.security.sasl import mechanism_of
-from tests.client.log_support import Plain
+from tests.client.log_support import PlainLogger
 from tests.waiting import wait_for
 
 from .slow_server import SlowServer
@@ -275,7 +275,7 @@ def test_a_server_that_answers_with_the_request_itself(head: bytes, tmp_path: Pa
 
 @pytest.mark.parametrize("kind", ["description", "structure"])
 def test_no_log_line_and_no_error_of_a_client_has_them(kind: str, tmp_path: Path) -> None:
-    logger, errors = Plain(), []
+    logger, errors = PlainLogger(), []
     security = ListenerSecurity("sasl_plaintext", mechanisms=["OAUTHBEARER"])
     with TokenEndpoint(KINDS[kind]) as endpoint, MockCluster(1, security=security) as cluster:
         conf, secrets = conf_of("client_credentials", endpoint.url, tmp_path)

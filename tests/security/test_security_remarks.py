@@ -12,7 +12,7 @@ import pytest
 from kafka_native import KafkaException, Producer
 from kafka_native.config import PROPERTIES, parse
 from kafka_native.security.sasl import MECHANISMS, mechanism_of
-from tests.client.log_support import Plain
+from tests.client.log_support import PlainLogger
 
 SASL = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "sasl_plaintext"}
 URL, TYPE, CONFIG = (
@@ -50,7 +50,7 @@ def kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def warnings_of(**conf: Any) -> list[str]:
     """Return the warnings in the log while a client is made."""
-    logger = Plain()
+    logger = PlainLogger()
     with Producer({**SASL, **conf, "logger": logger, "error_cb": lambda error: None}):
         pass
     return [
@@ -156,7 +156,7 @@ IN_URLS = [
 @pytest.mark.parametrize("url", IN_URLS)
 @pytest.mark.parametrize("kind", ["oidc", "azure", "aws"])
 def test_a_login_in_an_endpoints_url_is_refused_unseen(url: str, kind: str) -> None:
-    logger = Plain()
+    logger = PlainLogger()
     own: dict[str, Any] = {**ENCRYPTED, URL: url}
     if kind == "azure":
         own |= {TYPE: "azure_imds"}
@@ -176,7 +176,7 @@ def test_a_login_in_an_endpoints_url_is_refused_unseen(url: str, kind: str) -> N
 @pytest.mark.parametrize("url", IN_URLS)
 def test_it_is_not_shown_where_it_is_not_used_either(url: str) -> None:
     """Other security protocols ignore the URL, but debug=conf shows it."""
-    logger = Plain()
+    logger = PlainLogger()
     own = {
         "bootstrap.servers": "127.0.0.1:1",
         URL: f"{url}?code=s3cret-code",
@@ -217,7 +217,7 @@ def test_a_callback_is_shown_by_its_name() -> None:
     def fetch(config: str, password: str) -> Any:
         return None
 
-    logger = Plain()
+    logger = PlainLogger()
     conf = {
         **SASL,
         "sasl.mechanism": "OAUTHBEARER",
@@ -236,7 +236,7 @@ def test_kinits_command_is_marked_as_secret() -> None:
         "sasl.mechanism": "GSSAPI",
         "sasl.kerberos.kinit.cmd": "echo s3cret-word | kinit app; exit 1",
     }
-    logger = Plain()
+    logger = PlainLogger()
     with Producer({**conf, "debug": "all", "logger": logger, "error_cb": lambda error: None}):
         pass
     seen = f"{parse(conf, 'producer')!r} {''.join(logger.texts())}"
