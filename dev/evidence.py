@@ -146,7 +146,8 @@ _COMMON_EVIDENCE: Final = {
         f"{_HANDSHAKES}test_ca_directory_of_pem_files", "kafka_native/security/authorities.py"
     ),
     "ssl.ca.pem": _at(
-        f"{_HANDSHAKES}test_ca_file_and_text_add_up", "kafka_native/security/authorities.py"
+        f"{_HANDSHAKES}test_ca_file_and_text_are_both_trusted",
+        "kafka_native/security/authorities.py",
     ),
     "ssl.crl.location": _at(f"{_HANDSHAKES}test_revocation_list", _TLS),
     "ssl.crl.check": _at(f"{_HANDSHAKES}test_revoked_intermediate", _TLS),
@@ -185,7 +186,8 @@ _COMMON_EVIDENCE: Final = {
         f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL
     ),
     "sasl.oauthbearer.metadata.authentication.type": _at(
-        "tests/security/test_cloud_tokens.py::test_a_producer_gets_in_with_azures_token", _SASL
+        "tests/security/test_cloud_tokens.py::test_a_producer_authenticates_with_azures_token",
+        _SASL,
     ),
     "sasl.oauthbearer.token.endpoint.url": _at(
         f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL
@@ -230,16 +232,14 @@ _COMMON_EVIDENCE: Final = {
         f"{_TOKENS}test_a_template_and_a_key_are_read_from_files_each_time", _SASL
     ),
     "sasl.oauthbearer.assertion.file": _at(
-        f"{_TOKENS}test_a_ready_assertion_is_taken_as_it_is", _SASL
+        f"{_TOKENS}test_a_ready_assertion_is_sent_unchanged", _SASL
     ),
     "https.ca.location": _at(
-        f"{_TOKENS}test_https_is_verified_with_the_authorities_that_are_given", _SASL
+        f"{_TOKENS}test_https_is_verified_with_the_configured_authorities", _SASL
     ),
-    "https.ca.pem": _at(
-        f"{_TOKENS}test_https_is_verified_with_the_authorities_that_are_given", _SASL
-    ),
+    "https.ca.pem": _at(f"{_TOKENS}test_https_is_verified_with_the_configured_authorities", _SASL),
     "sasl.kerberos.service.name": _at(
-        "tests/security/test_gssapi.py::test_the_service_is_asked_for_by_its_name_and_host", _SASL
+        "tests/security/test_gssapi.py::test_service_principal_has_name_and_host", _SASL
     ),
     "sasl.kerberos.principal": _at(
         "tests/security/test_gssapi.py::test_a_keytab_and_a_principal_choose_the_tickets", _SASL
@@ -248,11 +248,11 @@ _COMMON_EVIDENCE: Final = {
         "tests/security/test_gssapi.py::test_a_keytab_and_a_principal_choose_the_tickets", _SASL
     ),
     "sasl.kerberos.kinit.cmd": _at(
-        "tests/security/test_gssapi.py::test_the_command_is_run_where_it_is_set_and_again_in_time",
+        "tests/security/test_gssapi.py::test_kinit_command_is_run_and_repeated",
         _SASL,
     ),
     "sasl.kerberos.min.time.before.relogin": _at(
-        "tests/security/test_gssapi.py::test_the_command_is_run_where_it_is_set_and_again_in_time",
+        "tests/security/test_gssapi.py::test_kinit_command_is_run_and_repeated",
         _SASL,
     ),
     "security.protocol": _at(

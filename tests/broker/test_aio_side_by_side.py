@@ -12,4 +12,4 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 cluster = test_compat_kafka.cluster
 """The broker, in the place of the mock cluster."""
 
-del globals()["test_throttling_is_told_to_coroutines"]  # it needs the mock cluster's throttling
+del globals()["test_throttle_cb_may_be_a_coroutine"]  # it sets throttling in the mock cluster

@@ -17,7 +17,7 @@ WITHOUT_A_BROKER = {
     "test_a_message_that_is_too_large",
     "test_a_report_has_the_headers_here",
     "test_keys_go_to_the_same_partitions",
-    "test_what_is_purged_is_reported",
+    "test_purged_messages_are_reported",
 }
 """They need no cluster."""
 

@@ -13,7 +13,7 @@ import pytest
 from tests.broker.certificates import Authority
 from tests.broker.cluster import Cluster, Listener
 from tests.broker.support import TopicMaker, running
-from tests.cli.test_doctor import Found
+from tests.cli.test_doctor import Report
 from tests.harness.tunnels import HttpConnect, Socks5, Tunnels
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -29,7 +29,7 @@ class SecuredBroker(NamedTuple):
     cluster: Cluster
     authority: Authority
 
-    def found(self, *more: str, **properties: str) -> Found:
+    def found(self, *more: str, **properties: str) -> Report:
         """Return the doctor's result for alice's connection. ``properties`` replace the right ones."""
         right = {
             "bootstrap.servers": self.cluster.listeners["SASLTLS"],
@@ -43,8 +43,8 @@ class SecuredBroker(NamedTuple):
         options = [
             part for name, value in (right | changed).items() for part in ("-X", f"{name}={value}")
         ]
-        found = Found(*options, *more)
-        assert SECRET not in found.said
+        found = Report(*options, *more)
+        assert SECRET not in found.output
         return found
 
 
@@ -60,7 +60,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
 
 def test_all_good(secured: SecuredBroker, new_topic: TopicMaker) -> None:
     found = secured.found("-t", new_topic(secured.cluster), "-G", "nobody-yet")
-    assert found.status == 0, found.said
+    assert found.status == 0, found.output
     statuses = {step["kind"]: step["status"] for step in found.document["steps"]}
     assert statuses.pop("proxy") == "skipped"
     assert set(statuses.values()) == {"ok"}
@@ -73,7 +73,7 @@ def test_wrong_password(secured: SecuredBroker) -> None:
     failed = found.failed_at("sasl")
     assert "refuses user 'alice' with PLAIN: " in failed["text"]
     assert failed["cause"].startswith("a wrong password")
-    assert "an0ther-secret" not in found.said
+    assert "an0ther-secret" not in found.output
 
 
 def test_mechanism_that_the_listener_lacks(secured: SecuredBroker) -> None:
@@ -99,9 +99,9 @@ def test_wrong_host_behind_a_proxy(kind: type[Tunnels], secured: SecuredBroker) 
         assert "is for " in failed["text"]
         assert f"not {ELSEWHERE}" in failed["text"]
         assert {step["status"] for step in found.steps("proxy")} == {"ok"}
-        assert "pr0xy-secret" not in found.said
+        assert "pr0xy-secret" not in found.output
         good = secured.found(proxy_url=url)
-        assert good.status == 0, good.said
+        assert good.status == 0, good.output
 
 
 @pytest.mark.parametrize(

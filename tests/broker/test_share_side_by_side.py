@@ -24,9 +24,9 @@ cluster = test_compat_kafka.cluster
 """The broker, in the place of the mock cluster."""
 
 for _name in (
-    "test_every_call_comes_to_the_same",
+    "test_every_call_has_the_same_outcome",
     "test_exceptions_are_of_the_same_kinds",
-    "test_properties_that_mean_nothing_are_refused_by_both",
+    "test_properties_without_effect_are_refused_by_both",
 ):
     del globals()[_name]  # they need no cluster
 
