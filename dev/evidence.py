@@ -255,21 +255,21 @@ _COMMON_EVIDENCE: Final = {
         _SASL,
     ),
     "security.protocol": _at(
-        "tests/broker/test_sasl.py::test_no_sasl_on_a_listener_with_it_says_so",
+        "tests/broker/test_sasl.py::test_no_sasl_on_a_listener_with_it_is_a_clear_error",
         "kafka_native/client.py",
     ),
     "sasl.mechanisms": _at(
-        "tests/broker/test_sasl.py::test_messages_go_and_come_with_each_mechanism", _SASL
+        "tests/broker/test_sasl.py::test_messages_are_written_and_read_with_each_mechanism", _SASL
     ),
     "sasl.username": _at(
-        "tests/broker/test_sasl.py::test_messages_go_and_come_with_each_mechanism", _SASL
+        "tests/broker/test_sasl.py::test_messages_are_written_and_read_with_each_mechanism", _SASL
     ),
     "sasl.password": _at(
-        "tests/broker/test_sasl.py::test_wrong_password_is_told_once_as_confluent_kafka_tells_it",
+        "tests/broker/test_sasl.py::test_wrong_password_is_reported_once_as_in_confluent_kafka",
         _SASL,
     ),
     "sasl.scram.tokenauth": _at(
-        "tests/broker/test_sasl.py::test_a_delegation_token_is_as_good_as_its_owner", _SASL
+        "tests/broker/test_sasl.py::test_a_delegation_token_has_the_rights_of_its_owner", _SASL
     ),
     "debug": _at(
         "tests/client/test_logging.py::test_each_context_has_lines_on_its_own_logger",

@@ -1,4 +1,4 @@
-"""The calls of `tests/compat/test_aio_side_by_side.py` once more, on Apache Kafka."""
+"""The calls of `tests/compat/test_aio_side_by_side.py`, on Apache Kafka."""
 
 from __future__ import annotations
 

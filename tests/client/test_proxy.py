@@ -273,7 +273,7 @@ def test_hostile_proxy_is_refused_and_the_client_continues(
     with Canned(response, piece_bytes=piece_bytes) as proxy:
         text = error_behind(f"{scheme}://{proxy.address}")
         assert f"proxy {proxy.address}: " in text
-        assert proxy.heard, "the client sent something"
+        assert proxy.received, "the client sent something"
     wait_for(lambda: threading.active_count() <= threads)
 
 
