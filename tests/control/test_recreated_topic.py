@@ -64,10 +64,10 @@ def test_offset_committed_by_name_is_ignored_once_after_a_topic_was_recreated(by
         [TopicPartition(*key, 5) for key in keys]
     )
     cluster.assign(("t", 1, 0))
-    cluster.fetches.expect_anew([("t", 0)])
+    cluster.fetches.expect_recreated([("t", 0)])
     for expected in (started, 5):
         cluster.fetches.assign([("t", 0, OFFSET_INVALID)], cluster.clock.now)
-        cluster.fetches.forget_anew()
+        cluster.fetches.forget_recreated()
         cluster.go()
         cluster.go()
         if cluster.engine.submitted:
