@@ -342,7 +342,7 @@ class _PositionReader(ABC, Generic[T]):
         self._lose(
             self._range.end,
             f"the partition ends at offset {end}: it was truncated, or the topic was deleted "
-            "and created again",
+            "and recreated",
         )
 
     def _lose(self, until: int, why: str) -> None:

@@ -34,7 +34,7 @@ def test_partitions_of_a_recreated_topic_end():
     assert meet_new_topic(cluster) == [[("t", 0), ("t", 1)]]
     assert [cursor.log[-1] for cursor in cluster.engine.cursors] == [("stop",), ("stop",)]
     assert cluster.fetches.assigned["t", 0].position == OFFSET_INVALID
-    assert any("deleted and created again" in line for line in cluster.logged)
+    assert any("deleted and recreated" in line for line in cluster.logged)
     cluster.wait(100)
     assert all(cursor.log[-1] == ("stop",) for cursor in cluster.engine.cursors)
 

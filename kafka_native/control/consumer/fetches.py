@@ -586,7 +586,7 @@ class FetchManager:
         if ended:
             numbers = ", ".join(str(number) for _, number in sorted(ended))
             self._log.warning(
-                "%s was deleted and created again: partitions %s start from the new beginning",
+                "%s was deleted and recreated: partitions %s start from the new beginning",
                 topic.name,
                 numbers,
             )
