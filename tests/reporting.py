@@ -133,7 +133,7 @@ def print_programs(reporter: Any) -> None:
     """Print the programs of others that ran, and how many of their own tests passed."""
     rows = {
         value
-        for kind in ("passed", "failed")
+        for kind in ("passed", "failed", "xfailed")
         for report in reporter.stats.get(kind, [])
         for name, value in report.user_properties
         if name == "program"
