@@ -7,7 +7,8 @@ program, or the program's own tests run, from its source archive.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -37,6 +38,10 @@ class Program:
     """The script in ``use``."""
     use_differs: str = ""
     """Why the script's output differs. The test fails when it no longer does: then empty this."""
+    launcher: str = ""
+    """The program's command that starts the script: Python's command follows."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables."""
     tests: OwnTests | None = None
 
     @property
@@ -49,6 +54,13 @@ ARROYO_TESTS = "tests/backends tests/test_kip848_e2e.py tests/processing/strateg
 KOMBU_TESTS = "t/unit/transport/test_confluentkafka.py t/integration/test_kafka.py"
 NO_SERVER = "not failed and not Failover"
 """Leaves out kombu's tests that wait twelve seconds for a server that doesn't exist."""
+DATADOG_SETTINGS = {
+    "DD_DATA_STREAMS_ENABLED": "true",
+    "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false",
+    "DD_KAFKA_PROPAGATION_ENABLED": "true",
+    "DD_REMOTE_CONFIGURATION_ENABLED": "false",
+    "DD_TRACE_AGENT_URL": "http://127.0.0.1:1",  # no agent
+}
 
 PROGRAMS = (
     Program(
@@ -89,7 +101,9 @@ PROGRAMS = (
         "use_faststream.py",
         use_differs="no class can derive from Message",
     ),
-    Program("ddtrace", "4.16.0", "use_ddtrace.py"),
+    Program(
+        "ddtrace", "4.16.0", "use_ddtrace.py", launcher="ddtrace-run", settings=DATADOG_SETTINGS
+    ),
     Program("bytewax", "0.21.1", "use_bytewax.py"),
     Program("apache-airflow-providers-apache-kafka", "2.1.0", "use_airflow.py"),
 )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 from xml.etree import ElementTree
 
+from kafka_native.compat import DROP_IN_PATH
 from kafka_native.mock import MockCluster
 from tests.compat.programs import HERE, Program
 from tests.compat.programs.environments import python, sources
@@ -61,7 +62,14 @@ def use(program: Program, environment: Path, library: str, folder: Path) -> Outc
             cluster.create_topic(topic, 1)
         servers = cluster.bootstrap_servers
         command = [python(environment), *SWITCHES[library], str(HERE / "use" / program.use)]
-        done = _run([*command, servers, TOPIC], folder, folder, servers, ())
+        path: tuple[str, ...] = ()
+        if program.launcher:
+            launcher = str(Path(python(environment)).with_name(program.launcher))
+            command = [launcher, command[0], command[-1]]
+            # The launcher's code imports confluent_kafka before ours could run.
+            path = () if library == "confluent_kafka" else (DROP_IN_PATH,)
+        command += [servers, TOPIC]
+        done = _run(command, folder, folder, servers, path=path, settings=program.settings)
     output = done.stdout if done.returncode == 0 else f"{done.stdout}exit {done.returncode}\n"
     return Outcome(output, {}, done.stderr)
 
@@ -81,7 +89,7 @@ def run_own_tests(program: Program, environment: Path, library: str, folder: Pat
             copied / tests.folder,
             folder,
             cluster.bootstrap_servers,
-            path,
+            path=path,
         )
     return Outcome("", _outcomes(report), done.stdout + done.stderr)
 
@@ -109,7 +117,13 @@ def _outcomes(report: Path) -> dict[str, str]:
 
 
 def _run(
-    command: list[str], folder: Path, home: Path, servers: str, path: tuple[str, ...]
+    command: list[str],
+    folder: Path,
+    home: Path,
+    servers: str,
+    *,
+    path: tuple[str, ...] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     given = {
         "HOME": str(home),
@@ -121,7 +135,7 @@ def _run(
     return subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, **given},
+        env={**os.environ, **given, **(settings or {})},
         capture_output=True,
         text=True,
         timeout=PROGRAM_S,

@@ -1,13 +1,12 @@
-"""ddtrace: the producer's trace arrives in the headers, and the consumer's span continues it."""
+"""ddtrace: the producer's trace arrives in the headers, and the consumer's span continues it.
 
-import os
+``ddtrace-run`` starts this script. It imports confluent_kafka before the script does.
+"""
+
 import sys
 
-os.environ.update(DD_KAFKA_PROPAGATION_ENABLED="true", DD_TRACE_AGENT_URL="http://127.0.0.1:1")
-os.environ.update(DD_INSTRUMENTATION_TELEMETRY_ENABLED="false", DD_REMOTE_CONFIGURATION_ENABLED="0")
-os.environ["DD_DATA_STREAMS_ENABLED"] = "true"
-
-import ddtrace
+import confluent_kafka
+from confluent_kafka.serialization import StringDeserializer, StringSerializer
 from ddtrace.trace import TraceFilter, tracer
 
 spans = []
@@ -19,11 +18,6 @@ class Keep(TraceFilter):
 
 
 tracer.configure(trace_processors=[Keep()])
-ddtrace.patch(kafka=True)
-
-import confluent_kafka
-from confluent_kafka.serialization import StringDeserializer, StringSerializer
-
 servers, topic = sys.argv[1:]
 to = {"bootstrap.servers": servers}
 come = {**to, "group.id": topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
