@@ -155,6 +155,14 @@ def test_a_package_for_confluent_kafka_runs_unmodified(
     assert done.stdout.strip().splitlines()[-1] == output
 
 
+def test_the_guide_names_the_versions() -> None:
+    guide = (ROOT / "docs/guide/from-confluent-kafka.md").read_text(encoding="utf-8")
+    for each in PROGRAMS:
+        assert f"| {each.name} | {each.version} |" in guide
+        locked = each.requirements.read_text(encoding="ascii").splitlines()
+        assert f"{each.name}=={each.version}" in locked
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "program", [each for each in PROGRAMS if each.use], ids=lambda each: each.name

@@ -129,10 +129,20 @@ def test_pip_refuses_another_file(
 def test_every_set_has_hashes() -> None:
     table = downloads.read_table()
     jars = {one.name for one in ALL_JARS}
-    assert set(table) == jars | {f"pip-pyspark-{version}" for version in versions.VERSIONS}
+    sparks = {f"pip-pyspark-{version}" for version in versions.VERSIONS}
+    tested = [program for program in PROGRAMS if program.tests]
+    assert set(table) == jars | sparks | {f"pip-source-{program.name}" for program in tested}
     assert all(SHA256.fullmatch(digest) for files in table.values() for digest in files.values())
     for version in versions.VERSIONS:
         assert f"pyspark=={version}" in table[f"pip-pyspark-{version}"]
+    for program in tested:
+        assert [*table[f"pip-source-{program.name}"]] == [f"{program.name}=={program.version}"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_packages_of_programs_have_exact_versions(program: Program) -> None:
+    lines = program.requirements.read_text(encoding="ascii").splitlines()
+    assert [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[0-9a-z.]+", line)] == []
 
 
 @pytest.mark.parametrize("pom", sorted({one.pom for one in ALL_JARS}), ids=lambda pom: pom.name)
