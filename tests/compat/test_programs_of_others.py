@@ -159,8 +159,6 @@ def test_the_guide_names_the_versions() -> None:
     guide = (ROOT / "docs/guide/from-confluent-kafka.md").read_text(encoding="utf-8")
     for each in PROGRAMS:
         assert f"| {each.name} | {each.version} |" in guide
-        locked = each.requirements.read_text(encoding="ascii").splitlines()
-        assert f"{each.name}=={each.version}" in locked
 
 
 @pytest.mark.slow

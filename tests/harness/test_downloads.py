@@ -12,6 +12,7 @@ import pytest
 
 from tests import downloads
 from tests.broker import cluster, java, old_kafka
+from tests.compat.programs import PROGRAMS
 from tests.packaging.requirements import WITNESSES, read
 from tests.spark import jvm, versions
 from tests.tidy import tree
@@ -19,9 +20,9 @@ from tests.waiting import PROGRAM_S
 
 ALL_JARS = [java.JARS, jvm.JARS, *map(old_kafka.jars_of, old_kafka.VERSIONS)]
 WANTED = downloads.JarSet("kafka-x", Path("pom.xml"), "copy")
-PROGRAMS = "mvn|pip|cargo|npm|curl|wget"
+COMMANDS = "mvn|pip|cargo|npm|curl|wget"
 FETCHES = re.compile(
-    rf"""["'](?:{PROGRAMS})["']\s*[,\]]|urlopen\(|urlretrieve\(|spark\.jars\.packages"""
+    rf"""["'](?:{COMMANDS})["']\s*[,\]]|urlopen\(|urlretrieve\(|spark\.jars\.packages"""
 )
 MAY_FETCH = {
     "tests/downloads.py": "where the hashes are checked",
@@ -130,19 +131,16 @@ def test_every_set_has_hashes() -> None:
     table = downloads.read_table()
     jars = {one.name for one in ALL_JARS}
     sparks = {f"pip-pyspark-{version}" for version in versions.VERSIONS}
-    tested = [program for program in PROGRAMS if program.tests]
-    assert set(table) == jars | sparks | {f"pip-source-{program.name}" for program in tested}
+    programs = {program.packages for program in PROGRAMS}
+    sources = {program.sources for program in PROGRAMS if program.tests}
+    assert set(table) == jars | sparks | programs | sources
     assert all(SHA256.fullmatch(digest) for files in table.values() for digest in files.values())
     for version in versions.VERSIONS:
         assert f"pyspark=={version}" in table[f"pip-pyspark-{version}"]
-    for program in tested:
-        assert [*table[f"pip-source-{program.name}"]] == [f"{program.name}=={program.version}"]
-
-
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_packages_of_programs_have_exact_versions(program: Program) -> None:
-    lines = program.requirements.read_text(encoding="ascii").splitlines()
-    assert [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[0-9a-z.]+", line)] == []
+    for program in PROGRAMS:
+        wanted = f"{program.name}=={program.version}"
+        assert wanted in table[program.packages]
+        assert not program.tests or [*table[program.sources]] == [wanted]
 
 
 @pytest.mark.parametrize("pom", sorted({one.pom for one in ALL_JARS}), ids=lambda pom: pom.name)

@@ -45,9 +45,14 @@ class Program:
     tests: OwnTests | None = None
 
     @property
-    def requirements(self) -> Path:
-        """The file with the exact versions of all packages in the program's environment."""
-        return HERE / "locked" / f"{self.name}.txt"
+    def packages(self) -> str:
+        """The set of all packages in the program's environment, in the table of downloads."""
+        return f"pip-program-{self.name}"
+
+    @property
+    def sources(self) -> str:
+        """The set with the program's source archive."""
+        return f"pip-source-{self.name}"
 
 
 ARROYO_TESTS = "tests/backends tests/test_kip848_e2e.py tests/processing/strategies/test_produce.py"

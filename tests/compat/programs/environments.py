@@ -7,6 +7,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import venv
 from pathlib import Path
@@ -19,6 +20,8 @@ from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = downloads.BUILD / "programs"
+PLATFORM = "Python 3.11, linux-x86_64"
+"""Where the packages in the table of downloads run."""
 UNREACHABLE = (
     "(from versions: none)",
     "ConnectionError",
@@ -36,8 +39,9 @@ class IndexUnreachable(Exception):
 
 def environment_or_skip(program: Program) -> Path:
     """Return a program's `environment()`. Skip the test if the package index can't be reached."""
-    if sys.version_info < (3, 11):
-        pytest.skip("the versions of programs of others are for Python 3.11 and later")
+    here = f"Python {sys.version_info.major}.{sys.version_info.minor}, {sysconfig.get_platform()}"
+    if here != PLATFORM:
+        pytest.skip(f"the hashes of programs of others are for {PLATFORM}, this is {here}")
     try:
         return environment(program)
     except IndexUnreachable as error:
@@ -74,46 +78,33 @@ def sources(folder: Path) -> Path:
 
 def _state(program: Program) -> str:
     """Return a text that changes when the environment has to be made again."""
-    parts = [
-        str(ROOT),
-        sys.version,
-        program.requirements.read_text(encoding="ascii"),
-        str(downloads.read_table().get(_source_set(program))),
-    ]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    table = downloads.read_table()
+    sets = [table.get(name) for name in (program.packages, program.sources)]
+    return hashlib.sha256(repr((str(ROOT), sys.version, sets)).encode()).hexdigest()
 
 
 def _install(program: Program, folder: Path) -> None:
     target = folder / "venv"
     shutil.rmtree(target, ignore_errors=True)
     venv.create(target, with_pip=True)
-    _pip(folder, "install", "-r", str(program.requirements))
+    _pip(folder, "install", program.packages)
     (packages,) = target.glob("lib/python*/site-packages")
     (packages / "kafka_native.pth").write_text(f"{ROOT}\n", encoding="utf-8")
 
 
 def _unpack_sources(program: Program, folder: Path) -> None:
-    """Fetch the source archive, which has the tests. Pip checks its hash."""
-    ((requirement, digest),) = downloads.read_table()[_source_set(program)].items()
-    wanted = folder / "source.txt"
-    wanted.write_text(f"{requirement} --hash=sha256:{digest}\n", encoding="ascii")
+    """Fetch the source archive, which has the tests."""
     archives, target = folder / "archives", folder / "sources"
     for each in (archives, target):
         shutil.rmtree(each, ignore_errors=True)
-    # Without build isolation pip reads the metadata with the environment's own build tools.
-    options = ("--no-deps", "--no-binary=:all:", "--no-build-isolation", "--require-hashes")
-    _pip(folder, "download", *options, "-d", str(archives), "-r", str(wanted))
+    _pip(folder, "download", program.sources, "--no-deps", "--no-binary=:all:", "-d", str(archives))
     (archive,) = archives.iterdir()
     with tarfile.open(archive) as file:
         file.extractall(target, filter="data")
 
 
-def _source_set(program: Program) -> str:
-    return f"pip-source-{program.name}"
-
-
-def _pip(folder: Path, *arguments: str) -> None:
-    command = [python(folder), "-m", "pip", *arguments, "-q", "--disable-pip-version-check"]
+def _pip(folder: Path, action: str, name: str, *options: str) -> None:
+    command = [*downloads.pip_command(python(folder), action, name, folder), *options]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=PROGRAM_S, check=False, cwd=folder
     )
