@@ -35,16 +35,33 @@ class Bank:
             producer.close(0)
         self.cluster.faults.clear()
 
-    def producer(self, **conf: Any) -> Producer:
-        settings = {
+    def conf(self, **own: Any) -> dict[str, Any]:
+        """Return the configuration of the transactional producer."""
+        return {
             "bootstrap.servers": self.cluster.bootstrap_servers,
             "transactional.id": f"{self.topic}-tx",
             **SOON,
+            **own,
         }
-        producer = Producer({**settings, **conf})
+
+    def consumer(self, **own: Any) -> Consumer:
+        """Return a consumer of the test's group."""
+        conf = {
+            "bootstrap.servers": self.cluster.bootstrap_servers,
+            "group.id": f"{self.topic}-group",
+        }
+        return Consumer({**conf, **own})
+
+    def producer(self, **conf: Any) -> Producer:
+        producer = Producer(self.conf(**conf))
         self.made.append(producer)
         producer.init_transactions(WAIT_S)
         return producer
+
+    def commit(self, producer: Producer, value: str, **how: Any) -> None:
+        """Commit a transaction with one message."""
+        with producer.transaction(timeout=WAIT_S):
+            producer.produce(self.topic, value, **how)
 
     def seen(self, isolation: str = "read_committed") -> list[str]:
         conf = {

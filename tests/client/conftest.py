@@ -11,6 +11,7 @@ from kafka_native.mock import MockCluster
 
 from .admin_support import admin_of
 from .bank import Bank
+from .share_support import new_group
 from .support import Client
 
 
@@ -38,6 +39,12 @@ def client(cluster: MockCluster) -> Client:
 def topic(client: Client) -> str:
     """Return a new topic of one partition."""
     return client.topic()
+
+
+@pytest.fixture
+def group(client: Client) -> str:
+    """Return a new share group."""
+    return new_group(client)
 
 
 @pytest.fixture

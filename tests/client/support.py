@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -33,6 +36,8 @@ from kafka_native.mock import MockCluster
 from tests.waiting import PROGRAM_S, WAIT_S
 
 ROOT = Path(__file__).resolve().parents[2]
+NOWHERE: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
+"""The configuration of a client without any broker."""
 _numbers = itertools.count()
 
 
@@ -153,6 +158,67 @@ def code_of(call: Callable[[], object], match: str | None = None) -> int:
         call()
     code: int = caught.value.args[0].code()
     return code
+
+
+@contextmanager
+def raises_code(
+    code: int, match: str | None = None
+) -> Iterator[pytest.ExceptionInfo[KafkaException]]:
+    """Expect a KafkaException with this code."""
+    with pytest.raises(KafkaException, match=match) as caught:
+        yield caught
+    assert caught.value.args[0].code() == code
+
+
+class Interrupted(Exception):
+    """A signal handler of a test raises it."""
+
+
+@contextmanager
+def interrupted(after_s: float) -> Iterator[pytest.ExceptionInfo[Interrupted]]:
+    """Expect that the exception of a signal handler ends the block."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, after_s)
+    try:
+        with pytest.raises(Interrupted) as caught:
+            yield caught
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def takes(less_than_s: float, at_least_s: float = 0.0) -> Iterator[None]:
+    """Check how long the block takes."""
+    started = time.monotonic()
+    yield
+    assert at_least_s <= time.monotonic() - started < less_than_s
+
+
+def together(*works: Callable[[], object]) -> list[object]:
+    """Run functions in parallel threads, and return their results or exceptions."""
+    outcomes: list[object] = [None] * len(works)
+    barrier = threading.Barrier(len(works))
+
+    def run(index: int, work: Callable[[], object]) -> None:
+        barrier.wait()
+        try:
+            outcomes[index] = work()
+        except BaseException as error:
+            outcomes[index] = error
+
+    threads = [threading.Thread(target=run, args=pair, daemon=True) for pair in enumerate(works)]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + WAIT_S
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    assert not any(thread.is_alive() for thread in threads), "a thread hangs"
+    return outcomes
 
 
 def check_refused(

@@ -74,7 +74,7 @@ def test_flags_are_confluent_kafkas_on_a_dead_port() -> None:
 
 
 @pytest.mark.parametrize("module", BOTH, ids=["confluent_kafka", "kafka_native"])
-def test_cluster_that_goes_down_is_told_as_by_confluent_kafka(module: Any) -> None:
+def test_errors_of_a_cluster_that_goes_down_are_confluent_kafkas(module: Any) -> None:
     """Both report the same kinds of error, but not equally often."""
     errors: list[Any] = []
     with MockCluster(brokers=1) as cluster:

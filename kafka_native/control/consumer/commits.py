@@ -307,7 +307,7 @@ class CommitManager:
                 outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
             elif assigned.ended:
                 text = (
-                    f"{each.topic} [{each.partition}]: the topic has been deleted and created again"
+                    f"{each.topic} [{each.partition}]: the topic has been deleted and recreated"
                 )
                 outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
             elif each.offset < 0:
@@ -571,7 +571,7 @@ class CommitManager:
             commit,
             gone,
             KafkaError.UNKNOWN_TOPIC_ID,
-            "the topic has been deleted and created again",
+            "the topic has been deleted and recreated",
         )
 
     @staticmethod
