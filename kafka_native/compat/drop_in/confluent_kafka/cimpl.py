@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from kafka_native import consumer, producer, share_consumer
+from kafka_native import producer, share_consumer
 from kafka_native._native.enums import ISOLATION_READ_COMMITTED, ISOLATION_READ_UNCOMMITTED
 from kafka_native._native.message import Message
 from kafka_native.admin import (
@@ -54,6 +54,8 @@ from kafka_native.types import (
     murmur2,
 )
 
+from . import _consumer
+
 _AdminClientImpl = AdminClient
 
 
@@ -61,7 +63,7 @@ class Producer(producer.Producer):
     """A `kafka_native.Producer` that behaves like confluent_kafka's."""
 
 
-class Consumer(consumer.Consumer):
+class Consumer(_consumer.Consumer):
     """A `kafka_native.Consumer` that behaves like confluent_kafka's."""
 
 
