@@ -90,13 +90,20 @@ class Consumer(consumer.Consumer, StrictConsumerCore):
     # --- the contents of arguments ---
 
     def _listed(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return the list. Any partition number is accepted; unknown ones fail later."""
+        """Check the types. Any partition number is accepted; unknown ones fail later."""
+        self._check_open()
+        if not isinstance(partitions, list):
+            raise TypeError("requires list of TopicPartition")
+        for each in partitions:
+            if type(each) is not TopicPartition:
+                raise TypeError("expected TopicPartition")
         return list(partitions)
 
     def _given_offsets(
         self, message: Message | None, offsets: list[TopicPartition] | None
     ) -> list[TopicPartition] | None:
-        if message is None or message.error() is not None:
+        self._check_open()
+        if not isinstance(message, Message) or message.error() is not None:
             return super()._given_offsets(message, offsets)
         if offsets is not None:
             raise ValueError("message and offsets are mutually exclusive")
@@ -123,7 +130,8 @@ class Consumer(consumer.Consumer, StrictConsumerCore):
 
     def _begin_seek(self, partition: TopicPartition | list[TopicPartition]) -> PendingCall[None]:
         self._check_usable()
-        assert isinstance(partition, TopicPartition)
+        if type(partition) is not TopicPartition:
+            raise TypeError("expected TopicPartition")
         if partition.offset == OFFSET_STORED:
             text = f"Failed to seek to offset {partition.offset}"
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
