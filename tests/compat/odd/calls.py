@@ -27,6 +27,8 @@ class Call(NamedTuple):
     operator: Callable[..., Any] | None = None
     configures: bool = False
     """The parameters are properties of the configuration."""
+    by_position: bool = False
+    """The original takes no keywords."""
 
 
 class Subject(NamedTuple):
@@ -58,6 +60,10 @@ def call(_name: str, /, **parameters: Parameter | str) -> Call:
         for name, given in parameters.items()
     }
     return Call(_name, made)
+
+
+def positional(name: str, /, **parameters: Parameter | str) -> Call:
+    return call(name, **parameters)._replace(by_position=True)
 
 
 def operator(name: str, function: Callable[..., Any], *parameters: str) -> Call:
@@ -105,7 +111,7 @@ def _entered(subject: Any) -> Any:
 CLIENT_CALLS = (
     *(operator(each.__name__, each) for each in (len, bool, iter)),
     operator("with", _entered),
-    call("__exit__", a=X, b=X, c=X),
+    positional("__exit__", a=X, b=X, c=X),
     call("set_sasl_credentials", username=X, password=X),
     call("list_topics", topic=TOPIC, timeout=ENOUGH),
 )
@@ -165,11 +171,11 @@ PRODUCER = Subject(
         call("poll", timeout=TIMEOUT),
         call("flush", timeout=TIMEOUT),
         call("purge", in_queue="any", in_flight="any", blocking="any"),
-        call("init_transactions", timeout=ENOUGH),
+        positional("init_transactions", timeout=ENOUGH),
         call("begin_transaction"),
-        call("abort_transaction", timeout=ENOUGH),
-        call("commit_transaction", timeout=ENOUGH),
-        call(
+        positional("abort_transaction", timeout=ENOUGH),
+        positional("commit_transaction", timeout=ENOUGH),
+        positional(
             "send_offsets_to_transaction",
             positions=LIST,
             group_metadata=Parameter("any", lambda env: _group_metadata(env)),
@@ -211,11 +217,11 @@ _CONSUMER_CALLS = (
     call("unsubscribe"),
     call("poll", timeout=TIMEOUT),
     call("consume", num_messages=NUMBER, timeout=TIMEOUT),
-    call("assign", partitions=LIST),
+    positional("assign", partitions=LIST),
     call("unassign"),
     call("assignment"),
-    call("incremental_assign", partitions=LIST),
-    call("incremental_unassign", partitions=LIST),
+    positional("incremental_assign", partitions=LIST),
+    positional("incremental_unassign", partitions=LIST),
     call(
         "commit", message="message", offsets=LIST, asynchronous=Parameter("any", _constant(False))
     ),
@@ -274,7 +280,7 @@ SHARE = Subject(
         properties("group.id", "share.acknowledgement.mode", "client.id", "auto.offset.reset"),
         *(operator(each.__name__, each) for each in (len, bool, iter)),
         operator("with", _entered),
-        call("__exit__", a=X, b=X, c=X),
+        positional("__exit__", a=X, b=X, c=X),
         call("set_sasl_credentials", username=X, password=X),
         call("subscribe", topics=Parameter("topics", lambda env: [env.topic])),
         call("unsubscribe"),
@@ -322,10 +328,10 @@ AIO_PRODUCER = Subject(
         call("flush", timeout=TIMEOUT),
         call("purge", in_queue="any"),
         call("list_topics", topic=TOPIC, timeout=ENOUGH),
-        call("init_transactions", timeout=ENOUGH),
+        positional("init_transactions", timeout=ENOUGH),
         call("begin_transaction"),
-        call("commit_transaction", timeout=ENOUGH),
-        call("abort_transaction", timeout=ENOUGH),
+        positional("commit_transaction", timeout=ENOUGH),
+        positional("abort_transaction", timeout=ENOUGH),
         call("set_sasl_credentials", username=X, password=X),
         call("close"),
     ),
@@ -515,7 +521,7 @@ TYPES = (
         "functions",
         ("made",),
         tuple(
-            call(name, key=Parameter("any", _constant(b"x")), partition_count=NUMBER)
+            positional(name, key=Parameter("any", _constant(b"x")), partition_count=NUMBER)
             for name in ("murmur2", "consistent", "fnv1a")
         ),
     ),
@@ -559,10 +565,16 @@ def _cases_of(subject: Subject, state: str, call: Call) -> Iterator[Case]:
     names = list(call.parameters)
 
     def case(what: str, *positional: Make, **named: Make) -> Case:
+        if call.by_position and not positional and not named.keys() - names:
+            last = max((names.index(name) + 1 for name in named), default=0)
+            positional = tuple(named.get(name, ANY["None"]) for name in names[:last])
+            named = {}
         return Case(subject, state, call, what, positional, tuple(named.items()))
 
     if not call.configures:
-        yield Case(subject, state, call, "", (), required)
+        yield case("", **dict(required))
+        if call.by_position:
+            yield Case(subject, state, call, "by name", (), required)
         if call.operator is None:
             everything = [normal.get(name, ANY["None"]) for name in names]
             yield case("one too many", *everything, ANY["None"])
