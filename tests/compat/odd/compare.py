@@ -7,7 +7,6 @@ made again, alone, so that a busy machine doesn't make a difference.
 
 from __future__ import annotations
 
-import collections
 import json
 import os
 import re
@@ -19,26 +18,20 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable
-from typing import Any, NamedTuple
 
+from kafka_native import Producer
 from kafka_native.mock import MockCluster
+from tests.compat.odd.allowed import reason
 from tests.compat.odd.calls import cases
+from tests.compat.odd.difference import Difference, Outcome, report, shown
 from tests.compat.odd.values import HELD
+from tests.waiting import WAIT_S
 
 LIBRARIES = ("confluent_kafka", "kafka_native.compat.drop_in.confluent_kafka")
 THREADS = 8
 SILENCE_S = 15.0
 """The time without a line after which the process hangs."""
 TRIES_MAX = 2
-Outcome = dict[str, Any]
-
-
-class Difference(NamedTuple):
-    """A case with different outcomes."""
-
-    id: str
-    theirs: Outcome
-    ours: Outcome
 
 
 class Side:
@@ -115,21 +108,6 @@ def _end_when_silent(
             process.kill()
 
 
-def time_class(outcome: Outcome) -> str:
-    """Return whether a call returned at once."""
-    return "at once" if outcome.get("seconds", 0) < 0.3 else "waits"
-
-
-def _compared(outcome: Outcome) -> Outcome:
-    kept = {key: value for key, value in outcome.items() if key not in ("seconds", "text")}
-    return {**kept, "time": time_class(outcome)}
-
-
-def shown(outcome: Outcome) -> str:
-    """Return what is compared of an outcome."""
-    return json.dumps(_compared(outcome), sort_keys=True)
-
-
 def differences(ids: Iterable[str], sides: tuple[Side, Side]) -> list[Difference]:
     """Make the calls on both sides, and return those whose outcomes differ."""
     left = list(ids)
@@ -146,77 +124,37 @@ def differences(ids: Iterable[str], sides: tuple[Side, Side]) -> list[Difference
     return [Difference(each, theirs[each], ours[each]) for each in left]
 
 
-def _kind(outcome: Outcome) -> str:
-    if "raises" in outcome:
-        return " ".join(map(str, outcome["raises"][:2])).removesuffix(" ")
-    return "returns " + json.dumps(outcome["returns"])[:60]
-
-
-def _leaf(theirs: Any, ours: Any, where: str = "") -> tuple[str, str]:
-    """Return the first place at which two results differ, with both values."""
-    pairs: Iterable[tuple[Any, Any, Any]] = ()
-    if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.keys() == ours.keys():
-        pairs = ((key, theirs[key], ours[key]) for key in theirs)
-    elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
-        pairs = ((number, *each) for number, each in enumerate(zip(theirs, ours, strict=True)))
-    for key, one, other in pairs:
-        if one != other:
-            return _leaf(one, other, f"{where}.{key}")
-    return f"{where}: {json.dumps(theirs)[:60]}", json.dumps(ours)[:60]
-
-
-def grouped(found: list[Difference]) -> dict[str, list[Difference]]:
-    """Group differences by the call, its parameter and the kinds of the outcomes."""
-    groups: dict[str, list[Difference]] = collections.defaultdict(list)
-    for each in found:
-        case = cases()[each.id]
-        parameter = case.what.partition("=")[0] if case.named and "=" in case.what else case.what
-        theirs, ours = _kind(each.theirs), _kind(each.ours)
-        if theirs == ours:
-            theirs, ours = _leaf(_compared(each.theirs), _compared(each.ours))
-        groups[f"{case.subject.name}.{case.call.name} | {parameter} | {theirs} | {ours}"].append(
-            each
-        )
-    return groups
-
-
-def report(found: list[Difference]) -> str:
-    """Return the differences as text, grouped."""
-    lines = []
-    for group, members in sorted(grouped(found).items()):
-        lines.append(f"{len(members):5} {group}")
-        names = [f"{cases()[each.id].state}: {cases()[each.id].what}" for each in members]
-        lines.append("        " + "; ".join(names[:12]) + (" ..." if len(names) > 12 else ""))
-        first = members[0]
-        for who, outcome in (("theirs", first.theirs), ("ours", first.ours)):
-            lines.append(f"        {who}: {json.dumps(outcome)[:240]}")
-    return "\n".join(lines)
-
-
 def fill(cluster: MockCluster) -> None:
     """Write the messages that consumers find in partition 0."""
-    from kafka_native import Producer
-
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
         for number in range(HELD):
-            producer.produce(
-                "odd", f"value {number}", "key", partition=0, timestamp=1_700_000_000_000
-            )
-        assert producer.flush(30) == 0
+            value, at = f"value {number}", 1_700_000_000_000
+            producer.produce("odd", value, "key", partition=0, timestamp=at)
+        assert producer.flush(WAIT_S) == 0
 
 
-def main(patterns: list[str]) -> None:
-    """Print the differences of the cases whose ids match a pattern."""
-    wanted = re.compile("|".join(patterns) or ".")
-    ids = [each for each in cases() if wanted.search(each)]
-    began = time.monotonic()
+def compared(ids: list[str]) -> list[Difference]:
+    """Make these calls on clusters of their own, and return the differences."""
     with MockCluster(brokers=1) as one, MockCluster(brokers=1) as other:
         sides = Side(LIBRARIES[0], one), Side(LIBRARIES[1], other)
         for side in sides:
             fill(side.cluster)
-        found = differences(ids, sides)
-    print(report(found))
-    print(f"{len(found)} differences of {len(ids)} cases in {time.monotonic() - began:.0f} s")
+        return differences(ids, sides)
+
+
+def main(patterns: list[str]) -> None:
+    """Print the differences of the cases whose ids match a pattern."""
+    everything = "--all" in patterns
+    wanted = re.compile("|".join(each for each in patterns if each != "--all") or ".")
+    ids = [each for each in cases() if wanted.search(each)]
+    began = time.monotonic()
+    found = compared(ids)
+    left = found if everything else [each for each in found if reason(each) is None]
+    print(report(left))
+    print(
+        f"{len(found)} differences of {len(ids)} cases in {time.monotonic() - began:.0f} s, "
+        f"{len(found) - len(left)} of them with a reason"
+    )
 
 
 if __name__ == "__main__":

@@ -138,6 +138,12 @@ def _check_count(given: Given) -> None:
         raise ValueError("num_messages must be between 0 and 1000000 (1M)")
 
 
+def _check_exit(given: Given) -> None:
+    kind = given["exc_type"]
+    if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+        given.update(exc_type=None, exc_value=None, exc_traceback=None)
+
+
 def _check_message(given: Given) -> None:
     if not isinstance(given["message"], Message):
         raise TypeError("argument 1 must be cimpl.Message")
@@ -158,7 +164,7 @@ CLIENT = {
     "cluster_id": TIMEOUT,
     "set_sasl_credentials": Signature(Arguments("ss", "username", "password")),
     "__exit__": Signature(
-        Arguments("OOO", "exc_type", "exc_value", "exc_traceback", positional=True)
+        Arguments("OOO", "exc_type", "exc_value", "exc_traceback", positional=True), _check_exit
     ),
 }
 PRODUCER = {
