@@ -7,6 +7,7 @@ made again, alone, so that a busy machine doesn't make a difference.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -21,26 +22,26 @@ from collections.abc import Iterable
 
 from kafka_native import Producer
 from kafka_native.mock import MockCluster
-from tests.compat.odd.allowed import reason
+from tests.compat.odd.allowed import OPEN_FILE, is_open, open_groups, reason
 from tests.compat.odd.calls import cases
-from tests.compat.odd.difference import Difference, Outcome, report, shown
+from tests.compat.odd.difference import Difference, Outcome, call_of, group, report, shown
 from tests.compat.odd.values import HELD
 from tests.waiting import WAIT_S
 
 LIBRARIES = ("confluent_kafka", "kafka_native.compat.drop_in.confluent_kafka")
-THREADS = 8
 SILENCE_S = 15.0
 """The time without a line after which the process hangs."""
-TRIES_MAX = 2
+THREADS_OF_TRIES = (8, 2, 1)
+"""The calls at once. Those whose outcomes differ are tried again, with less beside them."""
 
 
 class Side:
     """One library with its cluster."""
 
-    def __init__(self, library: str, cluster: MockCluster, threads: int = THREADS) -> None:
+    def __init__(self, library: str, cluster: MockCluster) -> None:
         self.library = library
         self.cluster = cluster
-        self.threads = threads
+        self.threads = THREADS_OF_TRIES[0]
         self.outcomes: dict[str, Outcome] = {}
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115
         cluster.create_topic("odd", 2)
@@ -111,7 +112,9 @@ def _end_when_silent(
 def differences(ids: Iterable[str], sides: tuple[Side, Side]) -> list[Difference]:
     """Make the calls on both sides, and return those whose outcomes differ."""
     left = list(ids)
-    for _ in range(TRIES_MAX):
+    for threads in THREADS_OF_TRIES:
+        for side in sides:
+            side.threads = threads
         running = [threading.Thread(target=side.run, args=(left,)) for side in sides]
         for each in running:
             each.start()
@@ -119,8 +122,6 @@ def differences(ids: Iterable[str], sides: tuple[Side, Side]) -> list[Difference
             each.join()
         theirs, ours = (side.outcomes for side in sides)
         left = [each for each in left if shown(theirs[each]) != shown(ours[each])]
-        for side in sides:
-            side.threads = 2
     return [Difference(each, theirs[each], ours[each]) for each in left]
 
 
@@ -142,20 +143,36 @@ def compared(ids: list[str]) -> list[Difference]:
         return differences(ids, sides)
 
 
-def main(patterns: list[str]) -> None:
+def write_open(ids: list[str], left: list[Difference]) -> None:
+    """Write the groups of these differences to the file of open ones, in place of the old ones."""
+    calls = {call_of(cases()[each]) for each in ids}
+    kept = {each for each in open_groups() if each.partition(" | ")[0] not in calls}
+    lines = sorted(kept | {group(each) for each in left})
+    OPEN_FILE.write_text("".join(f"{each}\n" for each in lines), encoding="utf-8")
+
+
+def main() -> None:
     """Print the differences of the cases whose ids match a pattern."""
-    everything = "--all" in patterns
-    wanted = re.compile("|".join(each for each in patterns if each != "--all") or ".")
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("patterns", nargs="*", metavar="PATTERN")
+    parser.add_argument("--all", action="store_true", help="also those that stay, with a reason")
+    parser.add_argument("--new", action="store_true", help="without those that open.txt has")
+    parser.add_argument("--write-open", action="store_true", help=f"write {OPEN_FILE.name} anew")
+    given = parser.parse_args()
+    wanted = re.compile("|".join(given.patterns) or ".")
     ids = [each for each in cases() if wanted.search(each)]
     began = time.monotonic()
     found = compared(ids)
-    left = found if everything else [each for each in found if reason(each) is None]
-    print(report(left))
+    left = [each for each in found if reason(each) is None]
+    if given.write_open:
+        write_open(ids, left)
+    new = [each for each in left if not is_open(each)]
+    print(report(found if given.all else new if given.new else left))
     print(
-        f"{len(found)} differences of {len(ids)} cases in {time.monotonic() - began:.0f} s, "
-        f"{len(found) - len(left)} of them with a reason"
+        f"{len(found)} differences of {len(ids)} cases in {time.monotonic() - began:.0f} s: "
+        f"{len(found) - len(left)} stay, {len(left) - len(new)} are open, {len(new)} are new"
     )
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
