@@ -1,9 +1,9 @@
-# Two commands for a newcomer: `make demo` and `make test`. Everything else is in `make help`.
+# Begin with `make demo` and `make test`. `make help` lists all targets.
 #
-# PYTHON=...      which Python makes .venv (otherwise the first one >= 3.10 that has venv and headers)
-# BOOTSTRAP=...   `make demo` uses this broker instead of starting the mock cluster
+# PYTHON=...      the Python that makes .venv (default: the first one >= 3.10 with venv and headers)
+# BOOTSTRAP=...   `make demo` uses this broker and starts no mock cluster
 # ARGS=...        more arguments for pytest, the demo or the benchmarks
-# JOBS=...        how many processes test side by side
+# JOBS=...        the number of test processes that run at once
 
 SHELL := /bin/sh
 VENV := .venv
@@ -11,20 +11,22 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 ARGS ?=
 
-# How long one test may take under a sanitizer, in seconds.
+# The time limit of one test under a sanitizer, in seconds.
 SLOW_TIMEOUT := 300
 FUZZ_SECONDS ?= 30
-# Tests wait more than they compute: processes side by side, each of which has all tests of one lane (tests/lanes.py).
+# Tests mostly wait, so several processes run at once. Each has all tests of one lane
+# (tests/lanes.py).
 JOBS ?= 8
-# A failed test is run again, at most twice; one that passes then is printed as flaky (tests/reporting.py).
+# pytest runs a failed test again, at most twice. If it passes then, the report lists it as flaky
+# (tests/reporting.py).
 SIDE_BY_SIDE = -n $(JOBS) --no-loadscope-reorder --reruns 2
-# The slow tests have SLICES parts that take about as long as each other. `make test-slow SLICE=3` runs the third one,
-# SLICE=commit the one whose turn it is by the number of commits.
+# The slow tests have SLICES parts that take about the same time. `make test-slow SLICE=3` runs the
+# third one. SLICE=commit chooses one by the number of commits.
 SLICES := 6
 SLICE ?=
 SLICE_commit = $(shell expr $$(git rev-list --count HEAD) % $(SLICES) + 1)
-# What runs under ASan and TSan besides the C tests. SANITIZED=all: everything that goes through the extensions without
-# a real broker. SANITIZED=smoke: each kind of client once.
+# The tests that run under ASan and TSan in addition to the C tests. SANITIZED=all: all tests of the
+# extensions without a real broker. SANITIZED=smoke: each kind of client once.
 SANITIZED ?= all
 SANITIZED_all := $(wildcard tests/native tests/api tests/client tests/aio tests/mock tests/protocol/test_wire*.py)
 SANITIZED_smoke := $(wildcard $(addprefix tests/client/test_, \
@@ -32,7 +34,7 @@ SANITIZED_smoke := $(wildcard $(addprefix tests/client/test_, \
     purge.py exit.py consume_arrow.py produce_arrow.py bad_input.py)) \
     $(wildcard tests/native/test_records.py tests/native/test_codecs.py tests/aio/test_aio_producer.py)
 
-# Where this is set, each of a test run's hundreds of processes compiles all Python that it imports.
+# If this is set, each of the hundreds of processes of a test run compiles all its Python modules.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -50,7 +52,8 @@ apt-build:
 apt-broker:
 	@.ci/debian-packages java=default-jre-headless mvn=maven
 
-# The package gssapi is compiled with Kerberos' headers: where there are none, its tests are skipped and say so.
+# pip compiles the package gssapi with Kerberos' headers. Without the headers its tests are skipped,
+# with a reason.
 kerberos: $(VENV)/.test-ready
 	@.ci/debian-packages krb5kdc=krb5-kdc kadmin.local=krb5-admin-server kinit=krb5-user krb5-config=libkrb5-dev
 	@! command -v krb5-config >/dev/null || $(PY) -m pip install -q --disable-pip-version-check 'gssapi>=1.8' || echo 'going on without gssapi' >&2
@@ -58,7 +61,8 @@ kerberos: $(VENV)/.test-ready
 $(PY):
 	python=$$(.ci/find-python) && "$$python" -m venv $(VENV)
 
-# What the build itself and the demo need; then what the tests and linters need. The extensions are built in place.
+# .demo-ready: the packages for the build and the demo. .test-ready: those for tests and linters.
+# The extensions are built in place.
 $(VENV)/.demo-ready: pyproject.toml | $(PY)
 	$(PY) -m pip install -q --disable-pip-version-check 'setuptools>=83.0.0' 'Cython>=3.1' wheel
 	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli]'
@@ -73,9 +77,9 @@ setup: $(VENV)/.test-ready ## create .venv with everything that tests and linter
 build: apt-build $(VENV)/.demo-ready ## compile the extensions in place (KN_DEBUG=1 for a debug build)
 	$(PY) setup.py -q build_ext --inplace
 
-# --- what it is for ---
+# --- the demo ---
 
-demo: build ## a million messages out and back with each codec, on the mock cluster (BOOTSTRAP=host:port: on that broker)
+demo: build ## produce and consume a million messages with each codec, on the mock cluster (BOOTSTRAP=host:port: on that broker)
 	$(BIN)/kafka-native perf --output build/demo $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(ARGS)
 
 # --- tests ---
@@ -83,61 +87,65 @@ demo: build ## a million messages out and back with each codec, on the mock clus
 test: ready-to-test ## the fast tests: C, Python, the mock cluster, one real Apache Kafka
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m 'not slow' $(ARGS)
 
-test-slow: ready-to-test kerberos shared-classes ## the rest: clusters, kills, storms, old brokers, Spark, wheels (SLICE=3: a part of them)
+test-slow: ready-to-test kerberos shared-classes ## the slow tests: clusters, kills, storms, old brokers, Spark, wheels (SLICE=3: a part of them)
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m slow $(if $(SLICE),--slice $(or $(SLICE_$(SLICE)),$(SLICE))/$(SLICES)) $(ARGS)
 
-check-all: ## everything that can be checked: all tests, the linters, all sanitized tests; prints a summary
+check-all: ## all tests, the linters, all sanitized tests; prints a summary
 	@.ci/run all
 
 .PHONY: ready-to-test kafka-jars
 ready-to-test: apt-build apt-broker $(VENV)/.demo-ready
 	@.ci/debian-packages zsh=zsh fish=fish # for the tests of completion
-	@$(MAKE) --no-print-directory -j2 build $(VENV)/.test-ready # a compilation beside downloads
+	@$(MAKE) --no-print-directory -j2 build $(VENV)/.test-ready # compile and download at the same time
 	@$(MAKE) --no-print-directory -j2 kafka-jars $(VENV)/.tests-compiled
 
-# Kafka's jars, before several tests wait for them at once; without Java the tests say what they miss.
+# Downloads Kafka's jars before several tests wait for them at once. Without Java the tests name the
+# missing program.
 kafka-jars: $(VENV)/.test-ready
 	@$(PY) -c 'from tests.broker import java; java.missing() or java.jars()'
 
 .PHONY: write-hashes
-write-hashes: $(VENV)/.test-ready ## write tests/downloads.sha256 anew, after the version of something that tests fetch has changed
-	$(PY) -m tests.downloads --write-hashes
+write-hashes: $(VENV)/.test-ready ## write tests/downloads.sha256 again, after the version of a download of the tests has changed
+	$(PY) -m tests.all_downloads --write-hashes
 
 .PHONY: shared-classes
 shared-classes: $(VENV)/.test-ready
-	$(PY) -m tests.shared_classes
+	$(PY) -m tests.class_archives
 
-# Otherwise each of the processes side by side compiles all tests for itself. What doesn't compile is told by the tests' own run.
+# Otherwise each test process compiles all tests. An error here is ignored: the test run reports it.
 $(VENV)/.tests-compiled: $(VENV)/.test-ready
 	-$(PY) -m pytest -q --collect-only >/dev/null
 	@touch $@
 
-test-c: build $(VENV)/.test-ready ## the C tests alone
+test-c: build $(VENV)/.test-ready ## only the C tests
 	$(PY) -m pytest tests/csrc $(ARGS)
 
-test-broker: build $(VENV)/.test-ready apt-broker ## the tests on a real Apache Kafka alone
+test-broker: build $(VENV)/.test-ready apt-broker ## only the tests on a real Apache Kafka
 	$(PY) -m pytest -m broker $(ARGS)
 
-test-spark-versions: build $(VENV)/.test-ready apt-broker ## the Spark package with other PySparks than the tests have
+test-spark-versions: build $(VENV)/.test-ready apt-broker ## the Spark package with other versions of PySpark
 	$(PY) -m tests.spark.versions $(ARGS)
 
-test-oom: build $(VENV)/.test-ready ## clients of which one allocation fails: each of ours once
+test-oom: build $(VENV)/.test-ready ## clients with one failing allocation: each of our allocations fails once
 	$(PY) -m tests.oom $(ARGS)
 
 test-asan: sanitized-address ## C tests and client tests under AddressSanitizer and UBSan
 test-tsan: sanitized-thread ## C tests and client tests under ThreadSanitizer
 
-# A sanitizer build has a tree of its own under build/, with copies of the tests, so it never replaces the normal extensions.
-# Python itself isn't instrumented: the runtime is preloaded, and leaks are judged by the C tests and the live counters.
+# A sanitizer build has its own tree under build/, with copies of the tests. So it never replaces
+# the normal extensions. Python isn't instrumented: the runtime is preloaded. The C tests and the
+# live counters find leaks.
 RUNTIME_address := libasan.so
 RUNTIME_thread := libtsan.so
 OPTIONS_address := ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:log_path=report UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=report
-# intercept_tls_get_addr=0: GCC 12's runtime takes what stands before a thread's TLS block for its header when the block lies 16 bytes
-# behind a page's start, and ends the process over the size read there ("failed to allocate"). glibc allocates these blocks by malloc,
-# which the runtime sees anyway. die_after_fork=0: libraries that tests use start threads in a forked child.
+# intercept_tls_get_addr=0: if a thread's TLS block lies 16 bytes after the start of a page, the
+# runtime of GCC 12 reads the bytes before it as its header. The size in them is wrong, and the
+# process ends with "failed to allocate". glibc allocates these blocks by malloc, which the runtime
+# intercepts anyway.
+# die_after_fork=0: libraries of the tests start threads in a forked child.
 OPTIONS_thread := ARROW_DEFAULT_MEMORY_POOL=system \
     TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:intercept_tls_get_addr=0:die_after_fork=0:log_path=report:suppressions=$(CURDIR)/tests/tsan.supp
-# Older TSan runtimes don't live with the address randomisation of newer kernels.
+# Older TSan runtimes fail with the address randomization of newer kernels.
 WRAP_thread := $(shell command -v setarch >/dev/null && echo "setarch $$(uname -m) -R")
 
 .PHONY: sanitized-address sanitized-thread
@@ -150,9 +158,9 @@ sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready k
 	    LD_PRELOAD="$$(gcc -print-file-name=$(RUNTIME_$*))" $(WRAP_$*) $(CURDIR)/$(PY) -m pytest $(SIDE_BY_SIDE) \
 	    -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_$(SANITIZED)) $(ARGS) \
 	    || { cat report.* 2>/dev/null; exit 1; }
-	@! cat build/$*/report.* 2>/dev/null # of a program that a test started
+	@! cat build/$*/report.* 2>/dev/null # reports of programs that a test has started
 
-fuzz: build $(VENV)/.test-ready ## every reader under libFuzzer for FUZZ_SECONDS each (needs clang)
+fuzz: build $(VENV)/.test-ready ## each reader under libFuzzer for FUZZ_SECONDS (needs clang)
 	@.ci/debian-packages clang=clang
 	$(PY) tests/fuzz/run.py --seconds $(FUZZ_SECONDS) $(ARGS)
 
@@ -164,7 +172,7 @@ lint: build $(VENV)/.test-ready ## ruff, mypy --strict, stubs against compiled m
 	$(BIN)/clang-format --dry-run -Werror csrc/*/*.[ch] tests/csrc/*.[ch]
 	$(PY) -m pytest -q tests/csrc/test_csrc.py -k compiles_without_warning
 
-# --- the rest ---
+# --- benchmarks, documents, packages ---
 
 bench: build $(VENV)/.test-ready apt-broker ## compare with other clients on this machine
 	$(PY) -m bench $(ARGS)
@@ -177,7 +185,7 @@ docs: build ## generate docs/CONFIGURATION.md and the option tables of docs/cli 
 wheel: apt-build $(VENV)/.test-ready ## sdist and wheel in dist/
 	$(PY) -m build --outdir dist .
 
-clean: ## remove everything that was built; .venv stays
+clean: ## remove all built files; .venv stays
 	rm -rf build dist *.egg-info
 	find kafka_native tests bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	find kafka_native -name '*.so' -delete -o -name '*.dylib' -delete

@@ -1,8 +1,7 @@
-"""Build csrc/ once, as libkafka_native_core, which all Cython extensions share.
+"""Build csrc/ as one shared library, libkafka_native_core, for all Cython extensions.
 
-It is a shared library beside the extensions, not a copy of an archive in each. Objects are made in
-one extension and freed in another. So the live counters and the thread-local lock ranks of csrc
-must exist once in a process.
+One extension creates an object, and another one may free it. So the live counters and the
+thread-local lock ranks of csrc must exist once in a process.
 
 pyproject.toml has the metadata. Environment switches:
 
@@ -11,14 +10,14 @@ pyproject.toml has the metadata. Environment switches:
                                  see `make test-asan`
     KN_COVERAGE=1                gcov for C, line tracing for Cython
     KN_OPTIMIZE=-O0              instead of -O3, for a trial build
-    KN_WITHOUT=lz4,zstd          treat these codec libraries as missing; Python packages serve
+    KN_WITHOUT=lz4,zstd          treat these codec libraries as missing: use the Python packages
     KN_ONLY=wire,records         build only these extensions
     KN_SKIP_NATIVE=1             build none: for an editable install beside an in-place build
-    KN_KEEP_GOING=1              leave out what doesn't compile, with a warning; binds lazily
-    KN_JOBS=2                    how many compilers run at once
+    KN_KEEP_GOING=1              leave out sources that don't compile, with a warning; bind lazily
+    KN_JOBS=2                    the number of compilers that run at once
 
-A file is rebuilt when, and only when, one of its sources has changed. The compiler writes the
-headers of each object to a .d file, and each set of flags has a directory of its own.
+A file is built again only if one of its sources has changed. The compiler writes the headers of
+each object to a .d file. Each set of flags has its own directory.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ DARWIN = sys.platform == "darwin"
 CORE = "libkafka_native_core" + (".dylib" if DARWIN else ".so")
 RPATH_FLAGS = ("-rpath", "--rpath", "-R")
 
-# Each is left out where the compiler doesn't know it, or has no such thing for its processor.
+# Flags that the compiler doesn't support on this processor are left out.
 HARDENING = [
     ["-fstack-protector-strong"],
     ["-fstack-clash-protection"],
@@ -55,8 +54,8 @@ HARDENING = [
     ["-Wformat", "-Wformat-security"],
 ]
 LINK_HARDENING = [["-Wl,-z,relro"], ["-Wl,-z,noexecstack"]]
-# Level 3 checks sizes that are known at run time only. It needs a compiler that can compute them
-# (GCC 12, Clang 9).
+# Level 3 also checks sizes that are known at run time only. The compiler must be able to compute
+# them (GCC 12, Clang 9).
 FORTIFY = "-D_FORTIFY_SOURCE="
 FORTIFY_PROBE = """\
 #include <stddef.h>
@@ -64,8 +63,8 @@ FORTIFY_PROBE = """\
 size_t size(void *object) { return __builtin_dynamic_object_size(object, 0); }
 """
 
-# pkg-config name, what the C code is told, lowest version without known decoder bugs; the first one
-# found serves.
+# For each codec, libraries in order of preference: pkg-config name, macro for the C code, lowest
+# version without known decoder bugs.
 CODEC_LIBRARIES = {
     "gzip": [("libdeflate", "KN_HAVE_LIBDEFLATE", "1.10"), ("zlib", "KN_HAVE_ZLIB", "1.2.13")],
     "snappy": [("snappy", "KN_HAVE_SNAPPY", "1.1.9")],
@@ -85,12 +84,12 @@ def names(variable: str) -> set[str]:
 
 
 def say(text: str) -> None:
-    """Tells whoever builds; pip shows it with -v."""
+    """Print a line about the build on stderr. pip shows it with -v."""
     print(f"kafka_native: {text}", file=sys.stderr, flush=True)
 
 
 def pkg_config(*args: str) -> str | None:
-    """What pkg-config answers, or None where it, or the library, is missing."""
+    """The output of pkg-config; None if pkg-config or the library is missing."""
     command = [*shlex.split(os.environ.get("PKG_CONFIG", "pkg-config")), *args]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -100,7 +99,7 @@ def pkg_config(*args: str) -> str | None:
 
 
 class Codecs:
-    """The codec libraries this machine has, as compiler and linker flags."""
+    """Compiler and linker flags for the codec libraries of this machine."""
 
     def __init__(self) -> None:
         self.cflags: list[str] = []
@@ -108,10 +107,9 @@ class Codecs:
         without = names("KN_WITHOUT")
         for codec, choices in CODEC_LIBRARIES.items():
             allowed = [choice for choice in choices if not {codec, choice[0]} & without]
-            served = next(filter(None, map(self._use, allowed)), None)
-            say(
-                f"{codec}: {served or 'no library, the Python package will serve it under the GIL'}"
-            )
+            library = next(filter(None, map(self._use, allowed)), None)
+            fallback = "no library, the Python package will serve it under the GIL"
+            say(f"{codec}: {library or fallback}")
 
     def _use(self, choice: tuple[str, str, str]) -> str | None:
         package, macro, lowest = choice
@@ -132,10 +130,10 @@ def program(command: list[str]) -> list[str]:
 
 
 def without_rpath(linker: list[str]) -> list[str]:
-    """A linker's command line without folders in which the dynamic linker is to search.
+    """A linker's command line without search folders for the dynamic linker.
 
-    Python passes on the folders that it was built with. A wheel would search them on machines where
-    anyone may have made such a folder.
+    Python's own build adds its folders to the command line. A wheel would search these folders on
+    machines where another user may have created them.
     """
     kept: list[str] = []
     value_follows = False
@@ -155,7 +153,7 @@ def without_rpath(linker: list[str]) -> list[str]:
 
 
 class Flags:
-    """Compiler and linker flags of this build; hardening where the compiler takes it."""
+    """Compiler and linker flags of this build, with the hardening flags that the compiler knows."""
 
     def __init__(self, compiler_so: list[str], in_place: bool) -> None:
         self._compiler_so = compiler_so
@@ -164,34 +162,33 @@ class Flags:
         self.codecs = Codecs()
         mode = self._mode()
         checked = "-DKN_DEBUG=1" in mode
-        shipped = not in_place and not checked  # what goes into a wheel
+        shipped = not in_place and not checked  # for a wheel
         common = ["-fPIC", "-pthread", "-g0" if shipped else "-g", *mode, "-fno-strict-aliasing"]
-        common += self._taken(HARDENING, link=False)
-        if (
-            not checked and "-O0" not in mode
-        ):  # it wants an optimising compiler; sanitizers check more
+        common += self._supported(HARDENING, link=False)
+        # _FORTIFY_SOURCE needs optimization. Sanitizers check more.
+        if not checked and "-O0" not in mode:
             common += self._fortify()
         strict = ["-Wall", "-Wextra", *(["-Werror"] if switch("KN_WERROR") else [])]
-        inlining = self._taken([["-fno-semantic-interposition"]], link=False)
+        inlining = self._supported([["-fno-semantic-interposition"]], link=False)
         self.c = ["-std=gnu11", *common, *inlining, *self.codecs.cflags, *strict]
-        # A Message is cleared when it comes from its freelist. For its size gcc's generic tuning
-        # takes `rep stos`, which needs longer to begin than these stores to end: it was half of
-        # what making a Message cost.
+        # Cython clears a Message from its freelist. For this size gcc's generic tuning uses
+        # `rep stos`. Its start takes longer than all of these stores: it was half of the cost of
+        # a new Message.
         stores = "-mmemset-strategy=unrolled_loop:512:noalign,libcall:-1:noalign"
         self.cython = [
             *common,
-            *self._taken([[stores]], link=False),
+            *self._supported([[stores]], link=False),
             "-fvisibility=hidden",
             "-Wno-unused-function",
         ]
         self.link = [*self._mode_link(), "-pthread"]
-        # What was left out may be missing: while csrc is being written, what is finished can be
-        # imported and tested.
+        # Lazy binding allows missing functions. So finished extensions can be imported and tested
+        # while csrc is incomplete.
         bound = [] if switch("KN_KEEP_GOING") else [["-Wl,-z,now"]]
-        self.link += self._taken([*LINK_HARDENING, *bound, ["-Wl,--as-needed"]], link=True)
-        # The core library calls itself directly, not through its table of what others might
-        # replace.
-        self.core_link = self._taken([["-Wl,-Bsymbolic-functions"]], link=True)
+        self.link += self._supported([*LINK_HARDENING, *bound, ["-Wl,--as-needed"]], link=True)
+        # The core library calls its own functions directly, not through a table that other
+        # libraries can override.
+        self.core_link = self._supported([["-Wl,-Bsymbolic-functions"]], link=True)
 
     def _mode(self) -> list[str]:
         checks = ["-UNDEBUG", "-DKN_DEBUG=1"]
@@ -201,7 +198,7 @@ class Flags:
         if self.sanitize == "thread":
             return ["-O1", *checks, "-fno-omit-frame-pointer", "-fsanitize=thread"]
         if self.sanitize:
-            raise SystemExit(f"KN_SANITIZE={self.sanitize}: address or thread is meant")
+            raise SystemExit(f"KN_SANITIZE={self.sanitize}: write address or thread")
         if switch("KN_COVERAGE"):
             return ["-O0", *checks, "--coverage", "-DCYTHON_TRACE_NOGIL=1"]
         return ["-Og", *checks] if switch("KN_DEBUG") else [os.environ.get("KN_OPTIMIZE", "-O3")]
@@ -214,20 +211,20 @@ class Flags:
         )
 
     def _fortify(self) -> list[str]:
-        """The highest level of checked string functions that compiler and C library have."""
+        """The flags for the highest supported level of checked string functions."""
         for level in (3, 2):
             flags = ["-U_FORTIFY_SOURCE", f"{FORTIFY}{level}"]
-            if self._taken(
+            if self._supported(
                 [flags], link=False, text=FORTIFY_PROBE if level == 3 else "#include <string.h>\n"
             ):
                 return flags
         return []
 
-    def _taken(
+    def _supported(
         self, groups: list[list[str]], *, link: bool, text: str = "int main(void) { return 0; }\n"
     ) -> list[str]:
-        """The groups of flags that the compiler accepts, by trying."""
-        taken: list[str] = []
+        """The groups of flags that the compiler accepts. It compiles a small file with each."""
+        supported: list[str] = []
         with tempfile.TemporaryDirectory() as directory:
             source = Path(directory, "try.c")
             source.write_text(text)
@@ -235,11 +232,11 @@ class Flags:
             for flags in groups:
                 command = [*self.cc, "-Werror", "-O1", *flags, *end]
                 if subprocess.run(command, capture_output=True, check=False).returncode == 0:
-                    taken += flags
-        return taken
+                    supported += flags
+        return supported
 
     def digest(self) -> str:
-        """Names the directory of everything built with these flags."""
+        """The name of the directory for everything built with these flags."""
         text = repr(
             (self.c, self.cython, self.link, self.core_link, self.codecs.ldflags, self._compiler_so)
         )
@@ -247,7 +244,7 @@ class Flags:
 
 
 def is_stale(target: Path, sources: list[Path]) -> bool:
-    """Whether target is missing or older than a source, or than a header that its .d file names."""
+    """Whether a target is missing, or older than a source or a header that its .d file names."""
     if not target.exists():
         return True
     made = target.stat().st_mtime
@@ -282,7 +279,8 @@ def compile_objects(
         if done.returncode != 0:
             target.unlink(missing_ok=True)
             return None
-        os.utime(target, (started, started))  # a header that changed while we compiled is newer
+        # So a header that changes during the compilation is newer than the object.
+        os.utime(target, (started, started))
         return target
 
     with ThreadPoolExecutor(JOBS) as pool:
@@ -297,10 +295,10 @@ def csrc_sources() -> list[Path]:
 
 
 class BuildNative(build_ext):
-    """build_ext that compiles csrc first and every object at most once."""
+    """A build_ext that compiles csrc first, and each object at most once."""
 
     def build_extensions(self) -> None:
-        """Builds the core, then each extension."""
+        """Build the core, then each extension."""
         os.chdir(ROOT)
         self.flags = Flags(self.compiler.compiler_so, self._in_place)
         if self.flags.sanitize and self._in_place:
@@ -313,13 +311,11 @@ class BuildNative(build_ext):
         self.core = self._build_csrc()
         only = names("KN_ONLY")
         wanted = [one for one in self.extensions if not only or one.name.rpartition(".")[2] in only]
-        with ThreadPoolExecutor(JOBS) as pool:  # Cython runs in this thread, compilers beside it
+        with ThreadPoolExecutor(JOBS) as pool:  # Cython runs in this thread, compilers in the pool
             for extension in wanted:
                 try:
                     source = self._cythonize(extension)
-                except (
-                    Exception
-                ) as error:  # one broken extension must not hide the state of the others
+                except Exception as error:  # the other extensions are still built
                     self._note(extension.name, error)
                 else:
                     pool.submit(self._compile_extension, extension, source)
@@ -352,7 +348,7 @@ class BuildNative(build_ext):
                 shutil.copy2(self.core, target)
 
     def get_outputs(self) -> list[str]:
-        """What an installation consists of: the extensions and the core."""
+        """The files of an installation: the extensions and the core."""
         core = [str(Path(self.build_lib, NATIVE, CORE))] if csrc_sources() else []
         return [*super().get_outputs(), *core]
 
@@ -375,22 +371,21 @@ class BuildNative(build_ext):
         from Cython import __version__ as cython_version
         from Cython.Build import cythonize
 
-        # binding=False: plain method descriptors, which the interpreter calls without detours (a
-        # quarter of consuming).
+        # binding=False: the interpreter calls plain method descriptors directly. This saves a
+        # quarter of the time of consuming.
         directives = {
             "language_level": 3,
             "linetrace": switch("KN_COVERAGE"),
             "embedsignature": True,
             "embedsignature.format": "clinic",
             "binding": False,
-            # T.__new__(T) makes an object past its constructor: what it lacks is an exception then,
-            # no crash.
+            # T.__new__(T) makes an object without its constructor. Access to its missing parts
+            # must raise an exception, not crash.
             "nonecheck": True,
             "auto_pickle": False,
         }
-        kind = hashlib.sha256(repr(directives).encode()).hexdigest()[
-            :8
-        ]  # so that all is made anew with others
+        # With other directives, Cython translates all sources again.
+        kind = hashlib.sha256(repr(directives).encode()).hexdigest()[:8]
         made = cythonize(
             [Extension(ext.name, list(ext.sources))],
             include_path=["."],
@@ -407,9 +402,8 @@ class BuildNative(build_ext):
             return None
         objects = self._compile(sources, self.flags.c, self.work, python=False)
         core = Path(self.build_lib, NATIVE, CORE)
-        listing = (
-            self.work / "core.txt"
-        )  # what was linked last: a removed source leaves no newer object behind
+        # The objects of the last link. Without it, a removed source wouldn't cause a new link.
+        listing = self.work / "core.txt"
         members = "\n".join(map(str, objects))
         if is_stale(core, objects) or not listing.exists() or listing.read_text() != members:
             name = f"-Wl,-install_name,@rpath/{CORE}" if DARWIN else f"-Wl,-soname,{CORE}"
@@ -433,7 +427,7 @@ class BuildNative(build_ext):
     def _compile(
         self, sources: list[Path], flags: list[str], out: Path, *, python: bool
     ) -> list[Path]:
-        """Objects of these sources; notes what failed."""
+        """Compile sources and return their objects. Failed sources of csrc are noted."""
         compiler = self.compiler.compiler_so if python else self.flags.cc
         includes = self.compiler.include_dirs if python else []
         made = compile_objects(
@@ -451,7 +445,7 @@ class BuildNative(build_ext):
 
 
 def extensions() -> list[Extension]:
-    """One extension for each .pyx there is."""
+    """One extension for each .pyx file."""
     if switch("KN_SKIP_NATIVE"):
         return []
     sources = sorted(Path(ROOT, NATIVE).glob("*.pyx"))

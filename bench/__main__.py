@@ -17,8 +17,9 @@ from rich.console import Console
 
 from bench.adapters import ADAPTERS, PRODUCING, READING, SCENARIOS, TLS, Figures, Task
 from bench.broker import at_rest, broker, landed, topic
-from bench.report import LATENCIES, Rounds, table, verdicts
+from bench.report import LATENCIES, Rounds, show, table, verdicts
 from kafka_native import Producer
+from kafka_native.cli.measurements import number_option
 
 LATENCY_MESSAGES = 5000
 WARM_UP_MESSAGES = 500_000
@@ -117,8 +118,8 @@ def rounds_of(
                 figures = once(adapter, scenario, ready)
                 found[adapter].append(figures)
                 more = "".join(f", {value:.2f} {name}" for name, value in figures.more.items())
-                said = f"{figures.rate / 1e6:.2f} M msg/s, {figures.cpu_us:.3f} us{more}"
-                console.print(f"  {scenario} round {number + 1}: {adapter} {said}", highlight=False)
+                text = f"{figures.rate / 1e6:.2f} M msg/s, {figures.cpu_us:.3f} us{more}"
+                console.print(f"  {scenario} round {number + 1}: {adapter} {text}", highlight=False)
     return found
 
 
@@ -133,15 +134,15 @@ def prepared(scenario: str, task: Task) -> Iterator[Task]:
             task, topic=topics.enter_context(topic(task.bootstrap, task.partitions))
         )
         if scenario in ("wide", "copy"):
-            beside = topics.enter_context(
+            second = topics.enter_context(
                 topic(task.bootstrap, 1 if scenario == "wide" else task.partitions)
             )
-            ready = dataclasses.replace(ready, beside=beside)
+            ready = dataclasses.replace(ready, second_topic=second)
         if scenario == "wide":
             measure(
                 "kafka_native",
                 "produce",
-                dataclasses.replace(task, topic=ready.beside, partitions=1),
+                dataclasses.replace(task, topic=ready.second_topic, partitions=1),
             )
             fill(ready)
         else:
@@ -167,7 +168,7 @@ def fill(task: Task) -> None:
 
 
 def once(adapter: str, scenario: str, task: Task) -> Figures:
-    """Run one measurement, on a topic of its own unless the task has one."""
+    """Run one measurement, on a new topic unless the task has one."""
     if task.topic:
         return measure(adapter, scenario, task)
     more = task.topics if scenario == "spread" else 0
@@ -187,31 +188,17 @@ def once(adapter: str, scenario: str, task: Task) -> Figures:
     envvar="BOOTSTRAP",
     help="The cluster (default: a new Apache Kafka).",
 )
-@click.option("--messages", default=3_000_000, show_default=True, type=click.IntRange(100))
-@click.option("--size", default=100, show_default=True, type=click.IntRange(1))
-@click.option("--partitions", default=2, show_default=True, type=click.IntRange(1))
-@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
+@number_option("--messages", 3_000_000, minimum=100)
+@number_option("--size", 100)
+@number_option("--partitions", 2)
+@number_option("--rounds", 3)
 @click.option("--acks", default="1", show_default=True, type=click.Choice(["0", "1", "all"]))
 @click.option("--idempotent", is_flag=True, help="enable.idempotence, with acks=all.")
 @click.option("--codec", default="none", show_default=True, help="compression.type")
 @click.option("--payload", default="x", show_default=True, type=click.Choice(["x", "json"]))
-@click.option(
-    "--threads",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Python threads in produce.",
-)
-@click.option(
-    "--topics",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Topics of spread.",
-)
-@click.option(
-    "--wide", default=10_000, show_default=True, type=click.IntRange(1), help="Partitions of wide."
-)
+@number_option("--threads", 1, "Python threads in produce.")
+@number_option("--topics", 1000, "Topics of spread.")
+@number_option("--wide", 10_000, "Partitions of wide.")
 @click.option(
     "--protocol", default="classic", show_default=True, type=click.Choice(["classic", "consumer"])
 )
@@ -280,12 +267,8 @@ def main(
                 task, count=count, partitions=wide if scenario == "wide" else partitions
             )
             found = rounds_of(scenario, able, each, rounds, console)
-            console.print(table(scenario, found, count))
-            for line in verdicts(scenario, found):
-                console.print(f"  {line}", highlight=False)
-            results[scenario] = {
-                name: [dataclasses.asdict(each) for each in every] for name, every in found.items()
-            }
+            made, lines = table(scenario, found, count), verdicts(scenario, found)
+            results[scenario] = show(console, made, lines, found)
     output.mkdir(parents=True, exist_ok=True)
     (output / "results.json").write_text(json.dumps(results, indent=2) + "\n")
 

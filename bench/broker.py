@@ -15,7 +15,7 @@ import psutil
 import kafka_native
 from kafka_native import Producer
 from kafka_native.admin import AdminClient, NewPartitions
-from kafka_native.cli.topics import create_topic, delete_topic
+from kafka_native.cli.perf import create_topic, delete_topic
 
 LANDING_S = 5.0
 # Partitions of one request. A controller rejects requests that create 10,000 records.
@@ -147,7 +147,7 @@ def at_rest(pids: Iterable[int]) -> None:
 
 
 def landed(bootstrap: str, name: str, partitions: int, wanted: int) -> int:
-    """The number of messages in the topic. Waits a moment for ``wanted`` unacknowledged ones.
+    """The number of messages in the topic. Waits up to LANDING_S seconds for ``wanted`` messages.
 
     confluent_kafka counts them, because it isn't the client measured.
     """

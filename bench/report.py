@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import median
 
+from rich.console import Console
 from rich.table import Table
 
 from bench.adapters import Figures
@@ -30,7 +31,7 @@ class Goal:
 
 BEST = "the best peer"
 LATENCIES = ("latency", "end_to_end", "transaction")
-# The scenarios with figures of their own, and those with a column in the table.
+# The scenarios with special figures, and the figures with a column in the table.
 MORE = {
     "memory": ["grown MiB"],
     "cold": ["first ms"],
@@ -114,15 +115,36 @@ def verdicts(scenario: str, rounds: Rounds) -> list[str]:
             continue
         mine = [figure(goal.figure, each) for each in rounds["kafka_native"]]
         value = median(a - b if goal.plus else a / b for a, b in zip(mine, theirs, strict=True))
-        met = value >= goal.limit if goal.at_least else value <= goal.limit
         sign = "-" if goal.plus else "/"
         what = f"{goal.figure} {sign} {goal.than}" if goal.than else goal.figure
-        word = "at least" if goal.at_least else "at most"
-        lines.append(
-            f"{what}: {value:.2f}, target {word} {goal.limit:g}: "
-            f"{'reached' if met else 'not reached'}"
-        )
+        lines.append(verdict(what, value, goal.limit, at_least=goal.at_least))
     return lines
+
+
+def verdict(what: str, value: float, limit: float, *, at_least: bool) -> str:
+    """A line about one goal."""
+    word = "at least" if at_least else "at most"
+    met = value >= limit if at_least else value <= limit
+    return f"{what}: {value:.2f}, target {word} {limit:g}: {'reached' if met else 'not reached'}"
+
+
+def show(console: Console, made: Table, lines: list[str], rounds: Rounds) -> dict[str, object]:
+    """Print a table with the verdicts below it. Returns the figures in the form of JSON."""
+    console.print(made)
+    for line in lines:
+        console.print(f"  {line}", highlight=False)
+    return {name: [asdict(each) for each in every] for name, every in rounds.items()}
+
+
+def table_of(title: str, first: str, headings: list[str], rows: dict[str, list[str]]) -> Table:
+    """Make a table with a name and its cells in each row. ``first``: the heading of the names."""
+    made = Table(title=title)
+    made.add_column(first)
+    for heading in headings:
+        made.add_column(heading, justify="right")
+    for name, cells in rows.items():
+        made.add_row(name, *cells)
+    return made
 
 
 def others(goal: Goal, rounds: Rounds) -> list[float] | None:
@@ -146,19 +168,14 @@ def others(goal: Goal, rounds: Rounds) -> list[float] | None:
 
 def table(scenario: str, rounds: Rounds, count: int) -> Table:
     """Make the table: one row for each adapter."""
-    made = Table(title=f"{scenario}: {count:,} messages")
-    made.add_column("client")
     headings = {
         **{name: ["p50 ms", "p99 ms", "p99.9 ms", "CPU us/msg"] for name in LATENCIES},
         "call": ["ns a call", "/ confluent"],
         **{name: ["M msg/s", "CPU us/msg", *figures] for name, figures in MORE.items()},
         "cold": MORE["cold"],
     }.get(scenario, ["M msg/s", "CPU us/msg", "rate / raw", "rate / confluent", "CPU / confluent"])
-    for heading in headings:
-        made.add_column(heading, justify="right")
-    for adapter, figures in rounds.items():
-        made.add_row(adapter, *row(scenario, figures, rounds))
-    return made
+    rows = {adapter: row(scenario, figures, rounds) for adapter, figures in rounds.items()}
+    return table_of(f"{scenario}: {count:,} messages", "client", headings, rows)
 
 
 def row(scenario: str, figures: list[Figures], rounds: Rounds) -> list[str]:

@@ -12,11 +12,11 @@ from .tables import table
 
 def _section(title: str, rows: Iterable[tuple[str, Iterable[str]]]) -> list[str]:
     lines = ["", f"## {title}", "", "| what | code | tests |", "|---|---|---|"]
-    for what, places in rows:
+    for feature, places in rows:
         named = sorted(places, key=lambda place: place.startswith("tests/"))
         tests = [f"`{place}`" for place in named if place.startswith("tests/")]
         code = [f"`{place}`" for place in named if not place.startswith("tests/")]
-        lines.append(f"| {what} | {' '.join(code)} | {' '.join(tests)} |")
+        lines.append(f"| {feature} | {' '.join(code)} | {' '.join(tests)} |")
     return lines
 
 

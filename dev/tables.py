@@ -1,4 +1,4 @@
-"""Read the TOML files beside this module."""
+"""Reads the TOML files in this module's folder."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, IntEnum
 from typing import Any, Final, SupportsIndex, overload
 
+from ._native.enums import ISOLATION_READ_COMMITTED, ISOLATION_READ_UNCOMMITTED, OFFSET_UNKNOWN
 from ._native.message import Message
 from ._native.primitives import crc32, exact_text
 from ._native.primitives import fnv1a as _fnv1a
@@ -62,7 +63,7 @@ OFFSET_END: Final = -1
 """Start after the newest record of the partition."""
 OFFSET_STORED: Final = -1000
 """Start at the group's committed offset."""
-OFFSET_INVALID: Final = -1001
+OFFSET_INVALID: Final = OFFSET_UNKNOWN
 """No offset, or an unknown one."""
 
 _PREPARED: Final = re.compile(r"([0-9]{1,19}):([0-9]{1,5})")
@@ -634,8 +635,8 @@ class ConsumerGroupType(OrderedEnum):
 class IsolationLevel(OrderedEnum):
     """Whether a consumer also gets the records of open and aborted transactions (KIP-98)."""
 
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
+    READ_UNCOMMITTED = ISOLATION_READ_UNCOMMITTED
+    READ_COMMITTED = ISOLATION_READ_COMMITTED
 
 
 class ElectionType(OrderedEnum):

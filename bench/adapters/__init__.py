@@ -41,9 +41,9 @@ IDLE_S = 5.0
 class Task:
     """The parameters of a measurement: ``count`` messages of ``size`` bytes, and so on.
 
-    ``protocol`` is the group's. ``beside`` is a topic with one partition to compare with. ``tls``
-    is a listener with TLS, and ``ca`` the file of its authority. ``pids`` are the processes of a
-    broker that the benchmark has started.
+    ``protocol`` is the group's. ``second_topic`` is the target of copy, and for wide a topic with
+    one partition for the comparison. ``tls`` is a listener with TLS, and ``ca`` the file of its
+    authority. ``pids`` are the processes of a broker that the benchmark has started.
     """
 
     bootstrap: str
@@ -58,7 +58,7 @@ class Task:
     threads: int = 1
     topics: int = 1
     protocol: str = "classic"
-    beside: str = ""
+    second_topic: str = ""
     tls: str = ""
     ca: str = ""
     pids: tuple[int, ...] = ()
@@ -110,8 +110,8 @@ class Task:
 class Figures:
     """The result of a measurement.
 
-    ``percentiles`` are in milliseconds. ``call_ns`` is of call. ``more`` has figures whose names
-    have their unit.
+    ``percentiles`` are in milliseconds. ``call_ns`` is the result of the scenario call. ``more``
+    has figures with the unit in their names.
     """
 
     count: int

@@ -2,53 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import confluent_kafka
 
 from bench.adapters import Figures, Task, asyncio_api, consumer_api, producer_api, transactions
 
 # With its defaults the client pauses for a second when 100,000 messages of a partition are queued.
-TUNING = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 1}
+TUNING: dict[str, Any] = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 1}
 AIO_MESSAGES = 30_000  # limit of aio_poll, where a message takes 0.1 ms and more
 
-
-def produce(task: Task) -> Figures:
-    """See producer_api."""
-    return producer_api.produce(confluent_kafka, task)
-
-
-def callback(task: Task) -> Figures:
-    """See producer_api."""
-    return producer_api.callback(confluent_kafka, task)
-
-
-def spread(task: Task) -> Figures:
-    """See producer_api."""
-    return producer_api.spread(confluent_kafka, task)
-
-
-def consume(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.consume(confluent_kafka, task, **TUNING)
-
-
-def group(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.group(confluent_kafka, task, **TUNING)
-
-
-def poll(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.poll(confluent_kafka, task, **TUNING)
-
-
-def iterate(task: Task) -> Figures:
-    """Uses poll(): its consumer has no iteration."""
-    return consumer_api.poll(confluent_kafka, task, **TUNING)
-
-
-def memory(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.memory(confluent_kafka, task, **TUNING)
+produce = partial(producer_api.produce, confluent_kafka)
+callback = partial(producer_api.callback, confluent_kafka)
+spread = partial(producer_api.spread, confluent_kafka)
+consume = partial(consumer_api.consume, confluent_kafka, **TUNING)
+group = partial(consumer_api.group, confluent_kafka, **TUNING)
+poll = partial(consumer_api.poll, confluent_kafka, **TUNING)
+# Its consumer has no iteration.
+iterate = poll
+memory = partial(consumer_api.memory, confluent_kafka, **TUNING)
+latency = partial(producer_api.latency, confluent_kafka)
+call = partial(producer_api.call, confluent_kafka)
+end_to_end = partial(consumer_api.end_to_end, confluent_kafka)
+cold = partial(consumer_api.cold, confluent_kafka)
+wide = partial(consumer_api.wide, confluent_kafka, **TUNING)
+transaction = partial(transactions.transaction, confluent_kafka)
 
 
 def arrow(task: Task) -> Figures:
@@ -76,31 +55,6 @@ def arrow(task: Task) -> Figures:
     return consumer_api.timed(consumer_api.by_hand(confluent_kafka, task, **TUNING), task, take)
 
 
-def latency(task: Task) -> Figures:
-    """See producer_api."""
-    return producer_api.latency(confluent_kafka, task)
-
-
-def call(task: Task) -> Figures:
-    """See producer_api."""
-    return producer_api.call(confluent_kafka, task)
-
-
-def end_to_end(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.end_to_end(confluent_kafka, task)
-
-
-def cold(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.cold(confluent_kafka, task)
-
-
-def wide(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.wide(confluent_kafka, task, **TUNING)
-
-
 def aio_produce(task: Task) -> Figures:
     """See asyncio_api."""
     from confluent_kafka import aio  # older releases don't have it
@@ -115,11 +69,6 @@ def aio_poll(task: Task) -> Figures:
     return asyncio_api.aio_poll(confluent_kafka, aio, task, AIO_MESSAGES, **TUNING)
 
 
-def transaction(task: Task) -> Figures:
-    """See transactions."""
-    return transactions.transaction(confluent_kafka, task)
-
-
 def copy(task: Task) -> Figures:
     """See transactions."""
-    return transactions.copy(confluent_kafka, task, **TUNING)
+    return transactions.copy(confluent_kafka, task, transactions.one_by_one, **TUNING)

@@ -49,7 +49,7 @@ def in_group(client: ModuleType, task: Task, number: int = 0, **tuning: Any) -> 
 
 
 def timed(consumer: Any, task: Task, take: Take) -> Figures:
-    """Measure from the second message on: by then the client is connected and has joined."""
+    """Measure from the second message on. Before it the client connects and joins."""
     first = len(consumer.consume(1, WAIT_S))
     if not first:
         raise RuntimeError("no message came")
@@ -205,7 +205,7 @@ def wide(client: ModuleType, task: Task, **tuning: Any) -> Figures:
     Extra figures are the ratio of the CPU time to that of one partition, and the CPU while idle.
     """
     narrow = client.Consumer({**task.group(1), "enable.auto.commit": False, **tuning})
-    assign(client, narrow, task.beside, 1)
+    assign(client, narrow, task.second_topic, 1)
     one = timed(narrow, task, in_steps)
     consumer = by_hand(client, task, **tuning)
     first = len(consumer.consume(1, WAIT_S))

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 from bench.adapters import COLD_STARTS, RATE, Figures, Task
@@ -28,8 +29,8 @@ def missing() -> str | None:
     if go is None:
         return "no Go (https://go.dev/doc/install)"
     BUILT.mkdir(parents=True, exist_ok=True)
-    # Go knows whether the program is up to date. It checks modules after a download; `verify`
-    # checks its cache.
+    # Go builds the program only if it is out of date. It checks modules after a download;
+    # `verify` checks its cache.
     for command in ([go, "mod", "verify"], [go, "build", "-o", str(_program()), "."]):
         done = subprocess.run(
             command,
@@ -55,41 +56,11 @@ def _run(scenario: str, task: Task) -> Figures:
     return figures_of([_program()], text.encode())
 
 
-def produce(task: Task) -> Figures:
-    """Uses Client.Produce() in a loop."""
-    return _run("produce", task)
-
-
-def callback(task: Task) -> Figures:
-    """Like `produce`, with a counting callback for each delivery."""
-    return _run("callback", task)
-
-
-def consume(task: Task) -> Figures:
-    """Uses Client.PollRecords(), 10,000 at a time."""
-    return _run("consume", task)
-
-
-def arrow(task: Task) -> Figures:
-    """Like `consume`, for the comparison with columns."""
-    return _run("consume", task)
-
-
-def poll(task: Task) -> Figures:
-    """Uses Client.PollRecords(), one at a time."""
-    return _run("poll", task)
-
-
-def group(task: Task) -> Figures:
-    """Uses Client.PollRecords(), 10,000 at a time, in a group with the classic protocol."""
-    return _run("group", task)
-
-
-def cold(task: Task) -> Figures:
-    """Measures from kgo.NewClient() to the first record in a group."""
-    return _run("cold", task)
-
-
-def end_to_end(task: Task) -> Figures:
-    """One goroutine produces at a steady rate, another one polls."""
-    return _run("end_to_end", task)
+produce = partial(_run, "produce")  # Client.Produce() in a loop
+callback = partial(_run, "callback")  # the same, with a counting callback for each delivery
+consume = partial(_run, "consume")  # Client.PollRecords(), 10,000 at a time
+arrow = consume  # for the comparison with columns
+poll = partial(_run, "poll")  # Client.PollRecords(), one at a time
+group = partial(_run, "group")  # Client.PollRecords() in a group with the classic protocol
+cold = partial(_run, "cold")  # from kgo.NewClient() to the first record in a group
+end_to_end = partial(_run, "end_to_end")  # one goroutine produces at a steady rate, one polls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import cycle, islice
 
 import kafka_native
@@ -18,10 +19,22 @@ from kafka_native import aio
 
 ARROW_ROWS = 100_000
 
-
-def produce(task: Task) -> Figures:
-    """See producer_api."""
-    return producer_api.produce(kafka_native, task)
+produce = partial(producer_api.produce, kafka_native)
+callback = partial(producer_api.callback, kafka_native)
+spread = partial(producer_api.spread, kafka_native)
+consume = partial(consumer_api.consume, kafka_native)
+group = partial(consumer_api.group, kafka_native)
+poll = partial(consumer_api.poll, kafka_native)
+iterate = partial(consumer_api.iterate, kafka_native)
+memory = partial(consumer_api.memory, kafka_native)
+latency = partial(producer_api.latency, kafka_native)
+call = partial(producer_api.call, kafka_native)
+end_to_end = partial(consumer_api.end_to_end, kafka_native)
+cold = partial(consumer_api.cold, kafka_native)
+wide = partial(consumer_api.wide, kafka_native)
+aio_produce = partial(asyncio_api.aio_produce, aio)
+aio_poll = partial(asyncio_api.aio_poll, kafka_native, aio)
+transaction = partial(transactions.transaction, kafka_native)
 
 
 def many(task: Task) -> Figures:
@@ -72,41 +85,6 @@ def produce_arrow(task: Task) -> Figures:
     return figures
 
 
-def callback(task: Task) -> Figures:
-    """See producer_api."""
-    return producer_api.callback(kafka_native, task)
-
-
-def spread(task: Task) -> Figures:
-    """See producer_api."""
-    return producer_api.spread(kafka_native, task)
-
-
-def consume(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.consume(kafka_native, task)
-
-
-def group(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.group(kafka_native, task)
-
-
-def poll(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.poll(kafka_native, task)
-
-
-def iterate(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.iterate(kafka_native, task)
-
-
-def memory(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.memory(kafka_native, task)
-
-
 def arrow(task: Task) -> Figures:
     """Uses consume_arrow() with key, value and offset, as pyarrow's record batches."""
     import pyarrow
@@ -125,46 +103,6 @@ def arrow(task: Task) -> Figures:
         return taken
 
     return consumer_api.timed(consumer_api.by_hand(kafka_native, task), task, take)
-
-
-def latency(task: Task) -> Figures:
-    """See producer_api."""
-    return producer_api.latency(kafka_native, task)
-
-
-def call(task: Task) -> Figures:
-    """See producer_api."""
-    return producer_api.call(kafka_native, task)
-
-
-def end_to_end(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.end_to_end(kafka_native, task)
-
-
-def cold(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.cold(kafka_native, task)
-
-
-def wide(task: Task) -> Figures:
-    """See consumer_api."""
-    return consumer_api.wide(kafka_native, task)
-
-
-def aio_produce(task: Task) -> Figures:
-    """See asyncio_api."""
-    return asyncio_api.aio_produce(aio, task)
-
-
-def aio_poll(task: Task) -> Figures:
-    """See asyncio_api."""
-    return asyncio_api.aio_poll(kafka_native, aio, task)
-
-
-def transaction(task: Task) -> Figures:
-    """See transactions."""
-    return transactions.transaction(kafka_native, task)
 
 
 def copy(task: Task) -> Figures:

@@ -62,10 +62,11 @@ def callback(task: Task) -> Figures:
 
 def consume(task: Task) -> Figures:
     """Uses rd_kafka_consume_batch_queue(), 10,000 at a time."""
-    settings = {
+    settings: dict[str, object] = {
         "bootstrap.servers": task.bootstrap,
         "group.id": "bench",
         "enable.auto.commit": "false",
+        "queued.min.messages": 1_000_000,
+        "fetch.queue.backoff.ms": 1,
     }
-    tuning = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 1}
-    return _run("CONSUME", task, settings | tuning)
+    return _run("CONSUME", task, settings)

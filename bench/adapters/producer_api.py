@@ -181,7 +181,8 @@ def call(client: ModuleType, task: Task) -> Figures:
 def net_call_ns(loops: list[float], empty: list[float], count: int) -> float:
     """The fastest loop minus the fastest empty loop.
 
-    Don't subtract the empty loop of the same round. If another process has used the core during it,
-    the difference is too small, even negative, and the best of several would be such a one.
+    The empty loop of the same round isn't subtracted. If another process used the core during that
+    loop, the difference is too small, even negative. The best of several rounds would be such a
+    difference.
     """
     return (min(loops) - min(empty)) / count * 1e9

@@ -9,7 +9,14 @@ from statistics import median
 from typing import TypeVar
 
 from bench.adapters import COLD_STARTS, Figures, Stopwatch, Task
-from bench.adapters.raw import FETCH_BYTES, FETCH_VERSION, Connection, framed, produce_frame, settle
+from bench.adapters.raw_connection import (
+    FETCH_BYTES,
+    FETCH_VERSION,
+    Connection,
+    check_produced,
+    framed,
+    produce_frame,
+)
 from kafka_native.protocol import decode_response, encode_request
 from kafka_native.protocol.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -42,11 +49,11 @@ VERSIONS = {
     FetchRequest: FETCH_VERSION,
     ConsumerGroupHeartbeatRequest: 0,
 }
-RETRY = (14, 15, 16)  # the coordinator is loading, not available, or another broker
+COORDINATOR_ERRORS = (14, 15, 16)  # it is loading, not available, or another broker
 RETRY_S = 0.005
 MEMBER_ID_REQUIRED = 79
 SESSION_MS = 45_000
-GIVE_UP_S = 30.0
+JOIN_TIMEOUT_S = 30.0
 
 
 def ask(connection: Connection, request: Request, kind: type[Answer]) -> Answer:
@@ -63,7 +70,7 @@ def cold(task: Task) -> Figures:
     connection = Connection(task)
     for number in range(task.partitions):
         connection.send(produce_frame(task, number, 1))
-        settle(connection.receive())
+        check_produced(connection.receive())
     times = []
     watch = Stopwatch()
     for number in range(COLD_STARTS):
@@ -90,9 +97,9 @@ class Member:
             MetadataRequest(topics=[MetadataRequest.Topic(name=task.topic)]),
             MetadataResponse,
         )
-        deadline = time.perf_counter() + GIVE_UP_S
+        deadline = time.perf_counter() + JOIN_TIMEOUT_S
         while code := self._join():
-            if code not in RETRY or time.perf_counter() > deadline:
+            if code not in COORDINATOR_ERRORS or time.perf_counter() > deadline:
                 raise RuntimeError(f"the group answers with error {code}")
             time.sleep(RETRY_S)
 
@@ -144,7 +151,7 @@ class Member:
         return ask(self._connection, sync, SyncGroupResponse).error_code
 
     def read(self) -> None:
-        """Request committed offsets, of which there are none, and then messages."""
+        """Request the committed offsets, although there are none, and then messages."""
         numbers = list(range(self._task.partitions))
         topic = OffsetFetchRequest.Topic(name=self._task.topic, partition_indexes=numbers)
         ask(

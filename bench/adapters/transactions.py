@@ -28,7 +28,7 @@ def _producer(client: ModuleType, task: Task) -> Any:
 
 
 def transaction(client: ModuleType, task: Task) -> Figures:
-    """Measure transactions of one message, from begin to commit, and as many empty ones."""
+    """Measure transactions of one message, from begin to commit, then as many empty ones."""
     producer = _producer(client, task)
     value = b"x" * task.size
     taken, empty = [], []
@@ -64,7 +64,7 @@ def one_by_one(consumer: Any, producer: Any, target: str, wanted: int) -> int:
     return len(messages)
 
 
-def copy(client: ModuleType, task: Task, transfer: Transfer = one_by_one, **tuning: Any) -> Figures:
+def copy(client: ModuleType, task: Task, transfer: Transfer, **tuning: Any) -> Figures:
     """Copy a topic. Every 100 ms a transaction with messages and offsets is committed."""
     consumer = client.Consumer(
         {**task.group(), "enable.auto.commit": False, "isolation.level": "read_committed", **tuning}
@@ -77,9 +77,9 @@ def copy(client: ModuleType, task: Task, transfer: Transfer = one_by_one, **tuni
         producer.begin_transaction()
         ends = time.monotonic() + INTERVAL_S
         while left and time.monotonic() < ends:
-            moved = transfer(consumer, producer, task.beside, left)
+            moved = transfer(consumer, producer, task.second_topic, left)
             if moved:
-                watch = watch or Stopwatch()  # by now the group has assigned its partitions
+                watch = watch or Stopwatch()  # the group has assigned its partitions
                 starved_at = time.monotonic() + STARVED_S
             elif time.monotonic() > starved_at:
                 raise RuntimeError(f"{left} of {task.count} messages did not come")

@@ -1,7 +1,7 @@
 """Compares kafka_native's Spark package with Spark's own connector: ``python -m bench spark``.
 
-Each contestant has a Spark driver of its own (`worker`), which lives as long as the run. So none is
-measured with a cold JVM, or with one that has compiled the other's code. They take turns: only one
+Each contestant has its own Spark driver (`worker`) for the whole run. So none is measured with a
+cold JVM, or with a JVM that has compiled the other's code. The contestants work in turn: only one
 works at a time.
 """
 
@@ -32,7 +32,7 @@ class Work:
     """The parameters of a scenario.
 
     ``source`` has ``count`` records. ``target`` and ``folder``, for files, are empty. After
-    ``triggers`` triggers to warm up, as many are measured, with ``step`` records each.
+    ``triggers`` triggers to warm up, the same number is measured, with ``step`` records each.
     """
 
     bootstrap: str

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bench.spark import Work
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-def archive(spark: Any, work: Work) -> None:
+
+def archive(spark: SparkSession, work: Work) -> None:
     """Archive all records to a lake of Parquet files, with the default compression of Spark."""
     from kafka_native.spark.pipelines.archive import archive as run
     from kafka_native.spark.pipelines.parquet import ParquetSettings
@@ -24,7 +27,7 @@ def archive(spark: Any, work: Work) -> None:
     )
 
 
-def mirror(spark: Any, work: Work) -> None:
+def mirror(spark: SparkSession, work: Work) -> None:
     """Copy all records to another topic."""
     from kafka_native.spark.pipelines.mirror import mirror as run
 

@@ -19,10 +19,11 @@ from rich.console import Console
 
 from bench.adapters import Figures
 from bench.broker import broker, landed, topic
-from bench.report import Rounds
+from bench.report import Rounds, show
 from bench.spark import CONTESTANTS, SCENARIOS, TRIGGERING, WRITING, Work
 from bench.spark.report import table, verdicts
 from kafka_native import Producer
+from kafka_native.cli.measurements import number_option
 
 TIMEOUT_S = 900
 STEP = 1000  # consecutive records of one partition; also the size of a batch
@@ -53,11 +54,11 @@ class Driver:
         assert self._process.stdin is not None
         folder = tempfile.mkdtemp(prefix="kafka-native-bench-")
         try:
-            asked = {
+            request = {
                 "scenario": scenario,
                 "work": dataclasses.asdict(dataclasses.replace(work, folder=folder)),
             }
-            self._process.stdin.write(json.dumps(asked) + "\n")
+            self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
             answer = self._answer()
             if "failed" in answer:
@@ -169,10 +170,10 @@ def rounds_of(
         for driver in able:
             figures = once(driver, scenario, work, partitions)
             found[driver.contestant].append(figures)
-            said = f"{figures.rate / 1e6:.2f} M rows/s, {figures.cpu_us:.2f} us"
+            text = f"{figures.rate / 1e6:.2f} M rows/s, {figures.cpu_us:.2f} us"
             more = "".join(f", {name} {value:.0f}" for name, value in figures.more.items())
             console.print(
-                f"  {scenario} round {number + 1}: {driver.contestant} {said}{more}",
+                f"  {scenario} round {number + 1}: {driver.contestant} {text}{more}",
                 highlight=False,
             )
     return found
@@ -213,26 +214,14 @@ def usable(names: str, scenarios: tuple[str, ...], console: Console) -> list[str
     envvar="BOOTSTRAP",
     help="The cluster (default: a new Apache Kafka).",
 )
-@click.option("--messages", default=5_000_000, show_default=True, type=click.IntRange(1000))
-@click.option(
-    "--size",
-    default=100,
-    show_default=True,
-    type=click.IntRange(20),
-    help="Bytes of a value.",
-)
-@click.option("--partitions", default=4, show_default=True, type=click.IntRange(1))
+@number_option("--messages", 5_000_000, minimum=1000)
+@number_option("--size", 100, "Bytes of a value.", minimum=20)
+@number_option("--partitions", 4)
 @click.option("--codec", default="lz4", show_default=True, help="compression.type of the topic.")
-@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
+@number_option("--rounds", 3)
 @click.option("--triggers", default=30, show_default=True, type=click.IntRange(1, 50))
-@click.option(
-    "--step",
-    default=4000,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Records of a trigger.",
-)
-@click.option("--cores", default=2, show_default=True, type=click.IntRange(1), help="local[CORES]")
+@number_option("--step", 4000, "Records of a trigger.")
+@number_option("--cores", 2, "local[CORES]")
 @click.option("--memory", default="4g", show_default=True, help="spark.driver.memory")
 @click.option("--contestants", default=",".join(CONTESTANTS), show_default=True)
 @click.option(
@@ -290,10 +279,6 @@ def main(
                 if scenario in TRIGGERING
                 else f"{messages:,} rows"
             )
-            console.print(table(scenario, found, f"{scenario}: {rows}"))
-            for line in verdicts(scenario, found):
-                console.print(f"  {line}", highlight=False)
-            results[scenario] = {
-                name: [dataclasses.asdict(each) for each in every] for name, every in found.items()
-            }
+            made = table(scenario, found, f"{scenario}: {rows}")
+            results[scenario] = show(console, made, verdicts(scenario, found), found)
             (output / "results.json").write_text(json.dumps(results, indent=2) + "\n")

@@ -8,7 +8,7 @@ from statistics import median
 from rich.table import Table
 
 from bench.adapters import Figures
-from bench.report import Rounds, figure, ratio, spread
+from bench.report import Rounds, figure, ratio, spread, table_of, verdict
 from bench.spark import TRIGGERING
 
 THEIRS = "jvm"
@@ -42,8 +42,6 @@ GOALS = (
 
 def table(scenario: str, rounds: Rounds, title: str) -> Table:
     """Make the table: a row for each contestant with median, lowest and highest value."""
-    made = Table(title=title)
-    made.add_column("contestant")
     triggering = scenario in TRIGGERING
     parts = (
         [name for each in next(iter(rounds.values()))[:1] for name in each.more]
@@ -51,33 +49,28 @@ def table(scenario: str, rounds: Rounds, title: str) -> Table:
         else []
     )
     headings = (
-        [*parts, "trigger / jvm"]
+        [*(part.removesuffix("Execution ms") for part in parts), "trigger / jvm"]
         if triggering
         else ["M rows/s", "CPU us/row", "rate / jvm", "CPU / jvm"]
     )
-    for heading in headings:
-        made.add_column(
-            heading.removesuffix("Execution ms") if triggering else heading, justify="right"
-        )
-    for contestant, figures in rounds.items():
-        made.add_row(contestant, *cells(parts, figures, rounds.get(THEIRS)))
-    return made
+    rows = {name: cells(parts, figures, rounds.get(THEIRS)) for name, figures in rounds.items()}
+    return table_of(title, "contestant", headings, rows)
 
 
 def cells(parts: list[str], figures: list[Figures], theirs: list[Figures] | None) -> list[str]:
     """The cells of a row after the contestant's name."""
     if parts:
         shown = [spread([figure(part, each) for each in figures], ".0f") for part in parts]
-        return [*shown, beside(TRIGGER, figures, theirs)]
+        return [*shown, connector_ratio(TRIGGER, figures, theirs)]
     return [
         spread([each.rate / 1e6 for each in figures], ".2f"),
         spread([each.cpu_us for each in figures], ".2f"),
-        beside("rate", figures, theirs),
-        beside("CPU", figures, theirs),
+        connector_ratio("rate", figures, theirs),
+        connector_ratio("CPU", figures, theirs),
     ]
 
 
-def beside(name: str, figures: list[Figures], theirs: list[Figures] | None) -> str:
+def connector_ratio(name: str, figures: list[Figures], theirs: list[Figures] | None) -> str:
     """The median of the ratios to the connector's figures, by round."""
     if not theirs:
         return "-"
@@ -94,11 +87,6 @@ def verdicts(scenario: str, rounds: Rounds) -> list[str]:
         value = median(
             figure(goal.figure, mine) / figure(goal.figure, theirs) for mine, theirs in pairs
         )
-        met = value >= goal.limit if goal.at_least else value <= goal.limit
-        word = "at least" if goal.at_least else "at most"
         what = f"{goal.contestant}: {goal.figure} / {THEIRS}"
-        lines.append(
-            f"{what}: {value:.2f}, target {word} {goal.limit:g}: "
-            f"{'reached' if met else 'not reached'}"
-        )
+        lines.append(verdict(what, value, goal.limit, at_least=goal.at_least))
     return lines

@@ -6,9 +6,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bench.spark import Work
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 FORMATS = {"jvm": "kafka", "frames": "kafka_native"}
 WAIT_S = 600
@@ -21,7 +27,9 @@ GENERATORS = 4
 Outcome = tuple[int, dict[str, float]]
 
 
-def source(spark: Any, contestant: str, work: Work, stream: bool = False, **more: Any) -> Any:
+def source(
+    spark: SparkSession, contestant: str, work: Work, stream: bool = False, **more: str
+) -> DataFrame:
     """Open the topic as a DataFrame, from its beginning."""
     reader = (spark.readStream if stream else spark.read).format(FORMATS[contestant])
     options = {
@@ -32,7 +40,7 @@ def source(spark: Any, contestant: str, work: Work, stream: bool = False, **more
     return reader.options(**options, **more).load()
 
 
-def read(spark: Any, contestant: str, work: Work) -> Outcome:
+def read(spark: SparkSession, contestant: str, work: Work) -> Outcome:
     """Read the whole topic into one row of sums."""
     sums = ("count(1)", "sum(length(value))", "sum(length(key))", "max(offset)", "max(timestamp)")
     row = source(spark, contestant, work).selectExpr(*sums).collect()[0]
@@ -43,13 +51,13 @@ def read(spark: Any, contestant: str, work: Work) -> Outcome:
     return row[0], {}
 
 
-def parquet(spark: Any, contestant: str, work: Work) -> Outcome:
+def parquet(spark: SparkSession, contestant: str, work: Work) -> Outcome:
     """Write all columns to Parquet files."""
     source(spark, contestant, work).write.parquet(f"{work.folder}/table")
     return rows_of(work), {}
 
 
-def write(spark: Any, contestant: str, work: Work, **more: str) -> Outcome:
+def write(spark: SparkSession, contestant: str, work: Work, **more: str) -> Outcome:
     """Write generated rows with key and value to a topic, with each format's default producer."""
     rows = spark.range(0, work.count, 1, GENERATORS)
     number = "lpad(cast(id as string), 20, '0')"
@@ -65,12 +73,12 @@ def write(spark: Any, contestant: str, work: Work, **more: str) -> Outcome:
     return work.count, {}
 
 
-def tuned(spark: Any, contestant: str, work: Work) -> Outcome:
+def tuned(spark: SparkSession, contestant: str, work: Work) -> Outcome:
     """Like `write`, with a producer for throughput."""
     return write(spark, contestant, work, **TUNED)
 
 
-def stream(spark: Any, contestant: str, work: Work) -> Outcome:
+def stream(spark: SparkSession, contestant: str, work: Work) -> Outcome:
     """Stream all records to Parquet files, with a checkpoint."""
     writer = source(spark, contestant, work, stream=True).writeStream.format("parquet")
     writer = writer.option("checkpointLocation", f"{work.folder}/checkpoint").trigger(
@@ -80,7 +88,7 @@ def stream(spark: Any, contestant: str, work: Work) -> Outcome:
     return rows_of(work), {}
 
 
-def archive(spark: Any, contestant: str, work: Work) -> Outcome:
+def archive(spark: SparkSession, contestant: str, work: Work) -> Outcome:
     """Copy the topic to Parquet files. With the connector it is a stream."""
     if contestant != "direct":
         return stream(spark, contestant, work)
@@ -90,7 +98,7 @@ def archive(spark: Any, contestant: str, work: Work) -> Outcome:
     return rows_of(work), {}
 
 
-def mirror(spark: Any, contestant: str, work: Work) -> Outcome:
+def mirror(spark: SparkSession, contestant: str, work: Work) -> Outcome:
     """Copy all records to another topic."""
     if contestant == "direct":
         from bench.spark import direct
@@ -104,20 +112,20 @@ def mirror(spark: Any, contestant: str, work: Work) -> Outcome:
     return work.count, {}
 
 
-def to_topic(frame: Any, contestant: str, work: Work) -> Any:
+def to_topic(frame: DataFrame, contestant: str, work: Work) -> DataStreamWriter:
     """Make a stream to the target, without starting it."""
-    writer = frame.selectExpr(
-        "key", "value", "partition", *(["headers"] if "headers" in frame.columns else [])
-    )
-    writer = writer.writeStream.format(FORMATS[contestant]).option(
-        "kafka.bootstrap.servers", work.bootstrap
+    columns = ["key", "value", "partition", *(["headers"] if "headers" in frame.columns else [])]
+    writer = (
+        frame.selectExpr(*columns)
+        .writeStream.format(FORMATS[contestant])
+        .option("kafka.bootstrap.servers", work.bootstrap)
     )
     return writer.option("topic", work.target).option(
         "checkpointLocation", f"{work.folder}/checkpoint"
     )
 
 
-def trigger(spark: Any, contestant: str, work: Work) -> Outcome:
+def trigger(spark: SparkSession, contestant: str, work: Work) -> Outcome:
     """Run small micro-batches one after the other, and drop their rows."""
     frame = source(spark, contestant, work, stream=True, maxOffsetsPerTrigger=str(work.step))
     writer = frame.writeStream.format("noop").option(
@@ -126,19 +134,20 @@ def trigger(spark: Any, contestant: str, work: Work) -> Outcome:
     return triggers(writer, work)
 
 
-def to_kafka(spark: Any, contestant: str, work: Work) -> Outcome:
+def to_kafka(spark: SparkSession, contestant: str, work: Work) -> Outcome:
     """Run small micro-batches one after the other, from topic to topic."""
     frame = source(spark, contestant, work, stream=True, maxOffsetsPerTrigger=str(work.step))
     return triggers(to_topic(frame, contestant, work), work)
 
 
-def triggers(writer: Any, work: Work) -> Outcome:
+def triggers(writer: DataStreamWriter, work: Work) -> Outcome:
     """The medians of Spark's durations of each trigger, after a warm-up.
 
     The stream runs until it has enough triggers. The first half isn't counted.
     """
     query = writer.trigger(processingTime="0 seconds").start()
-    wanted, found = 2 * work.triggers, {}
+    wanted = 2 * work.triggers
+    found: dict[int, StreamingQueryProgress] = {}
     try:
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
@@ -147,7 +156,7 @@ def triggers(writer: Any, work: Work) -> Outcome:
             }
             if len(found) >= wanted:
                 break
-            if query.awaitTermination(POLL_S):
+            if query.awaitTermination(POLL_S):  # type: ignore[arg-type]
                 raise RuntimeError(f"the stream ended after {len(found)} triggers")
     finally:
         query.stop()
@@ -160,7 +169,7 @@ def triggers(writer: Any, work: Work) -> Outcome:
     return sum(found[number]["numInputRows"] for number in sorted(found)), more
 
 
-def finish(query: Any) -> None:
+def finish(query: StreamingQuery) -> None:
     """Wait for a stream's end. Its error is raised here."""
     if not query.awaitTermination(WAIT_S):
         query.stop()
@@ -174,7 +183,7 @@ def rows_of(work: Work) -> int:
     return sum(ParquetFile(path).metadata.num_rows for path in Path(work.folder).rglob("*.parquet"))
 
 
-RUN: dict[str, Callable[[Any, str, Work], Outcome]] = {
+RUN: dict[str, Callable[[SparkSession, str, Work], Outcome]] = {
     each.__name__: each
     for each in (read, parquet, write, tuned, stream, archive, mirror, trigger, to_kafka)
 }

@@ -11,15 +11,18 @@ import os
 import sys
 import time
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bench.adapters import Figures
 from bench.spark import Work
 from bench.spark.processes import cpu_seconds
 from bench.spark.scenarios import RUN
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-def session(contestant: str, cores: str, memory: str) -> Any:
+
+def session(contestant: str, cores: str, memory: str) -> SparkSession:
     """Open a session with the contestant's format, without user interface and progress bar."""
     from pyspark.sql import SparkSession
 
@@ -54,7 +57,7 @@ def session(contestant: str, cores: str, memory: str) -> Any:
     return spark
 
 
-def measure(spark: Any, contestant: str, scenario: str, work: Work) -> Figures:
+def measure(spark: SparkSession, contestant: str, scenario: str, work: Work) -> Figures:
     """Run one scenario once. CPU is of this process, its JVM and the JVM's Python workers."""
     cpu, started = cpu_seconds(os.getpid()), time.perf_counter()
     count, more = RUN[scenario](spark, contestant, work)
@@ -69,10 +72,10 @@ def main() -> None:
     spark = session(contestant, cores, memory)
     print("{}", file=answers)
     for line in sys.stdin:
-        asked = json.loads(line)
+        request = json.loads(line)
         try:
             answer = dataclasses.asdict(
-                measure(spark, contestant, asked["scenario"], Work(**asked["work"]))
+                measure(spark, contestant, request["scenario"], Work(**request["work"]))
             )
         except Exception:  # the report names the failed scenario and the error
             answer = {"failed": traceback.format_exc()}

@@ -84,7 +84,7 @@ def report_errors(output: Output, what: str, errors: Mapping[str, str]) -> None:
         raise click.exceptions.Exit(FAILED_STATUS)
 
 
-def settled(futures: Mapping[K, Future[Any]]) -> dict[K, str | None]:
+def errors_of(futures: Mapping[K, Future[Any]]) -> dict[K, str | None]:
     """The error of each item, None for success: the ``outcomes`` of `report`."""
     outcomes = Outcomes(futures)
     return {name: outcomes.errors.get(name) for name in futures}

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from kafka_native.cli.job import Outcome, Rate
+from kafka_native.cli.perf import Outcome, Rate
 
 BLUE, ORANGE, GREY = "#2f6f9f", "#e08a3c", "#8a8f98"
 WIDTH = 0.38

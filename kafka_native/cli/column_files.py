@@ -6,16 +6,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from kafka_native.arrow import ArrowBatch, plan_of
 from kafka_native.cli.errors import Failed
-from kafka_native.cli.reader import Key
+from kafka_native.cli.offset_bounds import Key
 
 if TYPE_CHECKING:
-    import pyarrow
+    import pyarrow.ipc
+    import pyarrow.parquet
 
 NEEDS = "Arrow and Parquet files need pyarrow: pip install 'kafka-native[cli,arrow]'"
 DEFAULT = "topic:string,partition,offset,timestamp,timestamp_type,key,value,headers"
@@ -45,10 +46,12 @@ class ColumnFile:
 
     def __init__(self, path: str, kind: str, wanted: dict[str, str | None]) -> None:
         """``kind``: arrow or parquet; ``wanted``: the columns of the batches that are written."""
-        self._target: Any = sys.stdout.buffer if path == STDOUT else str(Path(path))
+        self._target: BinaryIO | str = sys.stdout.buffer if path == STDOUT else str(Path(path))
         self._kind = kind
         self._wanted = list(wanted)
-        self._writer: Any = None
+        self._writer: pyarrow.ipc.RecordBatchStreamWriter | pyarrow.parquet.ParquetWriter | None = (
+            None
+        )
         self._waiting: list[pyarrow.Table] = []
         self._rows = 0
         self._positions: dict[Key, int] = {}
@@ -56,7 +59,7 @@ class ColumnFile:
     def write(self, batch: ArrowBatch, stops: dict[Key, int]) -> dict[Key, int]:
         """Take a batch without the rows at or after the stops.
 
-        Returns the next offset of each partition whose rows are in the file by now.
+        Returns the next offset of each partition whose rows are already in the file.
         """
         import pyarrow
 
@@ -95,7 +98,9 @@ class ColumnFile:
             self._writer.close()
 
 
-def _writer(target: Any, kind: str, schema: pyarrow.Schema) -> Any:
+def _writer(
+    target: BinaryIO | str, kind: str, schema: pyarrow.Schema
+) -> pyarrow.ipc.RecordBatchStreamWriter | pyarrow.parquet.ParquetWriter:
     if kind == "parquet":
         import pyarrow.parquet
 
@@ -105,11 +110,11 @@ def _writer(target: Any, kind: str, schema: pyarrow.Schema) -> Any:
     return pyarrow.ipc.new_stream(target, schema)
 
 
-def _before(table: pyarrow.Table, stops: dict[Key, int]) -> Any:
+def _before(table: pyarrow.Table, stops: dict[Key, int]) -> pyarrow.ChunkedArray | None:
     """A mask of the rows before their partition's stop."""
     import pyarrow.compute as compute
 
-    mask: Any = None
+    mask: pyarrow.ChunkedArray | None = None
     for (_topic, partition), stop in stops.items():  # all stops are of one topic
         here = compute.and_(
             compute.equal(table["partition"], partition), compute.less(table["offset"], stop)

@@ -43,7 +43,7 @@ def groups(
 
     def ask(admin: AdminClient) -> list[str]:
         consumers = admin.list_consumer_groups(request_timeout=TIMEOUT_S)
-        # Old clusters don't know these types, so they need a request of their own.
+        # Old clusters don't have these types, so they need a separate request.
         others = {ConsumerGroupType.SHARE, ConsumerGroupType.STREAMS}
         more = admin.list_consumer_groups(types=others, request_timeout=TIMEOUT_S)
         return [each.group_id for asked in (consumers, more) for each in asked.result().valid or []]

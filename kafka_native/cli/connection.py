@@ -70,10 +70,10 @@ class Connection:
             name: value for name, value in self.properties.items() if not _is_others(name, role)
         }
         own = {_canonical(name.replace("_", ".")): value for name, value in defaults.items()}
-        said = {
+        given = {
             _canonical(name): value for name, value in (options or {}).items() if value is not None
         }
-        return {**own, **mine, **said}
+        return {**own, **mine, **given}
 
 
 def _is_others(name: str, role: Role) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 
-class Defaulting(click.Group):
+class DefaultGroup(click.Group):
     """Runs the default command if the arguments name no other.
 
     With ``default="all"``, ``perf --messages 5`` means ``perf all --messages 5``.

@@ -77,7 +77,7 @@ class Step:
     """The most likely cause."""
     advice: str = ""
     """A setting or an action that helps."""
-    details: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, object] = field(default_factory=dict)
     """More facts, for programs."""
 
 
@@ -116,12 +116,12 @@ def diagnose(
     :param report: Called with the name of each step before it starts.
     """
     examination = _Examination(conf, timeout_s, report)
-    with suppress(_Over):
+    with suppress(_StepFailed):
         examination.run(topics, groups)
     return Diagnosis(examination.finished())
 
 
-class _Over(Exception):
+class _StepFailed(Exception):
     """A step that the next ones need has failed. Its result is recorded."""
 
 
@@ -159,13 +159,13 @@ class _Examination:
             first = len(self._steps)
             try:
                 found = self._server(settings, place)
-            except _Over:
+            except _StepFailed:
                 continue
             self._reached.add(place)
-            self._soften(self._steps[:first], "the other bootstrap servers do")
-        self._soften([] if found is None else self._steps, "the other bootstrap servers do")
+            self._to_warnings(self._steps[:first], "the other bootstrap servers do")
+        self._to_warnings([] if found is None else self._steps, "the other bootstrap servers do")
         if found is None:
-            raise _Over
+            raise _StepFailed
         for broker in found.brokers:
             self._listener(settings, broker, servers, found)
         if topics or groups:
@@ -184,11 +184,11 @@ class _Examination:
                 later = (
                     at for at, step in enumerate(self._steps) if order.index(step.kind) > number
                 )
-                skipped = Step(kind, "", "skipped", text=self._why_not(kind))
+                skipped = Step(kind, "", "skipped", text=self._skip_reason(kind))
                 self._steps.insert(next(later, len(self._steps)), skipped)
         return self._steps
 
-    def _why_not(self, kind: str) -> str:
+    def _skip_reason(self, kind: str) -> str:
         settings = self._settings
         if settings is not None:
             protocol = settings.config.text("security.protocol")
@@ -206,7 +206,7 @@ class _Examination:
             )
         return "a step before it has failed"
 
-    def _soften(self, steps: list[Step], why: str) -> None:
+    def _to_warnings(self, steps: list[Step], why: str) -> None:
         """Turn failed steps into warnings, because a client doesn't need them."""
         for step in steps:
             if step.status == "failed":
@@ -226,7 +226,7 @@ class _Examination:
             step.status, step.text = "failed", problem.text
             step.cause, step.advice = problem.cause, problem.advice
             step.details |= problem.details
-            raise _Over from problem
+            raise _StepFailed from problem
         finally:
             step.seconds = time.perf_counter() - started
 
@@ -264,13 +264,13 @@ class _Examination:
 
     def _remarks(self) -> list[str]:
         """Warnings that the configuration gives for both a producer and a consumer."""
-        said: list[list[str]] = []
+        found: list[list[str]] = []
         for role in ("producer", "consumer"):
             texts: list[str] = []
             with suppress(KafkaException):  # the step calls parse() itself and reports the error
                 parse({**self._conf, "log_cb": _collector(texts)}, role)
-            said.append(texts)
-        return [text for text in said[0] if text in said[1]]
+            found.append(texts)
+        return [text for text in found[0] if text in found[1]]
 
     # --- the proxy ---
 
@@ -289,7 +289,7 @@ class _Examination:
             try:
                 ProxyRoute(proxy, proxy_address, server).connected(self._timeout_s).close()
             except ProxyFailed as error:
-                if not error.lets_in:
+                if not error.accepts_client:
                     raise remedies.of_proxy(error, "the proxy") from error
             step.text = "accepts the client"
         return proxy_address
@@ -298,7 +298,7 @@ class _Examination:
 
     def _server(self, settings: _Settings, place: HostPort) -> MetadataResponse:
         with self._step("dns", place) as step:
-            addresses = _ways(settings, place)
+            addresses = _routes(settings, place)
             known = [str(each.ip) for each in addresses if isinstance(each, Address)]
             known += [
                 each.target.ip for each in addresses if isinstance(each, ProxyRoute) and each.target
@@ -310,13 +310,13 @@ class _Examination:
         with self._connected(place, addresses) as probe:
             if settings.tls is not None:
                 with self._step("tls", place) as step:
-                    _encrypted(probe, settings.tls, self._timeout_s, step)
+                    _encrypt(probe, settings.tls, self._timeout_s, step)
             with self._step("versions", place) as step:
                 ranges = _versions(probe, settings.tls, self._timeout_s)
-                step.text, step.details = _what_it_speaks(ranges)
+                step.text, step.details = _version_facts(ranges)
             if settings.mechanism is not None:
                 with self._step("sasl", place) as step:
-                    step.text = _logged_in(probe, settings, ranges)
+                    step.text = _log_in(probe, settings, ranges)
             with self._step("metadata", place) as step:
                 reply = _metadata(probe, settings, ranges, self._timeout_s)
                 step.text = (
@@ -331,7 +331,7 @@ class _Examination:
         first = len(self._steps)
         probe: Probe | None = None
         for address in addresses:
-            with suppress(_Over), self._step("tcp", address) as step:
+            with suppress(_StepFailed), self._step("tcp", address) as step:
                 step.details["server"] = str(place)
                 made = _connection(place, address, self._timeout_s)
                 step.text = "connected"
@@ -340,8 +340,8 @@ class _Examination:
                 else:
                     made.__exit__(None, None, None)
         if probe is None:
-            raise _Over
-        self._soften(self._steps[first:], "another address of it does")
+            raise _StepFailed
+        self._to_warnings(self._steps[first:], "another address of it does")
         return probe
 
     # --- the brokers at their advertised addresses ---
@@ -354,7 +354,10 @@ class _Examination:
         found: MetadataResponse,
     ) -> None:
         place = HostPort(shown(broker.host), broker.port)
-        with suppress(_Over), self._step("listeners", f"broker {broker.node_id} {place}") as step:
+        with (
+            suppress(_StepFailed),
+            self._step("listeners", f"broker {broker.node_id} {place}") as step,
+        ):
             step.details = {
                 "broker": broker.node_id,
                 "host": broker.host,
@@ -382,7 +385,7 @@ class _Examination:
 
     def _reach(self, settings: _Settings, place: HostPort) -> str | None:
         """Connect to a broker and log in; return the id of its cluster."""
-        addresses = _ways(settings, place)
+        addresses = _routes(settings, place)
         problem: Problem | None = None
         for address in addresses:
             try:
@@ -392,10 +395,10 @@ class _Examination:
                 continue
             with probe:
                 if settings.tls is not None:
-                    _encrypted(probe, settings.tls, self._timeout_s, None)
+                    _encrypt(probe, settings.tls, self._timeout_s, None)
                 ranges = _versions(probe, settings.tls, self._timeout_s)
                 if settings.mechanism is not None:
-                    _logged_in(probe, settings, ranges)
+                    _log_in(probe, settings, ranges)
                 return _metadata(probe, settings, ranges, self._timeout_s).cluster_id
         assert problem is not None, "a name that resolves has an address"
         raise problem
@@ -403,7 +406,7 @@ class _Examination:
     # --- the user's permissions ---
 
     def _topic(self, admin: AdminClient, topic: str) -> None:
-        with suppress(_Over), self._step("topic", topic) as step:
+        with suppress(_StepFailed), self._step("topic", topic) as step:
             call = admin.describe_topics(
                 TopicCollection([topic]),
                 include_authorized_operations=True,
@@ -424,7 +427,7 @@ class _Examination:
             )
 
     def _group(self, admin: AdminClient, group: str) -> None:
-        with suppress(_Over), self._step("group", group) as step:
+        with suppress(_StepFailed), self._step("group", group) as step:
             call = admin.describe_consumer_groups(
                 [group], include_authorized_operations=True, request_timeout=max(1, self._timeout_s)
             )
@@ -482,7 +485,7 @@ def _collector(texts: list[str]) -> Callable[..., None]:
 # --- single attempts; each raises Problem ---
 
 
-def _resolved(place: HostPort, family: str) -> list[Address]:
+def _resolve(place: HostPort, family: str) -> list[Address]:
     try:
         return resolve(place, family)
     except OSError as error:
@@ -507,15 +510,15 @@ def _proxy_address(place: HostPort, family: str, timeout_s: float) -> Address:
     raise remedies.of_proxy_connection(problem, place, timeout_s) from problem
 
 
-def _ways(settings: _Settings, place: HostPort) -> Sequence[Address | ProxyRoute]:
-    """All ways to a broker, in the order in which a client tries them."""
+def _routes(settings: _Settings, place: HostPort) -> Sequence[Address | ProxyRoute]:
+    """All routes to a broker, in the order in which a client tries them."""
     family = settings.config.text("broker.address.family")
     proxy, proxy_address = settings.proxy, settings.proxy_address
     if proxy is None or proxy_address is None:
-        return _resolved(place, family)
+        return _resolve(place, family)
     if proxy.scheme != "socks5":
         return [ProxyRoute(proxy, proxy_address, place)]
-    return [ProxyRoute(proxy, proxy_address, place, each) for each in _resolved(place, family)]
+    return [ProxyRoute(proxy, proxy_address, place, each) for each in _resolve(place, family)]
 
 
 def _connection(place: HostPort, address: Address | ProxyRoute, timeout_s: float) -> Probe:
@@ -524,11 +527,11 @@ def _connection(place: HostPort, address: Address | ProxyRoute, timeout_s: float
     except ProxyFailed as error:
         raise remedies.of_proxy(error, address) from error
     except OSError as error:
-        assert isinstance(address, Address), "what is wrong with a proxy is ProxyFailed"
+        assert isinstance(address, Address), "a proxy raises ProxyFailed"
         raise remedies.of_tcp(error, address, timeout_s) from error
 
 
-def _encrypted(probe: Probe, tls: TlsContext, timeout_s: float, step: Step | None) -> None:
+def _encrypt(probe: Probe, tls: TlsContext, timeout_s: float, step: Step | None) -> None:
     place = probe.place
     try:
         made = probe.encrypt(tls.context, verifies=tls.verifies, identifies=tls.identifies_hosts)
@@ -578,10 +581,10 @@ def _versions(probe: Probe, tls: TlsContext | None, timeout_s: float) -> ApiRang
             raise remedies.of_silence(
                 error, f"ApiVersions, the first request to {probe.place}"
             ) from error
-        raise remedies.hung_up(probe.place) from error
+        raise remedies.closed_at_versions(probe.place) from error
 
 
-def _what_it_speaks(ranges: ApiRanges) -> tuple[str, dict[str, Any]]:
+def _version_facts(ranges: ApiRanges) -> tuple[str, dict[str, object]]:
     names = {int(key): key.name for key in ApiKey}
     features = ", ".join(
         f"{shown(name)}={level}" for name, level in sorted(ranges.features.items())
@@ -603,19 +606,11 @@ def _in_common(ranges: ApiRanges, key: int) -> bool:
         return False
 
 
-def _logged_in(probe: Probe, settings: _Settings, ranges: ApiRanges) -> str:
-    mechanism = settings.mechanism
-    assert mechanism is not None
+@contextmanager
+def _protocol_problems(probe: Probe, settings: _Settings) -> Iterator[None]:
+    """Turn an answer that isn't Kafka's, and an error of TLS, into a `Problem`."""
     try:
-        lifetime_ms = probe.log_in(mechanism, ranges)
-    except Refused as error:
-        said = shown(error.error.str(), mechanism.secrets())
-        raise remedies.of_login(
-            error.error.code(), said, mechanism, settings.tls is not None
-        ) from error
-    except SaslError as error:
-        said = shown(str(error), mechanism.secrets())
-        raise Problem(f"{mechanism.name} isn't possible: {said}") from error
+        yield
     except Foreign as error:
         raise remedies.no_kafka(
             probe.place, described(error.received), error.received, encrypted=False
@@ -625,8 +620,24 @@ def _logged_in(probe: Probe, settings: _Settings, ranges: ApiRanges) -> str:
         raise Problem(
             settings.tls.explain(error.reason, error.verify_error, *probe.place, b"")
         ) from error
+
+
+def _log_in(probe: Probe, settings: _Settings, ranges: ApiRanges) -> str:
+    mechanism = settings.mechanism
+    assert mechanism is not None
+    try:
+        with _protocol_problems(probe, settings):
+            lifetime_ms = probe.log_in(mechanism, ranges)
+    except Refused as error:
+        text = shown(error.error.str(), mechanism.secrets())
+        raise remedies.of_login(
+            error.error.code(), text, mechanism, settings.tls is not None
+        ) from error
+    except SaslError as error:
+        text = shown(str(error), mechanism.secrets())
+        raise Problem(f"{mechanism.name} isn't possible: {text}") from error
     except Ended as error:
-        raise remedies.login_hung_up(mechanism) from error
+        raise remedies.closed_at_login(mechanism) from error
     except OSError as error:
         raise remedies.of_silence(error, f"the log-in at {probe.place}") from error
     who = shown(mechanism.user) or "the client"
@@ -647,19 +658,11 @@ def _metadata(
     if version < 4:
         request.allow_auto_topic_creation = True
     try:
-        reply = probe.ask(request, version)
-    except Foreign as error:
-        raise remedies.no_kafka(
-            probe.place, described(error.received), error.received, encrypted=False
-        ) from error
-    except TlsFailed as error:
-        assert settings.tls is not None
-        raise Problem(
-            settings.tls.explain(error.reason, error.verify_error, *probe.place, b"")
-        ) from error
+        with _protocol_problems(probe, settings):
+            reply = probe.ask(request, version)
     except Ended as error:
         kind = listener_kind(probe.place, probe.address, timeout_s, settings.tls)
-        raise remedies.metadata_hung_up(
+        raise remedies.closed_at_metadata(
             kind, settings.tls is not None, settings.mechanism is not None
         ) from error
     except OSError as error:

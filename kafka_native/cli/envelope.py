@@ -82,7 +82,7 @@ def writer(
     return (lambda message: escaped_json(write(message))) if escapes else write
 
 
-def _text(data: bytes | None) -> Any:
+def _text(data: bytes | None) -> str | dict[str, str] | None:
     """The JSON form of bytes."""
     if data is None:
         return None
@@ -92,7 +92,7 @@ def _text(data: bytes | None) -> Any:
         return {"base64": base64.b64encode(data).decode()}
 
 
-def _name(name: str) -> Any:
+def _name(name: str) -> str | dict[str, str] | None:
     """The JSON form of a header's name.
 
     `Message.headers()` has surrogates for bytes that aren't UTF-8.
@@ -123,7 +123,7 @@ def _embedded(data: bytes | None) -> str:
     return _json(data) if _form_of(found) else _encode(found)
 
 
-def _form_of(data: Any) -> str | None:
+def _form_of(data: object) -> str | None:
     """Return ``base64`` or ``hex`` if the data is an object such as ``{"base64": ...}``."""
     if isinstance(data, dict) and len(data) == 1:
         [name] = data
@@ -134,7 +134,7 @@ def _form_of(data: Any) -> str | None:
 def read(line: bytes) -> Row:
     """Parse a line.
 
-    :raises ValueError: The line is no such JSON. The text says why, and doesn't quote the line.
+    :raises ValueError: The line is no such JSON. The text doesn't quote the line.
     """
     try:
         found = json.loads(line)
@@ -183,7 +183,7 @@ def _bytes(name: str, data: Any) -> bytes | None:
     raise ValueError(f"{name}: a string, null, an object or an array is expected")
 
 
-def _partition(data: Any) -> int:
+def _partition(data: object) -> int:
     if data is None:
         return -1
     if type(data) is not int or not -1 <= data < 2**31:
@@ -191,7 +191,7 @@ def _partition(data: Any) -> int:
     return data
 
 
-def _timestamp(data: Any) -> int:
+def _timestamp(data: object) -> int:
     """Milliseconds from a number or an ISO 8601 text. kcat writes -1 for none."""
     if data is None or (type(data) is int and data == -1):
         return 0
@@ -221,7 +221,7 @@ def milliseconds(text: str) -> int:
         raise ValueError("out of range") from None
 
 
-def _headers(data: Any) -> list[Header] | None:
+def _headers(data: object) -> list[Header] | None:
     if data is None:
         return None
     if isinstance(data, dict):

@@ -14,7 +14,7 @@ import click
 from kafka_native import KafkaError, KafkaException
 
 FAILED_STATUS = 1
-"""The command failed; stderr says why. click uses 2 for wrong usage."""
+"""The command failed; stderr has the reason. click uses 2 for wrong usage."""
 INTERRUPTED_STATUS = 130
 """Ctrl+C: 128 + SIGINT, as shells report it."""
 SIGTERM_STATUS = 143
@@ -33,11 +33,11 @@ def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
+    received: list[int] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def caught(number: int, _frame: object) -> None:
-        came.append(number)
+        received.append(number)
         signal.signal(number, before[signal.Signals(number)])
         stop()
 
@@ -48,8 +48,8 @@ def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if came:
-        raise Terminated if came[0] == signal.SIGTERM else KeyboardInterrupt
+    if received:
+        raise Terminated if received[0] == signal.SIGTERM else KeyboardInterrupt
 
 
 class Failed(click.ClickException):

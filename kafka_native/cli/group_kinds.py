@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka_native import ConsumerGroupType, KafkaError, KafkaException
 from kafka_native.admin import AdminClient, ShareGroupDescription, StreamsGroupDescription
 from kafka_native.cli.errors import line_of
+
+T = TypeVar("T")
 
 OTHER_KIND_ERRORS = frozenset(
     {KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
@@ -31,7 +33,7 @@ def described(
     return records, errors
 
 
-def _found(futures: Mapping[str, Future[Any]], errors: dict[str, str]) -> list[Any]:
+def _found(futures: Mapping[str, Future[T]], errors: dict[str, str]) -> list[T]:
     """Return the existing groups; remove their names from ``errors``, and add other errors."""
     found = []
     for name, future in futures.items():

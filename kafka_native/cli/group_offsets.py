@@ -14,7 +14,7 @@ from kafka_native import (
     TopicPartition,
 )
 from kafka_native.admin import AdminClient, MemberAssignment, OffsetSpec, SharePartitionOffsetInfo
-from kafka_native.cli.administration import Outcomes, settled
+from kafka_native.cli.administration import Outcomes, errors_of
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.group_kinds import OTHER_KIND_ERRORS
 
@@ -147,7 +147,7 @@ class Offsets:
         futures = self._admin.delete_consumer_group_offsets(
             group, asked, request_timeout=self._timeout_s
         )
-        return settled(
+        return errors_of(
             {f"{each.topic} [{each.partition}]": future for each, future in futures.items()}
         )
 
@@ -189,14 +189,14 @@ class ShareOffsets(Offsets):
         """Set the group's start offsets. Returns each partition's error, or None."""
         wanted = {TopicPartition(*place): offset for place, offset in offsets.items()}
         call = self._admin.alter_share_group_offsets(group, wanted, request_timeout=self._timeout_s)
-        return {(each.topic, each.partition): why for each, why in settled(call).items()}
+        return {(each.topic, each.partition): why for each, why in errors_of(call).items()}
 
     def forget(self, group: str, places: Sequence[Place]) -> dict[str, str | None]:
         """Delete the offsets of whole topics. Failed if partitions of a topic are missing."""
         topics = list(dict.fromkeys(topic for topic, _ in places))
         if {*places} != {*self.partitions(topics)}:
             raise Failed(f"share group {group} forgets whole topics: name them without partitions")
-        return settled(
+        return errors_of(
             self._admin.delete_share_group_offsets(group, topics, request_timeout=self._timeout_s)
         )
 
@@ -220,9 +220,9 @@ def lag(offsets: Offsets, group: str) -> tuple[Group, list[dict[str, Any]], dict
     records = []
     for place in places:
         owner, end, here = owners.get(place), ends.get(place), progress.get(place, NO_PROGRESS)
-        behind = here.lag
-        if behind is None and end is not None and here.offset is not None:
-            behind = max(0, end - here.offset)
+        lag_known = here.lag
+        if lag_known is None and end is not None and here.offset is not None:
+            lag_known = max(0, end - here.offset)
         records.append(
             {
                 "group": group,
@@ -230,7 +230,7 @@ def lag(offsets: Offsets, group: str) -> tuple[Group, list[dict[str, Any]], dict
                 "partition": place[1],
                 "committed": here.offset,
                 "end": end,
-                "lag": behind,
+                "lag": lag_known,
                 "member": None if owner is None else owner.id,
                 "client_id": None if owner is None else owner.client_id,
                 "host": None if owner is None else owner.host,

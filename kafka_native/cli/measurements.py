@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import click
 
 from kafka_native import Consumer
-from kafka_native.cli import job
+from kafka_native.cli import perf
 from kafka_native.cli.connection import Command, Connection, connected
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.offset_bounds import BEGINNING
@@ -18,45 +18,45 @@ from kafka_native.cli.reader import Reader
 from kafka_native.cli.texts import count
 from kafka_native.terminal.output import Output, json_option
 
+T = TypeVar("T")
+
 BAR = 40
 """Width of a histogram's longest bar, in characters."""
 SHARES = (0.5, 0.9, 0.99, 0.999)
 
+
+def number_option(
+    name: str, default: int, text: str | None = None, *, minimum: int = 1
+) -> Callable[[Command], Command]:
+    """Make an option for a number. Its help shows the default and the minimum."""
+    return click.option(
+        name, default=default, show_default=True, type=click.IntRange(minimum), help=text
+    )
+
+
 _topic = click.option(
     "-t", "--topic", required=True, metavar="TOPIC", help="Your topic; it keeps the messages sent."
 )
-_size = click.option(
-    "--size",
-    default=100,
-    show_default=True,
-    type=click.IntRange(job.MESSAGE_MIN_BYTES),
-    help="Bytes of a value.",
-)
+size_option = number_option("--size", 100, "Bytes of a value.", minimum=perf.MESSAGE_MIN_BYTES)
 
 
 def _messages(default: int) -> Callable[[Command], Command]:
-    return click.option(
-        "--messages",
-        default=default,
-        show_default=True,
-        type=click.IntRange(1),
-        help="The number of messages.",
-    )
+    return number_option("--messages", default, "The number of messages.")
 
 
 @click.command("produce")
 @_topic
 @_messages(1_000_000)
-@_size
+@size_option
 @connected()
 @json_option
 def produce(connection: Connection, output: Output, topic: str, messages: int, size: int) -> None:
     """Send messages to TOPIC as fast as possible, until the last acknowledgement."""
-    values = job.payloads(messages, size)
+    values = perf.payloads(messages, size)
     _show(
         output,
         _measured(
-            lambda: job.produce_all(
+            lambda: perf.produce_all(
                 connection.config("producer"), topic, values, lambda _count: None
             )
         ),
@@ -90,7 +90,7 @@ def consume(connection: Connection, output: Output, topic: str, messages: int) -
         taken = size = 0
         watch = None
         for batch in batches:
-            watch = watch or job.Stopwatch()
+            watch = watch or perf.Stopwatch()
             values = [message.value() for message in batch]
             taken += len(values)
             size += sum(map(len, filter(None, values)))
@@ -102,7 +102,7 @@ def consume(connection: Connection, output: Output, topic: str, messages: int) -
 @click.command("latency")
 @_topic
 @_messages(2000)
-@_size
+@size_option
 @click.option(
     "--chart",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -115,11 +115,11 @@ def latency(
     connection: Connection, output: Output, topic: str, messages: int, size: int, chart: Path | None
 ) -> None:
     """Send one message at a time to TOPIC, and show a histogram of the times to acknowledgement."""
-    [value] = job.payloads(1, size)
+    [value] = perf.payloads(1, size)
     taken = sorted(
-        _measured(lambda: job.round_trips(connection.config("producer"), topic, value, messages))
+        _measured(lambda: perf.round_trips(connection.config("producer"), topic, value, messages))
     )
-    found = {f"p{share * 100:g}": job.percentile(taken, share) for share in SHARES}
+    found = {f"p{share * 100:g}": perf.percentile(taken, share) for share in SHARES}
     figures = {"messages": messages, "size": size, "min": taken[0], **found, "max": taken[-1]}
     buckets = histogram(taken)
     if output.as_json:
@@ -152,22 +152,22 @@ def histogram(ordered: Sequence[float]) -> list[tuple[float, float, int]]:
     at = 0
     while at < len(ordered):
         high = low * step
-        behind = next(
+        end = next(
             (index for index in range(at, len(ordered)) if ordered[index] >= high), len(ordered)
         )
-        buckets.append((low, high, behind - at))
-        at, low = behind, high
+        buckets.append((low, high, end - at))
+        at, low = end, high
     return buckets
 
 
-def _measured(measure: Any) -> Any:
+def _measured(measure: Callable[[], T]) -> T:
     try:
         return measure()
-    except job.CheckFailed as error:
+    except perf.CheckFailed as error:
         raise Failed(str(error)) from error
 
 
-def _show(output: Output, rate: job.Rate) -> None:
+def _show(output: Output, rate: perf.Rate) -> None:
     if output.as_json:
         output.document(
             {

@@ -10,6 +10,9 @@ import click
 
 from kafka_native.cli.envelope import milliseconds
 
+Key = tuple[str, int]
+"""A topic and a partition number."""
+
 _WORDS = {
     "beginning": "beginning",
     "earliest": "beginning",

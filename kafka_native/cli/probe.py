@@ -101,15 +101,15 @@ class Refused(Exception):
 
 
 class ProxyFailed(OSError):
-    """There is no connection through the proxy. The text says why.
+    """There is no connection through the proxy. The text has the reason.
 
-    ``lets_in``: the proxy has accepted the client, and only its connection to the broker failed.
+    ``accepts_client``: the proxy accepted the client. Only its connection to the broker failed.
     """
 
-    def __init__(self, text: str, *, lets_in: bool) -> None:
+    def __init__(self, text: str, *, accepts_client: bool) -> None:
         """Store the arguments; see the class."""
         super().__init__(text)
-        self.lets_in = lets_in
+        self.accepts_client = accepts_client
 
 
 class HostPort(NamedTuple):
@@ -167,7 +167,7 @@ class ProxyRoute(NamedTuple):
         try:
             made = self.proxy_address.connected(timeout_s)
         except OSError as error:
-            raise ProxyFailed(str(error.strerror or error), lets_in=False) from error
+            raise ProxyFailed(str(error.strerror or error), accepts_client=False) from error
         address = (
             b""
             if self.target is None
@@ -180,13 +180,13 @@ class ProxyRoute(NamedTuple):
                 waiting = select.poll()
                 waiting.register(made, events)
                 if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                    of_whom = " of the broker behind it" if tunnel.logged_in else ""
+                    server = " of the broker behind it" if tunnel.logged_in else ""
                     raise ProxyFailed(
-                        f"no answer{of_whom} within {timeout_s:g} s", lets_in=tunnel.logged_in
+                        f"no answer{server} within {timeout_s:g} s", accepts_client=tunnel.logged_in
                     )
         except ConnectionError as error:
             made.close()
-            raise ProxyFailed(str(error), lets_in=tunnel.logged_in) from error
+            raise ProxyFailed(str(error), accepts_client=tunnel.logged_in) from error
         except BaseException:
             made.close()
             raise
@@ -266,7 +266,9 @@ class Probe:
         """
         errors: list[tuple[int, bytes]] = []
 
-        def note(_connection: Any, certificate: Any, error: int, depth: int, ok: int) -> bool:
+        def note(
+            _connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, ok: int
+        ) -> bool:
             if not ok:
                 above = crypto.dump_certificate(crypto.FILETYPE_ASN1, certificate) if depth else b""
                 errors.append((error, above))
@@ -410,19 +412,21 @@ class Probe:
                         "it ended before the broker had proved its identity",
                     )
                 )
-            said = self.ask(
+            auth_reply = self.ask(
                 SaslAuthenticateRequest(auth_bytes=answer), ranges.choose(SaslAuthenticateRequest)
             )
-            assert isinstance(said, SaslAuthenticateResponse)
-            if said.error_code:
+            assert isinstance(auth_reply, SaslAuthenticateResponse)
+            if auth_reply.error_code:
                 raise Refused(
-                    KafkaError(said.error_code, said.error_message or exchange.problem or None)
+                    KafkaError(
+                        auth_reply.error_code, auth_reply.error_message or exchange.problem or None
+                    )
                 )
-            if len(said.auth_bytes) > MESSAGE_MAX:
-                raise Foreign(said.auth_bytes)
-            answer = exchange.respond(said.auth_bytes)
+            if len(auth_reply.auth_bytes) > MESSAGE_MAX:
+                raise Foreign(auth_reply.auth_bytes)
+            answer = exchange.respond(auth_reply.auth_bytes)
             if answer is None and exchange.done:
-                return said.session_lifetime_ms
+                return auth_reply.session_lifetime_ms
         raise Refused(
             KafkaError(
                 KafkaError._AUTHENTICATION,
@@ -432,10 +436,10 @@ class Probe:
 
     # --- bytes ---
 
-    def answer_to(self, words: bytes) -> bytes:
+    def answer_to(self, data: bytes) -> bytes:
         """Send bytes; return the first bytes of the answer."""
         self._begin()
-        self._send(words)
+        self._send(data)
         return self._receive(5)
 
     def _begin(self) -> None:

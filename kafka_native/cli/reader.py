@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafka_native import (
     OFFSET_BEGINNING,
@@ -16,7 +16,7 @@ from kafka_native import (
     TopicPartition,
 )
 from kafka_native.cli.errors import Failed, line_of, no_partition
-from kafka_native.cli.offset_bounds import OffsetBound
+from kafka_native.cli.offset_bounds import Key, OffsetBound
 from kafka_native.errors import is_retriable
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ TRANSIENT_ERRORS = (
     KafkaError._TIMED_OUT,
 )
 """Errors that the consumer recovers from by itself. Kafka's retriable errors count, too."""
-
-Key = tuple[str, int]
 
 
 class Reader:
@@ -185,11 +183,11 @@ class Reader:
             if good:
                 yield good
             failures = [
-                failure for message in others if (failure := self._noted(message)) is not None
+                failure for message in others if (failure := self._note_error(message)) is not None
             ]
             self._store(good)
             for failure in failures:
-                self.failed(failure)
+                self.handle_error(failure)
 
     def write_columns(
         self, file: ColumnFile, columns: Mapping[str, str | None], count_max: int | None
@@ -212,7 +210,7 @@ class Reader:
             try:
                 batch = self._consumer.consume_arrow(room, WAIT_S, columns=wanted)
             except KafkaException as failure:
-                self.failed(failure)
+                self.handle_error(failure)
                 continue
             except ValueError as error:
                 raise Failed(f"{error}; --columns takes it as binary") from error
@@ -221,7 +219,7 @@ class Reader:
                 if position >= self._stops.get(key, position + 1):
                     self._finish(key)
             for end in batch.ends:
-                self.reached((end.topic, end.partition), end.offset)
+                self.note_end((end.topic, end.partition), end.offset)
             if written:  # otherwise the offsets of reached ends wait for the rows before them
                 self.store(written)
         self.store(file.flush())
@@ -244,28 +242,26 @@ class Reader:
         return bool(assigned) and assigned <= self._done
 
     def _is_before_stop(self, message: Message) -> bool:
-        offset: Any = message.offset()
-        key: Any = (message.topic(), message.partition())
+        offset, key = message.offset() or 0, _key(message)
         stop = self._stops[key]
         if offset >= stop - 1:
             self._finish(key)
-        return bool(offset < stop)
+        return offset < stop
 
     def _finish(self, key: Key) -> None:
         if key not in self._done:
             self._done.add(key)
             self._consumer.pause([TopicPartition(*key)])
 
-    def _noted(self, message: Message) -> KafkaException | None:
-        """Note a partition's end, and return None. Return any other error."""
+    def _note_error(self, message: Message) -> KafkaException | None:
+        """Note the end of a partition, and return None. Return any other error."""
         error: KafkaError = message.error()
         if error.code() != KafkaError._PARTITION_EOF:
             return KafkaException(error)
-        key: Any = (message.topic(), message.partition())
-        self.reached(key, message.offset() or 0)
+        self.note_end(_key(message), message.offset() or 0)
         return None
 
-    def reached(self, key: Key, offset: int) -> None:
+    def note_end(self, key: Key, offset: int) -> None:
         """Note that reading has reached the current end of a partition's log."""
         if self._stores:
             self._next[key] = offset  # also counts transaction markers, which aren't messages
@@ -278,7 +274,7 @@ class Reader:
         elif self._exits:
             self._done.add(key)
 
-    def failed(self, failure: KafkaException) -> None:
+    def handle_error(self, failure: KafkaException) -> None:
         """Handle an error of a partition or the group: raise it, or print it and go on."""
         error: KafkaError = failure.args[0]
         if error.fatal() or not (
@@ -289,7 +285,7 @@ class Reader:
 
     def _store(self, messages: list[Message]) -> None:
         if self._stores:
-            self.store({(m.topic(), m.partition()): (m.offset() or 0) + 1 for m in messages})  # type: ignore[misc]
+            self.store({_key(message): (message.offset() or 0) + 1 for message in messages})
 
     def store(self, offsets: dict[Key, int]) -> None:
         """Store the next offset of each partition. The consumer commits it later and at the end."""
@@ -307,5 +303,10 @@ class Reader:
                 offsets=[TopicPartition(*key, offset) for key, offset in wanted.items()]
             )
         except KafkaException as error:
-            # Another member has these partitions by now. It reads the messages again.
+            # Another member has these partitions now. It reads the messages again.
             self.warn(f"not committed: {line_of(error)}")
+
+
+def _key(message: Message) -> Key:
+    """The partition of a consumed message."""
+    return message.topic() or "", message.partition() or 0

@@ -9,7 +9,7 @@ import errno
 import ipaddress
 import socket
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from kafka_native.cleaning import clean
 from kafka_native.cli.probe import Address, HostPort, ProxyFailed
@@ -31,7 +31,7 @@ class Problem(Exception):
     """
 
     def __init__(
-        self, text: str, cause: str = "", advice: str = "", details: dict[str, Any] | None = None
+        self, text: str, cause: str = "", advice: str = "", details: dict[str, object] | None = None
     ) -> None:
         """Store the arguments; see the class."""
         super().__init__(text)
@@ -200,7 +200,7 @@ def no_kafka(place: HostPort, what: str, received: bytes, *, encrypted: bool) ->
     )
 
 
-def hung_up(place: HostPort) -> Problem:
+def closed_at_versions(place: HostPort) -> Problem:
     """The problem of a server that closes the connection after ApiVersions."""
     return Problem(
         f"{place} closed the connection in place of an answer to ApiVersions",
@@ -251,14 +251,14 @@ def no_tls(text: str, place: HostPort, kind: list[str] | str | None) -> Problem:
 # --- the log-in ---
 
 
-def of_login(code: int, said: str, mechanism: Mechanism, encrypted: bool) -> Problem:
-    """The problem of a refused log-in. ``said``: the broker's text, without secrets."""
+def of_login(code: int, text: str, mechanism: Mechanism, encrypted: bool) -> Problem:
+    """The problem of a refused log-in. ``text``: the broker's, without secrets."""
     name = mechanism.name
     if code == KafkaError.UNSUPPORTED_SASL_MECHANISM:
         return Problem(
-            f"the broker has no SASL mechanism {name}: it offers {said or 'none'}",
+            f"the broker has no SASL mechanism {name}: it offers {text or 'none'}",
             "sasl.mechanism isn't one of the listener's sasl.enabled.mechanisms",
-            f"set sasl.mechanism={said.split(', ')[0]}" if said else "",
+            f"set sasl.mechanism={text.split(', ')[0]}" if text else "",
         )
     if code == KafkaError.ILLEGAL_SASL_STATE:
         other = "ssl" if encrypted else "plaintext"
@@ -287,10 +287,10 @@ def of_login(code: int, said: str, mechanism: Mechanism, encrypted: bool) -> Pro
         "GSSAPI": "see sasl.kerberos.* and the KDC's log",
         "AWS_MSK_IAM": "",
     }.get(name, "check sasl.username, sasl.password and sasl.mechanism")
-    return Problem(f"the broker refuses {who} with {name}: {said}", causes.get(name, scram), advice)
+    return Problem(f"the broker refuses {who} with {name}: {text}", causes.get(name, scram), advice)
 
 
-def login_hung_up(mechanism: Mechanism) -> Problem:
+def closed_at_login(mechanism: Mechanism) -> Problem:
     """The problem of a connection that the broker closes during the log-in."""
     return Problem(
         f"the broker closed the connection in the middle of the log-in with {mechanism.name}",
@@ -299,7 +299,7 @@ def login_hung_up(mechanism: Mechanism) -> Problem:
     )
 
 
-def metadata_hung_up(kind: list[str] | str | None, encrypted: bool, logged_in: bool) -> Problem:
+def closed_at_metadata(kind: list[str] | str | None, encrypted: bool, logged_in: bool) -> Problem:
     """The problem of a connection that the broker closes after Metadata.
 
     ``kind``: see `probe.listener_kind`.

@@ -43,7 +43,7 @@ class SendCounts:
         """Messages that the cluster has acknowledged; with acks=0, messages sent."""
         return self.taken - self.failed - self.left
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> dict[str, object]:
         """The counts as a dict, for JSON."""
         return {
             "messages": self.taken,

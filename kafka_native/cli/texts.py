@@ -7,7 +7,6 @@ import binascii
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
 
 import click
 
@@ -68,12 +67,12 @@ def delimiter(
 
 def headers(
     _context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
-) -> list[tuple[str, Any]]:
+) -> list[tuple[str, bytes | None]]:
     """The pairs of ``-H name=value``, an option that may repeat.
 
     Without ``=`` the value is null.
     """
-    found: list[tuple[str, Any]] = []
+    found: list[tuple[str, bytes | None]] = []
     for text in texts:
         name, equals, value = text.partition("=")
         if not name:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from kafka_native.mock.accounts import AwsKey, DelegationToken
 from kafka_native.mock.certificates import Certificates, Identity
-from kafka_native.mock.cluster import MockCluster, SeenRequest
+from kafka_native.mock.cluster import MockCluster
 from kafka_native.mock.faults import CLOSE_CONNECTION
+from kafka_native.mock.requests import SeenRequest
 from kafka_native.mock.sasl import SeenLogin
 from kafka_native.mock.security import ListenerSecurity
 from kafka_native.mock.telemetry import PushedMetrics

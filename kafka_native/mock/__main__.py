@@ -61,7 +61,7 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
         "--session-lifetime-ms",
         type=int,
         default=0,
-        help="how long a log-in lasts (default: for good)",
+        help="how long a login is valid (default: no limit)",
     )
     group.add_argument(
         "--client-certificates", choices=("none", "requested", "required"), default="none"
@@ -91,7 +91,7 @@ def _save_certificates(cluster: MockCluster, directory: Path) -> None:
     cluster.certificates.client("client").save(directory, "client")
 
 
-def _reported(cluster: MockCluster) -> str:
+def _report(cluster: MockCluster) -> str:
     """Return the line of JSON that ``--json`` prints."""
     return json.dumps(
         {
@@ -117,16 +117,18 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "--partitions",
         type=int,
         default=1,
-        help="partitions of topics made automatically (default 1)",
+        help="partitions of topics that the cluster creates (default 1)",
     )
     parser.add_argument(
         "--auto-create",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="make topics when they are asked for",
+        help="create unknown topics that clients request",
     )
     parser.add_argument(
-        "--retention-bytes", type=int, help="keep at most so many bytes, the newest (default: all)"
+        "--retention-bytes",
+        type=int,
+        help="how many bytes of batches to keep, the newest (default: all)",
     )
     parser.add_argument(
         "--message-max-bytes", type=int, default=MESSAGE_MAX_BYTES, help="the largest batch"
@@ -135,14 +137,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "--prefault-bytes",
         type=int,
         default=0,
-        help="touch so much memory before the start, so that it costs no time later",
+        help="access this much memory at the start, so that later accesses are fast",
     )
     _add_security(parser)
     parser.add_argument(
         "--json", action="store_true", help="print the line as JSON, with the cluster's id"
     )
     parser.add_argument(
-        "--verbose", action="store_true", help="say on stderr why connections are closed"
+        "--verbose", action="store_true", help="log to stderr why connections are closed"
     )
     return parser
 
@@ -182,9 +184,7 @@ def main(
         except (OSError, ValueError) as error:
             parser.error(str(error))
         print(
-            _reported(cluster)
-            if options.json
-            else f"bootstrap.servers={cluster.bootstrap_servers}",
+            _report(cluster) if options.json else f"bootstrap.servers={cluster.bootstrap_servers}",
             flush=True,
         )
         signal.sigwait(signals)

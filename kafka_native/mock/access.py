@@ -77,18 +77,18 @@ class AclFilter(NamedTuple):
     operation: int
     permission_type: int
 
-    def fits(self, acl: Acl) -> bool:
+    def matches(self, acl: Acl) -> bool:
         """Return whether this ACL matches the filter."""
         return (
             self.resource_type in (ANY, acl.resource_type)
-            and self._name_fits(acl)
+            and self._name_matches(acl)
             and self.principal in (None, acl.principal)
             and self.host in (None, acl.host)
             and self.operation in (ANY, acl.operation)
             and self.permission_type in (ANY, acl.permission_type)
         )
 
-    def _name_fits(self, acl: Acl) -> bool:
+    def _name_matches(self, acl: Acl) -> bool:
         if self.pattern_type == MATCH:
             return self.resource_name is None or acl.covers(self.resource_name)
         return self.pattern_type in (ANY, acl.pattern_type) and self.resource_name in (
@@ -115,9 +115,9 @@ class Access:
         self.acls: dict[Acl, None] = {}
         self.users: dict[str, dict[int, Credential]] = {}
 
-    def found(self, wanted: AclFilter) -> list[Acl]:
+    def matching(self, wanted: AclFilter) -> list[Acl]:
         """Return the ACLs that match a filter."""
-        return [acl for acl in self.acls if wanted.fits(acl)]
+        return [acl for acl in self.acls if wanted.matches(acl)]
 
     def denies(self, principal: str, host: str, kind: int, name: str, api_key: int) -> bool:
         """Return whether the ACLs forbid a principal this request.

@@ -99,7 +99,7 @@ class Accounts:
                 self._passwords[user] = password
                 self._access.users[user] = credentials
 
-    def knows(self, user: str, password: str) -> bool:
+    def has_password(self, user: str, password: str) -> bool:
         """Return whether this is the user's password."""
         with self._lock:
             expected = self._passwords.get(user)

@@ -15,7 +15,7 @@ class MemberInput(NamedTuple):
     """A member's topic ids, its previous target and its instance id."""
 
     topics: frozenset[bytes]
-    had: frozenset[Key]
+    previous: frozenset[Key]
     instance_id: str | None
 
 
@@ -26,7 +26,7 @@ def uniform(
 
     A member keeps its previous partitions where possible.
     """
-    takers = {
+    subscribers = {
         topic: [name for name, member in members.items() if topic in member.topics]
         for topic in partitions
     }
@@ -34,24 +34,30 @@ def uniform(
     wanted = [
         (topic, index)
         for topic, count in partitions.items()
-        if takers[topic]
+        if subscribers[topic]
         for index in range(count)
     ]
     count_max = -(-len(wanted) // max(len(members), 1))
-    # So many members have ``count_max`` partitions. The others have one less.
+    # This many members have ``count_max`` partitions. The others have one less.
     larger = len(wanted) - (count_max - 1) * len(members)
     free = []
     for key in wanted:
-        keeper = next((name for name in takers[key[0]] if key in members[name].had), None)
-        if keeper is not None and len(target[keeper]) < count_max - 1:
-            target[keeper].add(key)
-        elif keeper is not None and len(target[keeper]) == count_max - 1 and larger > 0:
-            target[keeper].add(key)
+        previous_owner = next(
+            (name for name in subscribers[key[0]] if key in members[name].previous), None
+        )
+        if previous_owner is not None and len(target[previous_owner]) < count_max - 1:
+            target[previous_owner].add(key)
+        elif (
+            previous_owner is not None
+            and len(target[previous_owner]) == count_max - 1
+            and larger > 0
+        ):
+            target[previous_owner].add(key)
             larger -= 1
         else:
             free.append(key)
     for key in free:
-        name = min(takers[key[0]], key=lambda one: len(target[one]))
+        name = min(subscribers[key[0]], key=lambda one: len(target[one]))
         target[name].add(key)
     return target
 
@@ -65,13 +71,13 @@ def by_range(
     """
     target: dict[str, set[Key]] = {name: set() for name in members}
     for topic, count in partitions.items():
-        takers = [name for name, member in members.items() if topic in member.topics]
-        takers.sort(
+        subscribers = [name for name, member in members.items() if topic in member.topics]
+        subscribers.sort(
             key=lambda name: (members[name].instance_id is None, members[name].instance_id or name)
         )
         start = 0
-        for place, name in enumerate(takers):
-            size = count // len(takers) + (place < count % len(takers))
+        for place, name in enumerate(subscribers):
+            size = count // len(subscribers) + (place < count % len(subscribers))
             target[name].update((topic, index) for index in range(start, start + size))
             start += size
     return target

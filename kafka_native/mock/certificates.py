@@ -19,7 +19,7 @@ HOSTS: Final = ("127.0.0.1", "localhost")
 WRONG_HOST: Final = "elsewhere.invalid"
 
 Presented = Literal["good", "wrong_host", "expired", "not_yet_valid", "unknown_ca"]
-"""The certificate that a broker presents: its own, or one with exactly this flaw."""
+"""The certificate that a broker presents. All except ``good`` have exactly this flaw."""
 
 
 def _new_authority() -> CA:

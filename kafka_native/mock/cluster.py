@@ -1,39 +1,25 @@
-"""The mock cluster: its brokers and topics, and the methods that tests call.
-
-One lock, ``lock``, guards topics, logs, sessions and groups. A thread holds it for look-ups and
-appends. No thread holds it while it reads or writes a socket, computes a checksum or waits.
-"""
+"""The mock cluster: its start and end, and the methods that tests call."""
 
 from __future__ import annotations
 
-import secrets
-import threading
-import time
-import zlib
-from collections import deque
+from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafka_native._native import records
-from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock import legacy, versions
-from kafka_native.mock.access import Access
-from kafka_native.mock.clock import Clock
-from kafka_native.mock.faults import CLOSE_CONNECTION, PARTITION_ERROR_APIS, Faults, Tamper
-from kafka_native.mock.group_registry import NO_COORDINATOR, Groups
+from kafka_native.mock import message_sets, versions
+from kafka_native.mock.faults import CLOSE_CONNECTION, PARTITION_ERROR_APIS, Tamper
+from kafka_native.mock.handlers import Incoming
 from kafka_native.mock.log import Refused
 from kafka_native.mock.logs import Logs
-from kafka_native.mock.membership import Settings
-from kafka_native.mock.quorum import TRANSACTION_VERSION, Quorum
-from kafka_native.mock.quotas import Quotas
-from kafka_native.mock.resources import Resources
+from kafka_native.mock.membership import GroupSettings
+from kafka_native.mock.quorum import Quorum
 from kafka_native.mock.security import ListenerSecurity, Security
-from kafka_native.mock.server import Broker
-from kafka_native.mock.share_groups import ShareGroups
+from kafka_native.mock.server import Broker, BrokerCallbacks, BrokerSettings
 from kafka_native.mock.share_partitions import ShareSettings
-from kafka_native.mock.telemetry import ClientMetrics, Telemetry
-from kafka_native.mock.topics import NO_LEADER, Topic, is_valid_name
-from kafka_native.mock.transactions import Transactions
+from kafka_native.mock.state import ClusterSettings, ClusterState
+from kafka_native.mock.telemetry import ClientMetrics
+from kafka_native.mock.topics import NO_LEADER
 from kafka_native.protocol import ApiKey
 
 if TYPE_CHECKING:
@@ -43,31 +29,16 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from kafka_native.mock.certificates import Certificates
-    from kafka_native.mock.membership import Committed
+    from kafka_native.mock.requests import SeenRequest
     from kafka_native.mock.sasl import SeenLogin
     from kafka_native.mock.telemetry import PushedMetrics
     from kafka_native.mock.tls import SeenHandshake
-    from kafka_native.mock.topics import Partition, Waiter
+    from kafka_native.mock.topics import Partition
 
 HOST = "127.0.0.1"
 MESSAGE_MAX_BYTES = 1_048_588
 FRAME_MAX_BYTES = 100 << 20
-PARTITIONS_MAX = 10_000
-_KEPT_REQUESTS = 100_000
-_KEPT_CLIENT_ID = 256
 _REPLICAS_MAX = 3
-_CHECK_INTERVAL_S = 0.002
-
-
-class SeenRequest(NamedTuple):
-    """A request that a broker read. ``time`` is the ``time.monotonic()`` of that moment."""
-
-    broker: int
-    api_key: int
-    version: int
-    correlation_id: int
-    client_id: str
-    time: float
 
 
 class MockCluster:
@@ -79,7 +50,7 @@ class MockCluster:
 
     ``groups``, ``share``, ``logs``, ``security`` and ``client_metrics`` have the methods that
     change these parts. Their names on the cluster itself, such as ``cluster.move_coordinator()``,
-    are aliases for one more release.
+    are aliases for one more release. ``state`` is internal.
 
     :param brokers: The number of brokers.
     :param port: The port of the first broker. The others follow. 0 takes free ports.
@@ -98,7 +69,8 @@ class MockCluster:
     :param rebalance_delay: How many seconds an empty group waits for members in its first
         rebalance.
     :param group_heartbeat: The heartbeat interval of the consumer protocol in seconds (Kafka: 5).
-    :param group_session: After so many silent seconds a member of the consumer protocol is removed.
+    :param group_session: How many seconds a member of the consumer protocol may send nothing. Then
+        the cluster removes it.
     :param group_max_size: The maximum number of members of a group. None means no limit.
     :param racks: The racks of the brokers, in their order. See ``logs.set_rack()``.
     :param transaction_version: 2 for transactions as in KIP-890, 1 for the older ones.
@@ -139,72 +111,65 @@ class MockCluster:
         """Start the brokers. The class describes the arguments."""
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
-        self.auto_create_topics = auto_create_topics
-        self.default_partitions = default_partitions
-        self.replication_factor = (
-            min(_REPLICAS_MAX, brokers) if replication_factor is None else replication_factor
+        settings = ClusterSettings(
+            auto_create_topics=auto_create_topics,
+            default_partitions=default_partitions,
+            replication_factor=(
+                min(_REPLICAS_MAX, brokers) if replication_factor is None else replication_factor
+            ),
+            message_max_bytes=message_max_bytes,
+            retention_bytes=retention_bytes,
+            leader_hints=leader_hints,
+            partial_batches=partial_batches,
+            versions=versions.ranges(
+                max_versions or {}, client_metrics=client_metrics, two_phase=two_phase_commit
+            ),
         )
-        self.message_max_bytes = message_max_bytes
-        self.max_frame_bytes = max_frame_bytes
-        self.retention_bytes = retention_bytes
-        self.leader_hints = leader_hints
-        self.partial_batches = partial_batches
-        self.cluster_id = secrets.token_urlsafe(16)
-        self.versions = versions.ranges(
-            max_versions or {}, client_metrics=client_metrics, two_phase=two_phase_commit
-        )
-        self.lock = threading.RLock()
-        self.faults, self.clock = Faults(), Clock()
-        self.topics: dict[str, Topic] = {}
-        self.waiters: set[Waiter] = set()
-        settings = Settings(rebalance_delay, group_heartbeat, group_session, group_max_size)
-        self.groups = Groups(self.lock, settings, self.topics, self.clock)
-        self.share = ShareGroups(
-            self.lock, ShareSettings(group_heartbeat, group_session), self.topics, self.clock
-        )
-        self.access = Access()
-        self.telemetry = Telemetry() if client_metrics else None
         security = security or ListenerSecurity()
-        self.tls, self.sasl = (
-            security.tls(self.faults),
-            security.sasl(self.lock, self.access, self.faults),
+        state = self.state = ClusterState(
+            settings,
+            GroupSettings(rebalance_delay, group_heartbeat, group_session, group_max_size),
+            ShareSettings(group_heartbeat, group_session),
+            Quorum(list(range(1, brokers + 1)), transaction_version),
+            security,
+            client_metrics=client_metrics,
         )
-        self.quotas, self.resources = Quotas(), Resources()
-        self.quorum = Quorum(list(range(1, brokers + 1)), transaction_version)
-        self.holds_reassignments = False
-        self.transactions = Transactions(self.write_marker, self._store_offsets, self.clock)
-        self._topic_ids: dict[bytes, Topic] = {}
-        self._live: set[int] = set()
-        self._requests: deque[SeenRequest] = deque(maxlen=_KEPT_REQUESTS)
-        # The partitions of all batches, oldest first. Empty without a limit.
-        self._kept: deque[Partition] = deque()
-        self._kept_bytes = 0
-        self._brokers: dict[int, Broker] = {}
-        self._make_parts()
-        self._start_brokers(brokers, port, racks, fetch_session_limit)
+        self.cluster_id = state.cluster_id
+        self.faults, self.clock = state.faults, state.clock
+        self.topics, self.transactions = state.topics, state.transactions
+        self.groups, self.share, self.logs = state.groups, state.share, Logs(state)
+        self.access, self.quotas, self.quorum = state.access, state.quotas, state.quorum
+        self.sasl, self.tls = state.sasl, security.tls(state.faults)
+        self.security = Security(self.tls, self.sasl, self.faults)
+        self.client_metrics = ClientMetrics(state.telemetry)
+        self._make_aliases()
+        shared = BrokerSettings(
+            self.sasl, self.tls, self.faults, self.clock, max_frame_bytes, fetch_session_limit
+        )
+        self._start_brokers(brokers, port, racks, shared)
 
     def _start_brokers(
-        self, count: int, port: int, racks: Sequence[str | None], session_limit: int
+        self, count: int, port: int, racks: Sequence[str | None], settings: BrokerSettings
     ) -> None:
+        state = self.state
+        callbacks = BrokerCallbacks(
+            partial(Incoming.read, state), state.wake_requests, state.share.end_sessions
+        )
         try:
             for node in range(1, count + 1):
                 own_port = port + node - 1 if port else 0
-                self._brokers[node] = Broker(
-                    self, node, HOST, own_port, session_limit=session_limit
-                )
-            for broker, rack in zip_longest(self._brokers.values(), racks[:count]):
+                state.add_broker(Broker(node, HOST, own_port, settings, callbacks))
+            for broker, rack in zip_longest(state.brokers.values(), racks[:count]):
                 broker.rack = rack
                 broker.start()
-                self._live.add(broker.id)
+                with state.lock:
+                    state.unfence_broker(broker.id)
         except BaseException:
             self.close()
             raise
 
-    def _make_parts(self) -> None:
-        """Make the parts that tests act on, and the aliases of their methods."""
-        self.logs = Logs(self, self._brokers)
-        self.security = Security(self.tls, self.sasl, self.faults)
-        self.client_metrics = ClientMetrics(self.telemetry)
+    def _make_aliases(self) -> None:
+        """Make the old names of the methods of ``groups``, ``logs`` and the other parts."""
         groups, logs, security = self.groups, self.logs, self.security
         self.group, self.rebalance_group = groups.group, groups.rebalance_group
         self.expel_member, self.fence_member = groups.expel_member, groups.fence_member
@@ -286,10 +251,10 @@ class MockCluster:
 
     def close(self) -> None:
         """Close every socket, and wait for the threads. A second call does nothing."""
-        for broker in self._brokers.values():
+        for broker in self.state.brokers.values():
             broker.stop(rebind=False)
-        with self.lock:
-            self._live.clear()
+        with self.state.lock:
+            self.state.clear_live_brokers()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -297,16 +262,16 @@ class MockCluster:
 
         Includes stopped brokers.
         """
-        return ",".join("{}:{}".format(*broker.endpoint) for broker in self._brokers.values())
+        return ",".join("{}:{}".format(*broker.endpoint) for broker in self.state.brokers.values())
 
     @property
     def broker_ids(self) -> list[int]:
         """The ids of all brokers, including stopped ones."""
-        return list(self._brokers)
+        return list(self.state.brokers)
 
     def address(self, broker: int) -> str:
         """Return the ``host:port`` on which a broker listens, even if it advertises another."""
-        return self._brokers[broker].address
+        return self.state.brokers[broker].address
 
     def advertise(self, broker: int, address: str | None) -> None:
         """Advertise another ``host:port`` than the one on which the broker listens, as for a proxy.
@@ -316,23 +281,23 @@ class MockCluster:
         host, colon, port = (address or "").rpartition(":")
         if address is not None and not (host and colon and port.isdigit()):
             raise ValueError(f"{address!r} is not host:port")
-        self._brokers[broker].advertised = (host, int(port)) if address is not None else None
+        self.state.brokers[broker].advertised = (host, int(port)) if address is not None else None
 
     def connection_count(self, broker: int) -> int:
         """Return the number of connections of a broker."""
-        return self._brokers[broker].connection_count()
+        return self.state.brokers[broker].connection_count()
 
     def fetch_session_count(self, broker: int) -> int:
         """Return the number of fetch sessions of a broker."""
-        return len(self._brokers[broker].sessions)
+        return len(self.state.brokers[broker].sessions)
 
     def clear_fetch_sessions(self, broker: int) -> None:
         """Forget the fetch sessions of a broker.
 
         The next fetches get FETCH_SESSION_ID_NOT_FOUND.
         """
-        with self.lock:
-            self._brokers[broker].sessions.clear()
+        with self.state.lock:
+            self.state.brokers[broker].sessions.clear()
 
     # --- topics ---
 
@@ -345,23 +310,23 @@ class MockCluster:
         configs: Mapping[str, str] | None = None,
     ) -> None:
         """Create a topic. Raises ``ValueError`` if it exists or is invalid."""
+        state = self.state
         try:
-            with self.lock:
-                self.add_topic(
-                    name, self.plan_topic(name, partitions, replication_factor, None), configs or {}
-                )
+            with state.lock:
+                planned = state.plan_topic(name, partitions, replication_factor, None)
+                state.add_topic(name, planned, configs or {})
         except Refused as error:
             raise ValueError(error.text) from None
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with its records and its committed offsets."""
-        with self.lock:
-            self.remove_topic(self.topics[name])
+        with self.state.lock:
+            self.state.remove_topic(self.topics[name])
 
     def create_partitions(self, name: str, count: int) -> None:
         """Increase a topic's partitions to this count. Raises ``ValueError``."""
         try:
-            self.grow_topic(name, count, None)
+            self.state.grow_topic(name, count, None)
         except Refused as error:
             raise ValueError(error.text) from None
 
@@ -375,13 +340,13 @@ class MockCluster:
 
     def watermarks(self, topic: str, partition: int) -> tuple[int, int]:
         """Return the first offset, and the offset after the last record."""
-        with self.lock:
+        with self.state.lock:
             log = self.topics[topic].partitions[partition].log
             return log.start_offset, log.end_offset
 
     def batches(self, topic: str, partition: int) -> list[bytes]:
         """Return the stored batches of a partition."""
-        with self.lock:
+        with self.state.lock:
             return self.topics[topic].partitions[partition].log.batches()
 
     def messages(self, topic: str, partition: int) -> list[records.Record]:
@@ -392,23 +357,69 @@ class MockCluster:
     @property
     def kept_bytes(self) -> int:
         """The number of stored bytes, in all batches."""
-        with self.lock:
+        with self.state.lock:
             return sum(
                 one.log.size_bytes for topic in self.topics.values() for one in topic.partitions
             )
 
+    # --- settings ---
+
+    @property
+    def auto_create_topics(self) -> bool:
+        """Whether Metadata requests create unknown topics. You can change it."""
+        return self.state.settings.auto_create_topics
+
+    @auto_create_topics.setter
+    def auto_create_topics(self, creates: bool) -> None:
+        self.state.settings.auto_create_topics = creates
+
+    @property
+    def leader_hints(self) -> bool:
+        """Whether Produce and Fetch name the new leader in NOT_LEADER errors (KIP-951)."""
+        return self.state.settings.leader_hints
+
+    @leader_hints.setter
+    def leader_hints(self, has_hints: bool) -> None:
+        self.state.settings.leader_hints = has_hints
+
+    @property
+    def transaction_version(self) -> int:
+        """The level of the feature ``transaction.version``."""
+        return self.state.transaction_version
+
+    # --- time ---
+
+    def advance(self, seconds: float) -> None:
+        """Move the cluster's clock forward, so that everything due in these seconds ends now.
+
+        The clock governs sessions, rebalances and memberships of groups, locks of share groups,
+        transactions, waiting fetches, a coordinator's loading, and ``delay_responses()``. Clients
+        keep the machine's time. Raises ``ValueError`` for a negative number.
+        """
+        with self.state.lock:
+            self.clock.advance(seconds)
+        self.state.wake_requests()
+
     # --- brokers and leaders ---
+
+    def coordinator_of(self, key: str) -> Broker | None:
+        """Return the coordinator of a group or transactional id, or None."""
+        return self.state.coordinator_of(key)
+
+    def controller_id(self) -> int:
+        """Return the controller: the lowest broker that is up, or -1."""
+        return self.state.controller_id()
 
     def hold_reassignments(self) -> None:
         """Keep reassignments in progress until ``finish_reassignments()``."""
-        with self.lock:
-            self.holds_reassignments = True
+        with self.state.lock:
+            self.state.reassignments_held = True
 
     def finish_reassignments(self) -> None:
         """Complete every reassignment in progress. Later ones complete at once."""
-        with self.lock:
-            self.holds_reassignments = False
-            for partition in self._partitions():
+        with self.state.lock:
+            self.state.reassignments_held = False
+            for partition in self.state.partitions():
                 partition.end_move()
 
     def move_leader(self, topic: str, partition: int, broker: int) -> None:
@@ -416,9 +427,9 @@ class MockCluster:
 
         -1 leaves the partition without a leader.
         """
-        if broker not in self._brokers and broker != NO_LEADER:
+        if broker not in self.state.brokers and broker != NO_LEADER:
             raise ValueError(f"there is no broker {broker}")
-        with self.lock:
+        with self.state.lock:
             self.topics[topic].partitions[partition].lead(broker)
 
     def broker_down(self, broker: int) -> None:
@@ -427,20 +438,17 @@ class MockCluster:
         The next replica that is up becomes the leader of its partitions.
         """
         self.remove_broker(broker)
-        self._brokers[broker].stop(rebind=True)
-        with self.lock:
-            self._brokers[broker].sessions.clear()
+        self.state.brokers[broker].stop(rebind=True)
+        with self.state.lock:
+            self.state.brokers[broker].sessions.clear()
 
     def remove_broker(self, broker: int) -> None:
         """Remove a broker from metadata and leadership, as if it were fenced.
 
         Its connections stay open, and it still answers requests.
         """
-        with self.lock:
-            self._live.discard(broker)
-            for partition in self._partitions():
-                if partition.leader == broker:
-                    partition.lead(next(iter(partition.in_sync()), NO_LEADER))
+        with self.state.lock:
+            self.state.fence_broker(broker)
 
     def broker_up(self, broker: int, port: int | None = None) -> None:
         """Start a stopped or removed broker again. It leads its partitions that have no leader.
@@ -448,25 +456,19 @@ class MockCluster:
         It listens on its old port or on another one. ``port=0`` finds a free port. Raises
         ``ValueError`` for a new port while the broker still listens.
         """
-        found = self._brokers[broker]
+        found = self.state.brokers[broker]
         if port is not None:
             if found.is_up:
                 raise ValueError(f"broker {broker} is up, on port {found.port}")
             found.move(port)
         if not found.is_up:
             found.start()
-        with self.lock:
-            if broker in self._live:
-                return
-            self._live.add(broker)
-            self.quorum.unregistered.discard(broker)
-            for partition in self._partitions():
-                if partition.leader == NO_LEADER and broker in partition.replicas:
-                    partition.lead(broker)
+        with self.state.lock:
+            self.state.unfence_broker(broker)
 
     def disconnect(self, broker: int) -> None:
         """Close all connections of a broker. The broker stays up."""
-        self._brokers[broker].disconnect()
+        self.state.brokers[broker].disconnect()
 
     # --- faults ---
 
@@ -507,7 +509,7 @@ class MockCluster:
     def delay_responses(
         self, broker: int | None, seconds: float, api_key: int | None = None
     ) -> None:
-        """Delay responses by so many seconds, as a slow network does. 0 ends the delay.
+        """Delay responses by this many seconds, as a slow network does. 0 ends the delay.
 
         ``broker=None`` means any broker, ``api_key=None`` any API. A delay for an API wins over a
         delay for a broker. The responses of a connection stay in order, so later ones wait for a
@@ -525,7 +527,7 @@ class MockCluster:
     def close_mid_frame(
         self, broker: int | None, after_bytes: int, api_key: int | None = None, count: int = 1
     ) -> None:
-        """Close the connection after so many bytes of the next responses.
+        """Close the connection after this many bytes of the next responses.
 
         The broker has executed the request. With ``api_key`` only responses of that API count.
         """
@@ -534,7 +536,7 @@ class MockCluster:
     def oversize_next_response(
         self, broker: int | None, announced_bytes: int, api_key: int | None = None, count: int = 1
     ) -> None:
-        """Announce this frame size in the next responses, whatever their real size."""
+        """Announce this frame size in the next responses, in place of their real size."""
         if not 0 <= announced_bytes <= 0xFFFFFFFF:
             raise ValueError("a frame's length has 32 bits")
         self.faults.tamper_with(broker, api_key, count, Tamper(announced_bytes=announced_bytes))
@@ -575,7 +577,7 @@ class MockCluster:
         Then the partition accepts a batch of any sequence as a producer's first. With ``refuse``
         such a batch gets UNKNOWN_PRODUCER_ID unless its sequence is 0, as in brokers before 2.5.
         """
-        with self.lock:
+        with self.state.lock:
             self.topics[topic].partitions[partition].log.forget_producers(refuse=refuse)
 
     def corrupt_next_fetch(self, topic: str, partition: int, count: int = 1) -> None:
@@ -595,10 +597,10 @@ class MockCluster:
         """Append bytes to a partition's log without checks, and return their first offset.
 
         Batches and message sets get the next offsets. With ``record_count`` the cluster neither
-        reads nor changes the bytes: any bytes then count as so many records.
+        reads nor changes the bytes: any bytes then count as this many records.
         """
         view = memoryview(bytearray(data))
-        with self.lock:
+        with self.state.lock:
             found = self.topics[topic].partitions[partition]
             log = found.log
             first = log.end_offset
@@ -606,247 +608,30 @@ class MockCluster:
                 log.store(view, record_count, -1, found.leader_epoch)
             else:
                 _plant(found, view)
-            self.appended(found, len(view))
+            self.state.count_append(found, len(view))
         return first
 
     @property
     def requests(self) -> list[SeenRequest]:
         """The last 100,000 requests, oldest first."""
-        return list(self._requests)
+        return self.state.requests.all()
 
     def requests_of(self, api_key: int, broker: int | None = None) -> list[SeenRequest]:
         """Return the seen requests of one API, optionally of one broker only."""
-        return [
-            seen
-            for seen in self.requests
-            if seen.api_key == api_key and broker in (None, seen.broker)
-        ]
+        return self.state.requests.of(api_key, broker)
 
     def wait_for_requests(
         self, api_key: int, count: int = 1, broker: int | None = None, timeout: float = 10.0
     ) -> list[SeenRequest]:
-        """Wait until so many requests of an API have arrived, and return them.
+        """Wait until this many requests of an API have arrived, and return them.
 
         Raises ``TimeoutError``.
         """
-        deadline = time.monotonic() + timeout
-        while len(found := self.requests_of(api_key, broker)) < count:
-            if time.monotonic() >= deadline:
-                raise TimeoutError(
-                    f"{len(found)} of {count} requests of API {api_key} came within {timeout} s"
-                )
-            time.sleep(_CHECK_INTERVAL_S)
-        return found
+        return self.state.requests.wait_for(api_key, count, broker, timeout)
 
     def clear_requests(self) -> None:
         """Forget the requests seen so far."""
-        self._requests.clear()
-
-    # --- For handlers. Methods that change something need the lock, unless they say otherwise. ---
-
-    def note_request(
-        self, broker: int, api_key: int, version: int, correlation_id: int, client_id: str
-    ) -> None:
-        """Remember a request. Needs no lock."""
-        client_id = client_id[:_KEPT_CLIENT_ID]
-        self._requests.append(
-            SeenRequest(broker, api_key, version, correlation_id, client_id, time.monotonic())
-        )
-
-    def live_brokers(self) -> list[Broker]:
-        """Return the brokers that are up."""
-        return [broker for broker in self._brokers.values() if broker.id in self._live]
-
-    def fenced_brokers(self) -> list[Broker]:
-        """Return the brokers that are registered but not up."""
-        gone = self._live | self.quorum.unregistered
-        return [broker for broker in self._brokers.values() if broker.id not in gone]
-
-    @property
-    def transaction_version(self) -> int:
-        """The level of the feature ``transaction.version``."""
-        return self.quorum.levels[TRANSACTION_VERSION]
-
-    def rack_of(self, broker: int) -> str | None:
-        """Return the rack of a broker."""
-        return self._brokers[broker].rack
-
-    def controller_id(self) -> int:
-        """Return the controller: the lowest broker that is up, or -1."""
-        return min(self._live, default=-1)
-
-    def coordinator_of(self, key: str) -> Broker | None:
-        """Return the coordinator of a group or transactional id, or None.
-
-        A test can choose it. Otherwise a hash of the key selects a broker, or the next one that is
-        up.
-        """
-        live = self.live_brokers()
-        moved = self.groups.coordinators.moved.get(key)
-        if moved == NO_COORDINATOR or not live:
-            return None
-        if moved is not None:
-            return next((broker for broker in live if broker.id == moved), None)
-        wanted = 1 + zlib.crc32(key.encode("utf-8", "surrogatepass")) % len(self._brokers)
-        return next((broker for broker in live if broker.id >= wanted), live[0])
-
-    def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        """Return the topic with this id, or None."""
-        return self._topic_ids.get(topic_id)
-
-    def plan_topic(
-        self,
-        name: str,
-        partitions: int | None,
-        replication_factor: int | None,
-        assignment: Sequence[Sequence[int]] | None,
-    ) -> list[list[int]]:
-        """Return the replicas of a new topic's partitions. Raises ``Refused``."""
-        if not is_valid_name(name):
-            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} is not a valid topic name")
-        if name in self.topics:
-            raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
-        if assignment is not None:
-            return self._checked_assignment(assignment)
-        count = self.default_partitions if partitions is None else partitions
-        if not 1 <= count <= PARTITIONS_MAX:
-            raise Refused(
-                ErrorCode.INVALID_PARTITIONS,
-                f"a topic has 1 to {PARTITIONS_MAX} partitions, not {count}",
-            )
-        factor = self.replication_factor if replication_factor is None else replication_factor
-        if not 1 <= factor <= len(self._brokers):
-            text = f"replication factor {factor} with {len(self._brokers)} brokers"
-            raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
-        return [self._replicas(index, factor) for index in range(count)]
-
-    def _replicas(self, partition: int, factor: int) -> list[int]:
-        ids = list(self._brokers)
-        return [ids[(partition + step) % len(ids)] for step in range(factor)]
-
-    def _checked_assignment(self, assignment: Sequence[Sequence[int]]) -> list[list[int]]:
-        for nodes in assignment:
-            if not nodes or len(set(nodes)) != len(nodes) or not set(nodes) <= set(self._brokers):
-                raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {list(nodes)}")
-        return [list(nodes) for nodes in assignment]
-
-    def add_topic(
-        self, name: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, str | None]
-    ) -> Topic:
-        """Create a topic with the replicas from ``plan_topic()``."""
-        topic = Topic(name, replicas, configs, self._live)
-        self.topics[name] = self._topic_ids[topic.id] = topic
-        return topic
-
-    def make_topic(self, name: str) -> Topic:
-        """Create a topic with the defaults, as automatic creation does."""
-        return self.add_topic(name, self.plan_topic(name, None, None, None), {})
-
-    def remove_topic(self, topic: Topic) -> None:
-        """Delete a topic, and wake the fetches that wait for it."""
-        del self.topics[topic.name]
-        del self._topic_ids[topic.id]
-        self.groups.forget_topic(topic.name)
-        for partition in topic.partitions:
-            # The entries of the partition in ``_kept`` are without effect from now on.
-            self.begin_at(partition, partition.log.end_offset)
-            partition.wake()
-
-    def grow_topic(
-        self,
-        name: str,
-        count: int,
-        assignment: Sequence[Sequence[int]] | None,
-        *,
-        only_check: bool = False,
-    ) -> None:
-        """Increase a topic's partitions. Takes the lock. Raises ``Refused``."""
-        with self.lock:
-            topic = self.topics.get(name)
-            if topic is None:
-                raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-            known = len(topic.partitions)
-            if not known < count <= PARTITIONS_MAX:
-                raise Refused(
-                    ErrorCode.INVALID_PARTITIONS,
-                    f"the topic has {known} partitions, it can't have {count}",
-                )
-            if assignment is None:
-                factor = len(topic.partitions[0].replicas)
-                replicas = [
-                    self._replicas(index, min(factor, len(self._brokers)))
-                    for index in range(known, count)
-                ]
-            else:
-                replicas = self._checked_assignment(assignment)
-                if len(replicas) != count - known:
-                    raise Refused(
-                        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                        "each new partition needs an assignment",
-                    )
-            if not only_check:
-                topic.grow(replicas)
-
-    def appended(self, partition: Partition, size_bytes: int) -> None:
-        """Count a batch that was stored, and wake the fetches that wait for it."""
-        if self.retention_bytes is not None:
-            self._kept.append(partition)
-            self._kept_bytes += size_bytes
-        if partition.waiters:
-            partition.wake()
-
-    def begin_at(self, partition: Partition, offset: int) -> None:
-        """Move the first offset of a partition forward."""
-        freed = partition.log.truncate_before(offset)
-        if self.retention_bytes is not None:
-            self._kept_bytes -= freed
-
-    def enforce_retention(self) -> None:
-        """Drop the oldest batches that exceed the retention limit. Takes the lock."""
-        if self.retention_bytes is None or self._kept_bytes <= self.retention_bytes:
-            return
-        with self.lock:
-            while self._kept_bytes > self.retention_bytes and len(self._kept) > 1:
-                partition = self._kept.popleft()
-                if partition.log.size_bytes:
-                    self._kept_bytes -= partition.log.drop_oldest()
-
-    def write_marker(
-        self, key: tuple[str, int], producer_id: int, epoch: int, commit: bool
-    ) -> None:
-        """End a producer's transaction in a partition. Call it under the lock."""
-        topic = self.topics.get(key[0])
-        partition = None if topic is None else topic.partition(key[1])
-        if partition is not None:
-            now = int(time.time() * 1000)
-            size = partition.log.end_transaction(
-                producer_id, epoch, now, partition.leader_epoch, commit=commit
-            )
-            self.appended(partition, size)
-
-    def _store_offsets(self, group: str, offsets: dict[tuple[str, int], Committed]) -> None:
-        self.groups.for_commit(group).offsets.update(offsets)
-
-    def advance(self, seconds: float) -> None:
-        """Move the cluster's clock forward, so that everything due in these seconds ends now.
-
-        The clock governs sessions, rebalances and memberships of groups, locks of share groups,
-        transactions, waiting fetches, a coordinator's loading, and ``delay_responses()``. Clients
-        keep the machine's time. Raises ``ValueError`` for a negative number.
-        """
-        with self.lock:
-            self.clock.advance(seconds)
-        self.wake_everyone()
-
-    def wake_everyone(self) -> None:
-        """Wake every waiting request, so that it checks its connection. Takes the lock."""
-        with self.lock:
-            for waiter in self.waiters:
-                waiter.event.set()
-            self.groups.wake()
-
-    def _partitions(self) -> list[Partition]:
-        return [partition for topic in self.topics.values() for partition in topic.partitions]
+        self.state.requests.clear()
 
 
 def _plant(partition: Partition, data: memoryview) -> None:
@@ -861,4 +646,6 @@ def _plant(partition: Partition, data: memoryview) -> None:
             count = header.last_offset - header.base_offset + 1
             log.store(piece, count, header.max_timestamp, partition.leader_epoch)
         else:
-            legacy.store(log, legacy.check(piece, max_bytes=len(piece)), partition.leader_epoch)
+            message_sets.store(
+                log, message_sets.check(piece, max_bytes=len(piece)), partition.leader_epoch
+            )

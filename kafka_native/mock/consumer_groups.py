@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.assignors import ASSIGNORS, Key, MemberInput
-from kafka_native.mock.membership import Committed, GroupError, Left, Settings
+from kafka_native.mock.membership import Committed, GroupError, GroupSettings, Left
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
-LEAVE_FOR_A_WHILE_EPOCH = -2
+LEAVE_STATIC_MEMBER_EPOCH = -2
 DEFAULT_REBALANCE_SECONDS = 300.0
 # Python's expressions have these, RE2's don't: lookaround, atomic groups, conditions, references.
 _NOT_RE2 = re.compile(r"\(\?(?:<?[=!]|>|\()|\(\?P=|\\[1-9]")
@@ -91,14 +91,14 @@ class ConsumerMember:
         self.revoke_deadline: float | None = None
         self.join_deadline: float | None = None
 
-    def seen(self) -> None:
+    def restart_session(self) -> None:
         """Restart the session timeout."""
         self.last_seen = self.clock.now()
 
     @property
     def is_away(self) -> bool:
         """Whether this static member left temporarily."""
-        return self.epoch == LEAVE_FOR_A_WHILE_EPOCH
+        return self.epoch == LEAVE_STATIC_MEMBER_EPOCH
 
 
 def check_regex(pattern: str) -> re.Pattern[str]:
@@ -119,7 +119,7 @@ class ConsumerGroup:
     protocol_type = "consumer"
 
     def __init__(
-        self, group_id: str, settings: Settings, topics: Mapping[str, Topic], clock: Clock
+        self, group_id: str, settings: GroupSettings, topics: Mapping[str, Topic], clock: Clock
     ) -> None:
         """Make an empty group. ``topics`` are the cluster's topics."""
         self.id = group_id
@@ -190,7 +190,7 @@ class ConsumerGroup:
         member = self._member_of(request, owned, client_id, host)
         before = set(member.assigned)
         changed = self._update(member, request)
-        member.seen()
+        member.restart_session()
         self._refresh(bump=changed)
         self.reconcile(member, owned)
         is_full = request.rebalance_timeout_ms != -1 and owned is not None
@@ -215,13 +215,13 @@ class ConsumerGroup:
         client_id: str,
         host: str,
     ) -> ConsumerMember:
-        joins = request.member_epoch == JOIN_EPOCH
+        is_join = request.member_epoch == JOIN_EPOCH
         if request.instance_id is not None:
-            member = self._static_member(request.instance_id, request.member_id, joins)
+            member = self._static_member(request.instance_id, request.member_id, is_join)
         else:
             member = self.members.get(request.member_id)
         if member is None:
-            if not joins:
+            if not is_join:
                 if request.member_id in self.fenced:
                     raise GroupError(
                         ErrorCode.FENCED_MEMBER_EPOCH, text="The consumer group member was fenced."
@@ -231,8 +231,8 @@ class ConsumerGroup:
             return self.admit(
                 ConsumerMember(request.member_id, request.instance_id, client_id, host, self.clock)
             )
-        if joins:
-            return self._rejoined(member)
+        if is_join:
+            return self._rejoin(member)
         if member.classic is not None:
             raise GroupError(
                 ErrorCode.UNKNOWN_MEMBER_ID, text="The member uses the classic protocol."
@@ -249,7 +249,7 @@ class ConsumerGroup:
         return member
 
     @staticmethod
-    def _rejoined(member: ConsumerMember) -> ConsumerMember:
+    def _rejoin(member: ConsumerMember) -> ConsumerMember:
         """Restart a known member. It owns nothing, so it has nothing to revoke."""
         member.epoch = member.previous_epoch = 0
         member.step = Step.STABLE
@@ -259,12 +259,12 @@ class ConsumerGroup:
         return member
 
     def _static_member(
-        self, instance_id: str, member_id: str, joins: bool
+        self, instance_id: str, member_id: str, is_join: bool
     ) -> ConsumerMember | None:
         known = self.members.get(self._static.get(instance_id, ""))
         if known is None:
             return None
-        if joins:
+        if is_join:
             if not known.is_away and known.classic is None:
                 text = (
                     f"Static member {member_id} with instance id {instance_id} cannot join the "
@@ -295,19 +295,19 @@ class ConsumerGroup:
 
     # --- members of the classic protocol ---
 
-    def classic_joins(
+    def join_classic(
         self, member_id: str, instance_id: str | None, client_id: str, host: str, is_known: bool
     ) -> ConsumerMember:
         """Let a classic member join or rejoin. Raises ``GroupError``.
 
-        ``is_known`` says that the member sent its member id.
+        ``is_known`` is whether the member sent its member id.
         """
         self.tick()
         self._check_size(member_id, instance_id)
         if instance_id is None:
             found = self.members.get(member_id)
         elif is_known:
-            found = self.known(member_id, instance_id)
+            found = self.find_member(member_id, instance_id)
         else:
             found = self.members.get(self.static_id(instance_id))
             if found is not None:
@@ -324,7 +324,7 @@ class ConsumerGroup:
         changed = member.is_new or member.topics != wanted or bool(member.regex)
         member.is_new = False
         member.topics, member.regex, member.classic = wanted, "", classic
-        member.seen()
+        member.restart_session()
         member.join_deadline = None
         if member.is_away:
             member.epoch = 0
@@ -386,19 +386,19 @@ class ConsumerGroup:
         Raises ``GroupError``.
         """
         self.tick()
-        member = self.known(member_id, instance_id)
-        if epoch == LEAVE_FOR_A_WHILE_EPOCH and instance_id is not None:
-            member.epoch = LEAVE_FOR_A_WHILE_EPOCH
+        member = self.find_member(member_id, instance_id)
+        if epoch == LEAVE_STATIC_MEMBER_EPOCH and instance_id is not None:
+            member.epoch = LEAVE_STATIC_MEMBER_EPOCH
             member.revoking.clear()
             member.revoke_deadline = None
             member.step = Step.STABLE
-            member.seen()
+            member.restart_session()
         else:
             self.remove(member)
         self.left.append(Left(member.id, instance_id, f"member epoch {epoch}"))
         return epoch
 
-    def known(self, member_id: str, instance_id: str | None = None) -> ConsumerMember:
+    def find_member(self, member_id: str, instance_id: str | None = None) -> ConsumerMember:
         """Return a member by its ids. Raises ``GroupError``."""
         if instance_id is not None:
             found = self._static_member(instance_id, member_id, False)
@@ -466,10 +466,7 @@ class ConsumerGroup:
             self.target = ASSIGNORS[self.assignor](inputs, partitions)
 
     def _elect_assignor(self) -> str:
-        """Return the assignor that the largest number of members want.
-
-        If no member names one, return the coordinator's default.
-        """
+        """Return the assignor with the most votes, or the default if no member names one."""
         votes = [one.assignor for one in self.members.values() if one.assignor is not None]
         return max(sorted(set(votes)), key=votes.count) if votes else self.settings.server_assignor
 
@@ -478,7 +475,7 @@ class ConsumerGroup:
     def reconcile(self, member: ConsumerMember, owned: set[Key] | None) -> None:
         """Let a member take its next step towards the target.
 
-        The member says that it owns ``owned``. None means that it didn't say.
+        ``owned`` are the partitions in the member's heartbeat, or None if it has no such field.
         """
         next_epoch = member.epoch
         if member.step is Step.STABLE:
@@ -550,7 +547,7 @@ class ConsumerGroup:
         self.tick()
         if epoch < 0 and not self.members:
             return
-        member = self.known(member_id)
+        member = self.find_member(member_id)
         if member.classic is None and version < 9:
             text = f"OffsetCommit {version} can't be used by members of the consumer protocol."
             raise GroupError(ErrorCode.UNSUPPORTED_VERSION, text=text)
@@ -564,7 +561,7 @@ class ConsumerGroup:
         if member_id is None and epoch < 0:
             return
         self.tick()
-        self._check_member_epoch(self.known(member_id or ""), epoch)
+        self._check_member_epoch(self.find_member(member_id or ""), epoch)
 
     @staticmethod
     def _check_member_epoch(member: ConsumerMember, epoch: int) -> None:

@@ -49,7 +49,7 @@ class Pushed(NamedTuple):
 class Tamper(NamedTuple):
     """A change to one response.
 
-    - ``after_bytes``: the frame is cut off after so many bytes.
+    - ``after_bytes``: the frame is cut off after this many bytes.
     - ``announced_bytes``: the frame announces this size.
     - ``other_correlation_id``: this number is added to the correlation id.
     - ``edit``: a function changes the fields.
@@ -72,7 +72,7 @@ class _Armed:
         self.count = count
         self.tamper = tamper
 
-    def is_about(self, broker: int, api_key: int) -> bool:
+    def matches(self, broker: int, api_key: int) -> bool:
         return self.broker in (None, broker) and self.api_key in (None, api_key)
 
 
@@ -160,7 +160,7 @@ class Faults:
         return None
 
     def set_delay(self, broker: int | None, api_key: int | None, seconds: float) -> None:
-        """Delay every response of a broker, of an API or of both by so many seconds. 0 ends it."""
+        """Delay every response of a broker, of an API or of both. 0 seconds end the delay."""
         with self._lock:
             if seconds > 0:
                 self._delays[broker, api_key] = seconds
@@ -208,7 +208,7 @@ class Faults:
             return None
         with self._lock:
             for armed in self._tampers:
-                if armed.is_about(broker, api_key):
+                if armed.matches(broker, api_key):
                     armed.count -= 1
                     if armed.count <= 0:
                         self._tampers.remove(armed)

@@ -9,7 +9,7 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import migration
 from kafka_native.mock.consumer_groups import ConsumerGroup
 from kafka_native.mock.groups import Group
-from kafka_native.mock.membership import Committed, Coordinators, GroupError, Left, Settings
+from kafka_native.mock.membership import Committed, Coordinators, GroupError, GroupSettings, Left
 from kafka_native.mock.streams_groups import StreamsGroup
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.consumer_protocol import ConsumerProtocolAssignment
@@ -78,7 +78,11 @@ class Groups:
     """
 
     def __init__(
-        self, lock: threading.RLock, settings: Settings, topics: Mapping[str, Topic], clock: Clock
+        self,
+        lock: threading.RLock,
+        settings: GroupSettings,
+        topics: Mapping[str, Topic],
+        clock: Clock,
     ) -> None:
         """Start without groups. ``lock``, ``topics`` and ``clock`` are the cluster's."""
         self._lock = lock
@@ -93,7 +97,7 @@ class Groups:
         group = self._groups.get(group_id)
         if group is not None:
             group.tick()
-            group = self._downgraded(group)
+            group = self._downgrade_if_due(group)
         return group
 
     def for_classic_join(self, group_id: str) -> AnyGroup:
@@ -153,7 +157,7 @@ class Groups:
         self._groups[group.id] = group
         return group
 
-    def _downgraded(self, group: AnyGroup) -> AnyGroup:
+    def _downgrade_if_due(self, group: AnyGroup) -> AnyGroup:
         """Return the group, or the classic group that replaces it.
 
         A group becomes classic when its last member of the consumer protocol leaves.
@@ -224,7 +228,7 @@ class Groups:
                 one.instance_id,
                 one.client_id,
                 group.generation,
-                _unpacked(one.assignment),
+                _unpack(one.assignment),
                 dict(one.protocols),
                 one.reason,
             )
@@ -239,14 +243,14 @@ class Groups:
                 one.instance_id,
                 one.client_id,
                 one.epoch,
-                self._named(one.assigned),
+                self._with_names(one.assigned),
                 {} if one.classic is None else dict(one.classic.protocols),
                 None,
             )
             for one in group.members.values()
         }
 
-    def _named(self, keys: Iterable[Key]) -> list[tuple[str, int]]:
+    def _with_names(self, keys: Iterable[Key]) -> list[tuple[str, int]]:
         names = {topic.id: name for name, topic in self._topics.items()}
         return sorted((names[topic_id], index) for topic_id, index in keys if topic_id in names)
 
@@ -383,7 +387,7 @@ class Groups:
     def load_coordinator(self, group_id: str, seconds: float) -> None:
         """Answer requests to a group's coordinator with COORDINATOR_LOAD_IN_PROGRESS.
 
-        It lasts so many seconds. 0 ends it.
+        It lasts this many seconds. 0 ends it.
         """
         with self._lock:
             self.coordinators.load(group_id, seconds)
@@ -409,7 +413,7 @@ def _set(names: set[str], name: str, is_in: bool) -> None:
         names.discard(name)
 
 
-def _unpacked(assignment: bytes) -> list[tuple[str, int]]:
+def _unpack(assignment: bytes) -> list[tuple[str, int]]:
     try:
         found = ConsumerProtocolAssignment.unpack(assignment)
     except ProtocolError:

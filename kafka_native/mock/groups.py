@@ -13,14 +13,20 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.membership import Committed, EditMetadata, GroupError, Left, Settings
+from kafka_native.mock.membership import (
+    Committed,
+    EditMetadata,
+    GroupClient,
+    GroupError,
+    GroupSettings,
+    Left,
+)
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.consumer_protocol import ConsumerProtocolSubscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka_native.mock.call import Call
     from kafka_native.mock.clock import Clock
     from kafka_native.protocol.groups import JoinGroupRequest, SyncGroupRequest
 
@@ -61,9 +67,9 @@ class Member:
         self.is_joining = False
         self.must_sync = False
         self.reason: str | None = None  # the reason that its last join gave
-        self.waiting = 0  # the number of its waiting requests; the member can't expire meanwhile
+        self.waiting = 0  # requests that wait; until they end, the member can't expire
 
-    def seen(self) -> None:
+    def restart_session(self) -> None:
         """Restart the session timeout."""
         self.last_seen = self._clock.now()
 
@@ -75,14 +81,14 @@ class Member:
 class Joined(NamedTuple):
     """The result of a join.
 
-    - ``sees_members``: whether the response lists the other members.
-    - ``skips_assignment``: whether this leader must not assign partitions.
+    - ``has_members``: whether the response lists the other members.
+    - ``skip_assignment``: whether this leader must not assign partitions.
     """
 
     member: Member
     leader: str
-    sees_members: bool
-    skips_assignment: bool = False
+    has_members: bool
+    skip_assignment: bool = False
 
 
 class Group:
@@ -91,7 +97,7 @@ class Group:
     type = "classic"
 
     def __init__(
-        self, group_id: str, lock: threading.RLock, settings: Settings, clock: Clock
+        self, group_id: str, lock: threading.RLock, settings: GroupSettings, clock: Clock
     ) -> None:
         """Make an empty group."""
         self.id = group_id
@@ -116,14 +122,14 @@ class Group:
 
     # --- joining ---
 
-    def join(self, call: Call, request: JoinGroupRequest) -> Joined:
+    def join(self, client: GroupClient, request: JoinGroupRequest) -> Joined:
         """Join, and wait for the generation to begin. Raises ``GroupError``."""
         self.tick()
         self._check_join(request)
         leader = self.leader
-        member, is_back = self._find_or_admit(call, request)
+        member, has_returned = self._find_or_admit(client, request)
         protocols = {one.name: bytes(one.metadata) for one in request.protocols}
-        is_news = protocols != member.protocols or member.is_joining
+        has_changed = protocols != member.protocols or member.is_joining
         member.protocols = protocols
         member.session_seconds = request.session_timeout_ms / 1000
         rebalance_ms = (
@@ -133,20 +139,20 @@ class Group:
         )
         member.rebalance_seconds = rebalance_ms / 1000
         member.reason = request.reason
-        member.seen()
-        if is_back and self.state is State.STABLE and self._elect_protocol() == self.protocol:
+        member.restart_session()
+        if has_returned and self.state is State.STABLE and self._elect_protocol() == self.protocol:
             # A static member came back. The assignment stays, so a leader must not assign again.
-            skips = call.version >= _FIRST_WITH_SKIP_ASSIGNMENT and member.id == self.leader
-            return Joined(member, self.leader if skips else leader, skips, skips)
-        keeps_generation = (
+            skip = client.version >= _FIRST_WITH_SKIP_ASSIGNMENT and member.id == self.leader
+            return Joined(member, self.leader if skip else leader, skip, skip)
+        is_same_generation = (
             self.state is State.STABLE and member.id != self.leader
         ) or self.state is State.COMPLETING
-        if keeps_generation and not is_news and not is_back:
+        if is_same_generation and not has_changed and not has_returned:
             return Joined(member, self.leader, member.id == self.leader)
         if self.state is not State.PREPARING:
             self._prepare_rebalance()
         member.is_joining = True
-        self._wait_while(call, member, lambda: member.is_joining)
+        self._wait_while(client, member, lambda: member.is_joining)
         return Joined(member, self.leader, member.id == self.leader)
 
     def _check_join(self, request: JoinGroupRequest) -> None:
@@ -178,19 +184,19 @@ class Group:
                 self._drop(known.id)
             raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
-    def _find_or_admit(self, call: Call, request: JoinGroupRequest) -> tuple[Member, bool]:
+    def _find_or_admit(self, client: GroupClient, request: JoinGroupRequest) -> tuple[Member, bool]:
         """Return the member, and whether it is a static member that came back under another id."""
         instance = request.group_instance_id
         member_id = request.member_id
         if member_id and member_id not in self._pending:
-            return self.known(member_id, instance), False
+            return self.find_member(member_id, instance), False
         if not member_id:
-            member_id = f"{instance or call.client_id}-{uuid.uuid4()}"
-            if instance is None and call.version >= _FIRST_WITH_MEMBER_ID_REQUIRED:
+            member_id = f"{instance or client.id}-{uuid.uuid4()}"
+            if instance is None and client.version >= _FIRST_WITH_MEMBER_ID_REQUIRED:
                 self._pending[member_id] = self.clock.now() + request.session_timeout_ms / 1000
                 raise GroupError(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         self._pending.pop(member_id, None)
-        member = Member(member_id, instance, call.client_id, call.connection.peer[0], self.clock)
+        member = Member(member_id, instance, client.id, client.host, self.clock)
         old = None if instance is None else self.members.pop(self._static.get(instance, ""), None)
         self.admit(member)
         # The old instance of a static member is fenced from now on. The new one takes over its
@@ -269,7 +275,7 @@ class Group:
         for member in self.members.values():
             member.must_sync = member.is_joining
             member.is_joining = False
-            member.seen()
+            member.restart_session()
         self.changed.notify_all()
 
     def _elect_protocol(self) -> str:
@@ -288,19 +294,19 @@ class Group:
 
     # --- syncing and staying ---
 
-    def sync(self, call: Call, request: SyncGroupRequest) -> Member:
+    def sync(self, client: GroupClient, request: SyncGroupRequest) -> Member:
         """Wait for the assignment. The leader's request contains it. Raises ``GroupError``."""
         self.tick()
-        member = self.known(request.member_id, request.group_instance_id)
+        member = self.find_member(request.member_id, request.group_instance_id)
         if request.generation_id != self.generation:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION)
-        for said, known in (
+        for requested, actual in (
             (request.protocol_type, self.protocol_type),
             (request.protocol_name, self.protocol),
         ):
-            if said is not None and said != known:
+            if requested is not None and requested != actual:
                 raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        member.seen()
+        member.restart_session()
         member.must_sync = False
         if self.state is State.COMPLETING and member.id == self.leader:
             given = {one.member_id: bytes(one.assignment) for one in request.assignments}
@@ -310,7 +316,7 @@ class Group:
             self.changed.notify_all()
         generation = self.generation
         self._wait_while(
-            call, member, lambda: self.state is State.COMPLETING and self.generation == generation
+            client, member, lambda: self.state is State.COMPLETING and self.generation == generation
         )
         if self.state is not State.STABLE or self.generation != generation:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -319,10 +325,10 @@ class Group:
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
         """Restart a member's session. Raises ``GroupError``, for example in a rebalance."""
         self.tick()
-        member = self.known(member_id, instance_id)
+        member = self.find_member(member_id, instance_id)
         if generation != self.generation:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION)
-        member.seen()
+        member.restart_session()
         if self.state is State.PREPARING:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 
@@ -332,11 +338,11 @@ class Group:
         if not member_id and instance_id is not None:
             member_id = self._static.get(instance_id, "")
         if self._pending.pop(member_id, None) is None:
-            self._drop(self.known(member_id, instance_id).id)
+            self._drop(self.find_member(member_id, instance_id).id)
             self.left.append(Left(member_id, instance_id, reason))
         self._after_loss()
 
-    def known(self, member_id: str, instance_id: str | None = None) -> Member:
+    def find_member(self, member_id: str, instance_id: str | None = None) -> Member:
         """Return a member by its ids. Raises ``GroupError``."""
         member = self.members.get(member_id)
         if instance_id is not None:
@@ -385,32 +391,29 @@ class Group:
             return
         self._begin_generation()
 
-    def _wait_while(self, call: Call, member: Member, condition: Callable[[], bool]) -> None:
+    def _wait_while(
+        self, client: GroupClient, member: Member, condition: Callable[[], bool]
+    ) -> None:
         member.waiting += 1
         try:
             self.tick()
-            while (
-                condition()
-                and not call.connection.is_closing
-                and self.members.get(member.id) is member
-            ):
-                self._check_is_mine(call)
+            while condition() and not client.is_closing() and self.members.get(member.id) is member:
+                self._check_not_moved(client)
                 self.changed.wait(_CHECK_INTERVAL_S)
                 self.tick()
         finally:
             member.waiting -= 1
-            member.seen()
-        self._check_is_mine(call)
+            member.restart_session()
+        self._check_not_moved(client)
         if self.members.get(member.id) is not member:
             is_fenced = self._static.get(member.instance_id or "", member.id) != member.id
             raise GroupError(
                 ErrorCode.FENCED_INSTANCE_ID if is_fenced else ErrorCode.UNKNOWN_MEMBER_ID
             )
 
-    def _check_is_mine(self, call: Call) -> None:
+    def _check_not_moved(self, client: GroupClient) -> None:
         """Raise ``GroupError`` if another broker or another protocol has taken over the group."""
-        if call.cluster.coordinator_of(self.id) is not call.broker:
-            raise GroupError(ErrorCode.NOT_COORDINATOR)
+        client.check_coordinator()
         if self.is_converted:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 
@@ -445,11 +448,11 @@ class Group:
         if generation < 0 and self.state is State.EMPTY:
             return
         if generation >= 0 or member_id or instance_id is not None:
-            member = self.known(member_id, instance_id)
+            member = self.find_member(member_id, instance_id)
             if generation != self.generation:
                 raise GroupError(ErrorCode.ILLEGAL_GENERATION)
             if self.state is not State.COMPLETING:
-                member.seen()
+                member.restart_session()
         elif self.state is not State.EMPTY:
             raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
         if self.state is State.COMPLETING:

@@ -189,9 +189,9 @@ class PartitionLog:
                     f"unknown producer {header.producer_id}",
                 )
             if producer is None or producer.epoch != header.producer_epoch:
-                marked = -1 if producer is None else producer.coordinator_epoch
+                coordinator_epoch = -1 if producer is None else producer.coordinator_epoch
                 producer = self._producers[header.producer_id] = _Producer(
-                    header.producer_epoch, marked
+                    header.producer_epoch, coordinator_epoch
                 )
         base = self.end_offset
         records.set_base_offset(data, base, leader_epoch)
@@ -211,7 +211,7 @@ class PartitionLog:
     def store(
         self, data: memoryview, record_count: int, max_timestamp: int, leader_epoch: int
     ) -> None:
-        """Append bytes as so many records, without a check."""
+        """Append bytes as this many records, without a check."""
         base = self.end_offset
         if not self.epochs or self.epochs[-1][0] != leader_epoch:
             self.epochs.append((leader_epoch, base))
@@ -239,9 +239,9 @@ class PartitionLog:
             control=True,
             partition_leader_epoch=leader_epoch,
         )
-        began = self._open.pop(producer_id, None)
-        if began is not None and not commit:
-            self._aborted.append(Aborted(producer_id, began, self.end_offset))
+        first_offset = self._open.pop(producer_id, None)
+        if first_offset is not None and not commit:
+            self._aborted.append(Aborted(producer_id, first_offset, self.end_offset))
         producer = self._producers.get(producer_id)
         if producer is None or producer.epoch != epoch:
             producer = self._producers[producer_id] = _Producer(epoch)
@@ -346,7 +346,7 @@ class PartitionLog:
             if not producer.batches:
                 del self._producers[number]
 
-    def reach(self, offset: int) -> None:
+    def move_end(self, offset: int) -> None:
         """Move the end of the log to this offset, as if records before it had been deleted."""
         self.end_offset = max(self.end_offset, offset)
 
@@ -357,7 +357,7 @@ class PartitionLog:
         """The first offset of an open transaction, or the end of the log."""
         return min(self._open.values(), default=self.end_offset)
 
-    def aborted(self, first: int, end: int) -> list[Aborted]:
+    def aborted_transactions(self, first: int, end: int) -> list[Aborted]:
         """Return the aborted transactions with records between these offsets."""
         return [
             each for each in self._aborted if each.first_offset < end and each.last_offset >= first

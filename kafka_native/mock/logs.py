@@ -5,19 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kafka_native.mock.cluster import MockCluster
-    from kafka_native.mock.server import Broker
+    from kafka_native.mock.state import ClusterState
 
 
 class Logs:
     """The logs of the cluster and their replicas, as ``cluster.logs``."""
 
-    def __init__(self, cluster: MockCluster, brokers: Mapping[int, Broker]) -> None:
+    def __init__(self, cluster: ClusterState) -> None:
         """Act on the cluster's topics and transactions, under its lock."""
         self._cluster = cluster
-        self._brokers = brokers
 
     def truncate(self, topic: str, partition: int, offset: int, broker: int | None = None) -> None:
         """Delete the records of a partition from an offset on, and begin a new leader epoch.
@@ -28,7 +24,7 @@ class Logs:
 
         :param broker: The new leader. By default the leader stays the same.
         """
-        if broker is not None and broker not in self._brokers:
+        if broker is not None and broker not in self._cluster.brokers:
             raise ValueError(f"there is no broker {broker}")
         with self._cluster.lock:
             found = self._cluster.topics[topic].partitions[partition]
@@ -49,8 +45,8 @@ class Logs:
             found = self._cluster.topics[topic].partitions[partition]
             if offset < found.log.start_offset:
                 raise ValueError(f"the log begins at {found.log.start_offset} already")
-            found.log.reach(offset)
-            self._cluster.begin_at(found, offset)
+            found.log.move_end(offset)
+            self._cluster.move_start(found, offset)
             found.wake()
 
     def hang_transaction(self, transactional_id: str) -> None:
@@ -69,7 +65,7 @@ class Logs:
         (KIP-392). It doesn't if the leader is in that rack itself, or if the replica lacks the
         offset. A follower without a rack serves no fetches.
         """
-        self._brokers[broker].rack = rack
+        self._cluster.brokers[broker].rack = rack
 
     def set_follower_lag(self, topic: str, partition: int, broker: int, records: int) -> None:
         """Make a follower lack the last records of a partition.

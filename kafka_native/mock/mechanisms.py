@@ -65,7 +65,7 @@ class Exchange:
         """Process the client's token, and return the broker's next one. Raises ``Denied``."""
         raise NotImplementedError
 
-    def denied(self) -> Denied:
+    def denial(self) -> Denied:
         """Return an error that doesn't reveal whether the user exists."""
         return Denied(f"invalid credentials for {self.mechanism}")
 
@@ -88,8 +88,8 @@ class Plain(Exchange):
             raise Denied(
                 "PLAIN needs a user and a password, and the authorization id must be the user"
             )
-        if not self.accounts.knows(user, password):
-            raise self.denied()
+        if not self.accounts.has_password(user, password):
+            raise self.denial()
         self.complete(user)
         return b""
 
@@ -113,7 +113,7 @@ class ScramExchange(Exchange):
         """Wait for the client's first message."""
         super().__init__(mechanism, accounts, fault)
         self._scram = SCRAM[mechanism]
-        self._said = ""
+        self._auth_message = ""
         self._header = ""
         self._nonce = ""
         self._owner = ""
@@ -124,7 +124,7 @@ class ScramExchange(Exchange):
         try:
             text = token.decode()
         except ValueError:
-            raise self.denied() from None
+            raise self.denial() from None
         return (
             self._first(text) if self._credential is None else self._last(text, self._credential)
         ).encode()
@@ -132,7 +132,7 @@ class ScramExchange(Exchange):
     def _first(self, text: str) -> str:
         match = self._FIRST.fullmatch(text)
         if match is None:
-            raise self.denied()
+            raise self.denial()
         user = match["user"].replace("=2C", ",").replace("=3D", "=")
         if match["authorized"] not in (None, "", match["user"]):
             raise Denied("the authorization id must be the user")
@@ -146,7 +146,7 @@ class ScramExchange(Exchange):
         else:
             self._credential = self.accounts.scram(self._scram, user)
         if self._credential is None:
-            raise self.denied()
+            raise self.denial()
         self._header = match["header"]
         self._nonce = match["nonce"] + secrets.token_urlsafe(18)
         shown = secrets.token_urlsafe(40) if self.fault == "other_nonce" else self._nonce
@@ -156,28 +156,28 @@ class ScramExchange(Exchange):
         first = f"r={shown},s={base64.b64encode(self._credential.salt).decode()},i={iterations}"
         if self.fault == "mandatory_extension":
             first = f"m=unheard-of,{first}"
-        self._said = f"{match['bare']},{first}"
+        self._auth_message = f"{match['bare']},{first}"
         return first
 
     def _last(self, text: str, credential: Credential) -> str:
         match = self._LAST.fullmatch(text)
         if match is None or match["nonce"] != self._nonce:
-            raise self.denied()
+            raise self.denial()
         try:
             channel, proof = (
                 base64.b64decode(match[name], validate=True) for name in ("channel", "proof")
             )
         except binascii.Error:
-            raise self.denied() from None
+            raise self.denial() from None
         client_key = self._mac(credential.salted_password, b"Client Key")
         stored_key = hashlib.new(self._scram.hash, client_key).digest()
-        said = f"{self._said},{text.rpartition(',p=')[0]}".encode()
+        auth_message = f"{self._auth_message},{text.rpartition(',p=')[0]}".encode()
         expected = bytes(
-            a ^ b for a, b in zip(client_key, self._mac(stored_key, said), strict=True)
+            a ^ b for a, b in zip(client_key, self._mac(stored_key, auth_message), strict=True)
         )
         if channel != self._header.encode() or not hmac.compare_digest(expected, proof):
-            raise self.denied()
-        signature = self._mac(self._mac(credential.salted_password, b"Server Key"), said)
+            raise self.denial()
+        signature = self._mac(self._mac(credential.salted_password, b"Server Key"), auth_message)
         if self.fault == "wrong_signature":
             signature = bytes(len(signature))
         self.complete(self._owner)
@@ -217,7 +217,7 @@ class OAuthBearer(Exchange):
         if len(pairs) != len(values) + 1 or kind.lower() != "bearer" or not bearer:
             raise Denied("OAUTHBEARER needs one auth=Bearer, and each extension once")
         try:
-            subject, self.expires = _unsecured(bearer)
+            subject, self.expires = _check_unsecured(bearer)
             if match[1] and match[1].decode("utf-8", "replace") != subject:
                 raise Denied("the authorization id must be the user")
         except Denied as refusal:
@@ -228,7 +228,7 @@ class OAuthBearer(Exchange):
         return b""
 
 
-def _unsecured(token: str) -> tuple[str, float]:
+def _check_unsecured(token: str) -> tuple[str, float]:
     """Return the subject and the expiry of an unsecured JWT (RFC 7519, section 6).
 
     Raises ``Denied`` if the token is not valid now.

@@ -43,14 +43,30 @@ class Left(NamedTuple):
     reason: str | None
 
 
-class Settings:
+class GroupClient(NamedTuple):
+    """The client that sent a JoinGroup or SyncGroup request.
+
+    - ``version``: the version of the request.
+    - ``is_closing``: returns whether its connection closes.
+    - ``check_coordinator``: raises ``GroupError`` unless the request's broker still coordinates the
+      group.
+    """
+
+    id: str
+    host: str
+    version: int
+    is_closing: Callable[[], bool]
+    check_coordinator: Callable[[], None]
+
+
+class GroupSettings:
     """The settings of all groups. Tests may change them at any time. Times are in seconds.
 
     - ``rebalance_delay``: how long an empty classic group waits for more members.
     - ``max_size``: the maximum number of members of a group. None means no limit.
     - ``heartbeat_seconds``: the heartbeat interval of the consumer protocol.
     - ``heartbeat_intervals``: the same for single groups.
-    - ``session_seconds``: after so long a silent member of the consumer protocol is removed.
+    - ``session_seconds``: how long a member of the consumer protocol may send nothing.
     - ``server_assignor``: the assignor if no member names one.
     - ``migration``: the direction in which groups may change their protocol. It is
       ``bidirectional``, ``upgrade``, ``downgrade`` or ``disabled``.
@@ -85,7 +101,7 @@ class Coordinators:
         self._loading: dict[str, float] = {}
 
     def load(self, group_id: str, seconds: float) -> None:
-        """Make the coordinator of a group load for so many seconds."""
+        """Make the coordinator of a group load for this many seconds."""
         self._loading[group_id] = self._clock.now() + seconds
 
     def check_loaded(self, group_id: str) -> None:

@@ -17,7 +17,7 @@ _BLOCK_BYTES = 1 << 20
 
 
 def keep(prefault_bytes: int = 0) -> bool:
-    """Keep freed memory in one arena of this process, and access so many bytes of it now.
+    """Keep freed memory in one arena of this process, and access this many bytes of it now.
 
     Returns False without glibc.
     """

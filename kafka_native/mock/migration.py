@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafka_native.mock.assignors import Key
-    from kafka_native.mock.call import Call
+    from kafka_native.mock.membership import GroupClient
     from kafka_native.mock.topics import Topic
     from kafka_native.protocol.groups import JoinGroupRequest, SyncGroupRequest
 
@@ -90,12 +90,12 @@ def downgrade(group: ConsumerGroup, made: Group, topics: Mapping[str, Topic]) ->
         member.protocols = old.classic.protocols
         member.session_seconds = old.classic.session_seconds
         member.rebalance_seconds = old.rebalance_seconds
-        member.assignment = _packed(old.assigned, names)
+        member.assignment = _pack(old.assigned, names)
         made.admit(member)
     made.take_over(next(iter(made.members)))
 
 
-def _packed(assigned: set[Key], names: Mapping[bytes, str]) -> bytes:
+def _pack(assigned: set[Key], names: Mapping[bytes, str]) -> bytes:
     by_topic: dict[str, list[int]] = {}
     for topic_id, index in sorted(assigned):
         if topic_id in names:
@@ -108,17 +108,17 @@ def _packed(assigned: set[Key], names: Mapping[bytes, str]) -> bytes:
 # --- classic members in a group of the consumer protocol ---
 
 
-def join(group: ConsumerGroup, call: Call, request: JoinGroupRequest) -> ConsumerMember:
+def join(group: ConsumerGroup, client: GroupClient, request: JoinGroupRequest) -> ConsumerMember:
     """Let a classic member join. It never waits, and never leads. Raises ``GroupError``."""
     protocols = {one.name: bytes(one.metadata) for one in request.protocols}
     subscription = _check(group, request, protocols)
     instance, member_id = request.group_instance_id, request.member_id
     if not member_id:
-        member_id = f"{instance or call.client_id}-{uuid.uuid4()}"
-        if instance is None and call.version >= _FIRST_WITH_MEMBER_ID_REQUIRED:
+        member_id = f"{instance or client.id}-{uuid.uuid4()}"
+        if instance is None and client.version >= _FIRST_WITH_MEMBER_ID_REQUIRED:
             raise GroupError(ErrorCode.MEMBER_ID_REQUIRED, member_id)
-    member = group.classic_joins(
-        member_id, instance, call.client_id, call.connection.peer[0], bool(request.member_id)
+    member = group.join_classic(
+        member_id, instance, client.id, client.host, bool(request.member_id)
     )
     rebalance_ms = (
         request.rebalance_timeout_ms
@@ -126,7 +126,7 @@ def join(group: ConsumerGroup, call: Call, request: JoinGroupRequest) -> Consume
         else request.session_timeout_ms
     )
     member.rebalance_seconds = rebalance_ms / 1000
-    owned = _owned(group, subscription)
+    owned = _owned_keys(group, subscription)
     group.apply_classic_join(
         member, subscription.topics, Classic(protocols, request.session_timeout_ms / 1000), owned
     )
@@ -151,7 +151,7 @@ def _check(
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from None
 
 
-def _owned(group: ConsumerGroup, subscription: ConsumerProtocolSubscription) -> set[Key]:
+def _owned_keys(group: ConsumerGroup, subscription: ConsumerProtocolSubscription) -> set[Key]:
     ids = {part.topic: group.topic_id(part.topic) for part in subscription.owned_partitions}
     return {
         (topic_id, index)
@@ -161,11 +161,11 @@ def _owned(group: ConsumerGroup, subscription: ConsumerProtocolSubscription) -> 
     }
 
 
-def _known(
+def _find_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int | None
 ) -> ConsumerMember:
     group.tick()
-    member = group.known(member_id, instance_id)
+    member = group.find_member(member_id, instance_id)
     if member.classic is None:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
     if generation is not None and generation != member.epoch:
@@ -177,25 +177,30 @@ def sync(
     group: ConsumerGroup, request: SyncGroupRequest, topics: Mapping[str, Topic]
 ) -> tuple[str, bytes]:
     """Return protocol and assignment of a classic member. Raises ``GroupError``."""
-    member = _known(group, request.member_id, request.group_instance_id, request.generation_id)
+    member = _find_member(
+        group, request.member_id, request.group_instance_id, request.generation_id
+    )
     assert member.classic is not None
     protocol = next(iter(member.classic.protocols))
-    for said, known in ((request.protocol_type, _CONSUMER), (request.protocol_name, protocol)):
-        if said is not None and said != known:
+    for requested, actual in (
+        (request.protocol_type, _CONSUMER),
+        (request.protocol_name, protocol),
+    ):
+        if requested is not None and requested != actual:
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.epoch > member.epoch and member.step is not Step.UNREVOKED:
         _must_rejoin(member)
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
-    member.seen()
-    return protocol, _packed(member.assigned, {topic.id: name for name, topic in topics.items()})
+    member.restart_session()
+    return protocol, _pack(member.assigned, {topic.id: name for name, topic in topics.items()})
 
 
 def heartbeat(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
 ) -> None:
     """Restart a classic member's session. Raises ``GroupError``, for example in a rebalance."""
-    member = _known(group, member_id, instance_id, generation)
-    member.seen()
+    member = _find_member(group, member_id, instance_id, generation)
+    member.restart_session()
     group.refresh_topics()
     can_get_more = member.step is Step.UNRELEASED and not group.waits_for_others(member)
     if member.epoch < group.epoch or member.step is Step.UNREVOKED or can_get_more:
@@ -214,6 +219,6 @@ def leave(
     """Remove a classic member. Raises ``GroupError``."""
     if not member_id and instance_id is not None:
         member_id = group.static_id(instance_id)
-    member = _known(group, member_id, instance_id, None)
+    member = _find_member(group, member_id, instance_id, None)
     group.remove(member)
     group.left.append(Left(member.id, instance_id, reason))

@@ -87,13 +87,13 @@ def _point(data: bytes, name: str, kind: str, unit: str, delta: bool) -> PushedM
     found = dict(_fields(data))
     value: int | float
     if 4 in found:
-        [value] = struct.unpack("<d", _eight(found[4]))
+        [value] = struct.unpack("<d", _eight_bytes(found[4]))
     elif 6 in found:
-        [value] = struct.unpack("<q", _eight(found[6]))
+        [value] = struct.unpack("<q", _eight_bytes(found[6]))
     else:
         raise Malformed(f"{name}: the value isn't a number")
     start, now = (
-        int.from_bytes(_eight(found.get(number, bytes(8))), "little") for number in (2, 3)
+        int.from_bytes(_eight_bytes(found.get(number, bytes(8))), "little") for number in (2, 3)
     )
     return PushedMetric(name, kind, value, _labels(data, 7), unit, delta, start, now)
 
@@ -123,7 +123,7 @@ def _text(data: bytes, number: int) -> str:
     return b"".join(_inner(data, number)).decode("utf-8")
 
 
-def _eight(value: int | bytes) -> bytes:
+def _eight_bytes(value: int | bytes) -> bytes:
     if not isinstance(value, bytes) or len(value) != 8:
         raise Malformed("a number without eight bytes")
     return value

@@ -25,7 +25,7 @@ class Quorum:
         self.endpoints: dict[int, list[tuple[str, str, int]]] = {}
         self.unregistered: set[int] = set()
 
-    def changed(self) -> None:
+    def count_change(self) -> None:
         """Count a change: the metadata log has one more record."""
         self.changes += 1
 
@@ -33,7 +33,7 @@ class Quorum:
         """Change the level of a feature, in a new epoch."""
         self.levels[feature] = level
         self.epoch += 1
-        self.changed()
+        self.count_change()
 
     def refusal(self, feature: str, level: int, *, may_go_down: bool) -> str | None:
         """Return why a feature can't get this level, or None."""

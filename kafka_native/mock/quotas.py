@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
-OF_CLIENTS = frozenset({PRODUCE, FETCH, "request_percentage", "controller_mutation_rate"})
-OF_ADDRESSES = frozenset({"connection_creation_rate"})
+CLIENT_QUOTAS = frozenset({PRODUCE, FETCH, "request_percentage", "controller_mutation_rate"})
+ADDRESS_QUOTAS = frozenset({"connection_creation_rate"})
 WINDOW_S = 1.0
-"""A client may use the quota of this time at once."""
+"""A client may use the quota of this many seconds at once."""
 
 
 def refusal(entity: Entity, keys: set[str]) -> str | None:
@@ -22,7 +22,7 @@ def refusal(entity: Entity, keys: set[str]) -> str | None:
     kinds = {kind for kind, _ in entity}
     if not kinds or len(kinds) < len(entity) or not (kinds <= {USER, CLIENT_ID} or kinds == {IP}):
         return f"there is no entity of these types: {sorted(kinds)}"
-    unknown = sorted(keys - (OF_ADDRESSES if kinds == {IP} else OF_CLIENTS))
+    unknown = sorted(keys - (ADDRESS_QUOTAS if kinds == {IP} else CLIENT_QUOTAS))
     return f"{unknown[0]} is no quota of this entity" if unknown else None
 
 
@@ -48,7 +48,7 @@ class Quotas:
     def throttle_ms(
         self, broker: int, user: str, client_id: str, key: str, size: int, now: float
     ) -> int:
-        """Return the throttle time of a client after so many bytes, by its most specific quota."""
+        """Return the throttle time after this many bytes, by the client's most specific quota."""
         for entity in _most_specific_first(user, client_id):
             rate = self.entries.get(entity, {}).get(key)
             if rate is not None:
@@ -56,11 +56,11 @@ class Quotas:
         return 0
 
     def _take(
-        self, who: tuple[int, Entity, str, str, str], rate: float, size: int, now: float
+        self, client: tuple[int, Entity, str, str, str], rate: float, size: int, now: float
     ) -> int:
-        level, since = self._used.get(who, (0.0, now))
+        level, since = self._used.get(client, (0.0, now))
         level = max(level - (now - since) * rate, 0.0) + size
-        self._used[who] = level, now
+        self._used[client] = level, now
         return max(int((level / rate - WINDOW_S) * 1000), 0)
 
 

@@ -103,14 +103,14 @@ class _State(enum.Enum):
     HANDSHAKE = enum.auto()
     TOKENS = enum.auto()
     OPEN = enum.auto()
-    OVER = enum.auto()
+    FAILED = enum.auto()
 
 
-_ADMITTED: Final = {
+_ALLOWED: Final = {
     _State.BEGUN: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
     _State.HANDSHAKE: (ApiKey.SASL_HANDSHAKE,),
     _State.TOKENS: (ApiKey.SASL_AUTHENTICATE,),
-    _State.OVER: (),
+    _State.FAILED: (),
 }
 
 
@@ -139,41 +139,48 @@ class Login:
         self._mechanism = ""
         self._version = 0
         self._exchange: Exchange | None = None
-        self._is_known = False  # whether it has authenticated before
-        self._ends: float | None = None
+        self._has_authenticated = False
+        self._session_end: float | None = None
 
     @property
-    def is_over(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether the broker closes the connection after the current response."""
-        return self._state is _State.OVER
+        return self._state is _State.FAILED
 
     @property
     def is_bare(self) -> bool:
         """Whether the next frame is a bare token, without a request header."""
         return self._state is _State.TOKENS and self._version == 0
 
-    def frame_max_bytes(self, otherwise: int) -> int:
-        """Return the largest allowed size of the next frame, in bytes."""
+    def frame_max_bytes(self, authenticated_max_bytes: int) -> int:
+        """Return the largest allowed size of the next frame, in bytes.
+
+        ``authenticated_max_bytes`` is the size after the authentication.
+        """
         return (
-            otherwise
+            authenticated_max_bytes
             if self._state is _State.OPEN
-            else min(otherwise, UNAUTHENTICATED_FRAME_MAX_BYTES)
+            else min(authenticated_max_bytes, UNAUTHENTICATED_FRAME_MAX_BYTES)
         )
 
-    def admits(self, api_key: int) -> bool:
+    def allows(self, api_key: int) -> bool:
         """Return whether the client may send this request now.
 
         If not, the broker closes the connection.
         """
         if self._state is not _State.OPEN:
-            return api_key in _ADMITTED[self._state]
-        if self._ends is None or api_key == ApiKey.SASL_HANDSHAKE or time.monotonic() < self._ends:
+            return api_key in _ALLOWED[self._state]
+        if (
+            self._session_end is None
+            or api_key == ApiKey.SASL_HANDSHAKE
+            or time.monotonic() < self._session_end
+        ):
             return True
         if self._sasl is not None:
             self._sasl.expired_sessions += 1
         return False
 
-    def reported_versions(self) -> None:
+    def note_api_versions(self) -> None:
         """Note that ApiVersions was answered. A second one is not allowed."""
         if self._state is _State.BEGUN:
             self._state = _State.HANDSHAKE
@@ -183,10 +190,10 @@ class Login:
         if self._sasl is None:
             return ErrorCode.ILLEGAL_SASL_STATE
         if mechanism not in self._sasl.mechanisms:
-            self._end(f"the mechanism {mechanism[:64]!r} is not enabled")
+            self._fail(f"the mechanism {mechanism[:64]!r} is not enabled")
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
         self._version = version
-        if self._is_known and mechanism != self._mechanism:
+        if self._has_authenticated and mechanism != self._mechanism:
             # Apache Kafka accepts another mechanism here too, and closes at the first token.
             self._exchange = None
         else:
@@ -209,39 +216,39 @@ class Login:
             )
         exchange = self._exchange
         if exchange is None:
-            self._end("a session must keep its first mechanism")
+            self._fail("a session must keep its first mechanism")
             return None
         try:
-            answer = _broken(exchange) or Answer(exchange.step(token))
+            answer = _fault_answer(exchange) or Answer(exchange.step(token))
             if exchange.is_complete:
-                return self._let_in(exchange, answer.token)
+                return self._accept(exchange, answer.token)
         except Denied as denied:
-            self._end(str(denied))
+            self._fail(str(denied))
             return Answer(code=ErrorCode.SASL_AUTHENTICATION_FAILED, text=str(denied))
         if exchange.fault == "close":
-            self._end("a fault was armed: close")
+            self._fail("a fault was armed: close")
             return None
         return answer
 
-    def _let_in(self, exchange: Exchange, token: bytes) -> Answer:
+    def _accept(self, exchange: Exchange, token: bytes) -> Answer:
         assert self._sasl is not None
         principal = f"User:{exchange.principal}"
-        if self._is_known and principal != self.principal:
+        if self._has_authenticated and principal != self.principal:
             raise Denied(f"{self.principal!r} can't become {principal!r} in one session")
         lifetime_ms = self._sasl.lifetime_ms(exchange.expires)
         self._note(principal, None, exchange.extensions)
         self.principal = principal
         self.is_by_token = exchange.extensions.get("tokenauth") == "true"
-        self._is_known = True
-        self._ends = time.monotonic() + lifetime_ms / 1000 if lifetime_ms else None
+        self._has_authenticated = True
+        self._session_end = time.monotonic() + lifetime_ms / 1000 if lifetime_ms else None
         self._exchange = None
         self._state = _State.OPEN
         return Answer(token, lifetime_ms=lifetime_ms)
 
-    def _end(self, why: str) -> None:
-        self._note(None, why, {})
-        self._state = _State.OVER
-        log.info("broker %d fails an authentication: %s", self._broker, why)
+    def _fail(self, reason: str) -> None:
+        self._note(None, reason, {})
+        self._state = _State.FAILED
+        log.info("broker %d fails an authentication: %s", self._broker, reason)
 
     def _note(self, principal: str | None, error: str | None, extensions: dict[str, str]) -> None:
         assert self._sasl is not None
@@ -250,17 +257,17 @@ class Login:
             self._mechanism,
             principal,
             error,
-            self._is_known,
+            self._has_authenticated,
             extensions,
             time.monotonic(),
         )
         self._sasl.logins.append(seen)
 
 
-def _broken(exchange: Exchange) -> Answer | None:
+def _fault_answer(exchange: Exchange) -> Answer | None:
     """Return the token that a fault orders, for any mechanism. Raises ``Denied``."""
     if exchange.fault == "refuse":
-        raise exchange.denied()
+        raise exchange.denial()
     tokens = {
         "malformed": _MALFORMED,
         "oversized": _OVERSIZED,

@@ -187,7 +187,7 @@ class Security:
         - ``refuse``: answer SASL_AUTHENTICATION_FAILED for all credentials.
         - ``close``: close the connection instead of an answer.
         - ``malformed`` and ``oversized`` (4 MiB): send an invalid token.
-        - ``endless``: request another token for ever.
+        - ``endless``: request another token again and again.
 
         Faults for SCRAM:
 

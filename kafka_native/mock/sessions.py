@@ -16,7 +16,7 @@ FINAL_EPOCH = -1
 FIRST_EPOCH = 0
 
 
-class Wanted:
+class FetchPartition:
     """A partition of a fetch, and the last values that its session sent."""
 
     __slots__ = (
@@ -31,20 +31,22 @@ class Wanted:
         "topic_id",
     )
 
-    def __init__(self, topic: str, topic_id: bytes, asked: FetchRequest.Topic.Partition) -> None:
+    def __init__(
+        self, topic: str, topic_id: bytes, requested: FetchRequest.Topic.Partition
+    ) -> None:
         """Store the request's values. No values were sent yet."""
         self.topic = topic
         self.topic_id = topic_id
-        self.index = asked.partition
+        self.index = requested.partition
         self.high_watermark = -1
         self.log_start = -1
-        self.ask(asked)
+        self.move(requested)
 
-    def ask(self, asked: FetchRequest.Topic.Partition) -> None:
+    def move(self, requested: FetchRequest.Topic.Partition) -> None:
         """Store a new position."""
-        self.offset = asked.fetch_offset
-        self.max_bytes = asked.partition_max_bytes
-        self.last_leader_epoch = asked.current_leader_epoch
+        self.offset = requested.fetch_offset
+        self.max_bytes = requested.partition_max_bytes
+        self.last_leader_epoch = requested.current_leader_epoch
 
 
 class Session:
@@ -54,25 +56,25 @@ class Session:
         """Begin without partitions. The next request must have epoch 1."""
         self.id = session_id
         self.next_epoch = 1
-        self.wanted: OrderedDict[tuple[str, bytes, int], Wanted] = OrderedDict()
+        self.partitions: OrderedDict[tuple[str, bytes, int], FetchPartition] = OrderedDict()
 
     def update(self, request: FetchRequest) -> None:
         """Add, change and remove partitions as an incremental request says."""
         for topic in request.topics:
-            for asked in topic.partitions:
-                key = (topic.topic, topic.topic_id, asked.partition)
-                known = self.wanted.get(key)
+            for requested in topic.partitions:
+                key = (topic.topic, topic.topic_id, requested.partition)
+                known = self.partitions.get(key)
                 if known is None:
-                    self.wanted[key] = Wanted(topic.topic, topic.topic_id, asked)
+                    self.partitions[key] = FetchPartition(topic.topic, topic.topic_id, requested)
                 else:
-                    known.ask(asked)
+                    known.move(requested)
         for forgotten in request.forgotten_topics_data:
             for index in forgotten.partitions:
-                self.wanted.pop((forgotten.topic, forgotten.topic_id, index), None)
+                self.partitions.pop((forgotten.topic, forgotten.topic_id, index), None)
 
-    def served(self, wanted: Wanted) -> None:
+    def move_to_back(self, partition: FetchPartition) -> None:
         """Move a partition that got records behind the others, so that none starves."""
-        self.wanted.move_to_end((wanted.topic, wanted.topic_id, wanted.index))
+        self.partitions.move_to_end((partition.topic, partition.topic_id, partition.index))
 
     def advance(self) -> None:
         """Require the next epoch in the next request.
@@ -86,7 +88,7 @@ class Sessions:
     """The fetch sessions of one broker. The least recently used one is evicted at the limit."""
 
     def __init__(self, limit: int) -> None:
-        """Allow so many sessions. 0 means none."""
+        """Allow this many sessions. 0 means none."""
         self.limit = limit
         self._sessions: OrderedDict[int, Session] = OrderedDict()
 
@@ -126,10 +128,10 @@ class Sessions:
         return session
 
 
-def outside(request: FetchRequest) -> list[Wanted]:
+def partitions_of(request: FetchRequest) -> list[FetchPartition]:
     """Return the partitions of a request without a session."""
     return [
-        Wanted(topic.topic, topic.topic_id, asked)
+        FetchPartition(topic.topic, topic.topic_id, requested)
         for topic in request.topics
-        for asked in topic.partitions
+        for requested in topic.partitions
     ]

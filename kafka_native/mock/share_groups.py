@@ -44,7 +44,7 @@ class ShareMember:
         self._clock = clock
         self.last_seen = clock.now()
 
-    def seen(self) -> None:
+    def restart_session(self) -> None:
         """Restart the session timeout."""
         self.last_seen = self._clock.now()
 
@@ -81,10 +81,10 @@ class ShareGroup:
         Returns the member, and whether the response must contain its assignment.
         """
         self.tick()
-        joins = request.member_epoch == JOIN_EPOCH
+        is_join = request.member_epoch == JOIN_EPOCH
         member = self.members.get(request.member_id)
         if member is None:
-            if not joins:
+            if not is_join:
                 text = f"Member {request.member_id} is not a member of group {self.id}."
                 raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, text=text)
             limit = self._settings.max_size
@@ -92,7 +92,7 @@ class ShareGroup:
                 raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED)
             member = ShareMember(request.member_id, client_id, host, self._clock)
             self.members[request.member_id] = member
-        elif not joins and request.member_epoch > member.epoch:
+        elif not is_join and request.member_epoch > member.epoch:
             text = (
                 "The share group member has a greater member epoch "
                 f"({request.member_epoch}) than known."
@@ -100,17 +100,17 @@ class ShareGroup:
             raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, text=text)
         if request.subscribed_topic_names is not None:
             member.topics = sorted(set(request.subscribed_topic_names))
-        member.seen()
+        member.restart_session()
         self._assign()
         member.epoch = self.epoch
-        sends_assignment = (
-            joins
+        has_assignment = (
+            is_join
             or request.subscribed_topic_names is not None
             or member.sent_assignment != member.assigned
         )
-        if sends_assignment:
+        if has_assignment:
             member.sent_assignment = set(member.assigned)
-        return member, sends_assignment
+        return member, has_assignment
 
     def leave(self, member_id: str) -> None:
         """Remove a member. Raises ``GroupError``."""
@@ -171,11 +171,11 @@ class ShareGroup:
 
     def forget(self, topic: Topic) -> bool:
         """Delete the group's state in a topic. Return whether it existed."""
-        gone = [key for key in self.partitions if key[0] == topic.id]
-        for key in gone:
+        keys = [key for key in self.partitions if key[0] == topic.id]
+        for key in keys:
             del self.partitions[key]
-        self._seen = None  # a later subscription starts anew
-        return bool(gone)
+        self._seen = None  # so the next subscription assigns the topic again
+        return bool(keys)
 
 
 class ShareSession:
@@ -256,8 +256,8 @@ class ShareGroups:
         with self._lock:
             return sum(broker in (None, key[0]) for key in self._sessions)
 
-    def connection_gone(self, connection: Connection) -> None:
-        """End the sessions of a connection that has ended."""
+    def end_sessions(self, connection: Connection) -> None:
+        """End the sessions of a connection whose thread ends. Takes the lock."""
         with self._lock:
             for key, session in list(self._sessions.items()):
                 if session.connection is connection:

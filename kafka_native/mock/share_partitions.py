@@ -188,7 +188,7 @@ class SharePartition:
     ) -> ErrorCode:
         """Apply acknowledgements: all of them, or none and an error code."""
         self.refresh(now)
-        fates: dict[int, int] = {}
+        types_by_offset: dict[int, int] = {}
         before = -1
         for each in batches:
             count, types = each.last_offset - each.first_offset + 1, each.acknowledge_types
@@ -201,16 +201,16 @@ class SharePartition:
                 return ErrorCode.INVALID_RECORD_STATE
             # Acknowledgements of records that are done are ignored, from any member.
             for at in range(max(self.start - each.first_offset, 0), count):
-                fates[each.first_offset + at] = types[at if len(types) > 1 else 0]
-        for offset in fates:
+                types_by_offset[each.first_offset + at] = types[at if len(types) > 1 else 0]
+        for offset in types_by_offset:
             record = self._records.get(offset)
             if record is None or record.state is not State.ACQUIRED or record.member != member:
                 return ErrorCode.INVALID_RECORD_STATE
-        for offset, fate in fates.items():
-            if fate == RELEASE:
+        for offset, kind in types_by_offset.items():
+            if kind == RELEASE:
                 self._make_available(self._records[offset])
             else:
-                self._records[offset].state = _FINAL_STATES[fate]
+                self._records[offset].state = _FINAL_STATES[kind]
         self._advance()
         self._partition.wake()
         return ErrorCode.NO_ERROR

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafka_native.mock.clock import Clock
-    from kafka_native.mock.membership import Settings
+    from kafka_native.mock.membership import GroupSettings
     from kafka_native.mock.topics import Topic
     from kafka_native.protocol.streams import StreamsGroupDescribeResponse
 
@@ -27,7 +27,7 @@ class StreamsGroup(ConsumerGroup):
     def __init__(
         self,
         description: StreamsGroupDescribeResponse.Group,
-        settings: Settings,
+        settings: GroupSettings,
         topics: Mapping[str, Topic],
         clock: Clock,
     ) -> None:

@@ -60,12 +60,12 @@ class _Instance:
     """The state of a client instance at the brokers."""
 
     subscription_id: int
-    asked_at: float = 0.0
+    subscribed_at: float = 0.0
     pushed_at: float = 0.0
     terminated: bool = False
 
 
-class Wanted(NamedTuple):
+class Subscription(NamedTuple):
     """The operator's subscription to metrics."""
 
     metrics: tuple[str, ...] = ()
@@ -86,19 +86,19 @@ class Telemetry:
     def __init__(self) -> None:
         """Start without a subscription."""
         self._lock = threading.Lock()
-        self.wanted = Wanted()
+        self.subscription = Subscription()
         self.pushes: deque[PushedMetrics] = deque(maxlen=_KEPT_PUSHES)
         self._instances: dict[bytes, _Instance] = {}
 
-    def register(self, instance_id: bytes) -> tuple[bytes, Wanted]:
+    def register(self, instance_id: bytes) -> tuple[bytes, Subscription]:
         """Register a client, with a new id if it has none. Return its id and the subscription."""
         with self._lock:
             if not any(instance_id):
                 instance_id = uuid.uuid4().bytes
             known = self._instances.setdefault(instance_id, _Instance(0))
-            known.subscription_id = self.wanted.number
-            known.asked_at = time.monotonic()
-            return instance_id, self.wanted
+            known.subscription_id = self.subscription.number
+            known.subscribed_at = time.monotonic()
+            return instance_id, self.subscription
 
     def check(
         self, instance_id: bytes, subscription_id: int, codec: int, size: int, *, terminating: bool
@@ -106,27 +106,27 @@ class Telemetry:
         """Return the error code for a push. The checks have Kafka's order."""
         with self._lock:
             now = time.monotonic()
-            known = self._instances.setdefault(instance_id, _Instance(self.wanted.number))
+            known = self._instances.setdefault(instance_id, _Instance(self.subscription.number))
             pushed_at, known.pushed_at = known.pushed_at, now
             early = (
-                known.asked_at <= pushed_at
-                and now < pushed_at + self.wanted.interval_ms / 1000 - _EARLY_S
+                known.subscribed_at <= pushed_at
+                and now < pushed_at + self.subscription.interval_ms / 1000 - _EARLY_S
             )
             if known.terminated:
                 return ErrorCode.INVALID_REQUEST
             if early and not terminating:
                 return ErrorCode.THROTTLING_QUOTA_EXCEEDED
-            if subscription_id != self.wanted.number:
+            if subscription_id != self.subscription.number:
                 return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-            if codec and codec not in self.wanted.compression:
+            if codec and codec not in self.subscription.compression:
                 return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-            if size > self.wanted.max_bytes:
+            if size > self.subscription.max_bytes:
                 return ErrorCode.TELEMETRY_TOO_LARGE
             known.terminated = terminating
             return ErrorCode.NO_ERROR
 
 
-def decoded(codec: int, data: bytes) -> otlp.Metrics:
+def decode(codec: int, data: bytes) -> otlp.Metrics:
     """Decode the metrics of a push. Raises ``otlp.Malformed``."""
     if codec:
         try:
@@ -176,7 +176,9 @@ class ClientMetrics:
                 f"codecs are {', '.join(records.CODEC_NAMES)}, not {', '.join(sorted(unknown))}"
             )
         codecs = tuple(records.CODEC_NAMES.index(each) for each in compression)
-        self._telemetry.wanted = Wanted(tuple(metrics), interval_ms, delta, codecs, max_bytes)
+        self._telemetry.subscription = Subscription(
+            tuple(metrics), interval_ms, delta, codecs, max_bytes
+        )
 
     @property
     def pushed(self) -> list[PushedMetrics]:

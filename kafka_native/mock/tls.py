@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 from kafka_native.mock.certificates import Certificates, Identity, Presented
 
 if TYPE_CHECKING:
+    from kafka_native.mock.byte_streams import Pieces
     from kafka_native.mock.faults import Faults
-    from kafka_native.mock.streams import Pieces
 
 log = logging.getLogger(__name__)
 

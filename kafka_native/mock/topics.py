@@ -37,20 +37,20 @@ def is_valid_name(name: str | None) -> bool:
 class Waiter:
     """A fetch that waits for changes in its partitions."""
 
-    __slots__ = ("_among", "event")
+    __slots__ = ("_registered", "event")
 
     def __init__(self) -> None:
         """Start without news."""
         self.event = threading.Event()
-        self._among: list[set[Waiter]] = []
+        self._registered: list[set[Waiter]] = []
 
-    def watch(self, everyone: set[Waiter], partitions: Iterable[Partition]) -> None:
-        """Register for events of these partitions and of the cluster.
+    def watch(self, cluster_waiters: set[Waiter], partitions: Iterable[Partition]) -> None:
+        """Register for events of these partitions and of the cluster, in ``cluster_waiters``.
 
         Call it under the cluster's lock.
         """
-        self._among = [everyone, *(partition.waiters for partition in partitions)]
-        for waiters in self._among:
+        self._registered = [cluster_waiters, *(partition.waiters for partition in partitions)]
+        for waiters in self._registered:
             waiters.add(self)
 
     def wait(self, lock: AbstractContextManager[object], seconds: float) -> None:
@@ -58,7 +58,7 @@ class Waiter:
         self.event.wait(seconds)
         with lock:
             self.event.clear()
-            for waiters in self._among:
+            for waiters in self._registered:
                 waiters.discard(self)
 
 

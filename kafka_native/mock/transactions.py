@@ -24,7 +24,7 @@ LAST_EPOCH = 0x7FFE
 FIRST_PRODUCER_ID = 1000
 TIMEOUT_MAX_MS = 900_000
 NO_TIMEOUT_S = 0x7FFFFFFF / 1000
-NOTHING_KEPT = (-1, -1)
+NO_KEPT_TRANSACTION = (-1, -1)
 FENCED_SINCE = 2
 """The version from which requests get PRODUCER_FENCED. InitProducerId gets it from version 4."""
 
@@ -163,7 +163,7 @@ class Transactions:
                 self.new_producer_id(), -1, timeout_s
             )
         elif known_id >= 0 and (found.producer_id, found.epoch) != (known_id, known_epoch):
-            raise TransactionError(_fenced(version, 4))
+            raise TransactionError(_fencing_error(version, 4))
         if found.state is State.ONGOING and keep:
             kept = found.kept or (found.producer_id, found.epoch)
             self._bump(found)
@@ -188,7 +188,7 @@ class Transactions:
 
     # --- the open transaction ---
 
-    def checked(
+    def find_owned(
         self,
         transactional_id: str,
         producer_id: int,
@@ -196,15 +196,15 @@ class Transactions:
         version: int,
         fenced_since: int = FENCED_SINCE,
     ) -> Transactional:
-        """Return the state of a transactional id that this producer owns.
+        """Return the state of a transactional id, if it has this producer id and epoch.
 
-        Raises ``TransactionError``.
+        Raises ``TransactionError`` otherwise.
         """
         found = self._by_id.get(transactional_id)
         if found is None or found.producer_id != producer_id:
             raise TransactionError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if found.epoch != epoch:
-            raise TransactionError(_fenced(version, fenced_since))
+            raise TransactionError(_fencing_error(version, fenced_since))
         return found
 
     def add_partitions(self, found: Transactional, keys: Iterable[Key]) -> None:
@@ -229,8 +229,8 @@ class Transactions:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if implicitly:
             self.add_partitions(found, [key])
-        in_it = found.state is State.ONGOING and key in found.partitions
-        return ErrorCode.NO_ERROR if in_it else ErrorCode.INVALID_TXN_STATE
+        is_in_transaction = found.state is State.ONGOING and key in found.partitions
+        return ErrorCode.NO_ERROR if is_in_transaction else ErrorCode.INVALID_TXN_STATE
 
     def has_unstable_offset(self, group: str, key: Key) -> bool:
         """Return whether an open transaction contains an offset of this partition (KIP-447)."""
@@ -244,30 +244,30 @@ class Transactions:
         *,
         commit: bool,
         version: int,
-        bumps: bool,
+        bump_epoch: bool,
     ) -> tuple[int, int]:
         """End a transaction, and return the next producer id and epoch.
 
         Raises ``TransactionError``.
 
-        With ``bumps`` each end raises the epoch (KIP-890). So a late batch can't get into the next
-        transaction, and a client that got no response may repeat the request.
+        With ``bump_epoch`` each end raises the epoch (KIP-890). So the next transaction accepts no
+        late batch, and a client that got no response may repeat the request.
         """
         found = self._by_id.get(transactional_id)
         done = State.COMMITTED if commit else State.ABORTED
-        if bumps and found and (found.producer_id, found.epoch) == (producer_id, epoch + 1):
+        if bump_epoch and found and (found.producer_id, found.epoch) == (producer_id, epoch + 1):
             if found.state is done:
                 return found.producer_id, found.epoch
             # The transaction timed out, so only an abort succeeds, as with a real coordinator.
             if found.state is State.ABORTED:
                 raise TransactionError(ErrorCode.INVALID_TXN_STATE)
-        found = self.checked(transactional_id, producer_id, epoch, version)
+        found = self.find_owned(transactional_id, producer_id, epoch, version)
         if found.state is not State.ONGOING:
-            if found.state is done and not bumps:
+            if found.state is done and not bump_epoch:
                 return found.producer_id, found.epoch
-            if commit or not bumps:
+            if commit or not bump_epoch:
                 raise TransactionError(ErrorCode.INVALID_TXN_STATE)
-        if bumps:
+        if bump_epoch:
             self._bump(found)
         self._end(found, commit=commit)
         return found.producer_id, found.epoch
@@ -304,5 +304,5 @@ class Transactions:
         return nearest
 
 
-def _fenced(version: int, since: int) -> ErrorCode:
+def _fencing_error(version: int, since: int) -> ErrorCode:
     return ErrorCode.PRODUCER_FENCED if version >= since else ErrorCode.INVALID_PRODUCER_EPOCH

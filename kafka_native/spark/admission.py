@@ -32,23 +32,24 @@ def share_out(starts: Mapping[Key, int], ends: Mapping[Key, int], limit: int) ->
     }
 
 
-class Patience:
-    """Delays micro-batches until there are enough offsets or the last batch is too long ago."""
+class TriggerDelay:
+    """Delays a micro-batch until there are enough offsets, or ``maxTriggerDelay`` is over."""
 
-    def __init__(self, longest_s: float, clock: Callable[[], float]) -> None:
-        """``longest_s``: seconds, from ``maxTriggerDelay``; ``clock`` returns monotonic seconds."""
-        self._longest_s = longest_s
+    def __init__(self, delay_max_s: float, clock: Callable[[], float]) -> None:
+        """``delay_max_s``: ``maxTriggerDelay`` in seconds; ``clock`` returns monotonic seconds."""
+        self._delay_max_s = delay_max_s
         self._clock = clock
         self._last_s: float | None = None
 
-    def has_enough(self, starts: Mapping[Key, int], ends: Mapping[Key, int], least: int) -> bool:
+    def is_due(self, starts: Mapping[Key, int], ends: Mapping[Key, int], offsets_min: int) -> bool:
         """Whether to start a micro-batch now.
 
-        True starts the delay again. The first call is True.
+        The first call returns True. Each True starts the delay again.
         """
         now = self._clock()
         there = sum(max(0, end - starts[key]) for key, end in ends.items())
-        if there < least and self._last_s is not None and now - self._last_s < self._longest_s:
+        waits = self._last_s is not None and now - self._last_s < self._delay_max_s
+        if waits and there < offsets_min:
             return False
         self._last_s = now
         return True

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafka_native.spark import range_reader
-from kafka_native.spark.filters import Narrowing
-from kafka_native.spark.offsets import Limit, OffsetReader
+from kafka_native.spark.filters import PushedFilters
+from kafka_native.spark.offset_reader import OffsetReader
+from kafka_native.spark.offsets import Limit
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange, ranges_of, split
 
@@ -27,15 +28,15 @@ class _PushFilters:
     settings.
     """
 
-    def __init__(self, narrowing: Narrowing) -> None:
-        self._narrowing = narrowing
+    def __init__(self, filters: PushedFilters) -> None:
+        self._filters = filters
 
     @property
-    def __func__(self) -> Any:
+    def __func__(self) -> object:
         return getattr(DataSourceReader, "pushFilters", None)
 
-    def __call__(self, filters: list[Any]) -> list[Any]:
-        return [each for each in filters if not self._narrowing.take(each)]
+    def __call__(self, filters: list[object]) -> list[object]:
+        return [each for each in filters if not self._filters.take(each)]
 
 
 class BatchReader(DataSourceReader):
@@ -44,9 +45,9 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         """Check the options for batch queries."""
         self.options = options.for_batch()
-        self.narrowing = Narrowing()
+        self.filters = PushedFilters()
         # PySpark looks for an attribute; mypy knows a method of this name.
-        setattr(self, "pushFilters", _PushFilters(self.narrowing))  # noqa: B010
+        setattr(self, "pushFilters", _PushFilters(self.filters))  # noqa: B010
 
     def partitions(self) -> list[OffsetRange]:
         """The ranges of the query, one for each task."""
@@ -55,7 +56,7 @@ class BatchReader(DataSourceReader):
             keys = cluster.partitions()
             starts = cluster.resolve(options.starting or _EARLIEST, keys, starting=True)
             ends = cluster.resolve(options.ending or _LATEST, keys, starting=False)
-            starts, ends = self.narrowing.narrow(starts, ends, cluster.at_times)
+            starts, ends = self.filters.narrow(starts, ends, cluster.at_times)
             ranges = ranges_of(starts, ends, cluster.topic_ids)
         return split(ranges, options.min_partitions, options.max_records_per_partition)
 

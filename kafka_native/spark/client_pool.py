@@ -1,4 +1,4 @@
-"""A pool of clients in a Python worker: made for each configuration, kept while the worker lives.
+"""A pool of clients in a Python worker: one for each configuration, until the worker ends.
 
 With ``spark.python.worker.reuse`` the next task with the same configuration gets a connected
 client. A worker runs one task at a time, and a task has its clients for itself. After a fork, the
@@ -14,20 +14,20 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from pyspark import TaskContext
 
 from kafka_native import Consumer, Producer
 
-__all__ = ["Kept", "Pool", "admitted", "freeze_imports"]
+__all__ = ["IdleClient", "Pool", "admitted", "freeze_imports"]
 
 C = TypeVar("C")
 A = TypeVar("A", Consumer, Producer)
 
 _ADMISSION_S: Final = 10.0
 
-_KEPT_MAX: Final = 4
+_IDLE_MAX: Final = 4
 """The largest number of idle clients. Beyond it the least recently used one is closed."""
 
 
@@ -50,10 +50,10 @@ def freeze_imports() -> None:
 
 
 @dataclass(frozen=True)
-class Kept(Generic[C]):
+class IdleClient(Generic[C]):
     """An idle client, and its configuration."""
 
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
     client: C
 
 
@@ -78,13 +78,13 @@ class Pool(Generic[C]):
 
     def __init__(
         self,
-        make: Callable[[dict[str, Any]], C],
-        is_fit: Callable[[C], bool],
+        make: Callable[[dict[str, object]], C],
+        is_reusable: Callable[[C], bool],
         close: Callable[[C, float], object],
     ) -> None:
-        """``is_fit``: whether a client can be kept; ``close``: close within this many seconds."""
+        """``is_reusable``: whether to keep a client; ``close``: close within this many seconds."""
         self._make = make
-        self._is_fit = is_fit
+        self._is_reusable = is_reusable
         self._close = close
         self._forget()
         os.register_at_fork(after_in_child=self._forget)
@@ -94,27 +94,27 @@ class Pool(Generic[C]):
 
         The lock may be held by a thread that doesn't exist, either.
         """
-        self.idle: list[Kept[C]] = []  # the least recently used one first
+        self.idle: list[IdleClient[C]] = []  # the least recently used one first
         # Guards idle. A worker has one thread, other programs may have more.
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def borrowed(self, config: Mapping[str, Any]) -> Iterator[C]:
+    def borrowed(self, config: Mapping[str, object]) -> Iterator[C]:
         """Borrow a client for a ``with`` block: an idle one with this configuration, or a new one.
 
-        After the block the client is kept if the block didn't raise and `is_fit` agrees. Otherwise
-        it is closed at once.
+        After the block the client is kept if the block didn't raise and `is_reusable` returns True.
+        Otherwise it is closed at once.
 
         :raises KafkaException: The configuration is invalid.
         """
         pid = os.getpid()
-        kept = self._take(config) or Kept(config, self._make(dict(config)))
-        is_fit = False
+        kept = self._take(config) or IdleClient(config, self._make(dict(config)))
+        is_reusable = False
         try:
             yield kept.client
-            is_fit = pid == os.getpid() and self._is_fit(kept.client)
+            is_reusable = pid == os.getpid() and self._is_reusable(kept.client)
         finally:
-            if is_fit:
+            if is_reusable:
                 self._return(kept)
             elif pid == os.getpid():
                 self._close(kept.client, 0)
@@ -131,7 +131,7 @@ class Pool(Generic[C]):
                 return
             self._close(kept.client, timeout_s)
 
-    def _take(self, config: Mapping[str, Any]) -> Kept[C] | None:
+    def _take(self, config: Mapping[str, object]) -> IdleClient[C] | None:
         with self._lock:
             for kept in reversed(self.idle):
                 if kept.config == config:
@@ -139,9 +139,9 @@ class Pool(Generic[C]):
                     return kept
         return None
 
-    def _return(self, kept: Kept[C]) -> None:
+    def _return(self, kept: IdleClient[C]) -> None:
         with self._lock:
             self.idle.append(kept)
-            surplus = [self.idle.pop(0) for _ in range(len(self.idle) - _KEPT_MAX)]
+            surplus = [self.idle.pop(0) for _ in range(len(self.idle) - _IDLE_MAX)]
         for each in surplus:
             self._close(each.client, 0)

@@ -2,7 +2,7 @@
 
 `begin`, on the driver, gets a new epoch of the transactional id. This fences and aborts the rest of
 the previous batch. It also reads which batch was committed last. Each task adopts the producer's
-identity (`Writing`), claims the partitions that it writes to, and ends when all its rows are
+identity (`TaskAttempt`), claims the partitions that it writes to, and ends when all its rows are
 acknowledged. `commit`, in another process on the driver, adds a marker and ends the transaction.
 The marker is the batch's id, stored as an offset of a group. So rows and marker become visible
 together or not at all. A batch whose marker exists is skipped when it runs again.
@@ -10,7 +10,7 @@ together or not at all. A batch whose marker exists is skipped when it runs agai
 The batches of a partition have sequence numbers. So only one attempt of one task may write to a
 partition in a micro-batch. Spark doesn't guarantee that: it retries tasks, runs copies of slow
 tasks, and after a lost shuffle repeats a stage while old tasks still run. Claims guarantee it, see
-`Writing.claim`. docs/guide/transactions.md explains the protocol.
+`TaskAttempt.claim`. docs/guide/transactions.md explains the protocol.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from kafka_native.spark.properties import common_properties
 from kafka_native.types import ConsumerGroupMetadata, ConsumerGroupTopicPartitions
 
 __all__ = [
+    "BatchTransaction",
     "ExactlyOnceError",
-    "Turn",
-    "Writing",
+    "TaskAttempt",
     "abort",
     "begin",
     "check",
     "close_idle",
     "commit",
-    "writing",
+    "current_attempt",
 ]
 
 CALL_TIMEOUT_S: Final = 60.0
@@ -79,7 +79,7 @@ class ExactlyOnceError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Turn:
+class BatchTransaction:
     """A micro-batch's transaction. The driver sends it to the tasks, they send it to the commit."""
 
     shared: Shared
@@ -99,7 +99,7 @@ class Turn:
 # --- on the driver ---
 
 
-def begin(options: SinkOptions) -> Turn:
+def begin(options: SinkOptions) -> BatchTransaction:
     """Begin a micro-batch: abort the open transaction of the id, and fence its producers.
 
     :raises OptionError: ``kafka.transaction.timeout.ms`` is more than the brokers allow.
@@ -131,11 +131,15 @@ def begin(options: SinkOptions) -> Turn:
     done: dict[str, int] = {}
     for offset, query in places.values():
         done[query] = max(offset - 1, done.get(query, -1))
-    return Turn(shared, done)
+    return BatchTransaction(shared, done)
 
 
 def commit(
-    options: SinkOptions, turn: Turn, query: str, batch_id: int, written: Collection[Key]
+    options: SinkOptions,
+    transaction: BatchTransaction,
+    query: str,
+    batch_id: int,
+    written: Collection[Key],
 ) -> None:
     """Commit a micro-batch together with its marker.
 
@@ -148,19 +152,19 @@ def commit(
     marker = TopicPartition(min(written)[0], 0, batch_id + 1, query)
     try:
         with Producer(dict(options.producer)) as producer:
-            adopt(producer, turn.shared)
+            adopt(producer, transaction.shared)
             group = ConsumerGroupMetadata(options.transactional_id)
             producer.send_offsets_to_transaction([marker], group, CALL_TIMEOUT_S)
             producer.commit_transaction(CALL_TIMEOUT_S)
     except KafkaException as error:
         if error.args[0].code() not in _TRANSACTION_OVER_ERRORS:
             raise
-        raise _explained(
+        raise _transaction_over_error(
             error.args[0], options, f"micro-batch {batch_id} can't be committed"
         ) from error
 
 
-def abort(options: SinkOptions, turn: Turn) -> None:
+def abort(options: SinkOptions, transaction: BatchTransaction) -> None:
     """Abort a micro-batch, so that consumers don't wait for its end.
 
     A newer batch has done so already.
@@ -169,7 +173,7 @@ def abort(options: SinkOptions, turn: Turn) -> None:
     """
     try:
         with Producer(dict(options.producer)) as producer:
-            adopt(producer, turn.shared)
+            adopt(producer, transaction.shared)
             producer.abort_transaction(CALL_TIMEOUT_S)
     except KafkaException as error:
         if error.args[0].code() not in _TRANSACTION_OVER_ERRORS:
@@ -179,14 +183,16 @@ def abort(options: SinkOptions, turn: Turn) -> None:
 # --- in a task ---
 
 
-class Writing:
+class TaskAttempt:
     """One attempt of a task in the transaction of its micro-batch."""
 
-    def __init__(self, options: SinkOptions, turn: Turn, who: str) -> None:
-        """``who``: the task's number, a slash, and an id that only this attempt has."""
+    def __init__(
+        self, options: SinkOptions, transaction: BatchTransaction, attempt_id: str
+    ) -> None:
+        """``attempt_id``: the task's number, a slash, and an id that only this attempt has."""
         self._options = options
-        self._turn = turn
-        self._who = who
+        self._transaction = transaction
+        self._attempt_id = attempt_id
         self._claimed: set[Key] = set()
 
     @property
@@ -198,7 +204,7 @@ class Writing:
     def joined(self, producer: Producer) -> Iterator[None]:
         """Put the producer into the micro-batch's transaction. Its errors get a clearer text."""
         try:
-            adopt(producer, self._turn.shared)
+            adopt(producer, self._transaction.shared)
             yield
         except Exception as error:
             cause = (
@@ -206,7 +212,7 @@ class Writing:
             )
             if cause is None or cause.code() not in _TRANSACTION_OVER_ERRORS:
                 raise
-            raise _explained(cause, self._options, "rows can't be written") from error
+            raise _transaction_over_error(cause, self._options, "rows can't be written") from error
 
     def claim(self, keys: Collection[Key]) -> None:
         """Claim partitions for this attempt, before it sends the first row to them.
@@ -229,27 +235,27 @@ class Writing:
         if not new:
             return
         claiming, claimed = (self._options.transactional_id + end for end in (CLAIMING, CLAIMED))
-        task, taken = f"{self._turn.name}/{self._who}", f"{self._turn.name}/"
-        patience_s = self._options.propagation_s
+        task, taken = f"{self._transaction.name}/{self._attempt_id}", f"{self._transaction.name}/"
+        retry_max_s = self._options.propagation_s
         with _admins.borrowed(common_properties(self._options.producer)) as admin:
-            _commit_texts(admin, claiming, dict.fromkeys(new, task), patience_s)
+            _commit_texts(admin, claiming, dict.fromkeys(new, task), retry_max_s)
             for key, (_, text) in _offsets(admin, claimed, new).items():
                 if text.startswith(taken):
-                    raise self._refused(admin, key, text)
-            _commit_texts(admin, claimed, dict.fromkeys(new, task), patience_s)
+                    raise self._claim_error(admin, key, text)
+            _commit_texts(admin, claimed, dict.fromkeys(new, task), retry_max_s)
             for key, (_, text) in _offsets(admin, claiming, new).items():
                 if text != task:
-                    raise self._refused(admin, key, text)
+                    raise self._claim_error(admin, key, text)
         self._claimed.update(new)
 
-    def _refused(self, admin: AdminClient, key: Key, text: str) -> ExactlyOnceError:
-        own = self._who.split("/")[0]
+    def _claim_error(self, admin: AdminClient, key: Key, text: str) -> ExactlyOnceError:
+        own = self._attempt_id.split("/")[0]
         tasks = sorted({own, *text.split("/")[1].split("+")})
         where = f"{key[0]} [{key[1]}]"
         if len(tasks) > 1:
             # Spark retries the tasks and shows the last error. This text must still be found then,
             # so the register gets both numbers.
-            both = f"{self._turn.name}/{'+'.join(tasks)}/"
+            both = f"{self._transaction.name}/{'+'.join(tasks)}/"
             _commit_texts(admin, self._options.transactional_id + CLAIMED, {key: both}, 0)
             return ExactlyOnceError(
                 f"tasks {' and '.join(tasks)} of one micro-batch have rows for {where}: "
@@ -265,7 +271,7 @@ class Writing:
 
 
 def check(producer: Producer) -> None:
-    """Check the transaction while a task in `Writing.joined` waits for acknowledgements.
+    """Check the transaction while a task in `TaskAttempt.joined` waits for acknowledgements.
 
     :raises KafkaException: The transaction can't be committed any more.
     """
@@ -274,7 +280,7 @@ def check(producer: Producer) -> None:
         raise KafkaException(cause)
 
 
-def writing(options: SinkOptions, turn: Turn) -> Writing:
+def current_attempt(options: SinkOptions, transaction: BatchTransaction) -> TaskAttempt:
     """The current attempt, in a task.
 
     :raises ExactlyOnceError: This code doesn't run in a task of Spark's.
@@ -282,13 +288,13 @@ def writing(options: SinkOptions, turn: Turn) -> Writing:
     context = TaskContext.get()
     if context is None:
         raise ExactlyOnceError("only a task of Spark's can write to a micro-batch's transaction")
-    return Writing(options, turn, f"{context.partitionId()}/{context.taskAttemptId()}")
+    return TaskAttempt(options, transaction, f"{context.partitionId()}/{context.taskAttemptId()}")
 
 
 def batch_of_task() -> tuple[str, int]:
     """The ids of the query and the micro-batch, in a task of a streaming query.
 
-    Spark passes them to ``write()`` in no other way.
+    Spark passes them to ``write()`` only as properties of the task.
 
     :raises ExactlyOnceError: This code doesn't run in such a task.
     """
@@ -339,10 +345,10 @@ def _offsets(
 
 
 def _commit_texts(
-    admin: AdminClient, group: str, texts: Mapping[Key, str], patience_s: float
+    admin: AdminClient, group: str, texts: Mapping[Key, str], retry_max_s: float
 ) -> None:
     """Commit texts for partitions. Retry partitions that the coordinator doesn't know yet."""
-    until = time.monotonic() + patience_s
+    until = time.monotonic() + retry_max_s
     left = dict(texts)
     while True:
         places = [TopicPartition(*key, 0, text) for key, text in left.items()]
@@ -375,7 +381,7 @@ def _timeout_ms(options: SinkOptions) -> int:
     return parse(options.producer, "producer").integer("transaction.timeout.ms")
 
 
-def _explained(cause: KafkaError, options: SinkOptions, what: str) -> ExactlyOnceError:
+def _transaction_over_error(cause: KafkaError, options: SinkOptions, what: str) -> ExactlyOnceError:
     """The error for a transaction that has ended too early."""
     return ExactlyOnceError(
         f"{what}: its transaction is over ({cause.name()}). It took longer than "

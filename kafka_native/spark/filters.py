@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any, Final
+from typing import Final
 
 from kafka_native.spark.offsets import Key
 
@@ -23,20 +23,20 @@ _OFFSET_MAX: Final = (1 << 63) - 1
 
 
 @dataclass
-class Narrowing:
+class PushedFilters:
     """The topics, partitions, offsets and times that a query's filters keep. It can be pickled."""
 
     topics: frozenset[str] | None = None
     """None: all topics."""
     partitions: frozenset[int] | None = None
     """None: all partitions."""
-    least_offset: int = 0
+    offset_min: int = 0
     end_offset: int = _OFFSET_MAX
     """The first offset that the query doesn't need."""
-    least_ms: int | None = None
+    timestamp_min_ms: int | None = None
     """The minimum timestamp in milliseconds since 1970; None: no limit."""
 
-    def take(self, wanted: Any) -> bool:
+    def take(self, wanted: object) -> bool:
         """Apply a filter of PySpark's if possible. Returns True if Spark needn't apply it again."""
         name = type(wanted).__name__
         attribute: tuple[str, ...] = getattr(wanted, "attribute", ())
@@ -62,29 +62,29 @@ class Narrowing:
         ends: Mapping[Key, int],
         at_times: Callable[[Mapping[Key, int]], Mapping[Key, int | None]],
     ) -> tuple[dict[Key, int], dict[Key, int]]:
-        """Reduce starts and ends to what the filters keep.
+        """Reduce starts and ends to the offsets that the filters keep.
 
         :param at_times: Returns the first offset of partitions at a time, like
             `OffsetReader.at_times`. It is called after the ends are known: a record that it doesn't
             find is after them.
         """
         keys = [key for key in starts if self.keeps(key)]
-        first = {key: max(starts[key], self.least_offset) for key in keys}
+        first = {key: max(starts[key], self.offset_min) for key in keys}
         end = {key: min(ends[key], self.end_offset) for key in keys}
-        if self.least_ms is not None:
-            asked = {key: self.least_ms for key in keys if first[key] < end[key]}
+        if self.timestamp_min_ms is not None:
+            asked = {key: self.timestamp_min_ms for key in keys if first[key] < end[key]}
             for key, offset in at_times(asked).items():
                 first[key] = end[key] if offset is None else max(first[key], offset)
         return first, end
 
 
-def _take_members(field: str, kind: type) -> Callable[[Narrowing, str, Any], bool]:
+def _take_members(field: str, kind: type) -> Callable[[PushedFilters, str, object], bool]:
     """Make the handler of filters that compare a column with values of a type."""
 
-    def take(into: Narrowing, name: str, value: Any) -> bool:
-        values: Iterable[Any] = (
-            value if name == "In" else (value,) if name in ("EqualTo", "EqualNullSafe") else ()
-        )
+    def take(into: PushedFilters, name: str, value: object) -> bool:
+        values: Iterable[object] = (value,) if name in ("EqualTo", "EqualNullSafe") else ()
+        if name == "In" and isinstance(value, Iterable):
+            values = value
         found = frozenset(values)
         if not found or not all(type(each) is kind for each in found):
             return False
@@ -95,11 +95,11 @@ def _take_members(field: str, kind: type) -> Callable[[Narrowing, str, Any], boo
     return take
 
 
-def _take_offset(into: Narrowing, name: str, value: Any) -> bool:
+def _take_offset(into: PushedFilters, name: str, value: object) -> bool:
     if type(value) is not int:
         return False
     if name in ("EqualTo", "EqualNullSafe", "GreaterThanOrEqual", "GreaterThan"):
-        into.least_offset = max(into.least_offset, value + (name == "GreaterThan"))
+        into.offset_min = max(into.offset_min, value + (name == "GreaterThan"))
     if name in ("EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual"):
         into.end_offset = min(into.end_offset, value + (name != "LessThan"))
     return name in (
@@ -112,19 +112,19 @@ def _take_offset(into: Narrowing, name: str, value: Any) -> bool:
     )
 
 
-def _take_timestamp(into: Narrowing, name: str, value: Any) -> bool:
+def _take_timestamp(into: PushedFilters, name: str, value: object) -> bool:
     """Take a minimum timestamp. Spark must still filter: older records may follow."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return False
     if name in ("EqualTo", "EqualNullSafe", "GreaterThanOrEqual", "GreaterThan"):
         micros = (value - _EPOCH) // timedelta(microseconds=1)
         least = micros // 1000 + 1 if name == "GreaterThan" else -(-micros // 1000)
-        if least >= 0 and (into.least_ms is None or least > into.least_ms):
-            into.least_ms = least
+        if least >= 0 and (into.timestamp_min_ms is None or least > into.timestamp_min_ms):
+            into.timestamp_min_ms = least
     return False
 
 
-_FILTER_HANDLERS: Final[Mapping[str, Callable[[Narrowing, str, Any], bool]]] = {
+_FILTER_HANDLERS: Final[Mapping[str, Callable[[PushedFilters, str, object], bool]]] = {
     "topic": _take_members("topics", str),
     "partition": _take_members("partitions", int),
     "offset": _take_offset,

@@ -187,7 +187,7 @@ class SourceOptions:
     columns: tuple[str, ...] = tuple(COLUMNS)[:-1]
     """The columns in their order."""
     rows: Literal["records", "ranges"] = "records"
-    """The kind of rows: records, or ranges of offsets that a task of yours reads."""
+    """The kind of rows: records, or ranges of offsets that your own task reads."""
     batch_rows: int = 0
     """The largest number of rows in an Arrow batch; 0: the source chooses."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -202,32 +202,32 @@ class SourceOptions:
         given = lowered(options)
         _check_names(given, SOURCE_NAMES)
         _refuse(given, _SOURCE_REFUSED)
-        reads = _Reader(given)
+        parser = _OptionParser(given)
         consumer = _consumer_config(given)
         return cls(
             subscription=_subscription(given),
             consumer=consumer,
             starting=_limit(given, "starting"),
             ending=_limit(given, "ending"),
-            by_timestamp_strategy=reads.choice(
+            by_timestamp_strategy=parser.choice(
                 "startingOffsetsByTimestampStrategy", ("error", "latest"), "error"
             ),
-            fail_on_data_loss=reads.flag("failOnDataLoss", True),
-            poll_timeout_s=reads.integer("kafkaConsumer.pollTimeoutMs", 1, 120_000) / 1000,
-            fetch_retries=reads.integer("fetchOffset.numRetries", 0, 3),
-            retry_interval_s=reads.integer("fetchOffset.retryIntervalMs", 0, 1000) / 1000,
+            fail_on_data_loss=parser.flag("failOnDataLoss", True),
+            poll_timeout_s=parser.integer("kafkaConsumer.pollTimeoutMs", 1, 120_000) / 1000,
+            fetch_retries=parser.integer("fetchOffset.numRetries", 0, 3),
+            retry_interval_s=parser.integer("fetchOffset.retryIntervalMs", 0, 1000) / 1000,
             api_timeout_s=time_limit_s(given),
             propagation_s=_propagation_s(consumer),
-            max_offsets_per_trigger=reads.optional("maxOffsetsPerTrigger"),
-            min_offsets_per_trigger=reads.optional("minOffsetsPerTrigger"),
-            max_trigger_delay_s=reads.duration_s("maxTriggerDelay", 900.0),
-            min_partitions=reads.optional("minPartitions"),
-            max_records_per_partition=reads.optional("maxRecordsPerPartition"),
-            columns=_columns(given, reads.flag("includeHeaders", False)),
+            max_offsets_per_trigger=parser.optional("maxOffsetsPerTrigger"),
+            min_offsets_per_trigger=parser.optional("minOffsetsPerTrigger"),
+            max_trigger_delay_s=parser.duration_s("maxTriggerDelay", 900.0),
+            min_partitions=parser.optional("minPartitions"),
+            max_records_per_partition=parser.optional("maxRecordsPerPartition"),
+            columns=_columns(given, parser.flag("includeHeaders", False)),
             rows="ranges"
-            if reads.choice("rows", ("records", "ranges"), "records") == "ranges"
+            if parser.choice("rows", ("records", "ranges"), "records") == "ranges"
             else "records",
-            batch_rows=reads.integer("batchRows", 0, 0),
+            batch_rows=parser.integer("batchRows", 0, 0),
             given=given,
         )
 
@@ -350,18 +350,20 @@ class SinkOptions:
 # --- single values ---
 
 
-class _Reader:
+class _OptionParser:
     """Reads typed values. Its errors have the option's name as the guide spells it."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = given
 
-    def integer(self, name: str, least: int, default: int) -> int:
+    def integer(self, name: str, minimum: int, default: int) -> int:
         text = self._given.get(name.lower())
         if text is None:
             return default
-        if not re.fullmatch(r"\s*[0-9]{1,19}\s*", text) or not least <= int(text) <= _NUMBER_MAX:
-            raise OptionError(name, f"{text!r} can't be: write a whole number of at least {least}")
+        if not re.fullmatch(r"\s*[0-9]{1,19}\s*", text) or not minimum <= int(text) <= _NUMBER_MAX:
+            raise OptionError(
+                name, f"{text!r} can't be: write a whole number of at least {minimum}"
+            )
         return int(text)
 
     def optional(self, name: str) -> int | None:
@@ -418,9 +420,9 @@ def _refuse(given: Mapping[str, str], refused: Mapping[str, str]) -> None:
 def _subscription(given: Mapping[str, str]) -> Subscription:
     names = [name for name in ("assign", "subscribe", "subscribePattern") if name.lower() in given]
     if len(names) != 1:
-        said = f", not {' and '.join(names)}" if names else ""
+        found = f", not {' and '.join(names)}" if names else ""
         raise OptionError(
-            "subscribe", f"write exactly one of subscribe, subscribePattern and assign{said}"
+            "subscribe", f"write exactly one of subscribe, subscribePattern and assign{found}"
         )
     [name] = names
     text = given[name.lower()]
@@ -446,7 +448,7 @@ def _limit(given: Mapping[str, str], edge: str) -> Limit | None:
     """The start or the end. Of its three options the first one counts, as in Spark's connector."""
     name = f"{edge}Timestamp"
     if name.lower() in given:
-        return Limit("timestamp", name, timestamp=_Reader(given).integer(name, 0, 0))
+        return Limit("timestamp", name, timestamp=_OptionParser(given).integer(name, 0, 0))
     name = f"{edge}OffsetsByTimestamp"
     if name.lower() in given:
         return Limit("timestamps", name, parse_timestamps(given[name.lower()], name))

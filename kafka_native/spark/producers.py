@@ -15,7 +15,7 @@ from kafka_native.config import parse
 from kafka_native.spark.client_pool import Pool, admitted
 from kafka_native.spark.options import SinkOptions
 
-__all__ = ["borrowed", "close_idle", "patience_s"]
+__all__ = ["borrowed", "close_idle", "delivery_timeout_s"]
 
 _EXIT_FLUSH_S: Final = 5.0
 _GRACE_S: Final = 60.0
@@ -43,7 +43,7 @@ def borrowed(options: SinkOptions) -> AbstractContextManager[Producer]:
     return _producers.borrowed(options.producer)
 
 
-def patience_s(options: SinkOptions) -> float:
+def delivery_timeout_s(options: SinkOptions) -> float:
     """Seconds until a row must have an outcome; infinite if message.timeout.ms is 0."""
     timeout_ms = parse(options.producer, "producer").integer("message.timeout.ms")
     return timeout_ms / 1000 + _GRACE_S if timeout_ms else float("inf")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from kafka_native.config import PROPERTIES
 from kafka_native.spark.errors import OptionError
@@ -112,7 +112,7 @@ def time_limit_s(options: Mapping[str, str]) -> float:
     return int(text) / 1000
 
 
-def common_properties(config: Mapping[str, Any]) -> dict[str, Any]:
+def common_properties(config: Mapping[str, object]) -> dict[str, object]:
     """The properties that every kind of client takes, such as those of the connection."""
     return {
         name: value

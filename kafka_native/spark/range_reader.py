@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -69,7 +69,7 @@ They aren't Arrow scalars: making one imports pandas, which costs each process 0
 """
 
 
-def _released(consumer: Consumer) -> bool:
+def _release(consumer: Consumer) -> bool:
     """Unassign a consumer. Returns whether it can read another range."""
     if consumer.fatal_error() is not None:
         return False
@@ -77,7 +77,7 @@ def _released(consumer: Consumer) -> bool:
     return True
 
 
-def _keeping_batches(config: Mapping[str, Any]) -> Consumer:
+def _batch_consumer(config: Mapping[str, object]) -> Consumer:
     consumer = Consumer(config)
     consumer._keep_batches()
     return consumer
@@ -87,8 +87,8 @@ def _close(consumer: Consumer, _timeout_s: float) -> None:
     consumer.close()
 
 
-_consumers: Final = Pool(lambda config: admitted(Consumer(config)), _released, _close)
-_batch_consumers: Final = Pool(lambda config: admitted(_keeping_batches(config)), _released, _close)
+_consumers: Final = Pool(lambda config: admitted(Consumer(config)), _release, _close)
+_batch_consumers: Final = Pool(lambda config: admitted(_batch_consumer(config)), _release, _close)
 
 
 def close_idle() -> None:
@@ -108,7 +108,7 @@ def read_rows(options: SourceOptions, range_: OffsetRange) -> Iterator[pa.Record
         yield from read_range(options, range_, options.columns)
     else:
         schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in RANGE_COLUMNS.items()])
-        row: list[Any] = [range_.topic, range_.partition, range_.start, range_.end]
+        row: list[object] = [range_.topic, range_.partition, range_.start, range_.end]
         row += [range_.topic_id or None, range_.lost or None]
         arrays = [pa.array([each], field.type) for each, field in zip(row, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -143,7 +143,7 @@ def read_range(
         return
     with _consumers.borrowed(options.consumer) as consumer:
         try:
-            yield from _RowReading(consumer, options, range_, columns or options.columns, on_skip)
+            yield from _RowReader(consumer, options, range_, columns or options.columns, on_skip)
         except GeneratorExit:
             return  # Spark needs no more rows, for example with LIMIT: keep the consumer
 
@@ -162,26 +162,26 @@ def read_batches(
         on_skip(range_.start, range_.end, range_.lost)
         return
     with _batch_consumers.borrowed(options.consumer) as consumer:
-        yield from _BatchReading(consumer, options, range_, on_skip)
+        yield from _BatchReader(consumer, options, range_, on_skip)
 
 
 # --- one range ---
 
 
-class _Taken(Protocol):
+class _Fetched(Protocol):
     """The result of one call of a consumer."""
 
     @property
     def positions(self) -> Mapping[tuple[str, int], int]: ...
 
 
-T = TypeVar("T", bound=_Taken)
+T = TypeVar("T", bound=_Fetched)
 OnSkip = Callable[[int, int, str], object]
 """Called for skipped offsets: the first one, the one after the last, and the reason."""
 
 
-class _Reading(ABC, Generic[T]):
-    """Reads one range by position. Subclasses say in which form."""
+class _PositionReader(ABC, Generic[T]):
+    """Reads one range by position. Each subclass reads another form."""
 
     def __init__(
         self, consumer: Consumer, options: SourceOptions, range_: OffsetRange, on_skip: OnSkip
@@ -192,12 +192,12 @@ class _Reading(ABC, Generic[T]):
         self._on_skip = on_skip
         self._topic_id = range_.topic_id
         self._position = range_.start
-        self._trouble: KafkaError | None = None
+        self._last_error: KafkaError | None = None
         self._missing: tuple[KafkaError, float] | None = None  # its error, and since when
 
     @abstractmethod
-    def _take(self) -> T:
-        """Take the records of the next moment; raises the errors of `Consumer.consume_arrow`."""
+    def _fetch(self) -> T:
+        """Fetch the next records. It raises the errors of `Consumer.consume_arrow`."""
 
     @abstractmethod
     def _ends_in(self, taken: T) -> Iterable[tuple[str, int, int | None]]:
@@ -210,7 +210,7 @@ class _Reading(ABC, Generic[T]):
         while self._position < self._range.end:
             before = self._position
             try:
-                taken = self._take()
+                taken = self._fetch()
             except KafkaException as error:
                 self._on_error(error.args[0])
             else:
@@ -241,7 +241,7 @@ class _Reading(ABC, Generic[T]):
         if known in ("", self._topic_id):
             return True
         if not self._is_lost():
-            # By now the consumer knows the range's topic again.
+            # The consumer has the metadata of the range's topic again.
             self._start_at(self._position)
         return False
 
@@ -260,7 +260,7 @@ class _Reading(ABC, Generic[T]):
                 and "" not in (found._id, self._topic_id)
                 and found._id != self._topic_id
             ):
-                self._lose(self._range.end, "the topic was deleted and made anew")
+                self._lose(self._range.end, "the topic was deleted and recreated")
                 return True
         return False
 
@@ -283,10 +283,10 @@ class _Reading(ABC, Generic[T]):
             )
         else:
             # The client retries by itself, until the timeout of this reader.
-            self._trouble = error
+            self._last_error = error
 
     def _check_missing(self, error: KafkaError) -> None:
-        """A topic was missing for ``propagation_s``: ask again whether it exists."""
+        """Check again whether a topic exists that was missing for ``propagation_s``."""
         self._missing = None
         topics = self._consumer.list_topics(self._range.topic, self._options.api_timeout_s).topics
         found = topics.get(self._range.topic)
@@ -313,30 +313,30 @@ class _Reading(ABC, Generic[T]):
             return
         self._position = offset
         if offset < self._range.end:
-            self._doubt()
+            self._recheck_end()
 
     def _on_out_of_range(self) -> None:
         known = self._consumer._client.topic_id(self._range.topic)
         if known not in ("", self._topic_id) and self._topic_id and self._is_lost():
             return
-        first = self._ask(EARLIEST)
+        first = self._offset_at(EARLIEST)
         if first > self._position:
             lost = min(first, self._range.end)
             self._lose(lost, f"the partition begins at offset {first} by now")
         else:
-            self._doubt()
+            self._recheck_end()
             if self._position < self._range.end:
                 self._start_at(self._position)
 
-    def _doubt(self) -> None:
-        """The partition seems to end before the range.
+    def _recheck_end(self) -> None:
+        """The partition seems to end before the range. Request its end again.
 
-        Ask again: a new leader may learn its end.
+        A new leader may not have the current end yet.
         """
         for attempt in range(self._options.fetch_retries + 1):
             if attempt:
                 time.sleep(self._options.retry_interval_s)
-            end = self._ask(LATEST)
+            end = self._offset_at(LATEST)
             if end >= self._range.end:
                 return
         self._lose(
@@ -358,34 +358,34 @@ class _Reading(ABC, Generic[T]):
         else:
             self._position = self._range.end
 
-    def _ask(self, when: int) -> int:
+    def _offset_at(self, when: int) -> int:
         wanted = [TopicPartition(self._range.topic, self._range.partition, when)]
         [found] = self._consumer.offsets_for_times(wanted, self._options.api_timeout_s)
         return found.offset
 
     def _time_out(self) -> None:
-        trouble = "" if self._trouble is None else f"; last error: {self._trouble.str()}"
+        cause = "" if self._last_error is None else f"; last error: {self._last_error.str()}"
         raise TimeoutError(
             f"no record of {self._range} came for {self._options.poll_timeout_s:g} s "
             f"at offset {self._position}"
-            f"{trouble}. See kafkaConsumer.pollTimeoutMs"
+            f"{cause}. See kafkaConsumer.pollTimeoutMs"
         )
 
 
-class _BatchReading(_Reading[FetchedBatches]):
+class _BatchReader(_PositionReader[FetchedBatches]):
     """Reads record batches without decoding them."""
 
     def __iter__(self) -> Iterator[tuple[int, FetchedBatches]]:
         return ((before, taken) for before, taken in self.steps() if taken)
 
-    def _take(self) -> FetchedBatches:
+    def _fetch(self) -> FetchedBatches:
         return take_batches(self._consumer, _WAIT_S)
 
     def _ends_in(self, taken: FetchedBatches) -> Iterable[tuple[str, int, int | None]]:
         return taken.ends
 
 
-class _RowReading(_Reading[ArrowBatch]):
+class _RowReader(_PositionReader[ArrowBatch]):
     """Reads Arrow columns."""
 
     def __init__(
@@ -400,8 +400,8 @@ class _RowReading(_Reading[ArrowBatch]):
         self._columns = tuple(columns)
         self._schema = arrow_schema(columns)
         # The offsets show which rows are outside the range.
-        asked = dict.fromkeys([*columns, "offset"])
-        self._asked = {_ARROW_COLUMNS[name][0]: _ARROW_COLUMNS[name][1] for name in asked}
+        wanted = dict.fromkeys([*columns, "offset"])
+        self._arrow_columns = {_ARROW_COLUMNS[name][0]: _ARROW_COLUMNS[name][1] for name in wanted}
         self._rows_max = options.batch_rows or BATCH_ROWS
         self._rows = min(_FIRST_ROWS, self._rows_max)
 
@@ -410,11 +410,11 @@ class _RowReading(_Reading[ArrowBatch]):
             if taken.num_rows and (found := self._cut(pa.record_batch(taken), before)).num_rows:
                 yield found
 
-    def _take(self) -> ArrowBatch:
+    def _fetch(self) -> ArrowBatch:
         # Not more than the range needs: the call waits for this number, or for the partition's end.
         rows_max = min(self._rows, self._range.end - self._position)
         try:
-            taken = self._consumer.consume_arrow(rows_max, _WAIT_S, columns=self._asked)
+            taken = self._consumer.consume_arrow(rows_max, _WAIT_S, columns=self._arrow_columns)
         except UnfitError as error:  # its text suggests types that Spark doesn't have
             raise ValueError(
                 f"{error.problem}; select other columns, or read from the next offset on"
@@ -434,11 +434,11 @@ class _RowReading(_Reading[ArrowBatch]):
         if offsets[0].as_py() < first or offsets[-1].as_py() >= self._range.end:
             wanted = pc.and_(pc.greater_equal(offsets, first), pc.less(offsets, self._range.end))
             batch = batch.filter(wanted)
-        arrays = [_as_spark_has_it(batch, name) for name in self._columns]
+        arrays = [_spark_column(batch, name) for name in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def _as_spark_has_it(batch: pa.RecordBatch, name: str) -> pa.Array:
+def _spark_column(batch: pa.RecordBatch, name: str) -> pa.Array:
     """One of Spark's columns, made from the result of `Consumer.consume_arrow`."""
     array = batch.column(batch.schema.get_field_index(_ARROW_COLUMNS[name][0]))
     if name == "headers":

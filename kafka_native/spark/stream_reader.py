@@ -15,14 +15,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from kafka_native import KafkaError, KafkaException
-from kafka_native.spark.admission import Patience, share_out
+from kafka_native.spark.admission import TriggerDelay, share_out
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.log import logger
+from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import (
     UNKNOWN_PARTITION_ERRORS,
     Key,
     Limit,
-    OffsetReader,
     flat,
     listed,
     nested,
@@ -68,7 +68,9 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         """The start of a new query. It returns the same offsets each time."""
         return nested(self._planner.initial())
 
-    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, dict[str, int]]:
+    def latestOffset(
+        self, start: dict[str, dict[str, int]] | None = None, limit: object = None
+    ) -> dict[str, dict[str, int]]:
         """The end of the next micro-batch. It is ``start`` if there is nothing to do.
 
         :param start: The start of the micro-batch; PySpark before 4.2 doesn't pass it.
@@ -107,7 +109,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         """Note that the query ends at the current ends of the partitions."""
         self._planner.stop_at_the_end()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[OffsetRange]:
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[OffsetRange]:
         """The ranges of a micro-batch, one for each task."""
         return self._planner.ranges(flat(start, "checkpoint"), flat(end, "checkpoint"))
 
@@ -119,7 +121,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         assert isinstance(partition, OffsetRange)
         return read_rows(self.options, partition)
 
-    def commit(self, end: dict[str, Any]) -> None:
+    def commit(self, end: dict[str, object]) -> None:
         """Do nothing: Spark's checkpoint has the query's progress."""
 
     def stop(self) -> None:
@@ -143,7 +145,7 @@ class Planner:
         self._cluster = cluster
         self._clock = clock
         self._sleep = sleep
-        self._patience = Patience(options.max_trigger_delay_s, clock)
+        self._delay = TriggerDelay(options.max_trigger_delay_s, clock)
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
         self._settled = False
@@ -223,11 +225,7 @@ class Planner:
         starts = self._starts(start, ends)
         # A query with a fixed end doesn't wait for more.
         waits = offsets_min is not None and self._target is None
-        if (
-            waits
-            and offsets_min is not None
-            and not self._patience.has_enough(starts, ends, offsets_min)
-        ):
+        if waits and offsets_min is not None and not self._delay.is_due(starts, ends, offsets_min):
             return dict(start)
         return dict(ends) if offsets_max is None else share_out(starts, ends, offsets_max)
 
@@ -261,7 +259,7 @@ class Planner:
             key for key in start.keys() & end.keys() if self._topics.is_recreated(key[0], end)
         )
         if recreated:
-            self._lose(f"{listed(recreated)}: the topic was deleted and made anew")
+            self._lose(f"{listed(recreated)}: the topic was deleted and recreated")
         starts = {key: start[key] for key in end if key in start and key not in recreated}
         added = sorted(end.keys() - starts.keys())
         if added:
@@ -391,7 +389,7 @@ class Planner:
                 cause: KafkaError = error.args[0]
                 if cause.code() not in UNKNOWN_PARTITION_ERRORS:
                     raise
-        # The deleted partitions have been removed by now.
+        # The deleted partitions have been removed.
         return self._cluster.latest(self._partitions(start, refresh=True))
 
     def _starts(self, start: Offsets, ends: Offsets) -> Offsets:

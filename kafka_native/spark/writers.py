@@ -36,11 +36,11 @@ from kafka_native import ArrowReport, KafkaError, KafkaException, Producer
 from kafka_native.spark import exactly_once
 from kafka_native.spark.client_pool import freeze_imports
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.exactly_once import Turn, Writing
+from kafka_native.spark.exactly_once import BatchTransaction, TaskAttempt
 from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import Key
 from kafka_native.spark.options import SinkOptions
-from kafka_native.spark.producers import borrowed, patience_s
+from kafka_native.spark.producers import borrowed, delivery_timeout_s
 
 __all__ = [
     "BatchWriter",
@@ -101,7 +101,7 @@ class Written(WriterCommitMessage):
     """The micro-batch's id; None for a batch query."""
     query: str | None = None
     """The stream's id, if it is written exactly once."""
-    turn: Turn | None = None
+    transaction: BatchTransaction | None = None
     """The transaction of the rows; None: there is none."""
     partitions: frozenset[Key] = frozenset()
     """The partitions that the task has written to in the transaction."""
@@ -122,10 +122,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
         raise OptionError(
             "mode", 'a topic can\'t be overwritten, rows are added to it: write mode("append")'
         )
-    reason = (
-        "a batch query has no id by which a repetition could be told from another query: write a "
-        "stream"
-    )
+    reason = "a batch query has no id, so its repetition looks like another query: write a stream"
     return BatchWriter(_checked(options, schema).without_transactions(reason))
 
 
@@ -162,7 +159,7 @@ class BatchWriter(DataSourceArrowWriter):
         logger.info("%d rows written by %d tasks", _row_count(messages), len(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log the failure, on the driver, when a task has failed for good. Written rows stay."""
+        """Log the failure, on the driver, after a task's last failed attempt. Written rows stay."""
         logger.warning(
             "the write has failed; at least %d of its rows are in Kafka", _row_count(messages)
         )
@@ -175,15 +172,15 @@ class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSource
         """Take options that were checked against the stream's schema."""
         self._options = options
         self._schema = schema
-        self._turn: Turn | None = None
+        self._transaction: BatchTransaction | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Begin the transaction of a micro-batch.
 
         The driver pickles its writer only for the tasks of a micro-batch.
         """
-        if self._options.transactional_id and self._turn is None:
-            self._turn = exactly_once.begin(self._options)
+        if self._options.transactional_id and self._transaction is None:
+            self._transaction = exactly_once.begin(self._options)
         return dict(vars(self))
 
     def write(self, iterator: Iterator[Any]) -> Written:
@@ -194,8 +191,8 @@ class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSource
         """
         if not hasattr(datasource, "DataSourceStreamArrowWriter"):
             iterator = row_batches(iterator, self._schema)
-        if self._turn is not None:
-            return _write_once(iterator, self._options, self._turn)
+        if self._transaction is not None:
+            return _write_once(iterator, self._options, self._transaction)
         return _write(iterator, self._options)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
@@ -209,32 +206,34 @@ class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSource
         written = [
             each
             for each in messages
-            if isinstance(each, Written) and each.turn is not None and each.partitions
+            if isinstance(each, Written) and each.transaction is not None and each.partitions
         ]
         if written:
-            assert written[0].turn is not None
+            assert written[0].transaction is not None
             assert written[0].query is not None
             partitions = frozenset[Key]().union(*(each.partitions for each in written))
             exactly_once.commit(
-                self._options, written[0].turn, written[0].query, batchId, partitions
+                self._options, written[0].transaction, written[0].query, batchId, partitions
             )
         logger.info(
             "batch %d: %d rows written by %d tasks", batchId, _row_count(messages), len(messages)
         )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Abort a micro-batch, on the driver, when a task has failed for good. The query ends.
+        """Abort a micro-batch, on the driver, after a task's last failed attempt. The query ends.
 
         A restarted query runs the batch again with the same id. Rows without a transaction stay.
         A transaction is aborted here if a finished task has named it, otherwise by the restart.
         """
-        turns = [
-            each.turn for each in messages if isinstance(each, Written) and each.turn is not None
+        transactions = [
+            each.transaction
+            for each in messages
+            if isinstance(each, Written) and each.transaction is not None
         ]
         if self._options.transactional_id:
             logger.warning("batch %d has failed; nothing of it will be seen", batchId)
-            if turns:
-                exactly_once.abort(self._options, turns[0])
+            if transactions:
+                exactly_once.abort(self._options, transactions[0])
             return
         logger.warning(
             "batch %d has failed; at least %d of its rows are in Kafka",
@@ -294,29 +293,33 @@ def _write(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> Written:
     context = TaskContext.get()
     if context is None:
         return Written(rows)
-    # Spark passes the micro-batch's id to write() in no other way.
+    # Spark passes the micro-batch's id to write() only in this property.
     epoch = context.getLocalProperty(_BATCH_ID)
     return Written(
         rows, context.partitionId(), context.attemptNumber(), None if epoch is None else int(epoch)
     )
 
 
-def _write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, turn: Turn) -> Written:
+def _write_once(
+    batches: Iterable[pa.RecordBatch], options: SinkOptions, transaction: BatchTransaction
+) -> Written:
     """Write rows in the transaction of a micro-batch."""
     query, batch_id = exactly_once.batch_of_task()
-    writing = exactly_once.writing(options, turn)
-    done = turn.has_done(query, batch_id)
+    attempt = exactly_once.current_attempt(options, transaction)
+    done = transaction.has_done(query, batch_id)
     if done:
         logger.info("batch %d is committed already: it is left out", batch_id)
-    rows = 0 if done else write_rows(borrowed, batches, options, writing)
-    return Written(rows, batch_id=batch_id, query=query, turn=turn, partitions=writing.written)
+    rows = 0 if done else write_rows(borrowed, batches, options, attempt)
+    return Written(
+        rows, batch_id=batch_id, query=query, transaction=transaction, partitions=attempt.written
+    )
 
 
 def write_rows(
     producer_of: _ProducerOf,
     batches: Iterable[pa.RecordBatch],
     options: SinkOptions,
-    writing: Writing | None = None,
+    attempt: TaskAttempt | None = None,
 ) -> int:
     """Write all rows of Arrow batches, and return when they are acknowledged.
 
@@ -324,24 +327,24 @@ def write_rows(
 
     :param producer_of: Borrows a producer, such as `kafka_native.spark.producers.borrowed`.
     :param options: The producer's configuration, and the topic if all rows go to one.
-    :param writing: The attempt in a transaction; None: no transaction.
+    :param attempt: The attempt in a transaction; None: no transaction.
     :return: The number of rows.
     :raises WriteError: A row wasn't written. Later rows aren't tried; queued rows are dropped.
     :raises ExactlyOnceError: The transaction is over, or another task writes to one of its
         partitions.
     """
-    limit_s = patience_s(options)
+    limit_s = delivery_timeout_s(options)
     with (
         producer_of(options) as producer,
-        nullcontext() if writing is None else writing.joined(producer),
+        nullcontext() if attempt is None else attempt.joined(producer),
     ):
         outcome = _Outcome(
-            producer.fatal_error, None if writing is None else partial(exactly_once.check, producer)
+            producer.fatal_error, None if attempt is None else partial(exactly_once.check, producer)
         )
         for batch in batches:
             _check_rows(batch, options)
-            if writing is not None:
-                writing.claim(_targets(batch, options))
+            if attempt is not None:
+                attempt.claim(_targets(batch, options))
             _queue(producer, batch, options, outcome, limit_s)
         deadline = time.monotonic() + limit_s
         while producer.flush(_CHECK_INTERVAL_S) or len(producer):

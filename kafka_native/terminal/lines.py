@@ -80,14 +80,14 @@ def ask_secret(question: str) -> str:
 
 
 def print_json(
-    data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None
+    data: object, *, indent: int | None = None, default: Callable[[object], object] | None = None
 ) -> None:
     """Print a JSON document on stdout."""
     click.echo(fitting_json(json_text(data, indent=indent, default=default), sys.stdout))
 
 
 def json_text(
-    data: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None
+    data: object, *, indent: int | None = None, default: Callable[[object], object] | None = None
 ) -> str:
     r"""A JSON document, with ``\uXXXX`` for characters in its strings that aren't printable."""
     return escaped_json(json.dumps(data, indent=indent, default=default, ensure_ascii=False))
@@ -196,7 +196,7 @@ def escaped_children(name: str) -> Iterator[None]:
         yield
     except BaseException:
         os.dup2(own, 2)
-        # The program may end now. Print first what a failed child has written.
+        # The program may end now, so print the output of a failed child first.
         forwarder.join(CHILD_END_S)
         raise
     finally:

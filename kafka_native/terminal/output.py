@@ -101,7 +101,7 @@ class Output:
 
     def rows(
         self,
-        records: Iterable[Mapping[str, Any]],
+        records: Iterable[Mapping[str, object]],
         headings: Mapping[str, str],
         title: str | None = None,
     ) -> None:
@@ -116,11 +116,11 @@ class Output:
             return
         printer().print(table_of(everything, headings, title))
 
-    def document(self, data: Any) -> None:
+    def document(self, data: object) -> None:
         """Print one JSON document, with or without ``--json``."""
         lines.print_json(data, indent=2, default=plain)
 
-    def line(self, data: Any) -> None:
+    def line(self, data: object) -> None:
         """Print one JSON document on one line, for example one of a stream of documents."""
         lines.print_json(data, default=plain)
 
@@ -135,7 +135,7 @@ class Output:
 
 
 def table_of(
-    records: Sequence[Mapping[str, Any]], headings: Mapping[str, str], title: str | None = None
+    records: Sequence[Mapping[str, object]], headings: Mapping[str, str], title: str | None = None
 ) -> CleanTable:
     """A table of records; see `Output.rows()`."""
     table = CleanTable(
@@ -159,7 +159,7 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(call)  # type: ignore[return-value]
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """The text of a value in a cell of a table."""
     if value is None:
         return "-"
@@ -172,7 +172,7 @@ def shown(value: Any) -> str:
     return str(value)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """The JSON form of a value that the `json` module can't write.
 
     An enum becomes its name in lower case, bytes become text or base64, sets and tuples become

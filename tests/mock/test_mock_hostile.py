@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from kafka_native.mock import MockCluster, handlers
-from kafka_native.mock.call import frame_pieces
+from kafka_native.mock import MockCluster
+from kafka_native.mock.handlers import Incoming
+from kafka_native.mock.replies import Close, frame_pieces
 from kafka_native.mock.sasl import Login
 from kafka_native.mock.server import Connection
 from kafka_native.mock.versions import ADVERTISED
@@ -21,9 +22,7 @@ ROUNDS = 60
 
 
 def damaged(frame: bytes, dice: random.Random) -> bytearray:
-    """Return the frame with wrong bytes after its API key and version, a cut end, or extra
-    bytes.
-    """
+    """Return the frame with changed bytes after its API version, a cut end, or extra bytes."""
     data = bytearray(frame)
     for _ in range(dice.randint(1, 4)):
         data[dice.randrange(4, len(data))] = dice.choice(
@@ -35,9 +34,7 @@ def damaged(frame: bytes, dice: random.Random) -> bytearray:
 
 
 @pytest.mark.parametrize("key", ADVERTISED, ids=lambda key: key.name)
-def test_damaged_requests_are_answered_or_end_the_connection(
-    key: ApiKey, cluster: MockCluster
-) -> None:
+def test_damaged_requests_are_answered_or_end_connection(key: ApiKey, cluster: MockCluster) -> None:
     cluster.create_topic("a", 3)
     cluster.append_raw("a", 0, batch(b"v"))
     broker = cluster.coordinator_of("g")
@@ -54,11 +51,13 @@ def test_damaged_requests_are_answered_or_end_the_connection(
         frame = encode_request(make(version, "a", cluster.topic_id("a")), version, 1, "me")
         for _ in range(ROUNDS):
             try:
-                incoming = handlers.Incoming.read(damaged(frame, dice), cast("Connection", closing))
+                incoming = Incoming.read(
+                    cluster.state, damaged(frame, dice), cast("Connection", closing)
+                )
             except ProtocolError:
                 continue
             reply = None if incoming is None else incoming.handle()
-            if incoming is not None and reply is not None and not isinstance(reply, handlers.Close):
+            if incoming is not None and reply is not None and not isinstance(reply, Close):
                 assert frame_pieces(reply, incoming.reply_version, incoming.correlation_id)
                 answered += 1
     assert answered > 0

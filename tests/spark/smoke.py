@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kafka_native.admin import AdminClient
 from kafka_native.cli.mock import mock_cluster
-from kafka_native.cli.topics import create_topic
+from kafka_native.cli.perf import create_topic
 from kafka_native.spark import KafkaNativeDataSource
 
 ROWS = 2000

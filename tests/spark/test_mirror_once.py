@@ -1,7 +1,4 @@
-"""The mirror with a transaction a batch: repeated copies are visible once.
-
-By steps, then in Spark.
-"""
+"""The mirror with a transaction for each batch, step by step, then in Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.spark import exactly_once, producers, range_reader
 from kafka_native.spark.exactly_once import ExactlyOnceError
 from kafka_native.spark.pipelines import mirror as mirroring
-from kafka_native.spark.pipelines.mirror import _Running, mirror, translate_offset
+from kafka_native.spark.pipelines.mirror import _MirrorRun, mirror, translate_offset
 from kafka_native.spark.pipelines.session import topic_options
 from kafka_native.spark.ranges import OffsetRange
 from tests.spark.micro_batches import seen, task_context
@@ -81,7 +78,7 @@ def batch(cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(mirroring, "WorkCounter", lambda session: None)
         options = topic_options(conf(cluster), ["t"], "")
         sink = mirroring._sink(once(cluster))
-        _Running(None, options, sink, "copy", str(tmp_path), None).batch(None, batch_id)  # type: ignore[arg-type]
+        _MirrorRun(None, options, sink, "copy", str(tmp_path), None).batch(None, batch_id)  # type: ignore[arg-type]
 
     return run
 
@@ -90,7 +87,7 @@ def mirrored(cluster: MockCluster) -> dict[int, list[str]]:
     return seen(cluster.bootstrap_servers, "copy", 2)
 
 
-def test_batch_that_runs_again_is_left_out(cluster: MockCluster, batch: Batch) -> None:
+def test_repeated_batch_writes_nothing(cluster: MockCluster, batch: Batch) -> None:
     batch(0, 0, 60)
     batch(0, 0, 60)
     assert mirrored(cluster) == wanted(60)
@@ -99,15 +96,15 @@ def test_batch_that_runs_again_is_left_out(cluster: MockCluster, batch: Batch) -
     assert mirrored(cluster) == wanted(100)
 
 
-def test_batch_that_dies_before_its_commit_is_seen_once_and_found_where_it_is(
+def test_batch_killed_before_its_commit_is_seen_once_and_translated(
     cluster: MockCluster, batch: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dies(*_: Any) -> None:
+    def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     batch(0, 0, 40)
     with monkeypatch.context() as broken:
-        broken.setattr(exactly_once, "commit", dies)
+        broken.setattr(exactly_once, "commit", interrupt)
         with pytest.raises(KeyboardInterrupt):
             batch(1, 40, 100)
     assert mirrored(cluster) == wanted(40)

@@ -175,7 +175,7 @@ def list_acls(connection: Connection, output: Output, filters: list[AclBindingFi
     output.rows([_record(each) for each in found], HEADINGS)
 
 
-def _record(acl: AclBinding) -> dict[str, Any]:
+def _record(acl: AclBinding) -> dict[str, object]:
     return {
         "kind": KIND_NAMES.get(acl.restype, acl.restype.name.lower()),
         "name": acl.name,

@@ -8,19 +8,19 @@ from kafka_native.admin import FeatureUpdate, UpgradeType
 from kafka_native.cli.administration import (
     administration,
     assignment,
+    errors_of,
     make_sure,
     report,
-    settled,
     yes_option,
 )
 from kafka_native.cli.connection import Connection, connected
-from kafka_native.cli.default_group import Defaulting
+from kafka_native.cli.default_group import DefaultGroup
 from kafka_native.terminal.output import Output, json_option
 
 DOWNGRADES = {"safe": UpgradeType.SAFE_DOWNGRADE, "unsafe": UpgradeType.UNSAFE_DOWNGRADE}
 
 
-@click.group("cluster", cls=Defaulting, default="describe")
+@click.group("cluster", cls=DefaultGroup, default="describe")
 def command() -> None:
     """Show the cluster (describe, the default) and its features, and update features."""
 
@@ -128,5 +128,5 @@ def update_features(
         done = admin.update_features(
             wanted, validate_only=dry_run, request_timeout=connection.timeout_s
         )
-        outcomes = settled(done)
+        outcomes = errors_of(done)
     report(output, "feature", outcomes, "updated", dry_run=dry_run)

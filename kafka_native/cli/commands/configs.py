@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import click
 
@@ -97,7 +96,7 @@ def _shown(resource: ConfigResource) -> str:
     return resource.name or EVERY_BROKER
 
 
-def _record(kind: str, resource: ConfigResource, entry: ConfigEntry) -> dict[str, Any]:
+def _record(kind: str, resource: ConfigResource, entry: ConfigEntry) -> dict[str, object]:
     source = entry.source
     return {
         "kind": kind,
@@ -205,7 +204,7 @@ def _entries(admin: AdminClient, kind: str, name: str, timeout_s: float) -> dict
     return found[resource]
 
 
-def change_record(before: ConfigEntry | None, change: ConfigEntry) -> dict[str, Any]:
+def change_record(before: ConfigEntry | None, change: ConfigEntry) -> dict[str, object]:
     """A setting before and after the change.
 
     Secret values are hidden: brokers don't return them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import click
@@ -17,12 +18,12 @@ from kafka_native.cli.administration import (
     Outcomes,
     administration,
     ago,
+    errors_of,
     make_sure,
     moment,
     numbers,
     report,
     report_errors,
-    settled,
     span,
     topic_partitions,
     yes_option,
@@ -274,16 +275,16 @@ def _watch_lag(output: Output, offsets: Offsets, names: Sequence[str], every_s: 
     """
     live = sys.stdout.isatty() and not output.as_json
     before: tuple[float, int] | None = None
-    with Live(console=printer(), auto_refresh=False) if live else _Nothing() as screen:
+    with Live(console=printer(), auto_refresh=False) if live else nullcontext() as screen:
         while True:
             records, errors = _lag(offsets, names)
-            now, behind = time.time(), total(records)
+            now, lag_total = time.time(), total(records)
             change = (
-                "" if before is None else f", {(behind - before[1]) / (now - before[0]):+.0f}/s"
+                "" if before is None else f", {(lag_total - before[1]) / (now - before[0]):+.0f}/s"
             )
             moment = time.strftime("%H:%M:%S", time.localtime(now))
             lines = [
-                f"{moment} total lag: {behind}{change}",
+                f"{moment} total lag: {lag_total}{change}",
                 *(f"Error: {name}: {why}" for name, why in errors.items()),
             ]
             if isinstance(screen, Live):
@@ -291,22 +292,14 @@ def _watch_lag(output: Output, offsets: Offsets, names: Sequence[str], every_s: 
                 made.caption, made.caption_justify = styled_lines(lines), "left"
                 screen.update(made, refresh=True)
             elif output.as_json:
-                output.line({"time": now, "total": behind, "partitions": records, "errors": errors})
+                output.line(
+                    {"time": now, "total": lag_total, "partitions": records, "errors": errors}
+                )
             else:
                 for line in lines:
                     output.say(line)
-            before = now, behind
+            before = now, lag_total
             time.sleep(every_s)
-
-
-class _Nothing:
-    """Takes the place of `Live` if there is no live display."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_error: object) -> None:
-        return None
 
 
 # --- offsets ---
@@ -446,7 +439,7 @@ def delete(connection: Connection, output: Output, groups: tuple[str, ...], yes:
     names = list(dict.fromkeys(groups))
     make_sure(f"Delete {', '.join(names)} with all committed offsets?", yes)
     with administration(connection) as admin:
-        outcomes = settled(
+        outcomes = errors_of(
             admin.delete_consumer_groups(names, request_timeout=connection.timeout_s)
         )
     report(output, "group", outcomes, "deleted")

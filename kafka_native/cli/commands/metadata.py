@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from kafka_native.admin import AdminClient
@@ -55,7 +53,7 @@ def command(connection: Connection, output: Output, topic: str | None) -> None:
     output.rows(partitions, headings, f"{len(found.topics)} topics, {len(partitions)} partitions")
 
 
-def described(found: ClusterMetadata) -> dict[str, Any]:
+def described(found: ClusterMetadata) -> dict[str, object]:
     """The metadata with kcat's names, for JSON."""
     return {
         "originating_broker": {"id": found.orig_broker_id, "name": found.orig_broker_name},
@@ -71,7 +69,7 @@ def described(found: ClusterMetadata) -> dict[str, Any]:
     }
 
 
-def _partitions(topic: TopicMetadata) -> list[dict[str, Any]]:
+def _partitions(topic: TopicMetadata) -> list[dict[str, object]]:
     return [
         {
             "partition": each.id,

@@ -15,13 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedCo
 
 from kafka_native import KafkaException
 from kafka_native.admin import AdminClient
-from kafka_native.cli import job, measurements
+from kafka_native.cli import measurements, perf
 from kafka_native.cli.connection import properties
-from kafka_native.cli.default_group import Defaulting
+from kafka_native.cli.default_group import DefaultGroup
+from kafka_native.cli.measurements import number_option, size_option
 from kafka_native.cli.mock import mock_cluster
-from kafka_native.cli.report import table
-from kafka_native.cli.topics import create_topic, delete_topic
-from kafka_native.terminal.output import CleanConsole, Output, printer, remarks
+from kafka_native.terminal.output import CleanConsole, CleanTable, Output, printer, remarks
 from kafka_native.terminal.progress import CleanTextColumn
 from kafka_native.types import version
 
@@ -64,27 +63,9 @@ def one_of_codecs(
     envvar="BOOTSTRAP",
     help="The cluster to measure (default: a new mock cluster).",
 )
-@click.option(
-    "--messages",
-    default=1_000_000,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Messages for each codec.",
-)
-@click.option(
-    "--size",
-    default=100,
-    show_default=True,
-    type=click.IntRange(job.MESSAGE_MIN_BYTES),
-    help="Bytes of a value.",
-)
-@click.option(
-    "--partitions",
-    default=4,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Partitions of the topic.",
-)
+@number_option("--messages", 1_000_000, "Messages for each codec.")
+@size_option
+@number_option("--partitions", 4, "Partitions of the topic.")
 @click.option(
     "--codecs",
     default=",".join(CODECS),
@@ -105,13 +86,7 @@ def one_of_codecs(
 @click.option(
     "--linger", type=click.FloatRange(0), help="linger.ms while producing (default: the client's)."
 )
-@click.option(
-    "--latency-messages",
-    default=2000,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Round trips to measure.",
-)
+@number_option("--latency-messages", 2000, "Round trips to measure.")
 @click.option(
     "--output",
     "--out",
@@ -155,7 +130,7 @@ def everything(
     console = remarks() if as_json else printer()
     # A missing package is an error now, not after the measurement.
     drawn = None if output is None else _chart_function()
-    values = job.payloads(messages, size)
+    values = perf.payloads(messages, size)
     wanted = {"acks": acks, "batch.size": batch_size, "linger.ms": linger}
     try:
         with cluster(bootstrap, console) as servers:
@@ -172,7 +147,7 @@ def everything(
             )
     except KafkaException as error:
         raise click.ClickException(error.args[0].str()) from error
-    except job.CheckFailed as error:
+    except perf.CheckFailed as error:
         raise click.ClickException(str(error)) from error
     title = f"{messages:,} messages of {size} bytes, {partitions} partitions, acks={acks}"
     console.print(table(outcomes, title))
@@ -195,7 +170,37 @@ def everything(
         Output(as_json=True).document(figures)
 
 
-def _chart_function() -> Callable[[list[job.Outcome], str, Path], None]:
+def table(outcomes: list[perf.Outcome], title: str) -> CleanTable:
+    """Make the table: one row for each codec."""
+    made = CleanTable(
+        title=title,
+        box=None,  # with lines the table is wider than 80 columns
+        padding=(0, 0, 0, 2),
+        caption="CPU: this process alone. Latency: one message at a time, acknowledged.",
+    )
+    made.add_column("\n\ncodec", no_wrap=True)
+    headings = ["produce\nmillion\nmsg/s", "\n\nMiB/s", "\nCPU us\na msg"]
+    headings += [heading.replace("produce", "consume") for heading in headings]
+    headings += ["latency\np50\nms", "\np99\nms", "\np99.9\nms"]
+    for heading in headings:
+        made.add_column(heading, justify="right", no_wrap=True)
+    for outcome in outcomes:
+        cells = [outcome.codec]
+        for rate in (outcome.produce, outcome.consume):
+            cells += [
+                f"{rate.per_second / 1e6:.2f}",
+                f"{rate.mib_per_second:.0f}",
+                f"{rate.cpu_us:.3f}",
+            ]
+        latency = outcome.latency
+        cells += [
+            f"{milliseconds:.2f}" for milliseconds in (latency.p50, latency.p99, latency.p999)
+        ]
+        made.add_row(*cells)
+    return made
+
+
+def _chart_function() -> Callable[[list[perf.Outcome], str, Path], None]:
     from kafka_native.cli.chart import chart
 
     return chart
@@ -213,7 +218,7 @@ class Plan:
 
 def run(
     conf: dict[str, Any], values: list[bytes], plan: Plan, console: CleanConsole
-) -> list[job.Outcome]:
+) -> list[perf.Outcome]:
     """Run a round for each codec.
 
     A round creates the topic, produces, consumes, checks, measures latency and deletes the topic.
@@ -227,24 +232,24 @@ def run(
     )
     with Progress(*columns, console=console) as bars, AdminClient(conf) as admin:
         admin.list_topics(timeout=CONNECT_TIMEOUT_S)
-        for codec, topic in job.names(plan.codecs):
-            create_topic(admin, topic, plan.partitions)
+        for codec, topic in perf.codec_topics(plan.codecs):
+            perf.create_topic(admin, topic, plan.partitions)
             try:
                 outcome = one_round({**conf, "compression.codec": codec}, topic, values, plan, bars)
             except BaseException:
                 with suppress(KafkaException):  # the user must see the run's own error
                     if not plan.keep:
-                        delete_topic(admin, topic, LAST_TIMEOUT_S)
+                        perf.delete_topic(admin, topic, LAST_TIMEOUT_S)
                 raise
             outcomes.append(outcome)
             if not plan.keep:
-                delete_topic(admin, topic)
+                perf.delete_topic(admin, topic)
     return outcomes
 
 
 def one_round(
     conf: dict[str, Any], topic: str, values: list[bytes], plan: Plan, bars: Progress
-) -> job.Outcome:
+) -> perf.Outcome:
     """Produce, consume, check and measure latency with one codec."""
     codec, count = conf["compression.codec"], len(values)
     consumer_conf = {name: value for name, value in conf.items() if name not in PRODUCER_ONLY}
@@ -253,18 +258,18 @@ def one_round(
         task = bars.add_task(f"{codec} {what}", total=count)
         return lambda advanced: bars.advance(task, advanced)
 
-    produced = job.produce_all(conf, topic, values, bar("produce"))
-    job.await_all(consumer_conf, topic, plan.partitions, count)
-    consumed = job.consume_all(consumer_conf, topic, plan.partitions, count, bar("consume"))
-    digest = job.check(
-        values, job.read_back(consumer_conf, topic, plan.partitions, count, bar("check"))
+    produced = perf.produce_all(conf, topic, values, bar("produce"))
+    perf.await_all(consumer_conf, topic, plan.partitions, count)
+    consumed = perf.consume_all(consumer_conf, topic, plan.partitions, count, bar("consume"))
+    digest = perf.check(
+        values, perf.read_back(consumer_conf, topic, plan.partitions, count, bar("check"))
     )
-    return job.Outcome(
-        codec, produced, consumed, job.latency(conf, topic, values[0], plan.round_trips), digest
+    return perf.Outcome(
+        codec, produced, consumed, perf.latency(conf, topic, values[0], plan.round_trips), digest
     )
 
 
-@click.group("perf", cls=Defaulting, default="all")
+@click.group("perf", cls=DefaultGroup, default="all")
 def command() -> None:
     """Measure a cluster and this machine.
 

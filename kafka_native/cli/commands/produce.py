@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """The options that say how to make messages of the input."""
+class InputOptions:
+    """The options for the form of the input and the parts of its messages."""
 
     topic: str | None
     partition: int | None
     key: bytes | None
     key_delimiter: bytes | None
-    headers: list[tuple[str, Any]]
+    headers: list[tuple[str, bytes | None]]
     empty_is_null: bool
     key_as: str
     value_as: str
@@ -207,7 +207,7 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
     Input of any length is read as fast as the cluster takes it. With -X transactional.id=ID all of
     it is one transaction. Ends with status 1 if a message wasn't delivered.
     """
-    recipe = _recipe(options)
+    input_options = _input_options(options)
     config = connection.config("producer", {"compression.codec": options["compression"]})
     limit = int(config.get(LIMIT) or str(PROPERTIES[LIMIT].default))
     shown = not options["quiet"] and sys.stderr.isatty()
@@ -217,7 +217,13 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
             # A file that can't be read is an error before the first request to the cluster.
             streams = [stack.enter_context(_opened(file)) for file in files or (STDIN,)]
             sender = stack.enter_context(
-                sending(config, recipe.topic, connection.timeout_s, counts, recipe.partition)
+                sending(
+                    config,
+                    input_options.topic,
+                    connection.timeout_s,
+                    counts,
+                    input_options.partition,
+                )
             )
             progress = stack.enter_context(
                 _progress(counts, shown and not any(each.isatty() for each in streams))
@@ -230,7 +236,7 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
                     if options["count_max"] is None
                     else lines[: options["count_max"] - counts.taken]
                 )
-                recipe.send(sender, wanted, counts.taken)
+                input_options.send(sender, wanted, counts.taken)
                 progress()
                 if counts.taken == options["count_max"]:
                     break
@@ -244,18 +250,22 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
         )
 
 
-def _recipe(options: dict[str, Any]) -> Recipe:
-    recipe = Recipe(**{name: options[name] for name in Recipe.__dataclass_fields__})
-    if recipe.topic is None and not recipe.as_envelopes:
-        raise click.UsageError("which topic? write -t TOPIC")
-    beside = (
-        recipe.key_delimiter or recipe.empty_is_null or {recipe.key_as, recipe.value_as} != {"raw"}
+def _input_options(options: dict[str, Any]) -> InputOptions:
+    input_options = InputOptions(
+        **{name: options[name] for name in InputOptions.__dataclass_fields__}
     )
-    if recipe.as_envelopes and beside:
+    if input_options.topic is None and not input_options.as_envelopes:
+        raise click.UsageError("which topic? write -t TOPIC")
+    has_raw_option = (
+        input_options.key_delimiter
+        or input_options.empty_is_null
+        or {input_options.key_as, input_options.value_as} != {"raw"}
+    )
+    if input_options.as_envelopes and has_raw_option:
         raise click.UsageError(
             "-J has key and value in the envelope: it excludes -K, -Z, --key-as and --value-as"
         )
-    return recipe
+    return input_options
 
 
 @contextmanager

@@ -23,11 +23,11 @@ from kafka_native.cli.administration import (
     Outcomes,
     administration,
     assignment,
+    errors_of,
     make_sure,
     moment,
     report,
     report_errors,
-    settled,
     yes_option,
 )
 from kafka_native.cli.connection import Connection, connected
@@ -201,7 +201,7 @@ def create(
         futures = admin.create_topics(
             wanted, validate_only=dry_run, request_timeout=connection.timeout_s
         )
-        outcomes: dict[str, str | None] = settled(futures)
+        outcomes: dict[str, str | None] = errors_of(futures)
     if if_not_exists:
         outcomes |= _forgiven(futures, KafkaError.TOPIC_ALREADY_EXISTS, outcomes)
     report(output, "topic", outcomes, "created", dry_run=dry_run)
@@ -233,7 +233,7 @@ def delete(
     make_sure(f"Delete {', '.join(names)} with all messages?", yes)
     with administration(connection) as admin:
         futures = admin.delete_topics(names, request_timeout=connection.timeout_s)
-        outcomes = settled(futures)
+        outcomes = errors_of(futures)
     if if_exists:
         outcomes |= _forgiven(futures, KafkaError.UNKNOWN_TOPIC_OR_PART, outcomes)
     report(output, "topic", outcomes, "deleted")
@@ -263,7 +263,7 @@ def alter(
         futures = admin.create_partitions(
             wanted, validate_only=dry_run, request_timeout=connection.timeout_s
         )
-        outcomes = settled(futures)
+        outcomes = errors_of(futures)
     report(output, "topic", outcomes, f"given {partitions} partitions", dry_run=dry_run)
 
 
@@ -288,19 +288,19 @@ def offsets(
     connection: Connection, output: Output, topics: tuple[str, ...], since: int | None
 ) -> None:
     """Show the first and the end offset of partitions, and how many offsets lie between."""
-    asked = Asked.read(topics, since)
+    query = OffsetQuery.read(topics, since)
     with administration(connection) as admin:
         timeout_s = connection.timeout_s
         described = Outcomes(
-            admin.describe_topics(TopicCollection(asked.names), request_timeout=timeout_s)
+            admin.describe_topics(TopicCollection(query.names), request_timeout=timeout_s)
         )
         partitions = [
             TopicPartition(name, each.id)
             for name, topic in described.items()
             for each in topic.partitions
         ]
-        missing = asked.missing(described, {(each.topic, each.partition) for each in partitions})
-        partitions = [each for each in partitions if asked.covers(each)]
+        missing = query.missing(described, {(each.topic, each.partition) for each in partitions})
+        partitions = [each for each in partitions if query.covers(each)]
         first, errors = offsets_of(
             admin, dict.fromkeys(partitions, OffsetSpec.earliest()), timeout_s
         )
@@ -312,7 +312,7 @@ def offsets(
         times = {
             each: OffsetSpec.for_timestamp(time)
             for each in partitions
-            if (time := asked.time(each)) is not None
+            if (time := query.time(each)) is not None
         }
         at, later = offsets_of(admin, times, timeout_s)
         more |= later | missing
@@ -328,7 +328,7 @@ def offsets(
             "messages": None if low is None or high is None else high.offset - low.offset,
             "newest": None if newer is None else time_text(newer.timestamp),
         }
-        if asked.has_times:
+        if query.has_times:
             found = at.get(place)
             record["at"] = None if found is None or found.offset < 0 else found.offset
         records.append(record)
@@ -339,7 +339,7 @@ def offsets(
         "end": "end",
         "messages": "messages",
     }
-    headings |= {"newest": "newest"} | ({"at": "at time"} if asked.has_times else {})
+    headings |= {"newest": "newest"} | ({"at": "at time"} if query.has_times else {})
     output.rows(records, headings)
     if not output.as_json and len(records) > 1:
         count = sum(record["messages"] or 0 for record in records)
@@ -351,7 +351,7 @@ def offsets(
     )
 
 
-class Asked:
+class OffsetQuery:
     """The partitions and the times whose offsets the user asks for."""
 
     def __init__(self) -> None:
@@ -359,7 +359,7 @@ class Asked:
         self._times: dict[tuple[str, int | None], int | None] = {}
 
     @classmethod
-    def read(cls, texts: Iterable[str], since: int | None) -> Asked:
+    def read(cls, texts: Iterable[str], since: int | None) -> OffsetQuery:
         """Parse TOPIC, TOPIC:PARTITION and TOPIC:PARTITION:TIME.
 
         :param since: The time for texts without one, in milliseconds since 1970.

@@ -18,6 +18,7 @@ from kafka_native.admin import (
 from kafka_native.cli.administration import (
     Outcomes,
     administration,
+    errors_of,
     make_sure,
     numbers,
     report,
@@ -31,7 +32,7 @@ from kafka_native.cli.errors import Failed, line_of
 from kafka_native.cli.texts import time_text
 from kafka_native.terminal.output import Output, json_option
 
-LONGEST_TIMEOUT = "15m"
+TIMEOUT_MAX = "15m"
 """The brokers' default of ``transaction.max.timeout.ms``."""
 
 STATES = {
@@ -61,11 +62,11 @@ topics_option = click.option(
     metavar="TOPIC[:PARTITION,...]",
     help="Check only these partitions (default: all).",
 )
-longest_option = click.option(
+timeout_max_option = click.option(
     "--max-transaction-timeout",
-    "longest_ms",
+    "timeout_max_ms",
     type=span,
-    default=LONGEST_TIMEOUT,
+    default=TIMEOUT_MAX,
     show_default=True,
     metavar="DURATION",
     help="transaction.max.timeout.ms of the brokers. A transaction with a newer write is skipped.",
@@ -185,14 +186,14 @@ def _short(partitions: Iterable[TopicPartition]) -> str | None:
 
 @command.command("hanging")
 @topics_option
-@longest_option
+@timeout_max_option
 @connected()
 @json_option
 def hanging(
     connection: Connection,
     output: Output,
     topics: tuple[tuple[str, tuple[int, ...]], ...],
-    longest_ms: int,
+    timeout_max_ms: int,
 ) -> None:
     """Find hanging transactions: open in a partition, but unknown to their coordinator.
 
@@ -201,7 +202,7 @@ def hanging(
     with administration(connection) as admin:
         found = admin.find_hanging_transactions(
             _partitions(admin, topics, connection.timeout_s),
-            max_transaction_timeout_ms=longest_ms,
+            max_transaction_timeout_ms=timeout_max_ms,
             request_timeout=connection.timeout_s,
         ).result()
     records = [
@@ -294,5 +295,5 @@ def fence(connection: Connection, output: Output, ids: tuple[str, ...], yes: boo
     names = list(dict.fromkeys(ids))
     make_sure(f"Fence the producers of {', '.join(names)}?", yes)
     with administration(connection) as admin:
-        done = Outcomes(admin.fence_producers(names, request_timeout=connection.timeout_s))
-    report(output, "transactional id", {name: done.errors.get(name) for name in names}, "fenced")
+        outcomes = errors_of(admin.fence_producers(names, request_timeout=connection.timeout_s))
+    report(output, "transactional id", outcomes, "fenced")

@@ -16,10 +16,10 @@ from kafka_native.admin import (
 from kafka_native.cli.administration import (
     Outcomes,
     administration,
+    errors_of,
     make_sure,
     report,
     report_errors,
-    settled,
     yes_option,
 )
 from kafka_native.cli.connection import Connection, connected
@@ -113,7 +113,7 @@ def set_user(
     info = ScramCredentialInfo(MECHANISMS[mechanism], iterations)
     change = UserScramCredentialUpsertion(user, info, password.encode())
     with administration(connection) as admin:
-        outcomes = settled(
+        outcomes = errors_of(
             admin.alter_user_scram_credentials([change], request_timeout=connection.timeout_s)
         )
     report(output, "user", outcomes, f"has a password for {mechanism}")
@@ -167,5 +167,5 @@ def delete(
             call = admin.alter_user_scram_credentials(
                 [UserScramCredentialDeletion(user, each)], request_timeout=timeout_s
             )
-            outcomes[f"{user} {MECHANISM_NAMES[each]}"] = settled(call)[user]
+            outcomes[f"{user} {MECHANISM_NAMES[each]}"] = errors_of(call)[user]
     report(output, "credential", outcomes, "deleted")

@@ -105,26 +105,12 @@ class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
         """Always ``NONE``: a share group has no rebalances."""
         return "NONE"
 
-    @property
-    def rebalance_reason(self) -> str:
-        """Always empty: only the coordinator knows it."""
-        return ""
-
     # --- calls of the application ---
 
     def replace(self, topics: list[str], now: float) -> None:
         """Replaces the subscription with these topics, at least one."""
         self.topics = list(topics)
         self.subscribe(now)
-
-    def subscribe(self, now: float) -> None:
-        """Joins with the new subscription, or sends it with the next heartbeat."""
-        if self.state is State.OUT:
-            self._join(now)
-        elif self.state in (State.JOINING, State.JOINED):
-            self._send_at = now
-        elif self.state is State.LEAVING:
-            self._join_again = True
 
     def leave(self, reason: str, done: Callable[[], None], now: float) -> None:
         """Leaves the group.

@@ -106,22 +106,12 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         """``COOPERATIVE`` after the first subscription, ``NONE`` before it, as in librdkafka."""
         return "COOPERATIVE" if self._subscribed_once else "NONE"
 
-    @property
-    def rebalance_reason(self) -> str:
-        """Always empty: only the coordinator knows it."""
-        return ""
-
     # --- calls of the application ---
 
     def subscribe(self, now: float) -> None:
         """Joins with the new subscription, or sends it with the next heartbeat."""
         self._subscribed_once = True
-        if self.state is State.OUT:
-            self._join(now)
-        elif self.state in (State.JOINING, State.JOINED):
-            self._send_at = now
-        elif self.state is State.LEAVING:
-            self._join_again = True
+        super().subscribe(now)
 
     def leave(self, reason: str, done: Callable[[], None], now: float) -> None:
         """Gives up all partitions, then leaves the group.

@@ -150,6 +150,20 @@ class Heartbeats(ABC, Generic[M, R]):
         coordinator.on_found.append(self._on_coordinator)
         coordinator.on_refused.append(on_error)
 
+    @property
+    def rebalance_reason(self) -> str:
+        """Always empty: only the coordinator knows it."""
+        return ""
+
+    def subscribe(self, now: float) -> None:
+        """Joins with the new subscription, or sends it with the next heartbeat."""
+        if self.state is State.OUT:
+            self._join(now)
+        elif self.state in (State.JOINING, State.JOINED):
+            self._send_at = now
+        elif self.state is State.LEAVING:
+            self._join_again = True
+
     # --- for subclasses ---
 
     @abstractmethod

@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.call import Call, Reply
+from kafka_native.mock.call import Call
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.mock.handlers import (
     access,
     configs,
     consumer_groups,
     fetch,
+    group_admin,
     group_offsets,
     groups,
     log_dirs,
@@ -29,20 +30,21 @@ from kafka_native.mock.handlers import (
     refusals,
     sasl,
     share_groups,
-    shared_groups,
     telemetry,
     tokens,
     topics,
+    transaction_admin,
     transactions,
-    transactions_seen,
     versions,
 )
+from kafka_native.mock.replies import CLOSE, Close, Reply
 from kafka_native.protocol import ApiKey, UnsupportedVersion, decode_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka_native.mock.server import Connection
+    from kafka_native.mock.state import ClusterState
     from kafka_native.protocol.schema import Request, Response
 
     Handler = Callable[[Call, Any], "Response | Reply | None"]
@@ -51,12 +53,6 @@ if TYPE_CHECKING:
 QUOTA_APIS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
 """The APIs whose responses carry a throttle time: those that have quotas."""
 
-
-class Close:
-    """The type of the constant ``CLOSE``."""
-
-
-CLOSE: Final = Close()
 
 HANDLERS: dict[int, Handler] = {
     ApiKey.PRODUCE: produce.produce,
@@ -81,7 +77,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
     ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets_to_txn,
     ApiKey.END_TXN: transactions.end_txn,
-    ApiKey.WRITE_TXN_MARKERS: transactions_seen.write_txn_markers,
+    ApiKey.WRITE_TXN_MARKERS: transaction_admin.write_txn_markers,
     ApiKey.TXN_OFFSET_COMMIT: transactions.txn_offset_commit,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
     ApiKey.DESCRIBE_ACLS: access.describe_acls,
@@ -110,9 +106,9 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DESCRIBE_QUORUM: quorum.describe_quorum,
     ApiKey.UPDATE_FEATURES: quorum.update_features,
     ApiKey.DESCRIBE_CLUSTER: metadata.describe_cluster,
-    ApiKey.DESCRIBE_PRODUCERS: transactions_seen.describe_producers,
-    ApiKey.DESCRIBE_TRANSACTIONS: transactions_seen.describe_transactions,
-    ApiKey.LIST_TRANSACTIONS: transactions_seen.list_transactions,
+    ApiKey.DESCRIBE_PRODUCERS: transaction_admin.describe_producers,
+    ApiKey.DESCRIBE_TRANSACTIONS: transaction_admin.describe_transactions,
+    ApiKey.LIST_TRANSACTIONS: transaction_admin.list_transactions,
     ApiKey.UNREGISTER_BROKER: quorum.unregister_broker,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
@@ -121,15 +117,15 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.LIST_CONFIG_RESOURCES: configs.list_config_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.describe_topic_partitions,
     ApiKey.SHARE_GROUP_HEARTBEAT: share_groups.heartbeat,
-    ApiKey.SHARE_GROUP_DESCRIBE: shared_groups.describe_share,
+    ApiKey.SHARE_GROUP_DESCRIBE: group_admin.describe_share,
     ApiKey.SHARE_FETCH: share_groups.share_fetch,
     ApiKey.SHARE_ACKNOWLEDGE: share_groups.share_acknowledge,
     ApiKey.ADD_RAFT_VOTER: quorum.add_raft_voter,
     ApiKey.REMOVE_RAFT_VOTER: quorum.remove_raft_voter,
-    ApiKey.STREAMS_GROUP_DESCRIBE: shared_groups.describe_streams,
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: shared_groups.describe_offsets,
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: shared_groups.alter_offsets,
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: shared_groups.delete_offsets,
+    ApiKey.STREAMS_GROUP_DESCRIBE: group_admin.describe_streams,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: group_admin.describe_offsets,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: group_admin.alter_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: group_admin.delete_offsets,
 }
 
 
@@ -149,10 +145,11 @@ class Incoming:
         self.reply_version = reply_version
 
     @classmethod
-    def read(cls, frame: bytearray, connection: Connection) -> Incoming | None:
+    def read(
+        cls, cluster: ClusterState, frame: bytearray, connection: Connection
+    ) -> Incoming | None:
         """Read a frame. None closes the connection. Raises ``ProtocolError`` for invalid bytes."""
         broker = connection.broker
-        cluster = broker.cluster
         try:
             header, request = decode_request(frame)
         except UnsupportedVersion as error:
@@ -170,10 +167,10 @@ class Incoming:
                 header.correlation_id,
             )
             client = header.client_id or ""
-        cluster.note_request(broker.id, key, version, correlation_id, client)
-        if not connection.login.admits(key):
+        cluster.requests.add(broker.id, key, version, correlation_id, client)
+        if not connection.login.allows(key):
             return None
-        first, last = cluster.versions.get(key, (0, -1))
+        first, last = cluster.settings.versions.get(key, (0, -1))
         call = Call(cluster, broker, connection, key, version, client)
         if request is not None and first <= version <= last:
             return cls(call, request, correlation_id, version)
@@ -185,7 +182,7 @@ class Incoming:
     def handle(self) -> Response | Reply | Close | None:
         """Return the response to the request."""
         if self.request is None:
-            return versions.unsupported(self.call)
+            return versions.refuse_version(self.call)
         pushed = self.call.cluster.faults.take_error(self.api_key, self.call.broker.id)
         if pushed is not None and pushed.code == ErrorCode.NO_ERROR:
             pushed = None

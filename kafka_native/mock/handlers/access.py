@@ -61,22 +61,22 @@ def create_acls(call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
     return response
 
 
-def _filter(asked: DescribeAclsRequest | DeleteAclsRequest.Filter) -> AclFilter:
+def _filter(requested: DescribeAclsRequest | DeleteAclsRequest.Filter) -> AclFilter:
     return AclFilter(
-        asked.resource_type_filter,
-        asked.resource_name_filter,
-        asked.pattern_type_filter,
-        asked.principal_filter,
-        asked.host_filter,
-        asked.operation,
-        asked.permission_type,
+        requested.resource_type_filter,
+        requested.resource_name_filter,
+        requested.pattern_type_filter,
+        requested.principal_filter,
+        requested.host_filter,
+        requested.operation,
+        requested.permission_type,
     )
 
 
 def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
     """Return the ACLs that match a filter, by resource."""
     with call.cluster.lock:
-        found = sorted(call.cluster.access.found(_filter(request)))
+        found = sorted(call.cluster.access.matching(_filter(request)))
     response = DescribeAclsResponse(error_message=None)
     for (kind, name, pattern), acls in groupby(found, key=lambda acl: acl[:3]):
         resource = DescribeAclsResponse.Resource(
@@ -104,7 +104,7 @@ def delete_acls(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
     matching = DeleteAclsResponse.FilterResult.MatchingAcl
     with call.cluster.lock:
         access = call.cluster.access
-        found = [access.found(_filter(each)) for each in request.filters]
+        found = [access.matching(_filter(each)) for each in request.filters]
         for acls in found:
             for acl in acls:
                 access.acls.pop(acl, None)
@@ -148,10 +148,10 @@ def alter_user_scram_credentials(
     with call.cluster.lock:
         users = call.cluster.access.users
         for name in names:
-            had = users.get(name, {})
+            known = users.get(name, {})
             deletions = [each for each in request.deletions if each.name == name]
             upsertions = [each for each in request.upsertions if each.name == name]
-            code = _error_code(had, deletions, upsertions)
+            code = _error_code(known, deletions, upsertions)
             response.results.append(
                 AlterUserScramCredentialsResponse.Result(
                     user=name, error_code=code, error_message=None
@@ -159,13 +159,13 @@ def alter_user_scram_credentials(
             )
             if code:
                 continue
-            gone = {each.mechanism for each in deletions}
+            deleted = {each.mechanism for each in deletions}
             new = {
                 each.mechanism: Credential(each.iterations, each.salt, each.salted_password)
                 for each in upsertions
             }
             users[name] = {
-                mechanism: each for mechanism, each in had.items() if mechanism not in gone
+                mechanism: each for mechanism, each in known.items() if mechanism not in deleted
             } | new
             if not users[name]:
                 del users[name]
@@ -173,7 +173,7 @@ def alter_user_scram_credentials(
 
 
 def _error_code(
-    had: dict[int, Credential],
+    known: dict[int, Credential],
     deletions: list[AlterUserScramCredentialsRequest.Deletion],
     upsertions: list[AlterUserScramCredentialsRequest.Upsertion],
 ) -> ErrorCode:
@@ -183,7 +183,7 @@ def _error_code(
         return ErrorCode.DUPLICATE_RESOURCE
     if not set(mechanisms) <= MECHANISMS.keys():
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    if any(each.mechanism not in had for each in deletions):
+    if any(each.mechanism not in known for each in deletions):
         return ErrorCode.RESOURCE_NOT_FOUND
     for each in upsertions:
         if (

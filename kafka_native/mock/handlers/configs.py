@@ -75,10 +75,13 @@ def _values(call: Call, kind: int, name: str) -> dict[str, tuple[str, int]] | Er
         }
     if kind == BROKER:
         return {
-            "auto.create.topics.enable": (str(cluster.auto_create_topics).lower(), _FROM_DEFAULT),
-            "default.replication.factor": (str(cluster.replication_factor), _FROM_DEFAULT),
-            "message.max.bytes": (str(cluster.message_max_bytes), _FROM_DEFAULT),
-            "num.partitions": (str(cluster.default_partitions), _FROM_DEFAULT),
+            "auto.create.topics.enable": (
+                str(cluster.settings.auto_create_topics).lower(),
+                _FROM_DEFAULT,
+            ),
+            "default.replication.factor": (str(cluster.settings.replication_factor), _FROM_DEFAULT),
+            "message.max.bytes": (str(cluster.settings.message_max_bytes), _FROM_DEFAULT),
+            "num.partitions": (str(cluster.settings.default_partitions), _FROM_DEFAULT),
         }
     if kind in DEFAULTS and name and not _is_elsewhere(call, kind, name):
         values = cluster.resources.values(kind, name)
@@ -193,7 +196,7 @@ def list_config_resources(
     """
     cluster = call.cluster
     with cluster.lock:
-        brokers = [str(broker) for broker in cluster.broker_ids]
+        brokers = [str(broker) for broker in cluster.brokers]
         known = {
             TOPIC: list(cluster.topics),
             BROKER: brokers,

@@ -10,12 +10,12 @@ from kafka_native.mock.assignors import ASSIGNORS
 from kafka_native.mock.consumer_groups import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
-    LEAVE_FOR_A_WHILE_EPOCH,
+    LEAVE_STATIC_MEMBER_EPOCH,
     ConsumerGroup,
     ConsumerMember,
     check_first_heartbeat,
 )
-from kafka_native.mock.handlers.groups import check_own
+from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.membership import GroupError
 from kafka_native.mock.streams_groups import StreamsGroup
 from kafka_native.protocol.group_admin import (
@@ -42,7 +42,7 @@ def heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGro
     with call.cluster.lock:
         try:
             _check(call, request)
-            check_own(call, request.group_id)
+            check_group(call, request.group_id)
             return _heartbeat(call, request)
         except GroupError as error:
             return ConsumerGroupHeartbeatResponse(
@@ -63,9 +63,9 @@ def _check(call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
         call.version >= _FIRST_WITH_OWN_IDS or request.member_epoch != JOIN_EPOCH
     ):
         text = "MemberId can't be empty."
-    elif request.member_epoch == LEAVE_FOR_A_WHILE_EPOCH and request.instance_id is None:
+    elif request.member_epoch == LEAVE_STATIC_MEMBER_EPOCH and request.instance_id is None:
         text = "InstanceId can't be null."
-    elif request.member_epoch < LEAVE_FOR_A_WHILE_EPOCH:
+    elif request.member_epoch < LEAVE_STATIC_MEMBER_EPOCH:
         text = "MemberEpoch is invalid."
     if text:
         raise GroupError(ErrorCode.INVALID_REQUEST, text=text)
@@ -87,19 +87,19 @@ def _heartbeat(
 ) -> ConsumerGroupHeartbeatResponse:
     joins = request.member_epoch == JOIN_EPOCH
     group = call.cluster.groups.for_heartbeat(request.group_id, make=joins)
-    if request.member_epoch in (LEAVE_EPOCH, LEAVE_FOR_A_WHILE_EPOCH):
+    if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_MEMBER_EPOCH):
         epoch = group.leave(request.member_id, request.instance_id, request.member_epoch)
         return ConsumerGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=epoch, assignment=None
         )
     if not request.member_id:
         request.member_id = str(uuid.uuid4())
-    member, sends_assignment = group.heartbeat(request, call.client_id, call.connection.peer[0])
+    member, has_assignment = group.heartbeat(request, call.client_id, call.connection.peer[0])
     return ConsumerGroupHeartbeatResponse(
         member_id=member.id,
         member_epoch=member.epoch,
         heartbeat_interval_ms=group.heartbeat_ms(),
-        assignment=_assignment(member.assigned) if sends_assignment else None,
+        assignment=_assignment(member.assigned) if has_assignment else None,
     )
 
 
@@ -130,7 +130,7 @@ def describe(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroup
             try:
                 if not name:
                     raise GroupError(ErrorCode.INVALID_GROUP_ID)
-                check_own(call, name)
+                check_group(call, name)
                 group = call.cluster.groups.find(name)
                 if not isinstance(group, ConsumerGroup) or isinstance(group, StreamsGroup):
                     text = (
@@ -145,11 +145,13 @@ def describe(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroup
             answer.group_state = group.state.value
             answer.group_epoch, answer.assignment_epoch = group.epoch, group.target_epoch
             answer.assignor_name = group.assignor
-            answer.members = [_described(call, group, member) for member in group.members.values()]
+            answer.members = [
+                _describe_member(call, group, member) for member in group.members.values()
+            ]
     return response
 
 
-def _described(
+def _describe_member(
     call: Call, group: ConsumerGroup, member: ConsumerMember
 ) -> ConsumerGroupDescribeResponse.Group.Member:
     return ConsumerGroupDescribeResponse.Group.Member(
@@ -161,13 +163,13 @@ def _described(
         client_host=f"/{member.host}",
         subscribed_topic_names=member.topics,
         subscribed_topic_regex=member.regex or None,
-        assignment=named(call, member.assigned),
-        target_assignment=named(call, group.target.get(member.id, set())),
+        assignment=describe_assignment(call, member.assigned),
+        target_assignment=describe_assignment(call, group.target.get(member.id, set())),
         member_type=_CONSUMER_TYPE if member.classic is None else _CLASSIC_TYPE,
     )
 
 
-def named(call: Call, assigned: set[Key]) -> MemberAssignment:
+def describe_assignment(call: Call, assigned: set[Key]) -> MemberAssignment:
     """Return an assignment with the names of its topics."""
     parts = []
     for topic_id, indexes in _by_topic(assigned).items():

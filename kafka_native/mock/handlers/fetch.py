@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.call import RECORDS_HERE, Reply
 from kafka_native.mock.handlers.leaders import Hints, find
-from kafka_native.mock.sessions import Wanted, outside
+from kafka_native.mock.replies import RECORDS_HERE, Reply
+from kafka_native.mock.sessions import FetchPartition, partitions_of
 from kafka_native.mock.topics import Waiter
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.fetch import FetchRequest, FetchResponse
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafka_native.mock.call import Call
-    from kafka_native.mock.cluster import MockCluster
     from kafka_native.mock.sessions import Session
+    from kafka_native.mock.state import ClusterState
     from kafka_native.mock.topics import Partition
 
 _FIRST_WITH_HINTS = 16
@@ -33,25 +33,27 @@ _REQUEST_ERRORS = frozenset(
 )
 
 
-class _Round:
+class _FetchAttempt:
     """One read of the wanted partitions."""
 
     def __init__(self, call: Call, request: FetchRequest) -> None:
         self.call = call
         self.request = request
         self.hints = Hints(call, _FIRST_WITH_HINTS)
-        self.answers: list[tuple[Wanted, FetchResponse.Topic.Partition, list[memoryview]]] = []
+        self.answers: list[
+            tuple[FetchPartition, FetchResponse.Topic.Partition, list[memoryview]]
+        ] = []
         self.size_bytes = 0
         self.has_error = False
         self.has_redirect = False
         self.partitions: list[Partition] = []
 
-    def read_all(self, wanted: Iterable[Wanted]) -> None:
+    def read_all(self, wanted: Iterable[FetchPartition]) -> None:
         """Read every partition, within the limits of the request."""
         for one in wanted:
             self._read_partition(one)
 
-    def _read_partition(self, wanted: Wanted) -> None:
+    def _read_partition(self, wanted: FetchPartition) -> None:
         answer = FetchResponse.Topic.Partition(
             partition_index=wanted.index, high_watermark=-1, aborted_transactions=None, records=b""
         )
@@ -83,7 +85,7 @@ class _Round:
                     FetchResponse.Topic.Partition.AbortedTransaction(
                         producer_id=each.producer_id, first_offset=each.first_offset
                     )
-                    for each in log.aborted(wanted.offset, stable)
+                    for each in log.aborted_transactions(wanted.offset, stable)
                 ]
             if closer is not None:
                 answer.preferred_read_replica = closer
@@ -118,7 +120,7 @@ class _Round:
         ]
         return max(near, key=partition.end_at, default=None)
 
-    def _read(self, partition: Partition, wanted: Wanted, end: int) -> list[memoryview]:
+    def _read(self, partition: Partition, wanted: FetchPartition, end: int) -> list[memoryview]:
         left = self.request.max_bytes - self.size_bytes
         if left <= 0 and self.size_bytes:
             return []
@@ -126,7 +128,7 @@ class _Round:
             wanted.offset,
             min(wanted.max_bytes, left),
             at_least_one=self.size_bytes == 0,
-            cut=self.call.cluster.partial_batches,
+            cut=self.call.cluster.settings.partial_batches,
             end=end if end < partition.log.end_offset else None,
         )
         self.size_bytes += size
@@ -148,9 +150,9 @@ class _Round:
                 response.responses.append(topic)
             topic.partitions.append(answer)
             if slices:
-                records.append(self._corrupted(answer, wanted, slices))
+                records.append(self._corrupt(answer, wanted, slices))
                 if session is not None:
-                    session.served(wanted)
+                    session.move_to_back(wanted)
         response.node_endpoints = [
             FetchResponse.NodeEndpoint(
                 node_id=broker.id,
@@ -162,16 +164,19 @@ class _Round:
         ]
         return Reply(response, records)
 
-    def _corrupted(
-        self, answer: FetchResponse.Topic.Partition, wanted: Wanted, slices: list[memoryview]
+    def _corrupt(
+        self,
+        answer: FetchResponse.Topic.Partition,
+        wanted: FetchPartition,
+        slices: list[memoryview],
     ) -> list[memoryview]:
         found = self.call.cluster.topic_by_id(wanted.topic_id)
         name = found.name if found is not None else wanted.topic
-        return corrupted(self.call.cluster, name, answer.partition_index, slices)
+        return corrupt(self.call.cluster, name, answer.partition_index, slices)
 
 
-def corrupted(
-    cluster: MockCluster, topic: str, partition: int, slices: list[memoryview]
+def corrupt(
+    cluster: ClusterState, topic: str, partition: int, slices: list[memoryview]
 ) -> list[memoryview]:
     """Return the slices, with a bit flipped in the first batch if a test ordered it."""
     if not cluster.faults.take_corrupt(topic, partition):
@@ -183,7 +188,7 @@ def corrupted(
 
 
 def _has_news(
-    wanted: Wanted, answer: FetchResponse.Topic.Partition, slices: list[memoryview]
+    wanted: FetchPartition, answer: FetchResponse.Topic.Partition, slices: list[memoryview]
 ) -> bool:
     """Return whether the response is news to the session's client, and remember it as sent."""
     sent = (wanted.high_watermark, wanted.log_start)
@@ -211,13 +216,13 @@ def fetch(call: Call, request: FetchRequest) -> Reply | None:
             session.update(request)
             if not is_full:
                 session.advance()
-        wanted = outside(request) if session is None else list(session.wanted.values())
+        wanted = partitions_of(request) if session is None else list(session.partitions.values())
     deadline = cluster.clock.now() + max(request.max_wait_ms, 0) / 1000
     waiter = Waiter()
     while True:
         with cluster.lock:
             expires = cluster.transactions.expire()
-            done = _Round(call, request)
+            done = _FetchAttempt(call, request)
             done.read_all(wanted)
             now = cluster.clock.now()
             left = deadline - now
@@ -232,10 +237,10 @@ def fetch(call: Call, request: FetchRequest) -> Reply | None:
             waiter.watch(cluster.waiters, done.partitions)
         waiter.wait(cluster.lock, min(left, max(expires - now, 0)))
         if call.connection.is_abandoned():
-            return None  # Faults that a test armed meanwhile stay for the next request.
+            return None  # Faults that a test armed during the wait stay for the next request.
 
 
-def refused(call: Call, request: FetchRequest, code: int) -> FetchResponse:
+def refuse(call: Call, request: FetchRequest, code: int) -> FetchResponse:
     """Return an error for the whole request, or for each of its partitions.
 
     An error of partitions keeps the session.
@@ -255,7 +260,7 @@ def refused(call: Call, request: FetchRequest, code: int) -> FetchResponse:
                 response.session_id = session.id
                 if not is_full:
                     session.advance()
-        for wanted in outside(request) if session is None else session.wanted.values():
+        for wanted in partitions_of(request) if session is None else session.partitions.values():
             answer = FetchResponse.Topic.Partition(
                 partition_index=wanted.index, error_code=code, high_watermark=-1, records=b""
             )

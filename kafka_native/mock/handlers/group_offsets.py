@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.groups import METADATA_MAX_BYTES
-from kafka_native.mock.handlers.groups import check_own
+from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.membership import Committed, GroupError
 from kafka_native.protocol.offsets import (
     OffsetCommitRequest,
@@ -32,11 +32,11 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
     """Store the committed offsets of a group."""
     with call.cluster.lock:
         try:
-            group = _for_commit(call, request)
+            group = _find_for_commit(call, request)
             epoch = request.generation_id_or_member_epoch
             group.check_commit(request.member_id, request.group_instance_id, epoch, call.version)
         except GroupError as error:
-            return commit_refused(request, error.code)
+            return refuse_commit(request, error.code)
         response = OffsetCommitResponse()
         for topic in request.topics:
             answers = []
@@ -55,10 +55,10 @@ def offset_commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespo
         return response
 
 
-def _for_commit(call: Call, request: OffsetCommitRequest) -> AnyGroup:
+def _find_for_commit(call: Call, request: OffsetCommitRequest) -> AnyGroup:
     if not request.group_id:
         raise GroupError(ErrorCode.INVALID_GROUP_ID)
-    check_own(call, request.group_id)
+    check_group(call, request.group_id)
     groups = call.cluster.groups
     if groups.find(request.group_id) is None and request.generation_id_or_member_epoch >= 0:
         is_new = call.version >= _FIRST_OF_MEMBERS
@@ -79,8 +79,8 @@ def _commit(
     text = part.committed_metadata or ""
     if found is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID
-        return _pushed(call, topic.name, part.partition_index) or code
-    pushed = _pushed(call, found.name, part.partition_index)
+        return _take_error(call, topic.name, part.partition_index) or code
+    pushed = _take_error(call, found.name, part.partition_index)
     if pushed:
         return pushed
     if call.denies_topic(found.name):
@@ -94,13 +94,13 @@ def _commit(
     return ErrorCode.NO_ERROR
 
 
-def _pushed(call: Call, topic: str, partition: int) -> int:
+def _take_error(call: Call, topic: str, partition: int) -> int:
     """Return the error that a test ordered for a partition, or 0."""
     pushed = call.cluster.faults.take_error_within(call.api_key, call.broker.id, topic, partition)
     return 0 if pushed is None else pushed.code
 
 
-def commit_refused(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
+def refuse_commit(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
     """Return the same error for every partition."""
     return OffsetCommitResponse(
         topics=[
@@ -125,19 +125,22 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
         if call.version >= _FIRST_WITH_GROUPS:
             stable = request.require_stable
             return OffsetFetchResponse(
-                groups=[_of_group(call, asked, require_stable=stable) for asked in request.groups]
+                groups=[
+                    _fetch_group(call, requested, require_stable=stable)
+                    for requested in request.groups
+                ]
             )
         try:
-            offsets = _stored(call, request.group_id, None, -1)
+            offsets = _find_offsets(call, request.group_id, None, -1)
         except GroupError as error:
-            return fetch_refused(call, request, error.code)
-        asked = (
+            return refuse_fetch(call, request, error.code)
+        requested = (
             None
             if request.topics is None
             else [(topic.name, topic.partition_indexes) for topic in request.topics]
         )
         response = OffsetFetchResponse()
-        for name, indexes in _visible(call, offsets) if asked is None else asked:
+        for name, indexes in _visible(call, offsets) if requested is None else requested:
             answer = OffsetFetchResponse.Topic(name=name)
             for index in indexes:
                 found, code = _look_up(
@@ -156,11 +159,11 @@ def offset_fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
         return response
 
 
-def _stored(
+def _find_offsets(
     call: Call, group_id: str, member_id: str | None, epoch: int
 ) -> dict[tuple[str, int], Committed]:
     """Return all offsets of a group, for a member or for any client. Raises ``GroupError``."""
-    check_own(call, group_id)
+    check_group(call, group_id)
     group = call.cluster.groups.find(group_id)
     if group is None:
         if epoch >= 0 and call.version >= _FIRST_OF_MEMBERS:
@@ -191,7 +194,7 @@ def _look_up(
     ``unstable_in`` is a group. An open transaction with offsets of this group gives
     UNSTABLE_OFFSET_COMMIT.
     """
-    code = _pushed(call, name, index)
+    code = _take_error(call, name, index)
     if not code and unstable_in is not None:
         call.cluster.transactions.expire()
         if call.cluster.transactions.has_unstable_offset(unstable_in, (name, index)):
@@ -201,24 +204,24 @@ def _look_up(
     return (_NOTHING, code) if code else (offsets.get((name, index), _NOTHING), code)
 
 
-def _of_group(
-    call: Call, asked: OffsetFetchRequest.Group, *, require_stable: bool
+def _fetch_group(
+    call: Call, requested: OffsetFetchRequest.Group, *, require_stable: bool
 ) -> OffsetFetchResponse.Group:
-    group_id = asked.group_id
+    group_id = requested.group_id
     response = OffsetFetchResponse.Group(group_id=group_id)
     try:
-        offsets = _stored(call, group_id, asked.member_id, asked.member_epoch)
+        offsets = _find_offsets(call, group_id, requested.member_id, requested.member_epoch)
     except GroupError as error:
         response.error_code = error.code
         return response
     cluster = call.cluster
     wanted: list[tuple[str, bytes, list[int]]] = []
-    if asked.topics is None:
+    if requested.topics is None:
         for name, indexes in _visible(call, offsets):
             known = cluster.topics.get(name)
             wanted.append((name, ZERO_UUID if known is None else known.id, indexes))
     else:
-        for topic in asked.topics:
+        for topic in requested.topics:
             by_id = cluster.topic_by_id(topic.topic_id)
             wanted.append(
                 (
@@ -245,12 +248,12 @@ def _of_group(
     return response
 
 
-def fetch_refused(call: Call, request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
+def refuse_fetch(call: Call, request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
     """Return the same error for every group, or before version 8 for every partition."""
     if call.version >= _FIRST_WITH_GROUPS:
         groups = [
-            OffsetFetchResponse.Group(group_id=asked.group_id, error_code=code)
-            for asked in request.groups
+            OffsetFetchResponse.Group(group_id=requested.group_id, error_code=code)
+            for requested in request.groups
         ]
         return OffsetFetchResponse(groups=groups)
     response = OffsetFetchResponse(error_code=code)
@@ -275,7 +278,7 @@ def offset_delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespo
         try:
             if not request.group_id:
                 raise GroupError(ErrorCode.INVALID_GROUP_ID)
-            check_own(call, request.group_id)
+            check_group(call, request.group_id)
         except GroupError as error:
             return OffsetDeleteResponse(error_code=error.code)
         group = call.cluster.groups.find(request.group_id)

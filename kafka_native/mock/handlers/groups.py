@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import migration
 from kafka_native.mock.groups import Group, Member, State
-from kafka_native.mock.membership import GroupError
+from kafka_native.mock.membership import GroupClient, GroupError
 from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_native.protocol.group_admin import (
     DeleteGroupsRequest,
@@ -37,7 +38,7 @@ _FIRST_WITH_COORDINATORS = 4
 _FIRST_WITH_LEAVERS = 3
 _FIRST_WITH_PROTOCOL = 5
 _CONSUMER = "consumer"
-_OF_GROUPS, _OF_TRANSACTIONS = 0, 1
+_GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
 
 # --- coordinators ---
@@ -62,9 +63,9 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordin
 
 
 def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coordinator:
-    if kind == _OF_GROUPS and call.denies_group(key):
+    if kind == _GROUP_KEY and call.denies_group(key):
         return _no_coordinator(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if kind == _OF_TRANSACTIONS and call.denies_transactional_id(key):
+    if kind == _TRANSACTION_KEY and call.denies_transactional_id(key):
         return _no_coordinator(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     broker = call.cluster.coordinator_of(key)
     if broker is None:
@@ -84,7 +85,7 @@ def _no_coordinator(key: str, code: int) -> FindCoordinatorResponse.Coordinator:
     )
 
 
-def coordinator_refused(
+def refuse_find_coordinator(
     call: Call, request: FindCoordinatorRequest, code: int
 ) -> FindCoordinatorResponse:
     """Return the same error for every key."""
@@ -95,21 +96,26 @@ def coordinator_refused(
     return FindCoordinatorResponse(error_code=code, error_message=None, node_id=-1, port=-1)
 
 
-def check_own(call: Call, group_id: str) -> None:
+def check_group(call: Call, group_id: str) -> None:
     """Raise ``GroupError`` unless this broker coordinates the group and the client may see it."""
     groups = call.cluster.groups
     if call.denies_group(group_id):
         raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if call.cluster.coordinator_of(group_id) is not call.broker:
-        raise GroupError(ErrorCode.NOT_COORDINATOR)
+    _check_coordinator(call, group_id)
     groups.coordinators.check_loaded(group_id)
 
 
-def _own_group(call: Call, group_id: str) -> AnyGroup:
+def _check_coordinator(call: Call, group_id: str) -> None:
+    """Raise ``GroupError`` unless this broker coordinates the group."""
+    if call.cluster.coordinator_of(group_id) is not call.broker:
+        raise GroupError(ErrorCode.NOT_COORDINATOR)
+
+
+def _find_group(call: Call, group_id: str) -> AnyGroup:
     """Return a group that this broker coordinates. Raises ``GroupError``."""
     if not group_id:
         raise GroupError(ErrorCode.INVALID_GROUP_ID)
-    check_own(call, group_id)
+    check_group(call, group_id)
     group = call.cluster.groups.find(group_id)
     if group is None:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -119,17 +125,27 @@ def _own_group(call: Call, group_id: str) -> AnyGroup:
 # --- membership ---
 
 
+def _client(call: Call, group_id: str) -> GroupClient:
+    return GroupClient(
+        call.client_id,
+        call.connection.peer[0],
+        call.version,
+        lambda: call.connection.is_closing,
+        partial(_check_coordinator, call, group_id),
+    )
+
+
 def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
     """Let a member join, and wait for the others."""
     with call.cluster.lock:
         try:
             if not request.group_id:
                 raise GroupError(ErrorCode.INVALID_GROUP_ID)
-            check_own(call, request.group_id)
+            check_group(call, request.group_id)
             group = call.cluster.groups.for_classic_join(request.group_id)
             if not isinstance(group, Group):
-                return _joined_consumer_group(group, call, request)
-            joined = group.join(call, request)
+                return _join_consumer_group(group, call, request)
+            joined = group.join(_client(call, group.id), request)
         except GroupError as error:
             name = None if call.version >= 7 else ""
             member_id = error.member_id or request.member_id
@@ -139,18 +155,18 @@ def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
             protocol_type=group.protocol_type,
             protocol_name=group.protocol,
             leader=joined.leader,
-            skip_assignment=joined.skips_assignment,
+            skip_assignment=joined.skip_assignment,
             member_id=joined.member.id,
         )
-        if joined.sees_members:
+        if joined.has_members:
             response.members = [_for_leader(group, one) for one in group.members.values()]
         return response
 
 
-def _joined_consumer_group(
+def _join_consumer_group(
     group: ConsumerGroup, call: Call, request: JoinGroupRequest
 ) -> JoinGroupResponse:
-    joined = migration.join(group, call, request)
+    joined = migration.join(group, _client(call, group.id), request)
     return JoinGroupResponse(
         generation_id=group.members[joined.id].epoch,
         protocol_type=_CONSUMER,
@@ -173,7 +189,7 @@ def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
     """Wait for the assignment. The leader's request contains it."""
     with call.cluster.lock:
         try:
-            group = _own_group(call, request.group_id)
+            group = _find_group(call, request.group_id)
             if call.version >= _FIRST_WITH_PROTOCOL and None in (
                 request.protocol_type,
                 request.protocol_name,
@@ -184,7 +200,7 @@ def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
                 return SyncGroupResponse(
                     protocol_type=_CONSUMER, protocol_name=name, assignment=assignment
                 )
-            member = group.sync(call, request)
+            member = group.sync(_client(call, group.id), request)
         except GroupError as error:
             return SyncGroupResponse(error_code=error.code)
         return SyncGroupResponse(
@@ -198,7 +214,7 @@ def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
     """Restart the member's session."""
     with call.cluster.lock:
         try:
-            group = _own_group(call, request.group_id)
+            group = _find_group(call, request.group_id)
             if isinstance(group, Group):
                 group.heartbeat(request.member_id, request.group_instance_id, request.generation_id)
             else:
@@ -214,7 +230,7 @@ def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Remove members from their group."""
     with call.cluster.lock:
         try:
-            group = _own_group(call, request.group_id)
+            group = _find_group(call, request.group_id)
             if call.version < _FIRST_WITH_LEAVERS:
                 _leave(group, request.member_id, None, None)
                 return LeaveGroupResponse()
@@ -251,7 +267,7 @@ def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroup
             answer = DescribeGroupsResponse.Group(group_id=name, group_state=State.DEAD.value)
             response.groups.append(answer)
             try:
-                group = _own_group(call, name)
+                group = _find_group(call, name)
                 if not isinstance(group, Group):
                     raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
             except GroupError as error:
@@ -308,7 +324,7 @@ def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsRespo
     with call.cluster.lock:
         for name in request.groups_names:
             try:
-                check_own(call, name)
+                check_group(call, name)
                 code = call.cluster.groups.delete(name)
                 if code == ErrorCode.GROUP_ID_NOT_FOUND:
                     call.cluster.share.delete(name)

@@ -37,9 +37,7 @@ def find(
 ) -> Found:
     """Find a partition by the topic's name or id.
 
-    ``epoch`` is the leader epoch that the client knows.
-
-    With ``or_follower`` any replica is enough.
+    ``epoch`` is the leader epoch in the request. With ``or_follower`` any replica is enough.
     """
     cluster = call.cluster
     if topic_id != ZERO_UUID:
@@ -75,7 +73,7 @@ class Hints:
     def __init__(self, call: Call, first_version: int) -> None:
         """Give hints from this version of the API on, unless the cluster gives none."""
         self._call = call
-        self._wanted = call.cluster.leader_hints and call.version >= first_version
+        self._is_enabled = call.cluster.settings.leader_hints and call.version >= first_version
         self.brokers: dict[int, Broker] = {}
 
     def leader(self, error: int, partition: Partition | None) -> tuple[int, int]:
@@ -83,7 +81,7 @@ class Hints:
 
         The method also collects the leader's address.
         """
-        if not self._wanted or partition is None or error not in LEADER_ERRORS:
+        if not self._is_enabled or partition is None or error not in LEADER_ERRORS:
             return -1, -1
         for broker in self._call.cluster.live_brokers():
             if broker.id == partition.leader:

@@ -45,11 +45,11 @@ def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLo
             and (wanted is None or each.index in wanted.get(topic.name, ()))
         ]
         for path in directories(call.broker.id):
-            here = [each for each in partitions if _place(call, each) == path]
+            here = [each for each in partitions if _directory_of(call, each) == path]
             found: dict[str, DescribeLogDirsResponse.LogDir.Topic] = {}
             for each in here:
                 found.setdefault(each.topic, kind.Topic(name=each.topic)).partitions.append(
-                    _described(call, each)
+                    _describe_partition(call, each)
                 )
             used = sum(each.log.size_bytes for each in here)
             response.results.append(
@@ -63,11 +63,13 @@ def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLo
     return response
 
 
-def _place(call: Call, partition: Partition) -> str:
+def _directory_of(call: Call, partition: Partition) -> str:
     return partition.directories.get(call.broker.id, directories(call.broker.id)[0])
 
 
-def _described(call: Call, partition: Partition) -> DescribeLogDirsResponse.LogDir.Topic.Partition:
+def _describe_partition(
+    call: Call, partition: Partition
+) -> DescribeLogDirsResponse.LogDir.Topic.Partition:
     return DescribeLogDirsResponse.LogDir.Topic.Partition(
         partition_index=partition.index,
         partition_size=partition.log.size_bytes,
@@ -104,7 +106,7 @@ def _alter(call: Call, path: str, name: str, index: int) -> ErrorCode:
     return ErrorCode.NO_ERROR
 
 
-def alter_refused(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
+def refuse_alter(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
     """Return the same error for every partition."""
     kind = AlterReplicaLogDirsResponse.Topic
     return AlterReplicaLogDirsResponse(

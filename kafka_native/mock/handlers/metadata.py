@@ -48,33 +48,35 @@ def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
 
 def _topics(call: Call, request: MetadataRequest) -> list[MetadataResponse.Topic]:
     cluster = call.cluster
-    asked = request.topics
-    if asked is None or (not asked and call.version < _FIRST_WITH_NULL_FOR_ALL):
+    requested = request.topics
+    if requested is None or (not requested and call.version < _FIRST_WITH_NULL_FOR_ALL):
         names = [
             name
             for name in cluster.topics
             if not call.denies_topic(name) and not cluster.faults.take_hidden(name)
         ]
-        return [_described(call, cluster.topics[name]) for name in names]
-    may_create = cluster.auto_create_topics and (
+        return [_describe_topic(call, cluster.topics[name]) for name in names]
+    may_create = cluster.settings.auto_create_topics and (
         request.allow_auto_topic_creation or call.version < _FIRST_WITH_AUTO_CREATE_FLAG
     )
-    return [_asked(call, one, may_create) for one in asked]
+    return [_describe_requested(call, one, may_create) for one in requested]
 
 
-def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> MetadataResponse.Topic:
+def _describe_requested(
+    call: Call, requested: MetadataRequest.Topic, may_create: bool
+) -> MetadataResponse.Topic:
     cluster = call.cluster
-    if asked.topic_id != ZERO_UUID:
-        topic = cluster.topic_by_id(asked.topic_id)
+    if requested.topic_id != ZERO_UUID:
+        topic = cluster.topic_by_id(requested.topic_id)
         if topic is not None and call.denies_topic(topic.name):
             topic = None  # a client that may not see a topic doesn't learn its name
         if topic is None or cluster.faults.take_hidden(topic.name):
             name = None if call.version >= _FIRST_WITH_NULL_NAMES else ""
             return MetadataResponse.Topic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=asked.topic_id, name=name
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=requested.topic_id, name=name
             )
-        return _described(call, topic)
-    name = asked.name
+        return _describe_topic(call, topic)
+    name = requested.name
     if name is None or not is_valid_name(name):
         return MetadataResponse.Topic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name or "")
     if call.denies_topic(name):
@@ -85,19 +87,19 @@ def _asked(call: Call, asked: MetadataRequest.Topic, may_create: bool) -> Metada
     if topic is None and may_create:
         topic = cluster.make_topic(name)
     if topic is None:
-        code = _pushed(call, name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code = _take_error(call, name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return MetadataResponse.Topic(error_code=code, name=name)
-    return _described(call, topic)
+    return _describe_topic(call, topic)
 
 
-def _pushed(call: Call, topic: str) -> int:
+def _take_error(call: Call, topic: str) -> int:
     """Return the error that a test ordered for a topic, or 0."""
     pushed = call.cluster.faults.take_topic_error(call.api_key, call.broker.id, topic)
     return 0 if pushed is None else pushed.code
 
 
-def _described(call: Call, topic: Topic) -> MetadataResponse.Topic:
-    code = _pushed(call, topic.name)
+def _describe_topic(call: Call, topic: Topic) -> MetadataResponse.Topic:
+    code = _take_error(call, topic.name)
     if code:
         return MetadataResponse.Topic(error_code=code, name=topic.name, topic_id=topic.id)
     parts = []
@@ -127,7 +129,7 @@ def _partition(partition: Partition) -> MetadataResponse.Topic.Partition:
     )
 
 
-def refused(call: Call, request: MetadataRequest, code: int) -> MetadataResponse:
+def refuse(call: Call, request: MetadataRequest, code: int) -> MetadataResponse:
     """Return the brokers, and an error for each requested topic."""
     cluster = call.cluster
     with cluster.lock:

@@ -90,7 +90,7 @@ def _look_up(
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
 
 
-def list_refused(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
+def refuse_list(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
     """Return the same error for every partition."""
     return ListOffsetsResponse(
         topics=[
@@ -150,7 +150,7 @@ def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsRe
                     log = found.partition.log
                     offset = log.end_offset if part.offset == -1 else part.offset
                     if log.start_offset <= offset <= log.end_offset:
-                        call.cluster.begin_at(found.partition, offset)
+                        call.cluster.move_start(found.partition, offset)
                         answer.low_watermark = log.start_offset
                     else:
                         answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE

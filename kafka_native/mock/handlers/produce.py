@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafka_native._native.records import decode_batches
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock import legacy
+from kafka_native.mock import message_sets
 from kafka_native.mock.handlers.leaders import Hints, find
 from kafka_native.mock.log import Refused, check_batches
 from kafka_native.protocol.produce import ProduceRequest, ProduceResponse
@@ -30,7 +30,7 @@ _ACKS = (-1, 0, 1)
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
     """Append each partition's batch. With acks=0 there is no response."""
     if request.acks not in _ACKS:
-        return refused(call, request, ErrorCode.INVALID_REQUIRED_ACKS)
+        return refuse(call, request, ErrorCode.INVALID_REQUIRED_ACKS)
     hints = Hints(call, _FIRST_WITH_HINTS)
     response = ProduceResponse()
     failed = False
@@ -61,19 +61,19 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
 
 
 def _append(
-    call: Call, asked: ProduceRequest.Topic, part: ProduceRequest.Topic.Partition, hints: Hints
+    call: Call, requested: ProduceRequest.Topic, part: ProduceRequest.Topic.Partition, hints: Hints
 ) -> ProduceResponse.Topic.Partition:
     """Store a batch, unless a test ordered an error.
 
     An error with ``done`` stores the batch too.
     """
-    found = find(call, asked.name, asked.topic_id, part.index)
-    name = asked.name if found.topic is None else found.topic.name
+    found = find(call, requested.name, requested.topic_id, part.index)
+    name = requested.name if found.topic is None else found.topic.name
     pushed = call.cluster.faults.take_error_within(call.api_key, call.broker.id, name, part.index)
     if pushed is None or pushed.code == ErrorCode.NO_ERROR:
-        return _store(call, asked, part, hints)
+        return _store(call, requested, part, hints)
     if pushed.done:
-        _store(call, asked, part, hints)
+        _store(call, requested, part, hints)
     answer = ProduceResponse.Topic.Partition(
         index=part.index, error_code=pushed.code, base_offset=-1
     )
@@ -83,19 +83,19 @@ def _append(
 
 
 def _store(
-    call: Call, asked: ProduceRequest.Topic, part: ProduceRequest.Topic.Partition, hints: Hints
+    call: Call, requested: ProduceRequest.Topic, part: ProduceRequest.Topic.Partition, hints: Hints
 ) -> ProduceResponse.Topic.Partition:
     """Check a batch without the lock, then store it under the lock."""
     answer = ProduceResponse.Topic.Partition(index=part.index, base_offset=-1)
-    found = find(call, asked.name, asked.topic_id, part.index)
+    found = find(call, requested.name, requested.topic_id, part.index)
     if found.topic is not None and found.error == ErrorCode.NO_ERROR:
         data = part.records
         data = data if isinstance(data, memoryview) else memoryview(bytearray(data or b""))
         try:
-            store = _checked(call, data, found.topic)
+            store = _check(call, data, found.topic)
             with call.cluster.lock:
-                # The leader or the topic may have changed meanwhile.
-                found = find(call, asked.name, asked.topic_id, part.index)
+                # The leader or the topic may have changed since the first look-up.
+                found = find(call, requested.name, requested.topic_id, part.index)
                 if (
                     found.error == ErrorCode.NO_ERROR
                     and found.topic is not None
@@ -104,7 +104,7 @@ def _store(
                     now = int(time.time() * 1000) if found.topic.has_append_time else None
                     is_new = store(found.partition, now, answer)
                     if is_new:
-                        call.cluster.appended(found.partition, len(data))
+                        call.cluster.count_append(found.partition, len(data))
         except Refused as error:
             answer.error_code = error.code
             answer.error_message = error.text
@@ -122,17 +122,17 @@ def _store(
     return answer
 
 
-def _checked(call: Call, data: memoryview, topic: Topic) -> _Store:
+def _check(call: Call, data: memoryview, topic: Topic) -> _Store:
     """Verify the records, and return the function that stores them. Raises ``Refused``."""
-    limit = topic.max_message_bytes(call.cluster.message_max_bytes)
+    limit = topic.max_message_bytes(call.cluster.settings.message_max_bytes)
     if call.version < _FIRST_WITH_BATCHES:
-        messages = legacy.check(data, max_bytes=limit)
+        messages = message_sets.check(data, max_bytes=limit)
 
         def store_messages(
             partition: Partition, now: int | None, answer: ProduceResponse.Topic.Partition
         ) -> bool:
             answer.base_offset = partition.log.end_offset
-            legacy.store(partition.log, messages, partition.leader_epoch)
+            message_sets.store(partition.log, messages, partition.leader_epoch)
             return True
 
         return store_messages
@@ -170,7 +170,7 @@ def _check_transaction(call: Call, partition: Partition, header: BatchHeader) ->
         raise Refused(code, f"{key} isn't in a transaction of producer {header.producer_id}")
 
 
-def refused(call: Call, request: ProduceRequest, code: int) -> ProduceResponse:
+def refuse(call: Call, request: ProduceRequest, code: int) -> ProduceResponse:
     """Return the same error for every partition, with leader hints where the error allows them."""
     hints = Hints(call, _FIRST_WITH_HINTS)
     response = ProduceResponse()

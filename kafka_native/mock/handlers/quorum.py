@@ -69,11 +69,11 @@ def describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuoru
     topic = DescribeQuorumResponse.Topic
     response = DescribeQuorumResponse(error_message=None)
     with call.cluster.lock:
-        for asked in request.topics:
-            answer = topic(topic_name=asked.topic_name)
+        for requested in request.topics:
+            answer = topic(topic_name=requested.topic_name)
             response.topics.append(answer)
-            for each in asked.partitions:
-                known = asked.topic_name == _METADATA and each.partition_index == 0
+            for each in requested.partitions:
+                known = requested.topic_name == _METADATA and each.partition_index == 0
                 answer.partitions.append(
                     _partition(call)
                     if known
@@ -149,7 +149,7 @@ def add_raft_voter(call: Call, request: AddRaftVoterRequest) -> AddRaftVoterResp
         quorum.endpoints[request.voter_id] = [
             (each.name, each.host, each.port) for each in request.listeners
         ]
-        quorum.changed()
+        quorum.count_change()
     return AddRaftVoterResponse(error_message=None)
 
 
@@ -165,7 +165,7 @@ def remove_raft_voter(call: Call, request: RemoveRaftVoterRequest) -> RemoveRaft
             text = f"{request.voter_id} with this directory isn't a voter"
             return RemoveRaftVoterResponse(error_code=ErrorCode.VOTER_NOT_FOUND, error_message=text)
         del quorum.voters[request.voter_id]
-        quorum.changed()
+        quorum.count_change()
     return RemoveRaftVoterResponse(error_message=None)
 
 
@@ -174,14 +174,14 @@ def unregister_broker(call: Call, request: UnregisterBrokerRequest) -> Unregiste
     cluster = call.cluster
     with cluster.lock:
         if (
-            request.broker_id not in cluster.broker_ids
+            request.broker_id not in cluster.brokers
             or request.broker_id in cluster.quorum.unregistered
         ):
             text = f"broker {request.broker_id} isn't registered"
             return UnregisterBrokerResponse(
                 error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=text
             )
-        cluster.remove_broker(request.broker_id)
+        cluster.fence_broker(request.broker_id)
         cluster.quorum.unregistered.add(request.broker_id)
-        cluster.quorum.changed()
+        cluster.quorum.count_change()
     return UnregisterBrokerResponse(error_message=None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import quotas
-from kafka_native.mock.call import Reply
+from kafka_native.mock.replies import Reply
 from kafka_native.protocol.produce import ProduceRequest
 from kafka_native.protocol.quotas import (
     AlterClientQuotasRequest,
@@ -42,18 +42,18 @@ def describe_client_quotas(
         found = [
             kind(
                 entity=[
-                    kind.Entity(entity_type=of, entity_name=name)
-                    for of, name in sorted(entity, key=str)
+                    kind.Entity(entity_type=entity_type, entity_name=name)
+                    for entity_type, name in sorted(entity, key=str)
                 ],
                 values=[kind.Value(key=key, value=value) for key, value in values.items()],
             )
             for entity, values in call.cluster.quotas.entries.items()
-            if _fits(entity, request)
+            if _matches(entity, request)
         ]
     return DescribeClientQuotasResponse(error_message=None, entries=found)
 
 
-def _fits(entity: Entity, request: DescribeClientQuotasRequest) -> bool:
+def _matches(entity: Entity, request: DescribeClientQuotasRequest) -> bool:
     names = dict(entity)
     for each in request.components:
         if each.entity_type not in names:
@@ -93,7 +93,7 @@ def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterC
     return response
 
 
-def alter_refused(request: AlterClientQuotasRequest, code: int) -> AlterClientQuotasResponse:
+def refuse_alter(request: AlterClientQuotasRequest, code: int) -> AlterClientQuotasResponse:
     """Return the same error for every entity."""
     kind = AlterClientQuotasResponse.Entry
     return AlterClientQuotasResponse(

@@ -29,11 +29,13 @@ def alter_partition_reassignments(
     for topic in request.topics:
         answer = kind(name=topic.name)
         response.responses.append(answer)
-        for asked in topic.partitions:
-            outcome = kind.Partition(partition_index=asked.partition_index, error_message=None)
+        for requested in topic.partitions:
+            outcome = kind.Partition(partition_index=requested.partition_index, error_message=None)
             answer.partitions.append(outcome)
             try:
-                _alter(call, topic.name, asked, fixed=not request.allow_replication_factor_change)
+                _alter(
+                    call, topic.name, requested, fixed=not request.allow_replication_factor_change
+                )
             except Refused as error:
                 outcome.error_code, outcome.error_message = error.code, error.text
     return response
@@ -42,42 +44,42 @@ def alter_partition_reassignments(
 def _alter(
     call: Call,
     topic: str,
-    asked: AlterPartitionReassignmentsRequest.Topic.Partition,
+    requested: AlterPartitionReassignmentsRequest.Topic.Partition,
     *,
     fixed: bool,
 ) -> None:
     cluster = call.cluster
     with cluster.lock:
         partition = (
-            cluster.topics[topic].partition(asked.partition_index)
+            cluster.topics[topic].partition(requested.partition_index)
             if topic in cluster.topics
             else None
         )
         if partition is None:
             raise Refused(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"there is no partition {topic}-{asked.partition_index}",
+                f"there is no partition {topic}-{requested.partition_index}",
             )
-        if asked.replicas is None:
+        if requested.replicas is None:
             if not partition.is_moving:
                 raise Refused(
                     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no reassignment is in progress"
                 )
             partition.cancel_move()
             return
-        if not asked.replicas or len(set(asked.replicas)) < len(asked.replicas):
-            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {asked.replicas}")
-        if not set(asked.replicas) <= {broker.id for broker in cluster.live_brokers()}:
+        if not requested.replicas or len(set(requested.replicas)) < len(requested.replicas):
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {requested.replicas}")
+        if not set(requested.replicas) <= {broker.id for broker in cluster.live_brokers()}:
             raise Refused(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"not all brokers of {asked.replicas} are up",
+                f"not all brokers of {requested.replicas} are up",
             )
-        if fixed and len(asked.replicas) != len(partition.settled_replicas):
+        if fixed and len(requested.replicas) != len(partition.settled_replicas):
             raise Refused(
                 ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas must stay as it is"
             )
-        partition.begin_move(asked.replicas)
-        if not cluster.holds_reassignments:
+        partition.begin_move(requested.replicas)
+        if not cluster.reassignments_held:
             partition.end_move()
 
 
@@ -95,7 +97,7 @@ def list_partition_reassignments(
     with call.cluster.lock:
         for topic in call.cluster.topics.values():
             moving = [
-                _move(each)
+                _describe_move(each)
                 for each in topic.partitions
                 if each.is_moving and (wanted is None or each.index in wanted.get(topic.name, ()))
             ]
@@ -104,7 +106,7 @@ def list_partition_reassignments(
     return response
 
 
-def _move(partition: Partition) -> ListPartitionReassignmentsResponse.Topic.Partition:
+def _describe_move(partition: Partition) -> ListPartitionReassignmentsResponse.Topic.Partition:
     return ListPartitionReassignmentsResponse.Topic.Partition(
         partition_index=partition.index,
         replicas=list(partition.replicas),

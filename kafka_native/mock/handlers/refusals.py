@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.handlers import (
     fetch,
+    group_admin,
     group_offsets,
     groups,
     log_dirs,
@@ -14,10 +15,9 @@ from kafka_native.mock.handlers import (
     offsets,
     produce,
     quotas,
-    shared_groups,
     topics,
+    transaction_admin,
     transactions,
-    transactions_seen,
 )
 from kafka_native.protocol import registry
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
@@ -59,44 +59,44 @@ _FIRST_WITHOUT_PROTOCOL = 7
 def refuse(call: Call, request: Request, code: int) -> Response | None:
     """Return the response with ``code`` in every place that the API has for it."""
     if isinstance(request, ProduceRequest):
-        return produce.refused(call, request, code) if request.acks != 0 else None
+        return produce.refuse(call, request, code) if request.acks != 0 else None
     if isinstance(request, FetchRequest):
-        return fetch.refused(call, request, code)
+        return fetch.refuse(call, request, code)
     if isinstance(request, MetadataRequest):
-        return metadata.refused(call, request, code)
+        return metadata.refuse(call, request, code)
     if isinstance(request, ListOffsetsRequest):
-        return offsets.list_refused(request, code)
+        return offsets.refuse_list(request, code)
     if isinstance(request, OffsetCommitRequest):
-        return group_offsets.commit_refused(request, code)
+        return group_offsets.refuse_commit(request, code)
     if isinstance(request, OffsetFetchRequest):
-        return group_offsets.fetch_refused(call, request, code)
+        return group_offsets.refuse_fetch(call, request, code)
     if isinstance(request, FindCoordinatorRequest):
-        return groups.coordinator_refused(call, request, code)
+        return groups.refuse_find_coordinator(call, request, code)
     if isinstance(request, CreateTopicsRequest):
-        return topics.create_refused(request, code)
+        return topics.refuse_create(request, code)
     if isinstance(request, DeleteTopicsRequest):
-        return topics.delete_refused(call, request, code)
+        return topics.refuse_delete(call, request, code)
     if isinstance(request, AlterClientQuotasRequest):
-        return quotas.alter_refused(request, code)
+        return quotas.refuse_alter(request, code)
     if isinstance(request, AlterReplicaLogDirsRequest):
-        return log_dirs.alter_refused(request, code)
+        return log_dirs.refuse_alter(request, code)
     if isinstance(
         request,
         ShareGroupDescribeRequest | StreamsGroupDescribeRequest | DescribeShareGroupOffsetsRequest,
     ):
-        return shared_groups.describe_refused(request, code)
+        return group_admin.refuse_describe(request, code)
     if isinstance(request, ConsumerGroupHeartbeatRequest):
         return ConsumerGroupHeartbeatResponse(error_code=code, assignment=None)
     if isinstance(request, AddPartitionsToTxnRequest):
-        return transactions.add_refused(call, request, code)
+        return transactions.refuse_add(call, request, code)
     if isinstance(request, TxnOffsetCommitRequest):
-        return transactions.commit_refused(request, code)
+        return transactions.refuse_commit(request, code)
     if isinstance(request, DescribeTransactionsRequest):
-        return transactions_seen.describe_refused(request, code)
+        return transaction_admin.refuse_describe_transactions(request, code)
     if isinstance(request, DescribeProducersRequest):
-        return transactions_seen.producers_refused(request, code)
+        return transaction_admin.refuse_describe_producers(request, code)
     if isinstance(request, WriteTxnMarkersRequest):
-        return transactions_seen.markers_refused(request, code)
+        return transaction_admin.refuse_markers(request, code)
     if isinstance(request, JoinGroupRequest):
         name = None if call.version >= _FIRST_WITHOUT_PROTOCOL else ""
         return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=name)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.call import RECORDS_HERE, Reply
-from kafka_native.mock.handlers.fetch import corrupted
-from kafka_native.mock.handlers.groups import check_own
+from kafka_native.mock.handlers.fetch import corrupt
+from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.handlers.leaders import Found, Hints, find
 from kafka_native.mock.membership import GroupError
+from kafka_native.mock.replies import RECORDS_HERE, Reply
 from kafka_native.mock.share_groups import (
     FINAL_EPOCH,
     FIRST_EPOCH,
@@ -49,7 +49,7 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
             if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
                 text = "SubscribedTopicNames must be set in first request."
                 raise GroupError(ErrorCode.INVALID_REQUEST, text=text)
-            check_own(call, request.group_id)
+            check_group(call, request.group_id)
             other = call.cluster.groups.find(request.group_id)
             if other is not None and other.members:
                 text = f"Group {request.group_id} is not a share group."
@@ -60,7 +60,7 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
                 return ShareGroupHeartbeatResponse(
                     member_id=request.member_id, member_epoch=LEAVE_EPOCH
                 )
-            member, sends_assignment = group.heartbeat(
+            member, has_assignment = group.heartbeat(
                 request, call.client_id, call.connection.peer[0]
             )
         except GroupError as error:
@@ -69,7 +69,7 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
             member_id=member.id,
             member_epoch=member.epoch,
             heartbeat_interval_ms=int(share.settings.heartbeat_seconds * 1000),
-            assignment=_assignment(member.assigned) if sends_assignment else None,
+            assignment=_assignment(member.assigned) if has_assignment else None,
         )
 
 
@@ -107,7 +107,7 @@ class _Acknowledgements:
         self.answers[key] = (error, self.hints.leader(error, found.partition))
 
 
-class _Round:
+class _ShareFetchAttempt:
     """One read of the partitions of a session."""
 
     def __init__(
@@ -168,7 +168,7 @@ class _Round:
                     )
                     for first, last, count in ranges
                 ]
-                slices = corrupted(self.call.cluster, found.topic.name, key[1], slices)
+                slices = corrupt(self.call.cluster, found.topic.name, key[1], slices)
                 self.answers[key] = (answer, slices)
         self.expires = min(self.expires, held.next_expiry())
 
@@ -243,12 +243,12 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
                 session.partitions.pop((topic.topic_id, number), None)
         if epoch == FINAL_EPOCH:
             cluster.share.close(call.broker.id, session)
-            return _Round(call, request, session, hints).reply(acknowledged)
+            return _ShareFetchAttempt(call, request, session, hints).reply(acknowledged)
     deadline = cluster.clock.now() + max(request.max_wait_ms, 0) / 1000
     waiter = Waiter()
     while True:
         with cluster.lock:
-            done = _Round(call, request, session, hints)
+            done = _ShareFetchAttempt(call, request, session, hints)
             if not call.connection.is_closing:
                 done.acquire_all()
             now = cluster.clock.now()

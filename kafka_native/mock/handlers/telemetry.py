@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafka_native._native import records
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.otlp import Malformed
-from kafka_native.mock.telemetry import PushedMetrics, decoded
+from kafka_native.mock.telemetry import PushedMetrics, decode
 from kafka_native.protocol.telemetry import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
@@ -26,15 +26,15 @@ def get_subscriptions(
     """Return the metrics that a client must push."""
     telemetry = call.cluster.telemetry
     assert telemetry is not None  # without telemetry the API is not advertised
-    instance_id, wanted = telemetry.register(request.client_instance_id)
+    instance_id, subscription = telemetry.register(request.client_instance_id)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance_id,
-        subscription_id=wanted.number,
-        accepted_compression_types=list(wanted.compression),
-        push_interval_ms=wanted.interval_ms,
-        telemetry_max_bytes=wanted.max_bytes,
-        delta_temporality=wanted.delta,
-        requested_metrics=list(wanted.metrics),
+        subscription_id=subscription.number,
+        accepted_compression_types=list(subscription.compression),
+        push_interval_ms=subscription.interval_ms,
+        telemetry_max_bytes=subscription.max_bytes,
+        delta_temporality=subscription.delta,
+        requested_metrics=list(subscription.metrics),
     )
 
 
@@ -54,7 +54,7 @@ def push(call: Call, request: PushTelemetryRequest) -> PushTelemetryResponse:
     if error:
         return PushTelemetryResponse(error_code=error)
     try:
-        found = decoded(codec, request.metrics)
+        found = decode(codec, request.metrics)
     except Malformed:
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_RECORD)
     telemetry.pushes.append(

@@ -103,7 +103,9 @@ def renew(call: Call, request: RenewDelegationTokenRequest) -> RenewDelegationTo
     """Move the expiry of a token to a later time."""
     period_ms = EXPIRY_MS if request.renew_period_ms < 0 else request.renew_period_ms
     try:
-        return RenewDelegationTokenResponse(expiry_timestamp_ms=_end(call, request.hmac, period_ms))
+        return RenewDelegationTokenResponse(
+            expiry_timestamp_ms=_set_expiry(call, request.hmac, period_ms)
+        )
     except _Refused as refused:
         return RenewDelegationTokenResponse(error_code=refused.code)
 
@@ -113,13 +115,13 @@ def expire(call: Call, request: ExpireDelegationTokenRequest) -> ExpireDelegatio
     period_ms = max(0, request.expiry_time_period_ms)
     try:
         return ExpireDelegationTokenResponse(
-            expiry_timestamp_ms=_end(call, request.hmac, period_ms)
+            expiry_timestamp_ms=_set_expiry(call, request.hmac, period_ms)
         )
     except _Refused as refused:
         return ExpireDelegationTokenResponse(error_code=refused.code)
 
 
-def _end(call: Call, hmac: bytes, period_ms: int) -> int:
+def _set_expiry(call: Call, hmac: bytes, period_ms: int) -> int:
     """Set the expiry of a token from now on, and return the new expiry. Raises ``_Refused``."""
     text = base64.b64encode(hmac).decode()
     with call.cluster.lock:

@@ -52,19 +52,19 @@ def _check_allowed(call: Call, name: str) -> None:
 
 def _create(
     call: Call,
-    asked: CreateTopicsRequest.Topic,
+    requested: CreateTopicsRequest.Topic,
     answer: CreateTopicsResponse.Topic,
     *,
     only_check: bool,
 ) -> None:
     cluster = call.cluster
-    configs = {config.name: config.value for config in asked.configs}
+    configs = {config.name: config.value for config in requested.configs}
     unknown = sorted(set(configs) - set(TOPIC_DEFAULTS))
     if unknown:
         raise Refused(ErrorCode.INVALID_CONFIG, f"unknown topic config {unknown[0]}")
     assignment = None
-    if asked.assignments:
-        by_index = {one.partition_index: one.broker_ids for one in asked.assignments}
+    if requested.assignments:
+        by_index = {one.partition_index: one.broker_ids for one in requested.assignments}
         if sorted(by_index) != list(range(len(by_index))):
             raise Refused(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the partitions aren't numbered from 0 on"
@@ -72,9 +72,9 @@ def _create(
         assignment = [by_index[index] for index in range(len(by_index))]
     with cluster.lock:
         replicas = cluster.plan_topic(
-            asked.name,
-            None if asked.num_partitions == -1 else asked.num_partitions,
-            None if asked.replication_factor == -1 else asked.replication_factor,
+            requested.name,
+            None if requested.num_partitions == -1 else requested.num_partitions,
+            None if requested.replication_factor == -1 else requested.replication_factor,
             assignment,
         )
         answer.num_partitions = len(replicas)
@@ -88,10 +88,10 @@ def _create(
             for name, default in TOPIC_DEFAULTS.items()
         ]
         if not only_check:
-            answer.topic_id = cluster.add_topic(asked.name, replicas, configs).id
+            answer.topic_id = cluster.add_topic(requested.name, replicas, configs).id
 
 
-def create_refused(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
+def refuse_create(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
     """Return the same error for every topic."""
     return CreateTopicsResponse(
         topics=[
@@ -107,7 +107,7 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
     """Delete topics, by name or by id."""
     cluster = call.cluster
     response = DeleteTopicsResponse()
-    for name, topic_id in _meant(call, request):
+    for name, topic_id in _topics_to_delete(call, request):
         with cluster.lock:
             topic = cluster.topic_by_id(topic_id) if name is None else cluster.topics.get(name)
             if topic is not None and call.denies_topic(topic.name):
@@ -127,18 +127,18 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
     return response
 
 
-def _meant(call: Call, request: DeleteTopicsRequest) -> list[tuple[str | None, bytes]]:
+def _topics_to_delete(call: Call, request: DeleteTopicsRequest) -> list[tuple[str | None, bytes]]:
     if call.version < _FIRST_WITH_IDS:
         return [(name, ZERO_UUID) for name in request.topic_names]
     return [(topic.name, topic.topic_id) for topic in request.topics]
 
 
-def delete_refused(call: Call, request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
+def refuse_delete(call: Call, request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
     """Return the same error for every topic."""
     return DeleteTopicsResponse(
         responses=[
             DeleteTopicsResponse.Topic(name=name, topic_id=topic_id, error_code=code)
-            for name, topic_id in _meant(call, request)
+            for name, topic_id in _topics_to_delete(call, request)
         ]
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.handlers.groups import check_own
+from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.membership import Committed, GroupError
-from kafka_native.mock.transactions import NOTHING_KEPT, TransactionError
+from kafka_native.mock.transactions import NO_KEPT_TRANSACTION, TransactionError
 from kafka_native.protocol.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -32,7 +32,7 @@ _FIRST_IMPLICIT = 5
 _FENCED_SINCE_OF_COMMITS = 99  # TxnOffsetCommit never returns PRODUCER_FENCED
 
 
-def _check_own(call: Call, transactional_id: str) -> None:
+def _check_id(call: Call, transactional_id: str) -> None:
     """Raise ``TransactionError`` unless the client may use the id at this broker.
 
     The broker must be the coordinator of the id.
@@ -53,12 +53,12 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
     name = request.transactional_id
     with call.cluster.lock:
         transactions = call.cluster.transactions
-        kept = NOTHING_KEPT
+        kept = NO_KEPT_TRANSACTION
         try:
             if name is None:
                 number, epoch = transactions.idempotent(request.producer_id, request.producer_epoch)
             else:
-                _check_own(call, name)
+                _check_id(call, name)
                 number, epoch = transactions.initialize(
                     name,
                     request.transaction_timeout_ms,
@@ -68,7 +68,7 @@ def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducer
                     two_phase=request.enable2_pc,
                     keep=request.keep_prepared_txn,
                 )
-                kept = transactions.all()[name].kept or NOTHING_KEPT
+                kept = transactions.all()[name].kept or NO_KEPT_TRANSACTION
         except TransactionError as error:
             return InitProducerIdResponse(error_code=error.code)
     return InitProducerIdResponse(
@@ -108,8 +108,8 @@ def _add(
     codes: dict[tuple[str, int], int] = dict.fromkeys(keys, ErrorCode.NO_ERROR)
     with call.cluster.lock:
         try:
-            _check_own(call, name)
-            found = call.cluster.transactions.checked(name, producer_id, epoch, call.version)
+            _check_id(call, name)
+            found = call.cluster.transactions.find_owned(name, producer_id, epoch, call.version)
         except TransactionError as error:
             codes = dict.fromkeys(keys, error.code)
         else:
@@ -139,7 +139,7 @@ def _outcomes(
     ]
 
 
-def add_refused(
+def refuse_add(
     call: Call, request: AddPartitionsToTxnRequest, code: int
 ) -> AddPartitionsToTxnResponse:
     """Return the same error for the request, or before version 4 for every partition."""
@@ -163,9 +163,9 @@ def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffset
     """Add a group, whose offsets the transaction will commit."""
     with call.cluster.lock:
         try:
-            _check_own(call, request.transactional_id)
+            _check_id(call, request.transactional_id)
             transactions = call.cluster.transactions
-            found = transactions.checked(
+            found = transactions.find_owned(
                 request.transactional_id, request.producer_id, request.producer_epoch, call.version
             )
         except TransactionError as error:
@@ -181,10 +181,10 @@ def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetC
     """
     with call.cluster.lock:
         code = _keep_offsets(call, request)
-    return commit_refused(request, code)
+    return refuse_commit(request, code)
 
 
-def commit_refused(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
+def refuse_commit(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
     """Return the same error code for every partition."""
     answer = TxnOffsetCommitResponse.Topic.Partition
     return TxnOffsetCommitResponse(
@@ -205,8 +205,8 @@ def _keep_offsets(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
     transactions = call.cluster.transactions
     transactions.expire()
     try:
-        check_own(call, request.group_id)
-        found = transactions.checked(
+        check_group(call, request.group_id)
+        found = transactions.find_owned(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
@@ -238,14 +238,14 @@ def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
     """Commit or abort a transaction."""
     with call.cluster.lock:
         try:
-            _check_own(call, request.transactional_id)
+            _check_id(call, request.transactional_id)
             number, epoch = call.cluster.transactions.end(
                 request.transactional_id,
                 request.producer_id,
                 request.producer_epoch,
                 commit=request.committed,
                 version=call.version,
-                bumps=call.version >= _FIRST_IMPLICIT and call.cluster.transaction_version > 1,
+                bump_epoch=call.version >= _FIRST_IMPLICIT and call.cluster.transaction_version > 1,
             )
         except TransactionError as error:
             return EndTxnResponse(error_code=error.code)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Return the APIs, versions and features of this cluster."""
-    call.connection.login.reported_versions()
-    return _speaks(call)
+    call.connection.login.note_api_versions()
+    return _describe_versions(call)
 
 
-def _speaks(call: Call) -> ApiVersionsResponse:
+def _describe_versions(call: Call) -> ApiVersionsResponse:
     quorum = call.cluster.quorum
     return ApiVersionsResponse(
         supported_features=[
@@ -35,13 +35,13 @@ def _speaks(call: Call) -> ApiVersionsResponse:
         ],
         api_keys=[
             ApiVersionsResponse.ApiVersion(api_key=key, min_version=first, max_version=last)
-            for key, (first, last) in call.cluster.versions.items()
+            for key, (first, last) in call.cluster.settings.versions.items()
         ],
     )
 
 
-def unsupported(call: Call) -> ApiVersionsResponse:
+def refuse_version(call: Call) -> ApiVersionsResponse:
     """Return the error for an ApiVersions version that is too new, with the supported versions."""
-    response = _speaks(call)
+    response = _describe_versions(call)
     response.error_code = ErrorCode.UNSUPPORTED_VERSION
     return response

@@ -9,7 +9,13 @@ from typing import Any
 import click
 
 from kafka_native.spark.commands import common
-from kafka_native.spark.pipelines.archive import ArchiveResult, archive, plan_archive
+from kafka_native.spark.pipelines.archive import (
+    ArchiveResult,
+    Overlap,
+    Trigger,
+    archive,
+    plan_archive,
+)
 from kafka_native.spark.pipelines.parquet import COMPRESSIONS, ParquetSettings
 
 
@@ -29,19 +35,7 @@ from kafka_native.spark.pipelines.parquet import COMPRESSIONS, ParquetSettings
     show_default=True,
     help="All existing records, the same as one batch, or a batch every --interval.",
 )
-@click.option(
-    "--interval",
-    default="60s",
-    show_default=True,
-    callback=common.seconds,
-    help="The interval of continuous.",
-)
-@click.option(
-    "--start",
-    default="earliest",
-    show_default=True,
-    help="The start with a new checkpoint: earliest, latest or offsets as JSON.",
-)
+@common.stream_options(interval="60s")
 @click.option(
     "--max-records-per-batch", type=click.IntRange(1), help="The limit for all partitions together."
 )
@@ -98,8 +92,7 @@ from kafka_native.spark.pipelines.parquet import COMPRESSIONS, ParquetSettings
     callback=common.size,
     help="The approximate size of a file.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be read, and do nothing.")
-@common.spark_options
+@common.run_options("read")
 def command(
     bootstrap: str | None,
     config: dict[str, str],
@@ -108,13 +101,13 @@ def command(
     pattern: str,
     lake: str,
     checkpoint: str | None,
-    trigger: Any,
+    trigger: Trigger,
     interval: float,
     start: str,
     max_records_per_batch: int | None,
     min_tasks: int | None,
     max_records_per_task: int | None,
-    overlap: Any,
+    overlap: Overlap,
     data_loss: str,
     compression: str,
     level: int | None,

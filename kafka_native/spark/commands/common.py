@@ -97,9 +97,93 @@ def kafka_config(
     return merged
 
 
-def spark_options(command: Command) -> Command:
-    """Add ``--master`` and ``--conf``: parameters ``master: str`` and ``conf: dict[str, str]``."""
-    for option in (
+def _with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Make a decorator that adds options. Help lists them in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _config_options(prefix: str, clients: str, *short: str) -> Callable[[Command], Command]:
+    """Add ``--config`` and ``--config-file`` for one cluster."""
+    return _with_options(
+        click.option(
+            f"--{prefix}config",
+            *short,
+            multiple=True,
+            callback=pairs,
+            metavar="KEY=VALUE",
+            help=f"A property of {clients}; repeatable.",
+        ),
+        click.option(
+            f"--{prefix}config-file",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="A properties file with the same; the right place for secrets.",
+        ),
+    )
+
+
+kafka_options = _with_options(
+    click.option(
+        "--bootstrap", envvar="BOOTSTRAP", help="Bootstrap servers: host:port, separated by commas."
+    ),
+    _config_options("", "the Kafka clients", "-X"),
+)
+"""Adds ``--bootstrap``, ``--config`` and ``--config-file``, with parameters of these names."""
+
+target_options = _with_options(
+    click.option("--to-bootstrap", help="Brokers of the target (default: those of the source)."),
+    _config_options("to-", "the target's clients"),
+)
+"""Adds the same options for a target cluster. Their names and parameters begin with ``to``."""
+
+topic_options = _with_options(
+    click.option("--topics", callback=names, metavar="A,B", help="The topics."),
+    click.option(
+        "--pattern", default="", metavar="REGEX", help="Or topics whose whole name matches."
+    ),
+)
+"""Adds ``--topics`` and ``--pattern``: ``topics: tuple[str, ...]`` and ``pattern: str``."""
+
+min_tasks_option = click.option(
+    "--min-tasks",
+    type=click.IntRange(1),
+    help="Split partitions into at least this number of tasks.",
+)
+
+
+def stream_options(interval: str) -> Callable[[Command], Command]:
+    """Add ``--interval`` with this default, and ``--start``: ``float`` and ``str`` parameters."""
+    return _with_options(
+        click.option(
+            "--interval",
+            default=interval,
+            show_default=True,
+            callback=seconds,
+            help="The interval of continuous.",
+        ),
+        click.option(
+            "--start",
+            default="earliest",
+            show_default=True,
+            help="The start with a new checkpoint: earliest, latest or offsets as JSON.",
+        ),
+    )
+
+
+def run_options(done: str) -> Callable[[Command], Command]:
+    """Add ``--dry-run``, ``--master`` and ``--conf``. ``done``: a past participle such as "read".
+
+    The parameters are ``dry_run: bool``, ``master: str`` and ``conf: dict[str, str]``.
+    """
+    dry_run_help = f"Print what would be {done}, and do nothing."
+    return _with_options(
+        click.option("--dry-run", is_flag=True, help=dry_run_help),
+        click.option("--master", default="local[*]", show_default=True, help="Spark's master."),
         click.option(
             "--conf",
             multiple=True,
@@ -107,45 +191,7 @@ def spark_options(command: Command) -> Command:
             metavar="KEY=VALUE",
             help="Spark's configuration; repeatable.",
         ),
-        click.option("--master", default="local[*]", show_default=True, help="Spark's master."),
-    ):
-        command = option(command)
-    return command
-
-
-def topic_options(command: Command) -> Command:
-    """Add ``--topics`` and ``--pattern``: ``topics: tuple[str, ...]`` and ``pattern: str``."""
-    command = click.option(
-        "--pattern", default="", metavar="REGEX", help="Or topics whose whole name matches."
-    )(command)
-    return click.option("--topics", callback=names, metavar="A,B", help="The topics.")(command)
-
-
-def kafka_options(command: Command) -> Command:
-    """Add ``--bootstrap``, ``--config`` and ``--config-file``, with parameters of these names."""
-    path = click.Path(exists=True, dir_okay=False, path_type=Path)
-    for option in (
-        click.option(
-            "--config-file",
-            type=path,
-            help="A properties file with the same; the right place for secrets.",
-        ),
-        click.option(
-            "--config",
-            "-X",
-            multiple=True,
-            callback=pairs,
-            metavar="KEY=VALUE",
-            help="A property of the Kafka clients; repeatable.",
-        ),
-        click.option(
-            "--bootstrap",
-            envvar="BOOTSTRAP",
-            help="Bootstrap servers: host:port, separated by commas.",
-        ),
-    ):
-        command = option(command)
-    return command
+    )
 
 
 @contextmanager
@@ -168,7 +214,7 @@ def stopping() -> Iterator[threading.Event]:
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def caught(number: int, _frame: Any) -> None:
+    def caught(number: int, _frame: object) -> None:
         signal.signal(number, before[signal.Signals(number)] or signal.SIG_DFL)
         stop.set()
 

@@ -35,16 +35,7 @@ def _place(
 
 @click.command("mirror")
 @common.kafka_options
-@click.option("--to-bootstrap", help="Brokers of the target (default: those of the source).")
-@click.option(
-    "--to-config",
-    multiple=True,
-    callback=common.pairs,
-    metavar="KEY=VALUE",
-    help="A property of the target's clients; repeatable.",
-)
-@click.option("--to-config-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="A properties file with the same; the right place for secrets.")  # fmt: skip
+@common.target_options
 @common.topic_options
 @click.option(
     "--to",
@@ -60,19 +51,7 @@ def _place(
     show_default=True,
     help="All existing records, or a batch every --interval until interrupted.",
 )
-@click.option(
-    "--interval",
-    default="1s",
-    show_default=True,
-    callback=common.seconds,
-    help="The interval of continuous.",
-)
-@click.option(
-    "--start",
-    default="earliest",
-    show_default=True,
-    help="The start with a new checkpoint: earliest, latest or offsets as JSON.",
-)
+@common.stream_options(interval="1s")
 @click.option(
     "--max-records-per-batch",
     type=click.IntRange(1),
@@ -86,8 +65,7 @@ def _place(
 )
 @click.option("--translate", callback=_place, metavar="TOPIC:PARTITION:OFFSET",
               help="Print the counterpart of the offset, and do nothing else.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Print what would be copied, and do nothing.")
-@common.spark_options
+@common.run_options("copied")
 def command(
     bootstrap: str | None,
     config: dict[str, str],

@@ -32,13 +32,8 @@ from kafka_native.terminal.lines import echo, json_text
     type=click.Path(dir_okay=False, path_type=Path),
     help="A file for the figures.",
 )
-@click.option(
-    "--min-tasks",
-    type=click.IntRange(1),
-    help="Split partitions into at least this number of tasks.",
-)
-@click.option("--dry-run", is_flag=True, help="Print what would be read, and do nothing.")
-@common.spark_options
+@common.min_tasks_option
+@common.run_options("read")
 def command(
     bootstrap: str | None,
     config: dict[str, str],

@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from kafka_native.spark.commands import common
-from kafka_native.spark.pipelines.replay import LanePlan, ReplayResult, plan_replay, replay
+from kafka_native.spark.pipelines.replay import (
+    LanePlan,
+    Partitions,
+    ReplayResult,
+    Timestamps,
+    plan_replay,
+    replay,
+)
 from kafka_native.terminal.lines import echo
 from kafka_native.terminal.output import CleanTable, printer
 
@@ -58,8 +65,7 @@ from kafka_native.terminal.output import CleanTable, printer
     type=click.FloatRange(0, min_open=True),
     help="Maximum messages per second of all tasks.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be replayed, and do nothing.")
-@common.spark_options
+@common.run_options("replayed")
 def command(
     bootstrap: str | None,
     config: dict[str, str],
@@ -70,8 +76,8 @@ def command(
     rename: dict[str, str],
     only_topics: tuple[str, ...],
     only_dates: tuple[str, ...],
-    partitions: Any,
-    timestamps: Any,
+    partitions: Partitions,
+    timestamps: Timestamps,
     rate: float | None,
     dry_run: bool,
     master: str,

@@ -37,13 +37,8 @@ _KINDS = click.Choice(["binary", "string"])
 )
 @click.option("--headers", is_flag=True, help="Add a column of headers.")
 @click.option("--update", is_flag=True, help="Update the existing snapshot.")
-@click.option(
-    "--min-tasks",
-    type=click.IntRange(1),
-    help="Split partitions into at least this number of tasks.",
-)
-@click.option("--dry-run", is_flag=True, help="Print what would be read, and do nothing.")
-@common.spark_options
+@common.min_tasks_option
+@common.run_options("read")
 def command(
     bootstrap: str | None,
     config: dict[str, str],

@@ -6,6 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -120,7 +121,7 @@ class ArchiveTask:
         raise PipelineError(
             f"the lake has {range_.topic} [{range_.partition}] up to offset {end} already, "
             f"and this query wants to add {range_.start} to {range_.end}: it has a new checkpoint, "
-            "or the topic was made anew. Go on with the old checkpoint, write overlap skip "
+            "or the topic was recreated. Go on with the old checkpoint, write overlap skip "
             "to leave out what is there, or use another folder"
         )
 
@@ -223,10 +224,10 @@ def archive(
         ``skip``.
     :param options: More options of the source, such as ``maxOffsetsPerTrigger``, ``minPartitions``,
         ``failOnDataLoss``.
-    :param on_progress: Called with the progress several times a second, on a thread of its own.
+    :param on_progress: Called with the progress several times a second, on a separate thread.
     :param stop: Set it to end the run within half a second. The next run reads unpublished records
         again.
-    :raises PipelineError: The run failed; the text says why.
+    :raises PipelineError: The run failed; the text has the reason.
     """
     target = lake if isinstance(lake, Lake) else Lake(lake)
     place = checkpoint or _default_checkpoint(target)
@@ -322,7 +323,7 @@ class _Run:
     def commit(self, frame: DataFrame, batch: int) -> None:
         """Write and publish a micro-batch.
 
-        Spark calls it on its own thread, one batch after the other.
+        Spark calls it on one of its threads, one batch after the other.
         """
         try:
             self._commit(frame, batch)
@@ -356,7 +357,7 @@ class _Run:
 
 def _session(
     session: SparkSession | SessionOpener | None, master: str, conf: Mapping[str, str] | None
-) -> Any:
+) -> AbstractContextManager[SparkSession]:
     return open_session("kafka_native archive", master, conf, session)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native._native.relay import Relay
 from kafka_native.spark import exactly_once, producers
-from kafka_native.spark.exactly_once import Turn, Writing
+from kafka_native.spark.exactly_once import BatchTransaction, TaskAttempt
 from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines.session import check_topic
 from kafka_native.spark.pipelines.target import METADATA_S, Pace, partition_count
@@ -23,7 +23,7 @@ from kafka_native.spark.ranges import OffsetRange
 
 __all__ = ["Copied", "copy_range", "copy_task", "target_name"]
 
-TOPIC_RECREATED_TEXT: Final = "Mirror it with a new checkpoint, into a topic that is made anew, too"
+TOPIC_RECREATED_TEXT: Final = "Mirror it with a new checkpoint, into a new topic"
 """The advice for a topic that was recreated since it was mirrored."""
 _STEP_S: Final = 0.25
 _STEP_RECORDS_MAX: Final = 1 << 40
@@ -50,7 +50,7 @@ def copy_task(
     sink: SinkOptions,
     template: str,
     rate: float | None,
-    turn: Turn | None,
+    transaction: BatchTransaction | None,
     topic_ids: Mapping[str, str],
     range_: OffsetRange,
 ) -> dict[str, Any]:
@@ -58,13 +58,13 @@ def copy_task(
 
     :param template: The template of `target_name`.
     :param rate: The largest number of records per second for this task; None: no limit.
-    :param turn: The transaction of the batch; None: there is none.
+    :param transaction: The transaction of the batch; None: there is none.
     :param topic_ids: The ids of the topics that were mirrored before.
     :raises PipelineError: The topic was recreated since.
     """
     check_topic(range_.topic, range_.topic_id, topic_ids, TOPIC_RECREATED_TEXT)
-    writing = None if turn is None else exactly_once.writing(sink, turn)
-    copied = copy_range(source, sink, range_, target_name(template, range_.topic), rate, writing)
+    attempt = None if transaction is None else exactly_once.current_attempt(sink, transaction)
+    copied = copy_range(source, sink, range_, target_name(template, range_.topic), rate, attempt)
     pieces = [list(astuple(piece)) for piece in copied.pieces]
     place = {"topic": range_.topic, "partition": range_.partition, "topic_id": range_.topic_id}
     return {**place, "records": copied.records, "bytes": copied.bytes, "pieces": pieces}
@@ -76,7 +76,7 @@ def copy_range(
     range_: OffsetRange,
     topic: str,
     rate: float | None = None,
-    writing: Writing | None = None,
+    attempt: TaskAttempt | None = None,
 ) -> Copied:
     """Write the records of a range to the same partition of ``topic``. Wait for acknowledgements.
 
@@ -86,7 +86,7 @@ def copy_range(
     again.
 
     :param rate: The largest number of records per second; None: no limit.
-    :param writing: The attempt in a transaction; None: no transaction.
+    :param attempt: The attempt in a transaction; None: no transaction.
     :raises KafkaException: A record can't be written: the target lacks the partition, rejects it or
         doesn't answer.
     :raises TimeoutError: The last acknowledgements didn't arrive.
@@ -95,25 +95,25 @@ def copy_range(
     """
     with (
         producers.borrowed(sink) as producer,
-        nullcontext() if writing is None else writing.joined(producer),
+        nullcontext() if attempt is None else attempt.joined(producer),
     ):
         _check_partition(producer, topic, range_, sink.propagation_s)
-        if writing is not None:
-            writing.claim([(topic, range_.partition)])
-        check = None if writing is None else partial(exactly_once.check, producer)
+        if attempt is not None:
+            attempt.claim([(topic, range_.partition)])
+        check = None if attempt is None else partial(exactly_once.check, producer)
         with producer._relay(topic, range_.partition) as relay:
-            copying = _Copying(producer, relay, f"{topic} [{range_.partition}]", check)
+            sender = _RelaySender(producer, relay, f"{topic} [{range_.partition}]", check)
             pace = Pace(rate, _STEP_RECORDS_MAX)
             for first, batches in read_batches(source, range_):
                 relay.give(batches, first, range_.end)
-                copying.send(pace)
-        copying.finish(producers.patience_s(sink))
+                sender.send(pace)
+        sender.finish(producers.delivery_timeout_s(sink))
     place = (range_.topic, range_.partition, topic)
     runs, placed = (list(starmap(Run, each)) for each in (relay.runs, relay.placed))
     return Copied(tuple(pieces_of(place, runs, placed)) if runs else (), relay.rows, relay.bytes)
 
 
-class _Copying:
+class _RelaySender:
     """Sends a relay's batches, and checks their outcome."""
 
     def __init__(
@@ -161,11 +161,9 @@ class _Copying:
             self._check_transaction()
 
 
-def _check_partition(
-    producer: Producer, topic: str, range_: OffsetRange, patience_s: float
-) -> None:
+def _check_partition(producer: Producer, topic: str, range_: OffsetRange, timeout_s: float) -> None:
     """Check that the target has the partition. Wait for a broker that doesn't know it yet."""
-    until = time.monotonic() + patience_s
+    until = time.monotonic() + timeout_s
     while (
         count := partition_count(producer.list_topics(topic, METADATA_S), topic)
     ) <= range_.partition:
@@ -173,11 +171,14 @@ def _check_partition(
             time.sleep(_STEP_S)
             continue
         raise KafkaException(
-            KafkaError(KafkaError._UNKNOWN_PARTITION, lacking(topic, count, range_.partition + 1))
+            KafkaError(
+                KafkaError._UNKNOWN_PARTITION,
+                too_few_partitions_text(topic, count, range_.partition + 1),
+            )
         )
 
 
-def lacking(topic: str, count: int, needed: int) -> str:
+def too_few_partitions_text(topic: str, count: int, needed: int) -> str:
     """The error text for a target topic with too few partitions."""
     if not count:
         return f"the target has no topic {topic}: make it, with at least {needed} partitions"

@@ -114,7 +114,7 @@ class Folder:
     def remove(self, path: str) -> None:
         """Remove a folder and its content, if it exists."""
         if self.is_local:
-            # A dying task may still write into it. The next removal takes what remains.
+            # A killed task may still write into it. The next removal deletes the rest.
             shutil.rmtree(self.full(path), ignore_errors=True)
         elif self.exists(path):
             self.fs.delete_dir(self.full(path))

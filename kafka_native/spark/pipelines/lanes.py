@@ -1,8 +1,8 @@
 """Lanes: the ordered sequences of records that a replay reads in parallel.
 
 A lane is a source partition. Its records are in one or several Parquet files, and the lane returns
-them in the order of their offsets. A file without offsets is a lane of its own and keeps its order.
-One number says how far a lane has been read: the next offset, or the next row.
+them in the order of their offsets. A file without offsets is a separate lane and keeps its order.
+The position of a lane is one number: its next offset, or its next row.
 """
 
 from __future__ import annotations

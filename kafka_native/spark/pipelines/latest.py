@@ -95,8 +95,8 @@ class Form:
 class Latest:
     """The newest row of each key, including tombstones.
 
-    It holds about twice the memory of its result: superseded rows are dropped when the new rows are
-    as many as the kept ones.
+    It holds about twice the memory of its result: superseded rows are dropped when there
+    are as many new rows as kept ones.
     """
 
     def __init__(self, form: Form) -> None:

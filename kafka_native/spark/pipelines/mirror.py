@@ -1,6 +1,6 @@
 """Mirrors topics: copies each partition to the same partition of another topic or cluster.
 
-Spark's streaming plans the batches, and its checkpoint has the progress. Tasks of their own read
+Spark's streaming plans the batches, and its checkpoint has the progress. Separate tasks read
 and produce the records of a batch (`copy`). After all acknowledgements the driver records the new
 offsets (`translation`), and Spark commits. After a crash the last batch is copied again: no record
 is lost, some are duplicated. With a ``transactional.id`` for the target each batch is a
@@ -22,9 +22,10 @@ import pyarrow.fs as pafs
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.spark import exactly_once
 from kafka_native.spark.client_pool import admitted
-from kafka_native.spark.exactly_once import Turn
+from kafka_native.spark.exactly_once import BatchTransaction
 from kafka_native.spark.log import logger
-from kafka_native.spark.offsets import Key, OffsetReader, parse_offsets
+from kafka_native.spark.offset_reader import OffsetReader
+from kafka_native.spark.offsets import Key, parse_offsets
 from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines import copy
 from kafka_native.spark.pipelines.folder import Folder, loaded
@@ -151,7 +152,7 @@ def mirror(
     :param rate: The largest number of records per second of all tasks; None: no limit.
     :param groups: Consumer groups whose committed offsets are transferred to the target after each
         batch.
-    :param show: Called with the progress several times a second, on a thread of its own.
+    :param show: Called with the progress several times a second, on a separate thread.
     :param stop: Called twice a second. True ends the mirror after the current batch, or after
         STOP_S seconds.
     :raises PipelineError: The target has no place for a topic (see `plan_mirror`), or a batch
@@ -164,7 +165,7 @@ def mirror(
     )
     where: dict[str, Any] = {"topics": topics, "pattern": pattern, "to": to, "starting": starting}
     plan_mirror(config, to_config, checkpoint=checkpoint, **where)
-    running = _Running(session, options, _sink(to_config), to, checkpoint, rate)
+    running = _MirrorRun(session, options, _sink(to_config), to, checkpoint, rate)
     running.groups = tuple(groups)
     stream = session.readStream.format("kafka_native").options(**options).load()
     writer = stream.writeStream.foreachBatch(running.batch).option("checkpointLocation", checkpoint)
@@ -197,10 +198,10 @@ class _Stopped(RuntimeError):
     """Ends a query between two batches, after a request to stop."""
 
 
-class _Running:
+class _MirrorRun:
     """The driver's part of a mirror.
 
-    Spark calls `batch` on a thread of its own, never twice at once.
+    Spark calls `batch` on one of its threads, never twice at once.
     """
 
     def __init__(
@@ -243,26 +244,28 @@ class _Running:
             query.awaitTermination(_WAIT_S)
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
-        turn = exactly_once.begin(self._sink) if self._sink.transactional_id else None
-        if turn is not None and turn.has_done(self._query(), batch_id):
-            self._carry_over()
+        transaction = exactly_once.begin(self._sink) if self._sink.transactional_id else None
+        if transaction is not None and transaction.has_done(self._query(), batch_id):
+            self._transfer_group_offsets()
             return
         results: list[dict[str, Any]] = []
         try:
-            results = self._copy(frame, batch_id, turn)
+            results = self._copy(frame, batch_id, transaction)
         except BaseException:
-            if turn is not None:
-                self._abort(turn)
+            if transaction is not None:
+                self._abort(transaction)
             raise
-        self._carry_over()
+        self._transfer_group_offsets()
         self.done.batches += 1
         self.done.records += sum(result["records"] for result in results)
         self.done.bytes += sum(result["bytes"] for result in results)
 
-    def _copy(self, frame: DataFrame, batch_id: int, turn: Turn | None) -> list[dict[str, Any]]:
+    def _copy(
+        self, frame: DataFrame, batch_id: int, transaction: BatchTransaction | None
+    ) -> list[dict[str, Any]]:
         rate = None if self._rate is None else self._rate / max(1, frame.rdd.getNumPartitions())
         task = partial(
-            copy.copy_task, self._source, self._sink, self._to, rate, turn, self._topic_ids
+            copy.copy_task, self._source, self._sink, self._to, rate, transaction, self._topic_ids
         )
         results = map_ranges(frame, task, self._counter)
         _check_whole(results)
@@ -270,12 +273,12 @@ class _Running:
         pieces = [Piece(*each) for result in results for each in result["pieces"]]
         # Before the commit: every committed batch has its translations.
         self._translations.write(batch_id, pieces)
-        if turn is not None:
+        if transaction is not None:
             copied = [result for result in results if result["records"]]
             written = {
                 (copy.target_name(self._to, each["topic"]), each["partition"]) for each in copied
             }
-            exactly_once.commit(self._sink, turn, self._query(), batch_id, written)
+            exactly_once.commit(self._sink, transaction, self._query(), batch_id, written)
         return results
 
     def _keep_ids(self, found: Mapping[str, str]) -> None:
@@ -288,19 +291,19 @@ class _Running:
         """Spark's id of the query. It is part of the checkpoint."""
         return str(json.loads(self._checkpoint.read("metadata"))["id"])
 
-    def _abort(self, turn: Turn) -> None:
+    def _abort(self, transaction: BatchTransaction) -> None:
         """Abort a failed batch so that readers don't wait.
 
         If that fails, the next start aborts it.
         """
         try:
-            exactly_once.abort(self._sink, turn)
+            exactly_once.abort(self._sink, transaction)
         except KafkaException as error:
             logger.warning(
                 "the batch that has failed is still to be aborted: %s", error.args[0].str()
             )
 
-    def _carry_over(self) -> None:
+    def _transfer_group_offsets(self) -> None:
         """Transfer the offsets of groups. A failed transfer is repeated after the next batch."""
         if not self.groups:
             return
@@ -320,7 +323,7 @@ class _Running:
 
 
 def _check_whole(results: Iterable[Mapping[str, Any]]) -> None:
-    """Check that no partition had two tasks, which would mix its order. Ranges are never split."""
+    """Check that no partition had two tasks. They would mix its order. Ranges are never split."""
     keys = [(result["topic"], result["partition"]) for result in results]
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice is not None:
@@ -362,7 +365,7 @@ def plan_mirror(
         source_id = cluster.consumer.list_topics(timeout=METADATA_S).cluster_id
     names = sorted({topic for topic, _ in keys})
     targets = {name: copy.target_name(to, name) for name in names}
-    with admitted(Consumer(_asking(sink.producer))) as other:
+    with admitted(Consumer(_offsets_config(sink.producer))) as other:
         described = other.list_topics(timeout=METADATA_S)
     same = source_id is not None and source_id == described.cluster_id
     _check_names(targets, pattern, same)
@@ -376,7 +379,8 @@ def plan_mirror(
     if wrong:
         raise PipelineError(
             "; ".join(
-                copy.lacking(each.target, each.target_partitions, each.partitions) for each in wrong
+                copy.too_few_partitions_text(each.target, each.target_partitions, each.partitions)
+                for each in wrong
             )
         )
     return routes
@@ -452,8 +456,8 @@ def translate_offset(checkpoint: str, topic: str, partition: int, offset: int) -
 
 
 def sync_groups(
-    config: Mapping[str, Any],
-    to_config: Mapping[str, Any],
+    config: Mapping[str, object],
+    to_config: Mapping[str, object],
     translations: Translations,
     groups: Sequence[str],
 ) -> list[GroupOffset]:
@@ -466,7 +470,7 @@ def sync_groups(
     mirrored = translations.load()
     found = []
     for group in groups:
-        with Consumer({**_asking(config), "group.id": group}) as consumer:
+        with Consumer({**_offsets_config(config), "group.id": group}) as consumer:
             committed = consumer.committed([TopicPartition(*key) for key in mirrored], METADATA_S)
         wanted = []
         for each in committed:
@@ -483,9 +487,9 @@ def sync_groups(
 
 
 def _commit(
-    to_config: Mapping[str, Any], group: str, wanted: list[GroupOffset]
+    to_config: Mapping[str, object], group: str, wanted: list[GroupOffset]
 ) -> list[GroupOffset]:
-    with Consumer({**_asking(to_config), "group.id": group}) as consumer:
+    with Consumer({**_offsets_config(to_config), "group.id": group}) as consumer:
         try:
             there = consumer.committed(
                 [TopicPartition(each.target, each.partition) for each in wanted], METADATA_S
@@ -522,7 +526,7 @@ def _failed(each: GroupOffset, error: KafkaError | None) -> GroupOffset:
     )
 
 
-def _asking(config: Mapping[str, Any]) -> dict[str, Any]:
+def _offsets_config(config: Mapping[str, object]) -> dict[str, object]:
     """The configuration of a consumer that only requests and commits offsets.
 
     It has the properties that a consumer's or a producer's configuration shares with it.

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from kafka_native import Consumer, TopicPartition
 from kafka_native.cleaning import escaped_data
-from kafka_native.spark.offsets import Key, OffsetReader
+from kafka_native.spark.offset_reader import OffsetReader
+from kafka_native.spark.offsets import Key
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines.measurements import PARTS, Measured, Sizes, measure_task, width_of
 from kafka_native.spark.pipelines.session import (
@@ -25,7 +26,7 @@ from kafka_native.spark.pipelines.session import (
     topic_options,
     watch,
 )
-from kafka_native.spark.pipelines.snapshot import PartitionRange, settled_options
+from kafka_native.spark.pipelines.snapshot import PartitionRange, fixed_range_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,7 +108,7 @@ def profile(
     :param starting: The start: ``earliest``, offsets as JSON, or a time in milliseconds since 1970.
     :param groups: Consumer groups whose lag is measured, from their committed offsets.
     :param min_partitions: The smallest number of tasks. The ranges of large partitions are split.
-    :param show: Called with the progress several times a second, on a thread of its own.
+    :param show: Called with the progress several times a second, on a separate thread.
     :return: Figures in the form of JSON. `profile_report.html_of` makes a page of them.
     :raises PipelineError: A task failed.
     :raises KafkaException: The cluster doesn't answer, or a topic doesn't exist.
@@ -157,7 +158,7 @@ def _measure(
     found: dict[Key, Measured] = {}
     if not busy:
         return found
-    options = settled_options(config, busy, minPartitions=min_partitions)
+    options = fixed_range_options(config, busy, minPartitions=min_partitions)
     counter = WorkCounter(session)
     total = sum(each.end - each.start for each in busy)
     try:

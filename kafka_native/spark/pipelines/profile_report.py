@@ -6,10 +6,13 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from html import escape as escape_html
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kafka_native.cleaning import escaped
 from kafka_native.spark.pipelines.profile import PartitionProfile, Profile, TopicProfile
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["html_of"]
 
@@ -95,7 +98,7 @@ def _sizes(found: TopicProfile) -> str:
     return "<h3>Sizes</h3>" + _table(("", "count", "min", "mean", *names, "max"), rows) + chart
 
 
-def _histogram(axes: Any, histogram: Sequence[Sequence[int]]) -> None:
+def _histogram(axes: Axes, histogram: Sequence[Sequence[int]]) -> None:
     """Draw records by size. If there are many sizes, neighbours share a bar."""
     low, high = histogram[0][0], histogram[-1][0] + histogram[-1][1]
     step = max(1, -(-(high - low) // BARS_MAX))
@@ -150,7 +153,7 @@ def _throughput(found: TopicProfile) -> str:
     )
 
 
-def _rates(axes: Any, points: dict[int, list[int]], width_ms: int) -> None:
+def _rates(axes: Axes, points: dict[int, list[int]], width_ms: int) -> None:
     """Draw records per second over time. Times without a record are 0."""
     first, last = min(points), max(points)
     starts = range(first, last + width_ms, width_ms)
@@ -239,7 +242,7 @@ def _partitions(partitions: Sequence[PartitionProfile]) -> str:
     return "<h3>Partitions</h3>" + chart + _table(heads, rows) + more
 
 
-def _bars(axes: Any, partitions: Sequence[PartitionProfile]) -> None:
+def _bars(axes: Axes, partitions: Sequence[PartitionProfile]) -> None:
     axes.bar(
         [each["partition"] for each in partitions],
         [each["records"] for each in partitions],
@@ -258,7 +261,7 @@ def escape(text: str) -> str:
     return escape_html(text if text.isprintable() else escaped(text))
 
 
-def _figure(draw: Callable[[Any], None]) -> str:
+def _figure(draw: Callable[[Axes], None]) -> str:
     """Draw a chart as SVG. It has numbers and this module's texts, no text from the data."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter

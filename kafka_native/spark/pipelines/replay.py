@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_native import KafkaException, Producer
+from kafka_native import ArrowReport, KafkaException, Producer
 from kafka_native.spark.client_pool import admitted
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines.folder import Folder, loaded
@@ -33,7 +33,7 @@ from kafka_native.spark.pipelines.target import (
     partition_count,
     without_negative_timestamps,
 )
-from kafka_native.spark.producers import borrowed, patience_s
+from kafka_native.spark.producers import borrowed, delivery_timeout_s
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +95,7 @@ class Progress:
 
     def read(self, lane: Lane) -> int:
         """The lane's next offset or row; 0 for a new lane."""
-        path = _notes_of(lane)
+        path = _progress_file(lane)
         if not self._folder.exists(path):
             return 0
         position = loaded(self._folder.read(path), path).get("position")
@@ -108,12 +108,12 @@ class Progress:
     def write(self, lane: Lane, position: int, records: int) -> None:
         """Record that everything before a position is acknowledged."""
         self._folder.write(
-            _notes_of(lane),
+            _progress_file(lane),
             {"lane": lane.name, "position": position, "records_of_last_run": records},
         )
 
 
-def _notes_of(lane: Lane) -> str:
+def _progress_file(lane: Lane) -> str:
     return f"lane-{lane.name}.json"
 
 
@@ -152,24 +152,24 @@ class ReplayTask:
         progress = Progress(self.checkpoint)
         position = progress.read(lane)
         with borrowed(self.sink) as producer:
-            sending = _Sending(
+            sender = _LaneSender(
                 producer,
                 self,
                 lane,
                 lambda position, records: progress.write(lane, position, records),
             )
-            for behind, batch in read_lane(self.source, lane, position):
-                sending.send(batch, behind)
-            sending.finish()
+            for next_position, batch in read_lane(self.source, lane, position):
+                sender.send(batch, next_position)
+            sender.finish()
         return {
             "lane": lane.name,
-            "records": sending.records,
-            "bytes": sending.bytes,
-            "position": sending.position,
+            "records": sender.records,
+            "bytes": sender.bytes,
+            "position": sender.position,
         }
 
 
-class _Sending:
+class _LaneSender:
     """Passes a task's records to its producer and records the acknowledged position."""
 
     def __init__(
@@ -184,7 +184,7 @@ class _Sending:
         self._failed: str | None = None
         self._recorded_at = time.monotonic()
         self._recorded = -1
-        self._limit_s = patience_s(task.sink)
+        self._limit_s = delivery_timeout_s(task.sink)
         self._pace = Pace(task.rate, CHUNK_ROWS)
         self._sent = 0
         self.records = 0
@@ -192,8 +192,8 @@ class _Sending:
         self.bytes = 0
         self.position = -1
 
-    def send(self, batch: pa.RecordBatch, behind: int) -> None:
-        """Queue a batch in parts."""
+    def send(self, batch: pa.RecordBatch, next_position: int) -> None:
+        """Queue a batch in parts. ``next_position`` is the lane's position after the batch."""
         step = self._pace.step
         for start in range(0, batch.num_rows, step):
             part = batch.slice(start, step)
@@ -201,31 +201,31 @@ class _Sending:
             # In the middle of a batch the position comes from the part's last offset. Without
             # offsets it is counted back from the batch's end.
             if last:
-                end = behind
+                end = next_position
             elif self._lane.by_offset:
                 end = part.column("offset")[-1].as_py() + 1
             else:
-                end = behind - (batch.num_rows - start - step)
+                end = next_position - (batch.num_rows - start - step)
             self._produce(part, end)
-            self._serve(0)
+            self._poll(0)
             self._sent += part.num_rows
-            self._pace.wait(self._sent, self._serve)
+            self._pace.wait(self._sent, self._poll)
 
     def finish(self) -> None:
         """Wait until everything is acknowledged, and record it."""
         deadline = time.monotonic() + self._limit_s
         while self._producer.flush(_CHECK_INTERVAL_S) and not self._failed:
-            self._settle()
+            self._handle_reports()
             if time.monotonic() > deadline:
                 raise PipelineError(
                     f"{self._lane.name}: no acknowledgement came for {self._limit_s:g} s"
                 )
-        self._settle()
+        self._handle_reports()
         if self._outstanding:
             raise PipelineError(
                 f"{self._lane.name}: {len(self._outstanding)} chunks have no outcome"
             )
-        self._write_down()
+        self._record_progress()
 
     def _produce(self, part: pa.RecordBatch, end: int) -> None:
         part = without_negative_timestamps(part) if self._columns["timestamp"] else part
@@ -233,7 +233,7 @@ class _Sending:
             chunk = _Chunk(end, those.num_rows, those.nbytes)
             self._outstanding.append(chunk)
             self._producer.produce_arrow(
-                topic, those, **self._columns, on_delivery=chunk.settle, timeout=self._limit_s
+                topic, those, **self._columns, on_delivery=chunk.set_report, timeout=self._limit_s
             )
 
     def _by_topic(self, part: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
@@ -251,11 +251,10 @@ class _Sending:
             found.append((task.rename.get(topic, topic), those))
         return found
 
-    def _settle(self) -> None:
+    def _handle_reports(self) -> None:
         """Handle chunks with an outcome in order. Progress stops at the first one without."""
-        while self._outstanding and self._outstanding[0].report is not None:
+        while self._outstanding and (report := self._outstanding[0].report) is not None:
             chunk = self._outstanding.popleft()
-            report = chunk.report
             if report.error is not None:
                 self._failed = report.error.str()
                 failed = len(report.failed)
@@ -267,19 +266,19 @@ class _Sending:
             self.position = chunk.end
         # Chunks of one batch for several topics have one position. It counts after the last of
         # them.
-        waits = bool(self._outstanding) and self._outstanding[0].end == self.position
-        if not waits and time.monotonic() - self._recorded_at >= _RECORD_S:
-            self._write_down()
+        is_partial = bool(self._outstanding) and self._outstanding[0].end == self.position
+        if not is_partial and time.monotonic() - self._recorded_at >= _RECORD_S:
+            self._record_progress()
 
-    def _write_down(self) -> None:
+    def _record_progress(self) -> None:
         if self.position > self._recorded:
             self._record(self.position, self.records)
             self._recorded = self.position
         self._recorded_at = time.monotonic()
 
-    def _serve(self, timeout_s: float) -> None:
+    def _poll(self, timeout_s: float) -> None:
         self._producer.poll(timeout_s)
-        self._settle()
+        self._handle_reports()
 
 
 class _Chunk:
@@ -289,9 +288,9 @@ class _Chunk:
         self.end = end
         self.rows = rows
         self.bytes = size_bytes
-        self.report: Any = None
+        self.report: ArrowReport | None = None
 
-    def settle(self, report: Any) -> None:
+    def set_report(self, report: ArrowReport) -> None:
         self.report = report
 
 
@@ -364,8 +363,8 @@ def replay(
     :param rate: The largest number of messages per second of all tasks; None: no limit.
     :param session: The Spark session, or a function that opens one; None: a new one, with
         ``master`` and ``conf``.
-    :param on_progress: Called with the progress several times a second, on a thread of its own.
-    :raises PipelineError: The replay failed; the text says why. The recorded progress stays.
+    :param on_progress: Called with the progress several times a second, on a separate thread.
+    :raises PipelineError: The replay failed; the text has the reason. The recorded progress stays.
     """
     folder = source if isinstance(source, Folder) else Folder(source)
     if rate is not None and rate <= 0:
@@ -462,5 +461,5 @@ def _check_targets(
             if there < count:
                 raise PipelineError(
                     f"topic {name} has {there} partitions, and the records come from {count}: "
-                    "add some, or choose them anew with partitions hash"
+                    "add some, or choose new ones with partitions hash"
                 )

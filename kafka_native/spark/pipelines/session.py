@@ -57,18 +57,18 @@ class PipelineError(RuntimeError):
     """A pipeline can't go on. The text gives the reason and the remedy."""
 
 
-def check_topic(topic: str, found: str, known: Mapping[str, str], instead: str) -> None:
+def check_topic(topic: str, found: str, known: Mapping[str, str], advice: str) -> None:
     """Raise an error if a topic was recreated since its offsets were stored.
 
     :param found: Its current id; empty if brokers send none.
     :param known: The stored ids of topics.
-    :param instead: The advice for the error.
+    :param advice: The last sentence of the error.
     :raises PipelineError: The id differs.
     """
     if "" not in (known.get(topic, ""), found) and known[topic] != found:
         raise PipelineError(
-            f"topic {topic} was deleted and made anew since: the kept offsets are those of "
-            f"other records. {instead}"
+            f"topic {topic} was deleted and recreated since: the kept offsets are those of "
+            f"other records. {advice}"
         )
 
 
@@ -321,7 +321,7 @@ def run_query(
 
 @contextmanager
 def watch(counter: Callable[[], Work], show: Callable[[Work], None] | None) -> Iterator[None]:
-    """Show the progress several times a second, on a thread of its own, and again at the end."""
+    """Show the progress several times a second, on a separate thread, and again at the end."""
     if show is None:
         yield
         return

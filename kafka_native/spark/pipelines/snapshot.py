@@ -18,7 +18,8 @@ from uuid import uuid4
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from kafka_native.spark.offsets import Key, OffsetReader, flat, nested, offsets_json
+from kafka_native.spark.offset_reader import OffsetReader
+from kafka_native.spark.offsets import Key, flat, nested, offsets_json
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines import latest
 from kafka_native.spark.pipelines.folder import Folder, checked_topic, loaded
@@ -36,7 +37,14 @@ from kafka_native.spark.pipelines.session import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["MANIFEST", "PartitionRange", "Snapshot", "plan_snapshot", "settled_options", "snapshot"]
+__all__ = [
+    "MANIFEST",
+    "PartitionRange",
+    "Snapshot",
+    "fixed_range_options",
+    "plan_snapshot",
+    "snapshot",
+]
 
 MANIFEST: Final = "_snapshot.json"
 """The file with the snapshot's offsets and form."""
@@ -108,7 +116,7 @@ def snapshot(
     :param update: Read only records after the snapshot in ``output``, and update it. Run it more
         often than ``delete.retention.ms``. Otherwise tombstones that it needs may be gone.
     :param min_partitions: The smallest number of tasks. The ranges of large partitions are split.
-    :param show: Called with the progress several times a second, on a thread of its own.
+    :param show: Called with the progress several times a second, on a separate thread.
     :raises PipelineError: A record has no key (``null_keys``), isn't UTF-8, or a task failed.
     :raises KafkaException: The cluster doesn't answer, or a topic doesn't exist.
     """
@@ -175,7 +183,7 @@ def _form(null_keys: str, headers: bool, key_type: str, value_type: str) -> late
     return latest.Form(null_keys, headers, key_type, value_type)
 
 
-def settled_options(
+def fixed_range_options(
     config: Mapping[str, str], ranges: Sequence[PartitionRange], **own: Any
 ) -> dict[str, str]:
     """Options of the source with fixed partitions and offsets."""
@@ -207,7 +215,7 @@ def _make(
         return
     counter = WorkCounter(session)
     total = sum(each.end - each.start for each in busy)
-    options = settled_options(config, busy, minPartitions=min_partitions)
+    options = fixed_range_options(config, busy, minPartitions=min_partitions)
     source = SourceOptions.parse(options)
     try:
         with watch(lambda: counter.work(total=total), show):
@@ -224,7 +232,9 @@ def _make(
         }
         for result in sorted(results, key=lambda each: int(each["start"])):
             parts[result["topic"], result["partition"]].append(result["path"])
-        whole = session.read.format("kafka_native").options(**settled_options(config, busy)).load()
+        whole = (
+            session.read.format("kafka_native").options(**fixed_range_options(config, busy)).load()
+        )
         map_ranges(whole, partial(latest.merge_task, form, unfinished, parts))
     except Exception as error:
         raise PipelineError(f"the snapshot has failed: {cause_of(error)}") from error

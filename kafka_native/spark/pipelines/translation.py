@@ -2,7 +2,7 @@
 
 A mirror writes each partition in order, so offsets grow on both sides, but not in step. Compaction
 and transactions leave gaps in the source, and other producers may write to the target. A `Piece`
-says where a run of records is in the target. One file has the pieces of one batch. From time to
+has the target's offsets of a run of records. One file has the pieces of one batch. From time to
 time all files are merged to one.
 """
 
@@ -51,7 +51,7 @@ COMPACT_AFTER: Final = 64
 PIECES_MAX: Final = 1000
 """The largest number of pieces of a partition in a batch. With more, translation is less exact."""
 KEPT_MAX: Final = 32_000
-"""How many pieces of a partition stay unchanged. All older ones are reduced to as many."""
+"""The number of newest pieces of a partition that stay unchanged. Older ones are reduced to it."""
 TRIES_MAX: Final = 5
 _FILE_NAME: Final = re.compile(r"(batch|through)-([0-9]{20})\.parquet")
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from kafka_native import consumer, producer, share_consumer
+from kafka_native._native.enums import ISOLATION_READ_COMMITTED, ISOLATION_READ_UNCOMMITTED
 from kafka_native._native.message import Message
 from kafka_native.admin import (
     CONFIG_SOURCE_DEFAULT_CONFIG,
@@ -129,8 +130,8 @@ CONSUMER_GROUP_TYPE_CLASSIC: Final = 2
 ELECTION_TYPE_PREFERRED: Final = 0
 ELECTION_TYPE_UNCLEAN: Final = 1
 
-ISOLATION_LEVEL_READ_UNCOMMITTED: Final = 0
-ISOLATION_LEVEL_READ_COMMITTED: Final = 1
+ISOLATION_LEVEL_READ_UNCOMMITTED: Final = ISOLATION_READ_UNCOMMITTED
+ISOLATION_LEVEL_READ_COMMITTED: Final = ISOLATION_READ_COMMITTED
 
 OFFSET_SPEC_MAX_TIMESTAMP: Final = -3
 OFFSET_SPEC_EARLIEST: Final = -2

@@ -49,7 +49,7 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTrans
     producers = set(request.producer_id_filters)
     now_ms = int(time.time() * 1000)
 
-    def fits(name: str, found: Transactional) -> bool:
+    def matches(name: str, found: Transactional) -> bool:
         return (
             (not request.state_filters or found.state.value in states)
             and (not producers or found.producer_id in producers)
@@ -70,7 +70,7 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTrans
                 transaction_state=each.state.value,
             )
             for name, each in call.cluster.transactions.all().items()
-            if call.cluster.coordinator_of(name) is call.broker and fits(name, each)
+            if call.cluster.coordinator_of(name) is call.broker and matches(name, each)
         ]
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
@@ -107,7 +107,7 @@ def _describe(answer: DescribeTransactionsResponse.TransactionState, found: Tran
     answer.topics = [kind(topic=name, partitions=numbers) for name, numbers in topics.items()]
 
 
-def describe_refused(
+def refuse_describe_transactions(
     request: DescribeTransactionsRequest, code: int
 ) -> DescribeTransactionsResponse:
     """Return the same error for every transactional id."""
@@ -144,7 +144,9 @@ def describe_producers(call: Call, request: DescribeProducersRequest) -> Describ
     return response
 
 
-def producers_refused(request: DescribeProducersRequest, code: int) -> DescribeProducersResponse:
+def refuse_describe_producers(
+    request: DescribeProducersRequest, code: int
+) -> DescribeProducersResponse:
     """Return the same error for every partition."""
     answer = DescribeProducersResponse.Topic.Partition
     return DescribeProducersResponse(
@@ -163,15 +165,15 @@ def producers_refused(request: DescribeProducersRequest, code: int) -> DescribeP
 
 def write_txn_markers(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """End transactions in partitions, without a check with their coordinator."""
-    return _marked(request, lambda marker, topic, number: _mark(call, marker, topic, number))
+    return _for_each(request, lambda marker, topic, number: _mark(call, marker, topic, number))
 
 
-def markers_refused(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
+def refuse_markers(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
     """Return the same error for every partition."""
-    return _marked(request, lambda marker, topic, number: code)
+    return _for_each(request, lambda marker, topic, number: code)
 
 
-def _marked(
+def _for_each(
     request: WriteTxnMarkersRequest, mark: Callable[[WriteTxnMarkersRequest.Marker, str, int], int]
 ) -> WriteTxnMarkersResponse:
     kind = WriteTxnMarkersResponse.Marker

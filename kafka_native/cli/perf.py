@@ -25,6 +25,7 @@ from kafka_native import (
     Producer,
     TopicPartition,
 )
+from kafka_native.admin import AdminClient, NewTopic
 
 STEP_MESSAGES = 10_000
 """Messages between two updates of the progress bar, and the limit of one consume()."""
@@ -37,6 +38,7 @@ SETTLE_EVERY_S = 0.05
 WARM_UP = 100
 """Round trips before the measured ones."""
 MIB = 1 << 20
+TOPIC_TIMEOUT_S = 30.0
 
 Progress = Callable[[int], None]
 
@@ -100,8 +102,8 @@ SEED = 9092
 def payloads(count: int, size: int) -> list[bytes]:
     """Make ``count`` different values of ``size`` bytes, the same in every run.
 
-    They are JSON as services send it: repeated names, random ids, words. Codecs compress a batch of
-    them to between a third and a sixth, like real data.
+    They are JSON like that of services: repeated names, random ids, words. Codecs compress a batch
+    of them to between a third and a sixth, like real data.
     """
     draw = random.Random(SEED).getrandbits
     text = b" ".join(WORDS[draw(32) % len(WORDS)] for _ in range(4000 + size // 4))
@@ -355,8 +357,36 @@ def round_trips(conf: Mapping[str, Any], topic: str, value: bytes, count: int) -
     return taken[WARM_UP:]
 
 
-def names(codecs: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+# --- topics ---
+
+
+def codec_topics(codecs: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Yield a codec and its topic. The time in the name makes the topics of each run unique."""
     stamp = time.time_ns() // 1_000_000
     for codec in codecs:
         yield codec, f"kafka-native-perf-{stamp}-{codec}"
+
+
+def create_topic(
+    admin: AdminClient, name: str, partitions: int, timeout_s: float = TOPIC_TIMEOUT_S
+) -> None:
+    """Create a topic with replication factor 1; KafkaException if the cluster refuses."""
+    try:
+        admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=timeout_s)[
+            name
+        ].result()
+    except KafkaException as refusal:
+        raise _reported(refusal, f"topic {name} can't be made") from refusal
+
+
+def delete_topic(admin: AdminClient, name: str, timeout_s: float = TOPIC_TIMEOUT_S) -> None:
+    """Delete a topic; KafkaException if the cluster refuses."""
+    try:
+        admin.delete_topics([name], request_timeout=timeout_s)[name].result()
+    except KafkaException as refusal:
+        raise _reported(refusal, f"topic {name} can't be deleted") from refusal
+
+
+def _reported(refusal: KafkaException, what: str) -> KafkaException:
+    error: KafkaError = refusal.args[0]
+    return KafkaException(KafkaError(error.code(), f"{what}: {error.str()}"), hint=refusal.hint)

@@ -75,11 +75,11 @@ def store(log: PartitionLog, messages: list[_Message], leader_epoch: int) -> Non
     for message in messages:
         if message.codec:
             base = log.end_offset
-            anew = records.encode_message_set(
+            encoded = records.encode_message_set(
                 message.inside, magic=0, codec=message.codec, base_offset=base
             )
             log.store(
-                memoryview(bytearray(anew)),
+                memoryview(bytearray(encoded)),
                 message.record_count,
                 message.max_timestamp,
                 leader_epoch,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.handlers.consumer_groups import named
-from kafka_native.mock.handlers.groups import check_own
+from kafka_native.mock.handlers.consumer_groups import describe_assignment
+from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.membership import GroupError
 from kafka_native.mock.streams_groups import StreamsGroup
 from kafka_native.protocol.group_admin import ShareGroupDescribeRequest, ShareGroupDescribeResponse
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 _OFFSETS = DescribeShareGroupOffsetsResponse.Group
 
 
-def _own(call: Call, group_id: str) -> ShareGroup:
+def _find_share_group(call: Call, group_id: str) -> ShareGroup:
     """Return a share group that this broker coordinates. Raises ``GroupError``."""
     if not group_id:
         raise GroupError(ErrorCode.INVALID_GROUP_ID)
-    check_own(call, group_id)
+    check_group(call, group_id)
     group = call.cluster.share.find(group_id, make=False)
     group.tick()
     return group
@@ -49,7 +49,7 @@ def describe_share(call: Call, request: ShareGroupDescribeRequest) -> ShareGroup
             answer = ShareGroupDescribeResponse.Group(group_id=name)
             response.groups.append(answer)
             try:
-                group = _own(call, name)
+                group = _find_share_group(call, name)
             except GroupError as error:
                 answer.error_code, answer.error_message = error.code, error.text
                 continue
@@ -63,7 +63,7 @@ def describe_share(call: Call, request: ShareGroupDescribeRequest) -> ShareGroup
                     client_id=member.client_id,
                     client_host=f"/{member.host}",
                     subscribed_topic_names=member.topics,
-                    assignment=named(call, member.assigned),
+                    assignment=describe_assignment(call, member.assigned),
                 )
                 for member in group.members.values()
             ]
@@ -78,7 +78,7 @@ def describe_streams(
     with call.cluster.lock:
         for name in request.group_ids:
             try:
-                check_own(call, name)
+                check_group(call, name)
                 group = call.cluster.groups.find(name)
                 if not isinstance(group, StreamsGroup):
                     text = (
@@ -102,20 +102,20 @@ def describe_offsets(
     """Return the start offsets of share groups: the records before them are done."""
     response = DescribeShareGroupOffsetsResponse()
     with call.cluster.lock:
-        for asked in request.groups:
-            answer = _OFFSETS(group_id=asked.group_id)
+        for requested in request.groups:
+            answer = _OFFSETS(group_id=requested.group_id)
             response.groups.append(answer)
             held: dict[str, dict[int, SharePartition]] = {}
             try:
-                held = _own(call, asked.group_id).topics_of()
+                held = _find_share_group(call, requested.group_id).topics_of()
             except GroupError as error:
                 # a group that doesn't exist has no offsets
                 if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
                     answer.error_code, answer.error_message = error.code, error.text
                     continue
             wanted = {name: list(parts) for name, parts in held.items()}
-            if asked.topics is not None:
-                wanted = {topic.topic_name: topic.partitions for topic in asked.topics}
+            if requested.topics is not None:
+                wanted = {topic.topic_name: topic.partitions for topic in requested.topics}
             answer.topics = [
                 _topic_offsets(call, held.get(name, {}), name, numbers)
                 for name, numbers in wanted.items()
@@ -145,17 +145,17 @@ def alter_offsets(
     """Change the start offsets of a group without members."""
     with call.cluster.lock:
         try:
-            check_own(call, request.group_id)
+            check_group(call, request.group_id)
             call.cluster.share.find(request.group_id, make=True)  # Kafka creates the group too
             group = call.cluster.share.without_members(request.group_id)
         except GroupError as error:
             return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.text)
         response = AlterShareGroupOffsetsResponse()
-        for asked in request.topics:
-            topic = call.cluster.topics.get(asked.topic_name)
-            answer = AlterShareGroupOffsetsResponse.Topic(topic_name=asked.topic_name)
+        for requested in request.topics:
+            topic = call.cluster.topics.get(requested.topic_name)
+            answer = AlterShareGroupOffsetsResponse.Topic(topic_name=requested.topic_name)
             response.responses.append(answer)
-            for part in asked.partitions:
+            for part in requested.partitions:
                 one = AlterShareGroupOffsetsResponse.Topic.Partition(
                     partition_index=part.partition_index
                 )
@@ -173,14 +173,14 @@ def delete_offsets(
     """Delete the offsets of topics in a group without members."""
     with call.cluster.lock:
         try:
-            _own(call, request.group_id)
+            _find_share_group(call, request.group_id)
             group = call.cluster.share.without_members(request.group_id)
         except GroupError as error:
             return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.text)
         response = DeleteShareGroupOffsetsResponse()
-        for asked in request.topics:
-            topic = call.cluster.topics.get(asked.topic_name)
-            answer = DeleteShareGroupOffsetsResponse.Topic(topic_name=asked.topic_name)
+        for requested in request.topics:
+            topic = call.cluster.topics.get(requested.topic_name)
+            answer = DeleteShareGroupOffsetsResponse.Topic(topic_name=requested.topic_name)
             response.responses.append(answer)
             if topic is None:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -190,7 +190,7 @@ def delete_offsets(
         return response
 
 
-def describe_refused(
+def refuse_describe(
     request: ShareGroupDescribeRequest
     | StreamsGroupDescribeRequest
     | DescribeShareGroupOffsetsRequest,
