@@ -19,8 +19,9 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable
+from typing import Any
 
-from kafka_native import Producer
+from kafka_native import Consumer, Message, Producer, TopicPartition
 from kafka_native.mock import MockCluster
 from tests.compat.odd.allowed import OPEN_FILE, is_open, open_groups, reason
 from tests.compat.odd.calls import cases
@@ -60,6 +61,25 @@ class Side:
             for each in begun:
                 del suspects[each]
                 self.outcomes[each] = {"raises": [f"crash: {code}"]}
+        self.read()
+
+    def read(self) -> None:
+        """Add to the outcomes the messages that they have written."""
+        found: dict[tuple[int | None, int | None], list[Any]] = {}
+        conf = {"bootstrap.servers": self.cluster.bootstrap_servers, "group.id": "reader"}
+        with Consumer({**conf, "enable.partition.eof": True}) as consumer:
+            consumer.assign([TopicPartition("odd", number, 0) for number in range(2)])
+            ended = 0
+            while ended < 2:
+                message = consumer.poll(WAIT_S)
+                assert message is not None, "no message in time"
+                if message.error() is not None:
+                    ended += 1
+                    continue
+                found[message.partition(), message.offset()] = _content(message)
+        for outcome in self.outcomes.values():
+            if outcome.get("places"):
+                outcome["written"] = [place and found[tuple(place)] for place in outcome["places"]]
 
     def once(self, left: dict[str, None], threads: int) -> tuple[list[str], str]:
         """Make calls in one process. Return the cases that were under way at its bad end."""
@@ -97,6 +117,18 @@ class Side:
         return list(begun), "hangs" if hung.is_set() else signal.Signals(
             -code
         ).name if code < 0 else str(code)
+
+
+def _content(message: Message) -> list[Any]:
+    kind, at = message.timestamp()
+    recent = abs(at - time.time() * 1000) < 86_400_000
+    return [
+        repr(message.key()),
+        repr(message.value()),
+        repr(message.headers()),
+        kind,
+        "now" if recent else at,
+    ]
 
 
 def _end_when_silent(

@@ -11,6 +11,7 @@ from tests.compat.odd.calls import Case, cases
 
 Outcome = dict[str, Any]
 NAMES_MAX = 150
+NOT_COMPARED = ("seconds", "text", "places")
 
 
 class Difference(NamedTuple):
@@ -27,7 +28,7 @@ def time_class(outcome: Outcome) -> str:
 
 
 def _compared(outcome: Outcome) -> Outcome:
-    kept = {key: value for key, value in outcome.items() if key not in ("seconds", "text")}
+    kept = {key: value for key, value in outcome.items() if key not in NOT_COMPARED}
     return {**kept, "time": time_class(outcome)}
 
 
