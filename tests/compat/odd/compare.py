@@ -32,8 +32,8 @@ from tests.waiting import WAIT_S
 LIBRARIES = ("confluent_kafka", "kafka_native.compat.drop_in.confluent_kafka")
 SILENCE_S = 15.0
 """The time without a line after which the process hangs."""
-THREADS_OF_TRIES = (8, 2, 1)
-"""The calls at once. Those whose outcomes differ are tried again, with less beside them."""
+THREADS_OF_TRIES = (8, 4, 1)
+"""The calls at once. Those with unknown differences are tried again, with less beside them."""
 
 
 class Side:
@@ -142,7 +142,11 @@ def _end_when_silent(
 
 
 def differences(ids: Iterable[str], sides: tuple[Side, Side]) -> list[Difference]:
-    """Make the calls on both sides, and return those whose outcomes differ."""
+    """Make the calls on both sides, and return those whose outcomes differ.
+
+    It repeats the calls with unknown differences.
+    """
+    found: dict[str, Difference] = {}
     left = list(ids)
     for threads in THREADS_OF_TRIES:
         for side in sides:
@@ -152,9 +156,15 @@ def differences(ids: Iterable[str], sides: tuple[Side, Side]) -> list[Difference
             each.start()
         for each in running:
             each.join()
-        theirs, ours = (side.outcomes for side in sides)
-        left = [each for each in left if shown(theirs[each]) != shown(ours[each])]
-    return [Difference(each, theirs[each], ours[each]) for each in left]
+        tried, left = left, []
+        for name in tried:
+            found.pop(name, None)
+            theirs, ours = (side.outcomes[name] for side in sides)
+            if shown(theirs) != shown(ours):
+                found[name] = Difference(name, theirs, ours)
+                if reason(found[name]) is None and not is_open(found[name]):
+                    left.append(name)
+    return list(found.values())
 
 
 def fill(cluster: MockCluster) -> None:
