@@ -53,6 +53,24 @@ ALLOWED = (
         "that is over, here no limit",
         rf"\((timeout=)?{LONG}$",
     ),
+    Allowed(
+        "speed: the consumer may have joined its group and fetched already",
+        r"^Consumer\.subscribed\.(poll|consume|get_watermark_offsets|memberid|position)\(",
+        "returns",
+        "returns",
+    ),
+    Allowed(
+        "speed: an answer within no time",
+        r"\.list_topics\((timeout=)?(0|0\.0|False|-?0\.1|timedelta|AsFloat)\)",
+        r"KafkaException _(TRANSPORT|TIMED_OUT)",
+        "returns",
+    ),
+    Allowed(
+        "the original has another exception for a name that fits in no request",
+        r"\.list_topics\(topic=70000 letters",
+        "RuntimeError",
+        "KafkaException _INVALID_ARG",
+    ),
     Allowed("an extension: iteration", r"\.iter\(\)$", "TypeError", "returns"),
     Allowed(
         "arguments that the original ignores", r"\.assignment\((one|keyword)", ours="TypeError"
