@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kafka_native import Consumer, Message, Producer, TopicPartition
@@ -141,14 +141,16 @@ def _end_when_silent(
             process.kill()
 
 
-def differences(ids: Iterable[str], sides: tuple[Side, Side]) -> list[Difference]:
+def differences(
+    ids: Iterable[str], sides: tuple[Side, Side], tries: Sequence[int] = THREADS_OF_TRIES
+) -> list[Difference]:
     """Make the calls on both sides, and return those whose outcomes differ.
 
     It repeats the calls with unknown differences.
     """
     found: dict[str, Difference] = {}
     left = list(ids)
-    for threads in THREADS_OF_TRIES:
+    for threads in tries:
         for side in sides:
             side.threads = threads
         running = [threading.Thread(target=side.run, args=(left,)) for side in sides]
@@ -176,13 +178,13 @@ def fill(cluster: MockCluster) -> None:
         assert producer.flush(WAIT_S) == 0
 
 
-def compared(ids: list[str]) -> list[Difference]:
+def compared(ids: list[str], tries: Sequence[int] = THREADS_OF_TRIES) -> list[Difference]:
     """Make these calls on clusters of their own, and return the differences."""
     with MockCluster(brokers=1) as one, MockCluster(brokers=1) as other:
         sides = Side(LIBRARIES[0], one), Side(LIBRARIES[1], other)
         for side in sides:
             fill(side.cluster)
-        return differences(ids, sides)
+        return differences(ids, sides, tries)
 
 
 def write_open(ids: list[str], left: list[Difference]) -> None:
@@ -204,7 +206,7 @@ def main() -> None:
     wanted = re.compile("|".join(given.patterns) or ".")
     ids = [each for each in cases() if wanted.search(each)]
     began = time.monotonic()
-    found = compared(ids)
+    found = compared(ids, THREADS_OF_TRIES[:2] if given.write_open else THREADS_OF_TRIES)
     left = [each for each in found if reason(each) is None]
     if given.write_open:
         write_open(ids, left)

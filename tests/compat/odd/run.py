@@ -25,7 +25,7 @@ from tests.compat.odd.plain import outcome, plain
 from tests.compat.odd.values import Env
 
 SOON_S = 0.3
-LIMIT_S = 1.0
+LIMIT_S = 1.6
 SETUP_LIMIT_S = 40.0
 CLIENTS_MAX = 250
 """The number of clients after which the process ends, and the parent starts another one."""

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka_native._native.arguments import Arguments
+from kafka_native._native.message import Message
 from kafka_native.errors import KafkaException
 from kafka_native.types import TopicPartition
-
-from ._model import Message
 
 C = TypeVar("C", bound=type)
 Given = dict[str, Any]
@@ -148,7 +147,7 @@ def _check_offsets(given: Given) -> None:
         raise ValueError("message and offsets are mutually exclusive")
     if offsets is not None:
         _check_partitions(offsets)
-    elif message is not None and type(message) is not Message:
+    elif message is not None and not isinstance(message, Message):
         raise TypeError("expected Message")
 
 
