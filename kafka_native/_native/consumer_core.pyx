@@ -107,6 +107,8 @@ cdef class MessageTaker(Taker):
 cdef class ConsumerCore:
     """The compiled half of `kafka_native.Consumer`. consumer_core.pxd has its fields."""
 
+    _message_type = Message
+
     def _open(self, Engine engine not None, error_for not None, exception_of not None, check_usable not None, fatal_of not None, give_back not None,
               Py_ssize_t most):
         """Initialize the core. The constructor of the public class calls it once."""
@@ -118,6 +120,7 @@ cdef class ConsumerCore:
         self._give_back = give_back
         self._max = most
         self._segments_end = -1
+        engine.pins.message_type = self._message_type
 
     def __dealloc__(self):
         if self._segment != NULL and self.engine.engine != NULL:
@@ -200,7 +203,7 @@ cdef class ConsumerCore:
         cdef int64_t next_offset = segment.next_offset
         self._drop_segment()  # before Python code runs
         error = self._error_for(at_end, status, error_code, cursor, offset, next_offset)
-        return error_message_of(cursor.topic, cursor.partition, offset, error)
+        return error_message_of(self.engine.pins, cursor.topic, cursor.partition, offset, error)
 
     cdef Batch _batch_at(self, int32_t number):
         # The data that all Messages of this batch share.
@@ -253,7 +256,7 @@ cdef class ConsumerCore:
         cdef int64_t offset = cursor.position
         cursor.position = next_offset
         error = self._error_for(False, status, 0, cursor, offset, next_offset)
-        return error_message_of(cursor.topic, cursor.partition, offset, error)
+        return error_message_of(self.engine.pins, cursor.topic, cursor.partition, offset, error)
 
     cdef Message _one(self):
         # Return the next queued message, or None.
@@ -266,7 +269,7 @@ cdef class ConsumerCore:
             self._drop_segment()
         if self.engine.notices:
             notice = self.engine.notices.popleft()
-            return error_message_of(notice[0], notice[1], notice[2], notice[3])
+            return error_message_of(self.engine.pins, notice[0], notice[1], notice[2], notice[3])
         while True:
             if not self._reading:
                 if self._segment == NULL and not self._next_segment():

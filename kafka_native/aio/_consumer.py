@@ -74,6 +74,7 @@ class AIOConsumer:
     """
 
     _core: _Core
+    _message_type: type[Message] = Message
 
     def __init__(
         self,
@@ -96,6 +97,7 @@ class AIOConsumer:
             raise ValueError("max_workers must be at least 1")
         core = _Core(consumer_conf)
         self._core = core
+        core._client.engine.pins.message_type = self._message_type
         self._source = MessageSource(core)
         self._quick = self._source.quick
         self._engine = core._client.engine

@@ -15,7 +15,7 @@ PACKAGE = "kafka_native"
 # A module may import what stands before it, and its own package. The same place: they don't know
 # each other.
 LAYERS = [
-    {"_reference", "threads", "cleaning"},
+    {"_reference", "threads", "cleaning", "unset_fields"},
     {"errors"},
     {"_native"},
     {"partitioners", "deadlines"},

@@ -1,6 +1,6 @@
 """confluent_kafka's name for a part of `kafka_native.types`."""
 
-from kafka_native._native.message import Message
+from kafka_native._native.message import ConfluentMessage as Message
 from kafka_native.types import (
     AcknowledgeType,
     ConsumerGroupState,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from kafka_native import consumer, producer, share_consumer
-from kafka_native._native.message import Message
+from kafka_native._native.message import ConfluentMessage as Message
 from kafka_native.admin import (
     CONFIG_SOURCE_DEFAULT_CONFIG,
     CONFIG_SOURCE_DYNAMIC_BROKER_CONFIG,
@@ -59,13 +59,19 @@ _AdminClientImpl = AdminClient
 class Producer(producer.Producer):
     """A `kafka_native.Producer` that behaves like confluent_kafka's."""
 
+    _message_type = Message
+
 
 class Consumer(consumer.Consumer):
     """A `kafka_native.Consumer` that behaves like confluent_kafka's."""
 
+    _message_type = Message
+
 
 class ShareConsumer(share_consumer.ShareConsumer):
     """A `kafka_native.ShareConsumer` that behaves like confluent_kafka's."""
+
+    _message_type = Message
 
 
 def version() -> str:
