@@ -24,7 +24,12 @@ from kafka_native.control.positions import Key
 from kafka_native.control.positions import position_of as offset_position_of
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.pending_call import PendingCall, ReadyCall, raise_error
-from kafka_native.types import OFFSET_INVALID, ConsumerGroupMetadata, TopicPartition
+from kafka_native.types import (
+    OFFSET_INVALID,
+    PARTITION_UA,
+    ConsumerGroupMetadata,
+    TopicPartition,
+)
 
 T = TypeVar("T")
 
@@ -494,8 +499,11 @@ def given_offsets(
         text = f"Cannot commit offsets for message with error: '{error.str()}'"
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
     topic, partition, offset = message.topic(), message.partition(), message.offset()
-    if topic is None or partition is None or offset is None:
-        raise ValueError("the message has no topic, partition or offset")
+    if topic is None:
+        raise ValueError("the message has no topic")
+    # As in confluent_kafka, a missing number counts as its constant.
+    partition = PARTITION_UA if partition is None else partition
+    offset = OFFSET_INVALID if offset is None else offset
     return [TopicPartition(topic, partition, offset + 1, None, message.leader_epoch())]
 
 
