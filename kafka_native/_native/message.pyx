@@ -54,6 +54,8 @@ cdef extern from "Python.h":
         Py_ssize_t allocated
 
     PyObject *PyErr_NoMemory()
+    int Py_EnterRecursiveCall(const char *) noexcept  # not 0 with an exception set
+    void Py_LeaveRecursiveCall()
     PyObject *PyObject_Init(void *, PyTypeObject *)
     Py_ssize_t Py_REFCNT(PyObject *)
     void Py_SET_REFCNT(void *, Py_ssize_t)
@@ -247,9 +249,10 @@ cdef class Message:
                 raise TypeError("timestamp must be a tuple of (int, int)")
             batch.timestamp_type, timestamp_ms = index(timestamp[0]), index(timestamp[1])
         self._timestamp_ms = timestamp_ms
-        self._batch = batch
         self._offset_delta = 0
+        # First: the release of an old value may run code that uses this Message.
         self._record = self._value_data = NULL
+        self._batch = batch
         own = _owning(self)
         own.key, own.value, own.headers, own.error = key, value, headers, error
         own.has_key = own.has_value = own.has_headers = own.has_error = True
@@ -357,8 +360,9 @@ cdef class Message:
 
     def set_topic(self, topic, /):
         """Replace the return value of `topic()`."""
-        self._batch = self._batch.copy()  # the other messages of the batch keep their topic
-        self._batch.topic = topic
+        batch = self._batch.copy()  # the other messages of the batch keep their topic
+        batch.topic = topic
+        self._batch = batch
 
     def set_key(self, key, /):
         """Replace the return value of `key()`. For deserializers."""
@@ -387,7 +391,7 @@ cdef class Message:
     def __len__(self):
         """Return the value's length, or 0 for a null value."""
         if self._own != NULL and (<Own>self._own).has_value:
-            return 0 if (<Own>self._own).value is None else len((<Own>self._own).value)
+            return 0 if (<Own>self._own).value is None else _length_of((<Own>self._own).value)
         return 0 if self._value_data == NULL else self._value_bytes
 
     def __bool__(self):
@@ -441,6 +445,16 @@ cdef class ConfluentMessage(Message):
 def _confluent_message(*fields):
     # A pickle refers to this function, because the name confluent_kafka may mean another package.
     return ConfluentMessage(*fields)
+
+
+cdef Py_ssize_t _length_of(object value) except -1:
+    # The value may be the message itself, or another one that has it as its value.
+    if Py_EnterRecursiveCall(b" while getting the length of a message") != 0:
+        return -1
+    try:
+        return len(value)
+    finally:
+        Py_LeaveRecursiveCall()
 
 
 cdef tuple _fields_of(Message self):
