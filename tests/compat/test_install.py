@@ -193,7 +193,7 @@ def test_pure_python_parts_come_from_the_installed_package() -> None:
 import sys
 import kafka_native.compat
 kafka_native.compat.install()
-import confluent_kafka, confluent_kafka._serde_builder, confluent_kafka._oauthbearer
+import confluent_kafka, confluent_kafka._oauthbearer
 import confluent_kafka.kafkatest, confluent_kafka.schema_registry
 from confluent_kafka import avro
 assert issubclass(avro.AvroProducer, confluent_kafka.Producer)

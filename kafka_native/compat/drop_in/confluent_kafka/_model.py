@@ -15,6 +15,8 @@ from kafka_native.types import (
     TopicPartitionInfo,
 )
 
+from . import cimpl
+
 __all__ = [
     "AcknowledgeType",
     "ConsumerGroupState",

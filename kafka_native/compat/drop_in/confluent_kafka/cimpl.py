@@ -8,6 +8,7 @@ kafka_native has Python enums in their place.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Final, TypeAlias
 
 from kafka_native import consumer, producer, share_consumer
@@ -54,6 +55,8 @@ from kafka_native.types import (
 )
 
 _AdminClientImpl = AdminClient
+# confluent_kafka's asyncio consumer marks its calls with it. It has no meaning here.
+_reentry_identity_var: ContextVar[int] = ContextVar("reentry_identity", default=0)
 
 
 class Producer(producer.Producer):
