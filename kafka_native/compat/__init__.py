@@ -99,8 +99,6 @@ class _MissingModules(MetaPathFinder):
 
     NAMES: Final = {
         "_oauthbearer",
-        "_serde_builder",
-        "_util",
         "avro",
         "kafkatest",
         "schema_registry",

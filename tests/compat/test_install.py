@@ -150,11 +150,13 @@ assert issubclass(confluent_kafka.Producer, kafka_native.Producer)
 assert confluent_kafka.SerializingProducer is SerializingProducer
 assert issubclass(SerializingProducer, kafka_native.SerializingProducer)
 assert issubclass(SerializingProducer, confluent_kafka.Producer)
-assert confluent_kafka.Message is kafka_native.Message
+assert issubclass(confluent_kafka.Message, kafka_native.Message)
+assert confluent_kafka.Message is confluent_kafka.cimpl.Message
 assert confluent_kafka.DeserializingConsumer is DeserializingConsumer
 from confluent_kafka.aio import AIOConsumer
 from confluent_kafka import aio
-assert AIOConsumer is kafka_native.aio.AIOConsumer and aio.AIOProducer is kafka_native.aio.AIOProducer
+assert AIOConsumer is aio.AIOConsumer and issubclass(AIOConsumer, kafka_native.aio.AIOConsumer)
+assert issubclass(aio.AIOProducer, kafka_native.aio.AIOProducer)
 assert confluent_kafka.error.ProduceError is kafka_native.error.ProduceError
 assert confluent_kafka.__name__ == "confluent_kafka" == confluent_kafka.__spec__.name
 assert confluent_kafka.version() == confluent_kafka.__version__ == kafka_native.compat.API_VERSION
@@ -189,7 +191,7 @@ def test_pure_python_parts_come_from_the_installed_package() -> None:
 import sys
 import kafka_native.compat
 kafka_native.compat.install()
-import confluent_kafka, confluent_kafka._serde_builder, confluent_kafka._oauthbearer
+import confluent_kafka, confluent_kafka._oauthbearer
 import confluent_kafka.kafkatest, confluent_kafka.schema_registry
 from confluent_kafka import avro
 assert issubclass(avro.AvroProducer, confluent_kafka.Producer)

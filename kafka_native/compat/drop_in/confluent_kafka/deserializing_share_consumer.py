@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from kafka_native import deserializing_share_consumer as native
 
+from ._model import Messages
 from ._serdes import Deserializers
+from .cimpl import KafkaError, Message
 from .cimpl import ShareConsumer as _ShareConsumerImpl
+from .serialization import MessageField, SerializationContext
 
 __all__ = ["DeserializingShareConsumer"]
 

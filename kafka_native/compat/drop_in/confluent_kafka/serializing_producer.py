@@ -6,8 +6,18 @@ from typing import Generic, TypeVar
 
 from kafka_native import serializing_producer as native
 
+from ._serde_builder import (
+    SharedClusterIdResolver,
+    build_serdes,
+    close_serdes,
+    pop_serde_props,
+    propagate_cluster_id_resolver,
+)
 from ._serdes import Serializers
+from ._types import DeliveryCallback, HeadersType
 from .cimpl import Producer as _ProducerImpl
+from .error import KeySerializationError, ValueSerializationError
+from .serialization import MessageField, SerializationContext
 
 K = TypeVar("K")
 V = TypeVar("V")

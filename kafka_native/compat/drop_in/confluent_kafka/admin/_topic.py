@@ -7,6 +7,11 @@ from kafka_native.admin.topics import (
     TopicMetadataAndConfig,
 )
 
+from .._model import TopicPartitionInfo
+from .._util import ConversionUtil
+from ..cimpl import Uuid
+from ._acl import AclOperation
+
 __all__ = [
     "NewPartitions",
     "NewTopic",
