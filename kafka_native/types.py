@@ -763,6 +763,11 @@ def _checked_count(partition_count: int) -> int:
     return count
 
 
+def _bytes_of(key: bytes) -> bytes:
+    """Return the bytes of a bytes-like object."""
+    return key if type(key) is bytes else memoryview(key).tobytes()
+
+
 def murmur2(key: bytes, partition_count: int) -> int:
     """Return the partition that ``murmur2`` or ``murmur2_random`` chooses for a key.
 
@@ -771,9 +776,9 @@ def murmur2(key: bytes, partition_count: int) -> int:
     :param key: The key's bytes.
     :param partition_count: The number of partitions of the topic.
     :raises ValueError: ``partition_count`` is 0 or negative.
-    :raises TypeError: ``key`` is not bytes.
+    :raises TypeError: ``key`` is not bytes-like.
     """
-    return (_murmur2(key) & 0x7FFFFFFF) % _checked_count(partition_count)
+    return (_murmur2(_bytes_of(key)) & 0x7FFFFFFF) % _checked_count(partition_count)
 
 
 def consistent(key: bytes, partition_count: int) -> int:
@@ -789,7 +794,7 @@ def fnv1a(key: bytes, partition_count: int) -> int:
 
     The Go client sarama chooses the same partition. Arguments and errors are those of `murmur2`.
     """
-    return _fnv1a(key) % _checked_count(partition_count)
+    return _fnv1a(_bytes_of(key)) % _checked_count(partition_count)
 
 
 def version() -> str:

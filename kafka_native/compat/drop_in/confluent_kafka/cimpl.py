@@ -54,17 +54,22 @@ from kafka_native.types import (
     murmur2,
 )
 
+from ._arguments import CONSUMER, PRODUCER, SHARE_CONSUMER, parses
+
 _AdminClientImpl = AdminClient
 
 
+@parses(PRODUCER, lambda self: self._client.check_open("Producer has been closed"))
 class Producer(producer.Producer):
     """A `kafka_native.Producer` that behaves like confluent_kafka's."""
 
 
+@parses(CONSUMER, consumer.Consumer._check_open)
 class Consumer(consumer.Consumer):
     """A `kafka_native.Consumer` that behaves like confluent_kafka's."""
 
 
+@parses(SHARE_CONSUMER, share_consumer.ShareConsumer.subscription)
 class ShareConsumer(share_consumer.ShareConsumer):
     """A `kafka_native.ShareConsumer` that behaves like confluent_kafka's."""
 

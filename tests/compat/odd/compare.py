@@ -1,0 +1,161 @@
+"""Makes the same odd calls with both libraries: ``python -m tests.compat.odd.compare [PATTERN ...]``.
+
+Each library has its own processes and its own mock cluster. A call that ends the process is a
+crash; a call that holds the interpreter lock for too long hangs. Cases whose outcomes differ are
+made again, alone, so that a busy machine doesn't make a difference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterable
+
+from kafka_native import Producer
+from kafka_native.mock import MockCluster
+from tests.compat.odd.allowed import reason
+from tests.compat.odd.calls import cases
+from tests.compat.odd.difference import Difference, Outcome, report, shown
+from tests.compat.odd.values import HELD
+from tests.waiting import WAIT_S
+
+LIBRARIES = ("confluent_kafka", "kafka_native.compat.drop_in.confluent_kafka")
+THREADS = 8
+SILENCE_S = 15.0
+"""The time without a line after which the process hangs."""
+TRIES_MAX = 2
+
+
+class Side:
+    """One library with its cluster."""
+
+    def __init__(self, library: str, cluster: MockCluster, threads: int = THREADS) -> None:
+        self.library = library
+        self.cluster = cluster
+        self.threads = threads
+        self.outcomes: dict[str, Outcome] = {}
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115
+        cluster.create_topic("odd", 2)
+
+    def run(self, ids: Iterable[str]) -> None:
+        """Make the calls, in as many processes as it takes."""
+        left = dict.fromkeys(ids)
+        suspects: dict[str, None] = {}
+        while left:
+            begun, code = self.once(left, self.threads)
+            for each in begun:
+                del left[each]
+                suspects[each] = None
+        while suspects:
+            begun, code = self.once(suspects, 1)
+            for each in begun:
+                del suspects[each]
+                self.outcomes[each] = {"raises": [f"crash: {code}"]}
+
+    def once(self, left: dict[str, None], threads: int) -> tuple[list[str], str]:
+        """Make calls in one process. Return the cases that were under way at its bad end."""
+        command = [sys.executable, "-m", "tests.compat.odd.run", self.library]
+        command += [self.cluster.bootstrap_servers, str(threads), uuid.uuid4().hex[:8]]
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            env={**os.environ, "PYTHONHASHSEED": "0"},
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("".join(f"{each}\n" for each in left).encode())
+            process.stdin.close()
+            begun: dict[str, None] = {}
+            heard = [time.monotonic()]
+            hung = threading.Event()
+            threading.Thread(
+                target=_end_when_silent, args=(process, heard, hung), daemon=True
+            ).start()
+            for line in process.stdout:
+                heard[0] = time.monotonic()
+                said = json.loads(line)
+                if "begun" in said:
+                    begun[said["begun"]] = None
+                elif "id" in said:
+                    begun.pop(said["id"], None)
+                    left.pop(said["id"], None)
+                    self.outcomes[said["id"]] = said["outcome"]
+                else:
+                    begun.clear()
+            code = process.wait()
+        return list(begun), "hangs" if hung.is_set() else signal.Signals(
+            -code
+        ).name if code < 0 else str(code)
+
+
+def _end_when_silent(
+    process: subprocess.Popen[bytes], heard: list[float], hung: threading.Event
+) -> None:
+    while process.poll() is None:
+        time.sleep(0.1)
+        if time.monotonic() - heard[0] > SILENCE_S:
+            hung.set()
+            process.kill()
+
+
+def differences(ids: Iterable[str], sides: tuple[Side, Side]) -> list[Difference]:
+    """Make the calls on both sides, and return those whose outcomes differ."""
+    left = list(ids)
+    for _ in range(TRIES_MAX):
+        running = [threading.Thread(target=side.run, args=(left,)) for side in sides]
+        for each in running:
+            each.start()
+        for each in running:
+            each.join()
+        theirs, ours = (side.outcomes for side in sides)
+        left = [each for each in left if shown(theirs[each]) != shown(ours[each])]
+        for side in sides:
+            side.threads = 2
+    return [Difference(each, theirs[each], ours[each]) for each in left]
+
+
+def fill(cluster: MockCluster) -> None:
+    """Write the messages that consumers find in partition 0."""
+    with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+        for number in range(HELD):
+            value, at = f"value {number}", 1_700_000_000_000
+            producer.produce("odd", value, "key", partition=0, timestamp=at)
+        assert producer.flush(WAIT_S) == 0
+
+
+def compared(ids: list[str]) -> list[Difference]:
+    """Make these calls on clusters of their own, and return the differences."""
+    with MockCluster(brokers=1) as one, MockCluster(brokers=1) as other:
+        sides = Side(LIBRARIES[0], one), Side(LIBRARIES[1], other)
+        for side in sides:
+            fill(side.cluster)
+        return differences(ids, sides)
+
+
+def main(patterns: list[str]) -> None:
+    """Print the differences of the cases whose ids match a pattern."""
+    everything = "--all" in patterns
+    wanted = re.compile("|".join(each for each in patterns if each != "--all") or ".")
+    ids = [each for each in cases() if wanted.search(each)]
+    began = time.monotonic()
+    found = compared(ids)
+    left = found if everything else [each for each in found if reason(each) is None]
+    print(report(left))
+    print(
+        f"{len(found)} differences of {len(ids)} cases in {time.monotonic() - began:.0f} s, "
+        f"{len(found) - len(left)} of them with a reason"
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
