@@ -27,9 +27,6 @@ from kafka_native.admin import (
     RESOURCE_TOPIC,
     RESOURCE_TRANSACTIONAL_ID,
     RESOURCE_UNKNOWN,
-    AdminClient,
-    NewPartitions,
-    NewTopic,
 )
 from kafka_native.compat import API_VERSION, LIBRARY_VERSION
 from kafka_native.errors import (
@@ -54,9 +51,9 @@ from kafka_native.types import (
     murmur2,
 )
 
+from ._admin_impl import _AdminClientImpl as _AdminClientImpl
+from ._admin_types import NewPartitions, NewTopic
 from ._arguments import CONSUMER, PRODUCER, SHARE_CONSUMER, parses
-
-_AdminClientImpl = AdminClient
 
 
 @parses(PRODUCER, lambda self: self._client.check_open("Producer has been closed"))
