@@ -915,7 +915,7 @@ def failure(error: BaseException) -> list[Any]:
 
 
 def cleaned(text: str) -> str:
-    return re.sub(r"odd-[0-9a-f]{12}", "NEW", text)
+    return re.sub(r"odd-[0-9a-f]{12}|^[\w-]{22}$", "NEW", text)
 
 
 def key_text(key: Any) -> str:
@@ -923,7 +923,7 @@ def key_text(key: Any) -> str:
     try:
         if kind == "TopicPartition":
             return str([key.topic, key.partition])
-        return f"{kind} {cleaned(str(key))}" if isinstance(key, str | int | None) else kind
+        return f"{kind} {cleaned(str(key))[:60]}" if isinstance(key, str | int | None) else kind
     except Exception:  # noqa: BLE001  Mute
         return kind
 

@@ -29,7 +29,7 @@ from kafka_native.types import (
     TopicPartition,
 )
 
-from ._admin_types import NOT_GIVEN, NewPartitions, NewTopic
+from ._admin_types import NOT_GIVEN, NewPartitions, NewTopic, int32
 from ._arguments import CLIENT, Signature, parses
 
 Given: TypeAlias = dict[str, Any]
@@ -70,6 +70,21 @@ def _c_int(value: float) -> int:
     return int(value)
 
 
+def _whole_ms(timeout: float) -> float:
+    """A timeout, without the part of a millisecond; no number is a wait without limit."""
+    return _c_int(timeout * 1000) / 1000
+
+
+def _wait_s(timeout: float) -> float:
+    """The timeout of a call that waits; too large ones leave no time, as there."""
+    if timeout < 0:
+        return -1
+    wait_s = _whole_ms(timeout)
+    if wait_s <= 0:
+        raise failed(KafkaError._TIMED_OUT, "Local: Timed out")
+    return wait_s
+
+
 def _in_range(name: str, value: int, value_min: int, value_max: int) -> int:
     if not value_min <= value <= value_max:
         raise ValueError(
@@ -83,8 +98,16 @@ def _text(value: Any, refusal: str, kind: type[Exception] = ValueError) -> str:
     """The text of an object as a C string, which ends at the first NUL."""
     try:
         text = str(value)
+        text.encode()
     except Exception as error:
         raise kind(refusal) from error
+    return text.partition("\0")[0]
+
+
+def _c_text(made: Any, name: str) -> str:
+    """A field that is exactly a str, as a C string."""
+    text: str = _exact(made, name, str)
+    text.encode()  # it raises UnicodeEncodeError
     return text.partition("\0")[0]
 
 
@@ -99,14 +122,12 @@ def _exact(made: Any, name: str, kind: type, *, optional: bool = False) -> Any:
     return value
 
 
-def _settings(given: dict[Any, Any]) -> dict[str, str]:
-    """Settings as text."""
+def _settings(given: Any) -> dict[str, str]:
+    """Settings as text. Those that are no dict are ignored."""
     found = {}
-    for key, value in given.items():
+    for key, value in dict(given).items() if isinstance(given, dict) else ():
         name = _text(key, "expected config name to be unicode string")
         found[name] = _text(value, f"expect config value for {name} to be unicode string")
-        if not name:
-            raise ValueError("config failed: Local: Invalid argument or configuration")
     return found
 
 
@@ -120,7 +141,7 @@ def _assignment(given: Any, count_min: int, count_max: int, about: str) -> list[
             raise ValueError(refusal)
         if not all(isinstance(each, int) for each in brokers):
             raise ValueError(refusal)
-    return [list(brokers) for brokers in given]
+    return [[int32(each) for each in brokers] for brokers in given]
 
 
 # --- items ---
@@ -130,7 +151,7 @@ def _plain_topic(given: Any) -> admin.NewTopic:
     if not isinstance(given, admin.NewTopic):
         raise ValueError("Expected list of NewTopic objects")
     count, replicas = given.num_partitions, given.replication_factor
-    if not given.topic or not -1 <= count <= PARTITIONS_MAX or not -1 <= replicas <= BROKERS_MAX:
+    if not -1 <= count <= PARTITIONS_MAX or not -1 <= replicas <= BROKERS_MAX:
         raise ValueError(f"Invalid NewTopic({given.topic})")
     assignment = _field(given, "replica_assignment")
     if assignment is not NOT_GIVEN:
@@ -140,13 +161,18 @@ def _plain_topic(given: Any) -> admin.NewTopic:
         if count == -1:
             size = len(assignment) if isinstance(assignment, list) else -1
         assignment = _assignment(assignment, size, size, "num_partitions")
+        if count == -1 and assignment:
+            raise ValueError(
+                "Specifying a default partition count and a replica assignment "
+                "are mutually exclusive"
+            )
     config = _field(given, "config")
     return admin.NewTopic(
         given.topic,
         count,
         replicas,
         None if assignment is NOT_GIVEN else assignment,
-        None if config is NOT_GIVEN else _settings(dict(config)),
+        None if config is NOT_GIVEN else _settings(config),
     )
 
 
@@ -162,7 +188,7 @@ def _plain_partitions(given: Any) -> admin.NewPartitions:
     if not isinstance(given, admin.NewPartitions):
         raise ValueError("Expected list of NewPartitions objects")
     count = given.new_total_count
-    if not given.topic or not 1 <= count <= PARTITIONS_MAX:
+    if not 1 <= count <= PARTITIONS_MAX:
         raise ValueError(f"Invalid NewPartitions({given.topic})")
     assignment = _field(given, "replica_assignment")
     if assignment is not NOT_GIVEN:
@@ -176,8 +202,10 @@ def _plain_resource(given: Any) -> admin.ConfigResource:
     if not isinstance(given, admin.ConfigResource):
         raise ValueError("Expected list of ConfigResource objects")
     kind = _exact(given, "restype_int", int)
-    name = _exact(given, "name", str).partition("\0")[0]
+    name = _c_text(given, "name")
     try:
+        if not name:
+            raise ValueError(name)
         return admin.ConfigResource(kind, name)
     except ValueError:
         raise ValueError(f"Invalid ConfigResource({kind},{name})") from None
@@ -205,10 +233,10 @@ def _plain_entry(number: int, given: Any) -> admin.ConfigEntry:
     if not isinstance(given, admin.ConfigEntry):
         raise TypeError(f"expected ConfigEntry type in incremental_configs field, index {number}")
     operation = _exact(given.incremental_operation, "value", int)
-    name = _exact(given, "name", str).partition("\0")[0]
+    name = _c_text(given, "name")
     value = None
     if operation != admin.AlterConfigOpType.DELETE.value:
-        value = _exact(given, "value", str).partition("\0")[0]
+        value = _c_text(given, "value")
     known = [each for each in admin.AlterConfigOpType if each.value == operation]
     if not name or not known:
         raise ValueError(f'setting config entry "{name}", index {number}, failed')
@@ -356,12 +384,45 @@ def _check_handle(client: Any) -> None:
 class _AdminClientImpl(admin.AdminClient):
     """A `kafka_native.admin.AdminClient` whose calls set the result of a given future."""
 
+    _waits_for_brokers = True
+    _cluster_id: str | None = None
+    """The cluster's id, which a call without time returns if it is known."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Creates the client. An open one can't be created again."""
         if getattr(self, "_client", None) is not None and not self._client.closed:
             raise RuntimeError("Admin already __init__:ialized")
         self._closed = False
         super().__init__(*args, **kwargs)
+
+    def __bool__(self) -> bool:
+        """Whether events wait, as there. None do."""
+        return len(self) > 0
+
+    def poll(self, timeout: float = -1) -> int:
+        """See `kafka_native.admin.AdminClient.poll`."""
+        return super().poll(_whole_ms(timeout))
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
+        """See `kafka_native.admin.AdminClient.list_topics`."""
+        self._ready(HANDLE_CLOSED_TEXT)
+        found = super().list_topics(topic, _wait_s(timeout))
+        self._cluster_id = found.cluster_id or self._cluster_id
+        return found
+
+    def cluster_id(self, timeout: float = -1) -> str | None:
+        """See `kafka_native.admin.AdminClient.cluster_id`."""
+        self._ready(HANDLE_CLOSED_TEXT)
+        wait_s = -1 if timeout < 0 else _whole_ms(timeout)
+        if wait_s == 0 and self._cluster_id is not None:
+            return self._cluster_id
+        self._cluster_id = super().cluster_id(wait_s)
+        return self._cluster_id
+
+    def list_groups(self, group: str | None = None, timeout: float = -1, **kwargs: Any) -> Any:
+        """See `kafka_native.admin.AdminClient.list_groups`."""
+        self._ready(HANDLE_CLOSED_TEXT)
+        return super().list_groups(group, _wait_s(timeout), **kwargs)
 
     def close(self) -> None:
         """Closes the client; one that was never created is closed."""
@@ -539,7 +600,11 @@ class _AdminClientImpl(admin.AdminClient):
             if len(members) < len(numbers) or (name == "types" and 0 in numbers):
                 raise ValueError(f"Only a valid {name} is allowed")
             options[name] = set(members)
-        self._call(given["future"], "list_consumer_groups", (), options, _only)
+        if options.get("request_timeout") == 0:
+            error: Any = KafkaError(KafkaError._TIMED_OUT, "Local: Timed out")
+            given["future"].set_result(admin.ListConsumerGroupsResult([], [error]))
+        else:
+            self._call(given["future"], "list_consumer_groups", (), options, _only)
 
     def describe_consumer_groups(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Describes groups. The future's result is a list of descriptions and errors."""
@@ -605,7 +670,7 @@ class _AdminClientImpl(admin.AdminClient):
         if not isinstance(request, list) or len(request) != 1:
             raise ValueError("Currently we support only 1 consumer group")
         group = request[0]
-        ident = _exact(group, "group_id", str).partition("\0")[0]
+        ident = _c_text(group, "group_id")
         partitions = group.topic_partitions
         repeated = [(each.topic, each.partition) for each in partitions or ()]
         if not self._is_repeated(future, repeated, KafkaError._INVALID_ARG, "partition"):

@@ -5,6 +5,8 @@ They are C types there: numbers are C's ``int``, and only objects of the same ty
 
 from __future__ import annotations
 
+import operator
+import warnings
 from typing import Any, Final
 
 from kafka_native import admin
@@ -13,6 +15,13 @@ from kafka_native._native.arguments import Arguments
 NOT_GIVEN: Final = object()
 """The value of a field that wasn't given. Given as None, it is refused when the topic is sent."""
 INT: Final = Arguments("i", "value", positional=True)
+
+
+def int32(number: int) -> int:
+    """A C ``long`` as C makes it an ``int``. It raises OverflowError for larger ones."""
+    if not -(1 << 63) <= number < 1 << 63:
+        raise OverflowError("Python int too large to convert to C long")
+    return ((number + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
 
 
 class _Typed:
@@ -63,7 +72,12 @@ class _Number:
         return self if made is None else getattr(made, self._slot)
 
     def __set__(self, made: Any, value: object) -> None:
-        setattr(made, self._slot, INT.parse((value,), {})["value"])
+        try:
+            number = INT.parse((value,), {})["value"]
+        except OverflowError:
+            number = int32(operator.index(value))  # type: ignore[arg-type]  # it is too large
+            warnings.warn("Truncation of value to int", RuntimeWarning, stacklevel=2)
+        setattr(made, self._slot, number)
 
     def __delete__(self, made: Any) -> None:
         raise TypeError("can't delete numeric/char attribute")

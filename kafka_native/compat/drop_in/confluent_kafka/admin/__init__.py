@@ -65,6 +65,15 @@ class AdminClient(_AdminClientImpl):  # type: ignore[no-redef]  # in place of th
 
     _create_future = staticmethod(_checks.new_future)
 
+    @functools.wraps(admin.AdminClient.list_groups)
+    def list_groups(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        text = (
+            "list_groups() is deprecated, use list_consumer_groups() "
+            "and describe_consumer_groups() instead."
+        )
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return super().list_groups(*args, **kwargs)
+
     @_as_there
     def create_topics(self, new_topics: Any, **options: Any) -> Any:
         whole, futures = _checks.futures_for([each.topic for each in new_topics], _checks.by_topic)
@@ -143,7 +152,7 @@ class AdminClient(_AdminClientImpl):  # type: ignore[no-redef]  # in place of th
     @_as_there
     def describe_consumer_groups(self, group_ids: Any, **options: Any) -> Any:
         _checks.check_groups(group_ids, "described")
-        whole, futures = _checks.futures_for(group_ids, _checks.in_order, str)
+        whole, futures = _checks.futures_for(group_ids, _checks.in_order)
         super().describe_consumer_groups(group_ids, whole, **options)
         return futures
 
