@@ -500,7 +500,9 @@ class ConfigsAdmin(AdminBase):
         :return: One future per resource: None when it is done.
         """
         items = [(each, _changed_resource(each)) for each in list_of(resources, ConfigResource)]
-        kind = _incremental_alter_configs(bool(validate_only), broker_id(broker), self._waits_for_brokers)
+        kind = _incremental_alter_configs(
+            bool(validate_only), broker_id(broker), self._waits_for_brokers
+        )
         return self._start(kind, items, self._request_timeout(request_timeout))
 
     def list_config_resources(

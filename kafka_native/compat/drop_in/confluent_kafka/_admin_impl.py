@@ -392,6 +392,9 @@ class _AdminClientImpl(admin.AdminClient):
         """Creates the client. An open one can't be created again."""
         if getattr(self, "_client", None) is not None and not self._client.closed:
             raise RuntimeError("Admin already __init__:ialized")
+        if any("on_delivery" in each for each in (*args, kwargs) if isinstance(each, dict)):
+            text = 'No such configuration property: "on_delivery"'
+            raise failed(KafkaError._INVALID_ARG, text)
         self._closed = False
         super().__init__(*args, **kwargs)
 
@@ -484,7 +487,7 @@ class _AdminClientImpl(admin.AdminClient):
         """Whether an item is given twice. Then the whole call fails."""
         if len(set(keys)) == len(keys):
             return False
-        future.set_exception(failed(code, f"Duplicate {what}s not allowed"))
+        future.set_exception(failed(code, f"Duplicate {what} not allowed"))
         return True
 
     def create_topics(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
@@ -546,6 +549,10 @@ class _AdminClientImpl(admin.AdminClient):
         options = {**_flags(given), **self._times(given)}
         plain = [plain_of(each) for each in resources]
         brokers = [each for each in plain if each.restype is admin.ResourceType.BROKER]
+        for each in plain:
+            names = [entry.name for entry in each.incremental_configs]
+            if self._is_repeated(future, names, repeated, "configuration entry"):
+                return
         if len(brokers) > 1:
             text = "Only one ConfigResource of type BROKER is allowed per call"
             future.set_exception(failed(KafkaError._CONFLICT, text))
@@ -559,6 +566,18 @@ class _AdminClientImpl(admin.AdminClient):
         options = self._times(given)
         if not all(isinstance(each, admin.AclBinding) for each in acls):
             raise ValueError("Expected list of AclBinding objects")
+        for each in acls:
+            if (
+                min(
+                    each.restype_int,
+                    each.resource_pattern_type_int,
+                    each.operation_int,
+                    each.permission_type_int,
+                )
+                < 1
+            ):
+                raise ValueError("Invalid resource type, pattern type, operation or permission")
+        acls = [_plain_acl(each) for each in acls]
         self._call(given["future"], "create_acls", (acls,), options, list)
 
     def describe_acls(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
@@ -670,7 +689,10 @@ class _AdminClientImpl(admin.AdminClient):
         if not isinstance(request, list) or len(request) != 1:
             raise ValueError("Currently we support only 1 consumer group")
         group = request[0]
-        ident = _c_text(group, "group_id")
+        try:
+            ident = _c_text(group, "group_id")
+        except (TypeError, UnicodeEncodeError):
+            raise ValueError("Group name is mandatory for this operation") from None
         partitions = group.topic_partitions
         repeated = [(each.topic, each.partition) for each in partitions or ()]
         if not self._is_repeated(future, repeated, KafkaError._INVALID_ARG, "partition"):
@@ -739,6 +761,22 @@ class _AdminClientImpl(admin.AdminClient):
             raise ValueError("partitions must be None or a list")
         if not self._is_repeated(future, partitions or [], KafkaError._INVALID_ARG, "partition"):
             self._call(future, "elect_leaders", (kind, partitions), options, _only)
+
+
+def _plain_acl(given: admin.AclBinding) -> admin.AclBinding:
+    """A permission. A filter is taken as one, if it has all fields."""
+    if not isinstance(given, admin.AclBindingFilter):
+        return given
+    name, principal, host = (_c_text(given, name) for name in ("name", "principal", "host"))
+    return admin.AclBinding(
+        given.restype,
+        name,
+        given.resource_pattern_type,
+        principal,
+        host,
+        given.operation,
+        given.permission_type,
+    )
 
 
 def _group_id(given: Any, kind: type[Exception] = ValueError) -> str:
