@@ -289,7 +289,7 @@ class Operation:
         wanted = {node_of(key) for key in keys} - {None}
         while waits and not wanted <= set(self.pool.nodes):
             if self.clock() + self.backoff.next_s() >= self.deadline:
-                yield NEVER  # until the operation's time is over
+                yield max(0.0, self.deadline - self.clock())
             yield from self._pause(KafkaError(KafkaError._UNKNOWN_BROKER))
             yield from self.cluster()
         placed: dict[KeyT, Target] = {}
@@ -459,8 +459,13 @@ class OperationDriver:
         calls: list[Call] = []
         while self._ready:
             calls.extend(self._advance(self._ready.popleft(), now))
+        # At the deadline too: calls of this turn may wait for a broker, and the pool ends them then.
         return calls, min(
-            (min(each.wake_at, each.deadline + GRACE_S) for each in self._all), default=NEVER
+            (
+                min(each.wake_at, each.deadline + (0 if now < each.deadline else GRACE_S))
+                for each in self._all
+            ),
+            default=NEVER,
         )
 
     def _advance(self, operation: Operation, now: float) -> list[Call]:

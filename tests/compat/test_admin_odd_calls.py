@@ -76,9 +76,10 @@ ALLOWED = (
         ours="ValueError",
     ),
     Allowed(
-        "the original has another code for a topic that this client may not see",
+        "the original has no code for a topic that this client may not see, or a partition "
+        "that doesn't exist",
         theirs="_NOENT",
-        ours="TOPIC_AUTHORIZATION_FAILED",
+        ours="TOPIC_AUTHORIZATION_FAILED|_UNKNOWN_PARTITION",
     ),
     Allowed("ints beyond a C long", r"10\*\*30", ours="OverflowError"),
 )

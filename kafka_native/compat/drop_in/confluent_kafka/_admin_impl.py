@@ -75,16 +75,6 @@ def _whole_ms(timeout: float) -> float:
     return _c_int(timeout * 1000) / 1000
 
 
-def _wait_s(timeout: float) -> float:
-    """The timeout of a call that waits; too large ones leave no time, as there."""
-    if timeout < 0:
-        return -1
-    wait_s = _whole_ms(timeout)
-    if wait_s <= 0:
-        raise failed(KafkaError._TIMED_OUT, "Local: Timed out")
-    return wait_s
-
-
 def _in_range(name: str, value: int, value_min: int, value_max: int) -> int:
     if not value_min <= value <= value_max:
         raise ValueError(
@@ -316,6 +306,13 @@ def _only(outcomes: Outcomes) -> Any:
     return outcomes[0]
 
 
+def _listed_groups(outcomes: Outcomes) -> Any:
+    """The groups. An error of the whole call is one of its errors."""
+    if isinstance(outcomes[0], KafkaError):
+        return admin.ListConsumerGroupsResult([], outcomes)
+    return outcomes[0]
+
+
 def _described(resources: list[admin.ConfigResource]) -> Callable[[Outcomes], dict[Any, Any]]:
     """Each resource with its error and its settings."""
 
@@ -409,7 +406,7 @@ class _AdminClientImpl(admin.AdminClient):
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
         """See `kafka_native.admin.AdminClient.list_topics`."""
         self._ready(HANDLE_CLOSED_TEXT)
-        found = super().list_topics(topic, _wait_s(timeout))
+        found = super().list_topics(topic, self._wait_s(timeout))
         self._cluster_id = found.cluster_id or self._cluster_id
         return found
 
@@ -419,13 +416,19 @@ class _AdminClientImpl(admin.AdminClient):
         wait_s = -1 if timeout < 0 else _whole_ms(timeout)
         if wait_s == 0 and self._cluster_id is not None:
             return self._cluster_id
-        self._cluster_id = super().cluster_id(wait_s)
+        try:
+            self._cluster_id = super().cluster_id(wait_s)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._TRANSPORT:
+                raise
+            text = "Failed to retrieve cluster id: Local: Timed out"
+            raise failed(KafkaError._TIMED_OUT, text) from error
         return self._cluster_id
 
     def list_groups(self, group: str | None = None, timeout: float = -1, **kwargs: Any) -> Any:
         """See `kafka_native.admin.AdminClient.list_groups`."""
         self._ready(HANDLE_CLOSED_TEXT)
-        return super().list_groups(group, _wait_s(timeout), **kwargs)
+        return super().list_groups(group, self._wait_s(timeout), **kwargs)
 
     def close(self) -> None:
         """Closes the client; one that was never created is closed."""
@@ -449,6 +452,17 @@ class _AdminClientImpl(admin.AdminClient):
         if getattr(self, "_client", None) is None:
             raise RuntimeError(CLOSED_TEXT)
         super()._check_open()
+
+    def _wait_s(self, timeout: float) -> float:
+        """The timeout of a call that waits; too large ones leave no time, as there."""
+        if timeout < 0:
+            return -1
+        wait_s = _whole_ms(timeout)
+        if wait_s <= 0:
+            if self._cluster_id is None:  # no broker has answered yet
+                raise failed(KafkaError._TRANSPORT, "Local: Broker transport failure")
+            raise failed(KafkaError._TIMED_OUT, "Local: Timed out")
+        return wait_s
 
     def _times(self, given: Given) -> Given:
         """The options that are numbers, after the check that the client is open."""
@@ -620,10 +634,10 @@ class _AdminClientImpl(admin.AdminClient):
                 raise ValueError(f"Only a valid {name} is allowed")
             options[name] = set(members)
         if options.get("request_timeout") == 0:
-            error: Any = KafkaError(KafkaError._TIMED_OUT, "Local: Timed out")
-            given["future"].set_result(admin.ListConsumerGroupsResult([], [error]))
+            error = KafkaError(KafkaError._TIMED_OUT, "Local: Timed out")
+            given["future"].set_result(_listed_groups([error]))
         else:
-            self._call(given["future"], "list_consumer_groups", (), options, _only)
+            self._call(given["future"], "list_consumer_groups", (), options, _listed_groups)
 
     def describe_consumer_groups(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Describes groups. The future's result is a list of descriptions and errors."""
