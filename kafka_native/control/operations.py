@@ -459,13 +459,8 @@ class OperationDriver:
         calls: list[Call] = []
         while self._ready:
             calls.extend(self._advance(self._ready.popleft(), now))
-        # At the deadline too: calls of this turn may wait for a broker, and the pool ends them then.
         return calls, min(
-            (
-                min(each.wake_at, each.deadline + (0 if now < each.deadline else GRACE_S))
-                for each in self._all
-            ),
-            default=NEVER,
+            (min(each.wake_at, each.deadline + GRACE_S) for each in self._all), default=NEVER
         )
 
     def _advance(self, operation: Operation, now: float) -> list[Call]:

@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -85,14 +84,14 @@ ALLOWED = (
 )
 
 
-def made(library: str, servers: str, step: int) -> dict[str, Outcome]:
+def made(library: str, servers: str, step: int, pattern: str) -> dict[str, Outcome]:
     """Make the calls on one library, in as many processes as it takes."""
     found: dict[str, Outcome] = {}
     first = 0
     while True:
         program = (sys.executable, "-m", "tests.compat.admin_odd_calls")
         process = subprocess.Popen(
-            [*program, library, servers, str(first), str(step)],
+            [*program, library, servers, str(first), str(step), pattern],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -128,26 +127,37 @@ def lines_of(process: subprocess.Popen[str]) -> Any:
         yield line
 
 
-def outcomes(library: str, step: int) -> dict[str, Outcome]:
+def outcomes(library: str, step: int, pattern: str = "") -> dict[str, Outcome]:
     with MockCluster(brokers=2) as cluster:
         cluster.create_topic(TOPIC, 2)
         with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
             for number in range(10):
                 producer.produce(TOPIC, str(number), partition=0)
-        return made(library, cluster.bootstrap_servers, step)
+        return made(library, cluster.bootstrap_servers, step, pattern)
 
 
-def differences(step: int, same: Callable[[Outcome, Outcome], bool]) -> list[str]:
+def on_both(step: int, pattern: str = "") -> dict[str, tuple[Outcome, Outcome]]:
+    """Return both outcomes of the calls that differ without being allowed."""
     with ThreadPoolExecutor(len(LIBRARIES)) as threads:
-        theirs, ours = threads.map(lambda each: outcomes(each, step), LIBRARIES)
-    assert len(theirs) > 8000 / step
+        theirs, ours = threads.map(lambda each: outcomes(each, step, pattern), LIBRARIES)
+    assert pattern or len(theirs) > 8000 / step
     assert not [name for name, each in ours.items() if "crash" in each]
-    found = []
-    for name, there in theirs.items():
-        here = ours[name]
-        if not same(there, here) and not any(each.matches(name, there, here) for each in ALLOWED):
-            found.append(f"{name}\n  original {there}\n  ours     {here}")
-    return found
+    return {
+        name: (there, ours[name])
+        for name, there in theirs.items()
+        if not has_same_outcome(there, ours[name])
+        and not any(each.matches(name, there, ours[name]) for each in ALLOWED)
+    }
+
+
+def differences(step: int) -> list[str]:
+    """Return the calls that differ. They are made twice, as a busy machine makes differences."""
+    found = on_both(step)
+    if found:
+        found = on_both(step, f"^({'|'.join(map(re.escape, found))})$")
+    return [
+        f"{name}\n  original {there}\n  ours     {here}" for name, (there, here) in found.items()
+    ]
 
 
 def without(outcome: Outcome, *names: str) -> Outcome:
@@ -164,12 +174,12 @@ def has_same_outcome(theirs: Outcome, ours: Outcome) -> bool:
 
 
 def test_some_odd_calls_have_the_same_outcome() -> None:
-    found = differences(SAMPLE, has_same_outcome)
+    found = differences(SAMPLE)
     assert not found, "\n".join(found)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_odd_calls_have_the_same_outcome() -> None:
-    found = differences(1, has_same_outcome)
+    found = differences(1)
     assert not found, "\n".join(found)

@@ -459,7 +459,8 @@ class _AdminClientImpl(admin.AdminClient):
             return -1
         wait_s = _whole_ms(timeout)
         if wait_s <= 0:
-            if self._cluster_id is None:  # no broker has answered yet
+            pool = self._client.main.pool
+            if not any(broker.up for broker in (*pool.nodes.values(), *pool.bootstrap)):
                 raise failed(KafkaError._TRANSPORT, "Local: Broker transport failure")
             raise failed(KafkaError._TIMED_OUT, "Local: Timed out")
         return wait_s
