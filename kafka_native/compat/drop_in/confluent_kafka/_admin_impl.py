@@ -446,6 +446,7 @@ class _AdminClientImpl(admin.AdminClient):
         """Raises RuntimeError if the client is closed, or was never created."""
         if getattr(self, "_client", None) is None:
             raise RuntimeError(closed_text)
+        self._client.check_open(closed_text)
         self._check_open()
 
     def _check_open(self) -> None:
