@@ -28,9 +28,6 @@ from kafka_native.admin import (
     RESOURCE_TOPIC,
     RESOURCE_TRANSACTIONAL_ID,
     RESOURCE_UNKNOWN,
-    AdminClient,
-    NewPartitions,
-    NewTopic,
 )
 from kafka_native.compat import API_VERSION, LIBRARY_VERSION
 from kafka_native.errors import (
@@ -56,9 +53,10 @@ from kafka_native.types import (
 )
 
 from . import _consumer
+from ._admin_impl import _AdminClientImpl as _AdminClientImpl
+from ._admin_types import NewPartitions, NewTopic
 from ._arguments import CONSUMER, PRODUCER, SHARE_CONSUMER, parses
 
-_AdminClientImpl = AdminClient
 # confluent_kafka's asyncio consumer marks its calls with it. It has no meaning here.
 _reentry_identity_var: ContextVar[int] = ContextVar("reentry_identity", default=0)
 
