@@ -106,11 +106,11 @@ kafka-jars: $(VENV)/.test-ready
 
 .PHONY: write-hashes
 write-hashes: $(VENV)/.test-ready ## write tests/downloads.sha256 again, after the version of a download of the tests has changed
-	$(PY) -m tests.downloads --write-hashes
+	$(PY) -m tests.all_downloads --write-hashes
 
 .PHONY: shared-classes
 shared-classes: $(VENV)/.test-ready
-	$(PY) -m tests.shared_classes
+	$(PY) -m tests.class_archives
 
 # Otherwise each test process compiles all tests. An error here is ignored: the test run reports it.
 $(VENV)/.tests-compiled: $(VENV)/.test-ready

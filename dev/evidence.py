@@ -37,7 +37,7 @@ _TOKENS: Final = "tests/security/test_oidc.py::"
 
 _COMMON_EVIDENCE: Final = {
     "enable.metrics.push": _at(
-        "tests/client/test_telemetry.py::test_nothing_is_sent_if_it_is_off",
+        "tests/client/test_telemetry.py::test_nothing_is_sent_if_pushes_are_disabled",
         "kafka_native/client.py",
     ),
     "client.id": _at(
@@ -58,39 +58,39 @@ _COMMON_EVIDENCE: Final = {
         "csrc/net/connection.c::receive_max_bytes",
     ),
     "max.in.flight.requests.per.connection": _at(
-        f"{_TIME}test_so_many_requests_are_in_flight", "csrc/produce/sender.c::max_in_flight"
+        f"{_TIME}test_requests_in_flight_are_limited", "csrc/produce/sender.c::max_in_flight"
     ),
     "metadata.recovery.strategy": _at(
-        "tests/client/test_scenarios_rebootstrap.py::test_strategy_none_waits_for_the_brokers_it_knows",
+        "tests/client/test_scenarios_rebootstrap.py::test_strategy_none_waits_for_the_known_brokers",
         "kafka_native/control/brokers/pool.py::rebootstraps",
     ),
     "metadata.recovery.rebootstrap.trigger.ms": _at(
-        "tests/client/test_scenarios_rebootstrap.py::test_metadata_that_never_come_lead_back_to_the_bootstrap_server",
+        "tests/client/test_scenarios_rebootstrap.py::test_missing_metadata_lead_back_to_the_bootstrap_server",
         "kafka_native/control/metadata.py::trigger_s",
     ),
     "topic.metadata.refresh.interval.ms": _at(
-        f"{_TIME}test_metadata_are_refreshed_as_often_as_told",
+        f"{_TIME}test_metadata_is_refreshed_at_the_configured_interval",
         "kafka_native/control/metadata.py::refresh_s",
         "kafka_native/control/group/subscription.py::refresh_s",
     ),
     "metadata.max.age.ms": _at(
-        f"{_TIME}test_leader_is_asked_again_when_what_it_said_of_replicas_is_old",
+        f"{_TIME}test_the_preferred_replica_expires",
         "kafka_native/control/consumer/fetches.py::replica_s",
     ),
     "topic.metadata.refresh.fast.interval.ms": _at(
-        f"{_TIME}test_metadata_are_asked_for_again_as_fast_as_told",
+        f"{_TIME}test_missing_metadata_is_requested_again_at_the_fast_interval",
         "kafka_native/control/metadata.py::fast_s",
     ),
     "topic.metadata.propagation.max.ms": _at(
-        "tests/client/test_scenarios_metadata.py::test_topic_that_never_comes_fails_after_its_time_and_not_before",
+        "tests/client/test_scenarios_metadata.py::test_missing_topic_fails_after_the_propagation_time",
         "kafka_native/control/metadata.py::propagation_s",
     ),
     "topic.blacklist": _at(
-        f"{_WIRE}test_topics_of_the_blacklist_are_no_match",
+        f"{_WIRE}test_blacklisted_topics_do_not_match",
         "kafka_native/control/group/subscription.py::excluded",
     ),
     "socket.timeout.ms": _at(
-        f"{_TIME}test_request_is_made_again_when_its_time_is_over",
+        f"{_TIME}test_request_is_repeated_after_its_timeout",
         "kafka_native/control/metadata.py::timeout_s",
         "csrc/consume/fetcher.c::request_timeout_ms",
         "csrc/produce/sender.c::request_timeout_ms",
@@ -112,20 +112,20 @@ _COMMON_EVIDENCE: Final = {
         "csrc/net/address.c::address_family",
     ),
     "broker.address.ttl": _at(
-        "tests/csrc/test_address.c::test_name_is_resolved_anew_when_its_addresses_are_old",
+        "tests/csrc/test_address.c::test_name_is_resolved_again_when_its_addresses_are_old",
         "csrc/net/address.c::address_ttl_ms",
     ),
     "socket.connection.setup.timeout.ms": _at(
-        f"{_TIME}test_connecting_is_given_up_when_its_time_is_over",
+        f"{_TIME}test_connecting_fails_after_its_timeout",
         "csrc/net/connection.c::setup_timeout_ms",
         "csrc/engine/broker_thread.c::setup_timeout_ms",
     ),
     "connections.max.idle.ms": _at(
-        f"{_TIME}test_idle_connections_are_closed_when_told",
+        f"{_TIME}test_idle_connections_are_closed_after_the_configured_time",
         "csrc/engine/broker_thread.c::connections_max_idle_ms",
     ),
     "reconnect.backoff.ms": _at(
-        f"{_TIME}test_connections_are_made_anew_after_a_pause",
+        f"{_TIME}test_reconnecting_waits_for_the_backoff",
         "csrc/engine/broker_thread.c::reconnect_backoff_ms",
     ),
     "reconnect.backoff.max.ms": _at(
@@ -146,22 +146,22 @@ _COMMON_EVIDENCE: Final = {
         f"{_HANDSHAKES}test_ca_directory_of_pem_files", "kafka_native/security/authorities.py"
     ),
     "ssl.ca.pem": _at(
-        f"{_HANDSHAKES}test_ca_file_and_text_add_up", "kafka_native/security/authorities.py"
+        f"{_HANDSHAKES}test_ca_file_and_text_are_both_trusted",
+        "kafka_native/security/authorities.py",
     ),
     "ssl.crl.location": _at(f"{_HANDSHAKES}test_revocation_list", _TLS),
     "ssl.crl.check": _at(f"{_HANDSHAKES}test_revoked_intermediate", _TLS),
     "ssl.keystore.location": _at(f"{_HANDSHAKES}test_keystore", _TLS),
     "ssl.keystore.password": _at(f"{_HANDSHAKES}test_keystore", _TLS),
     "enable.ssl.certificate.verification": _at(
-        "tests/client/test_tls.py::test_nobody_is_verified_where_that_is_asked_for", _TLS
-    ),
-    "ssl.endpoint.identification.algorithm": _at(
-        "tests/client/test_tls.py::test_a_wrong_host_is_let_in_where_names_are_not_checked",
+        "tests/client/test_tls.py::test_certificate_verification_can_be_disabled",
         _TLS,
     ),
-    "oauth_cb": _at(
-        f"{_LOGINS}test_tokens_are_renewed_by_a_thread_of_the_clients_and_not_only_in_poll", _SASL
+    "ssl.endpoint.identification.algorithm": _at(
+        "tests/client/test_tls.py::test_wrong_host_is_accepted_without_identification",
+        _TLS,
     ),
+    "oauth_cb": _at(f"{_LOGINS}test_tokens_are_renewed_without_poll", _SASL),
     "sasl.oauthbearer.config": _at(f"{_LOGINS}test_unsecured_token", _SASL),
     "enable.sasl.oauthbearer.unsecure.jwt": _at(f"{_LOGINS}test_unsecured_token", _SASL),
     "proxy.url": _at(
@@ -185,7 +185,8 @@ _COMMON_EVIDENCE: Final = {
         f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL
     ),
     "sasl.oauthbearer.metadata.authentication.type": _at(
-        "tests/security/test_cloud_tokens.py::test_a_producer_gets_in_with_azures_token", _SASL
+        "tests/security/test_cloud_tokens.py::test_a_producer_authenticates_with_azures_token",
+        _SASL,
     ),
     "sasl.oauthbearer.token.endpoint.url": _at(
         f"{_TOKENS}test_client_credentials_with_scope_and_extensions", _SASL
@@ -230,16 +231,14 @@ _COMMON_EVIDENCE: Final = {
         f"{_TOKENS}test_a_template_and_a_key_are_read_from_files_each_time", _SASL
     ),
     "sasl.oauthbearer.assertion.file": _at(
-        f"{_TOKENS}test_a_ready_assertion_is_taken_as_it_is", _SASL
+        f"{_TOKENS}test_a_ready_assertion_is_sent_unchanged", _SASL
     ),
     "https.ca.location": _at(
-        f"{_TOKENS}test_https_is_verified_with_the_authorities_that_are_given", _SASL
+        f"{_TOKENS}test_https_is_verified_with_the_configured_authorities", _SASL
     ),
-    "https.ca.pem": _at(
-        f"{_TOKENS}test_https_is_verified_with_the_authorities_that_are_given", _SASL
-    ),
+    "https.ca.pem": _at(f"{_TOKENS}test_https_is_verified_with_the_configured_authorities", _SASL),
     "sasl.kerberos.service.name": _at(
-        "tests/security/test_gssapi.py::test_the_service_is_asked_for_by_its_name_and_host", _SASL
+        "tests/security/test_gssapi.py::test_service_principal_has_name_and_host", _SASL
     ),
     "sasl.kerberos.principal": _at(
         "tests/security/test_gssapi.py::test_a_keytab_and_a_principal_choose_the_tickets", _SASL
@@ -248,32 +247,32 @@ _COMMON_EVIDENCE: Final = {
         "tests/security/test_gssapi.py::test_a_keytab_and_a_principal_choose_the_tickets", _SASL
     ),
     "sasl.kerberos.kinit.cmd": _at(
-        "tests/security/test_gssapi.py::test_the_command_is_run_where_it_is_set_and_again_in_time",
+        "tests/security/test_gssapi.py::test_kinit_command_is_run_and_repeated",
         _SASL,
     ),
     "sasl.kerberos.min.time.before.relogin": _at(
-        "tests/security/test_gssapi.py::test_the_command_is_run_where_it_is_set_and_again_in_time",
+        "tests/security/test_gssapi.py::test_kinit_command_is_run_and_repeated",
         _SASL,
     ),
     "security.protocol": _at(
-        "tests/broker/test_sasl.py::test_no_sasl_on_a_listener_with_it_says_so",
+        "tests/broker/test_sasl.py::test_no_sasl_on_a_listener_with_it_is_a_clear_error",
         "kafka_native/client.py",
     ),
     "sasl.mechanisms": _at(
-        "tests/broker/test_sasl.py::test_messages_go_and_come_with_each_mechanism", _SASL
+        "tests/broker/test_sasl.py::test_messages_are_written_and_read_with_each_mechanism", _SASL
     ),
     "sasl.username": _at(
-        "tests/broker/test_sasl.py::test_messages_go_and_come_with_each_mechanism", _SASL
+        "tests/broker/test_sasl.py::test_messages_are_written_and_read_with_each_mechanism", _SASL
     ),
     "sasl.password": _at(
-        "tests/broker/test_sasl.py::test_wrong_password_is_told_once_as_confluent_kafka_tells_it",
+        "tests/broker/test_sasl.py::test_wrong_password_is_reported_once_as_in_confluent_kafka",
         _SASL,
     ),
     "sasl.scram.tokenauth": _at(
-        "tests/broker/test_sasl.py::test_a_delegation_token_is_as_good_as_its_owner", _SASL
+        "tests/broker/test_sasl.py::test_a_delegation_token_has_the_rights_of_its_owner", _SASL
     ),
     "debug": _at(
-        "tests/client/test_logging.py::test_each_context_says_something_on_a_logger_of_its_own",
+        "tests/client/test_logging.py::test_each_context_has_lines_on_its_own_logger",
         "kafka_native/client.py",
         "kafka_native/control/settings.py",
     ),
@@ -286,7 +285,7 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/client.py",
     ),
     "log.queue": _at(
-        "tests/client/test_logging.py::test_with_log_queue_the_applications_poll_tells_the_logger",
+        "tests/client/test_logging.py::test_with_log_queue_the_applications_poll_calls_the_logger",
         "kafka_native/client.py",
     ),
     "log.thread.name": _at(
@@ -294,11 +293,11 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/config.py",
     ),
     "log.connection.close": _at(
-        "tests/client/test_logging.py::test_connection_closed_under_a_request_is_a_warning_unless_unwanted",
+        "tests/client/test_logging.py::test_connection_closed_during_a_request_is_a_warning_if_wanted",
         "kafka_native/client.py",
     ),
     "error_cb": _at(
-        "tests/client/test_error_cb.py::test_refused_broker_is_one_error_however_often_it_is_tried",
+        "tests/client/test_error_cb.py::test_refused_broker_is_one_error_for_all_attempts",
         "kafka_native/client.py",
     ),
     "statistics.interval.ms": _at(
@@ -306,31 +305,31 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/control/statistics.py::interval_s",
     ),
     "stats_cb": _at(
-        "tests/client/test_statistics.py::test_what_stats_cb_raises_comes_out_of_poll",
+        "tests/client/test_statistics.py::test_poll_raises_the_exception_of_stats_cb",
         "kafka_native/control/statistics.py::stats_cb",
     ),
     "throttle_cb": _at(
-        "tests/client/test_purge.py::test_throttled_producer_waits_and_tells",
+        "tests/client/test_purge.py::test_throttled_producer_waits_and_calls_back",
         "kafka_native/client.py",
     ),
     "api.version.request": _at(
-        f"{_WIRE}test_broker_is_not_asked_for_its_versions_where_told_not_to",
+        f"{_WIRE}test_no_api_versions_request_is_sent_if_turned_off",
         "kafka_native/control/brokers/versions.py::ask",
     ),
     "api.version.request.timeout.ms": _at(
-        f"{_TIME}test_question_for_versions_is_asked_again_when_its_time_is_over",
+        f"{_TIME}test_api_versions_request_is_repeated_after_its_timeout",
         "kafka_native/control/brokers/pool.py::handshake_timeout_s",
     ),
     "api.version.fallback.ms": _at(
-        "tests/client/test_old_releases.py::test_closed_connection_is_understood_within_the_fallbacks_time",
+        "tests/client/test_old_releases.py::test_closed_connection_is_explained_within_the_fallbacks_time",
         "kafka_native/control/brokers/versions.py::for_s",
     ),
     "broker.version.fallback": _at(
-        f"{_WIRE}test_broker_is_not_asked_for_its_versions_where_told_not_to",
+        f"{_WIRE}test_no_api_versions_request_is_sent_if_turned_off",
         "kafka_native/client.py",
     ),
     "allow.auto.create.topics": _at(
-        f"{_WIRE}test_consumer_creates_topics_where_asked",
+        f"{_WIRE}test_consumer_creates_topics_only_if_configured",
         "kafka_native/control/consumer/fetches.py::create_topics",
         "kafka_native/control/group/subscription.py::create_topics",
         "kafka_native/client.py",
@@ -341,12 +340,12 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/consumer.py",
     ),
     "client.rack": _at(
-        f"{_WIRE}test_fetch_says_it",
+        f"{_WIRE}test_fetch_has_the_configured_value",
         "csrc/consume/fetch_codec.c::rack",
         "kafka_native/control/group/consumer_membership.py::rack",
     ),
     "retry.backoff.ms": _at(
-        f"{_TIME}test_retries_wait_as_long_as_told",
+        f"{_TIME}test_retries_wait_for_the_configured_backoff",
         "csrc/produce/sender.c::retry_backoff_ms",
         "kafka_native/control/consumer/consumer_control.py::retry_s",
     ),
@@ -357,7 +356,7 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/control/metadata.py::fast_max_s",
     ),
     "client.dns.lookup": _at(
-        f"{_SOCKETS}test_bootstrap_servers_are_known_by_their_own_names_where_asked",
+        f"{_SOCKETS}test_bootstrap_servers_get_canonical_names_if_configured",
         "kafka_native/client.py",
     ),
     "test.mock.num.brokers": _at(
@@ -375,29 +374,29 @@ _COMMON_EVIDENCE: Final = {
 
 _PRODUCER_EVIDENCE: Final = {
     "enable.idempotence": _at(
-        "tests/client/test_config_effect_idempotence.py::test_it_can_be_turned_off",
+        "tests/client/test_config_effect_idempotence.py::test_idempotence_can_be_turned_off",
         "csrc/produce/accumulator.c::idempotence",
         "kafka_native/producer.py::idempotence",
     ),
     "transactional.id": _at(
-        "tests/client/test_transactions.py::test_what_is_committed_is_seen_whole_and_nothing_else",
+        "tests/client/test_transactions.py::test_readers_see_exactly_the_committed_transactions",
         "kafka_native/producer.py",
         "kafka_native/control/settings.py",
     ),
     "transaction.timeout.ms": _at(
-        "tests/client/test_transactions.py::test_a_transaction_that_took_too_long_is_over",
+        "tests/client/test_transactions.py::test_transaction_over_its_timeout_is_aborted",
         "kafka_native/producer.py",
     ),
     "transaction.two.phase.commit.enable": _at(
-        "tests/client/test_two_phase.py::test_a_new_producer_ends_it_as_was_decided",
+        "tests/client/test_two_phase.py::test_new_producer_completes_the_transaction_as_decided",
         "kafka_native/producer.py",
     ),
     "enable.gapless.guarantee": _at(
-        "tests/client/test_fatal.py::test_gapless_writes_nothing_behind_a_message_that_failed",
+        "tests/client/test_fatal.py::test_gapless_writes_nothing_after_a_failed_message",
         "csrc/produce/sender.c::gapless",
     ),
     "queue.buffering.max.messages": _at(
-        "tests/client/test_producer.py::test_full_queue_is_a_buffer_error_and_goes_away",
+        "tests/client/test_producer.py::test_full_queue_is_a_buffer_error_until_it_has_room",
         "csrc/engine/engine.c::queue_messages_max",
     ),
     "queue.buffering.max.kbytes": _at(
@@ -433,13 +432,14 @@ _PRODUCER_EVIDENCE: Final = {
         "csrc/engine/engine.c::report_errors_only",
     ),
     "sticky.partitioning.linger.ms": _at(
-        "tests/client/test_sticky.py::test_time_to_stick", "csrc/produce/topic.c::sticky_linger_ms"
+        "tests/client/test_sticky.py::test_sticky_linger_ms_limits_a_partitions_time",
+        "csrc/produce/topic.c::sticky_linger_ms",
     ),
     "request.required.acks": _at(
-        f"{_WIRE}test_produce_says_how_many_acks_and_how_long", "csrc/produce/produce_codec.c::acks"
+        f"{_WIRE}test_produce_has_acks_and_timeout", "csrc/produce/produce_codec.c::acks"
     ),
     "request.timeout.ms": _at(
-        f"{_WIRE}test_produce_says_how_many_acks_and_how_long",
+        f"{_WIRE}test_produce_has_acks_and_timeout",
         "csrc/produce/sender.c::produce_timeout_ms",
     ),
     "message.timeout.ms": _at(
@@ -448,42 +448,42 @@ _PRODUCER_EVIDENCE: Final = {
     ),
     "partitioner": _at(f"{_WIRE}test_partitioner_places_keys", "csrc/produce/topic.c::partitioner"),
     "partitioner_cb": _at(
-        "tests/client/test_partitioner_cb.py::test_every_call_asks_it_with_key_bytes_and_partition_count",
+        "tests/client/test_partitioner_cb.py::test_every_call_passes_key_bytes_and_partition_count",
         "kafka_native/producer.py",
     ),
     "on_delivery": _at(
-        "tests/client/test_producer.py::test_own_callback_goes_before_the_client_wide_one",
+        "tests/client/test_producer.py::test_callback_of_a_message_replaces_the_callback_of_the_client",
         "kafka_native/producer.py",
     ),
     "max.block.ms": _at(
-        "tests/client/test_max_block.py::test_buffer_error_comes_when_the_time_is_over_and_not_before",
+        "tests/client/test_max_block.py::test_buffer_error_is_raised_after_max_block_ms",
         "kafka_native/_native/producer_core.pyx::block_s",
     ),
     "partitioner.adaptive.partitioning.enable": _at(
-        "tests/client/test_sticky.py::test_a_slow_broker_gets_fewer_where_asked",
+        "tests/client/test_sticky.py::test_slow_broker_gets_fewer_messages_if_enabled",
         "csrc/produce/sticky.c::adaptive_partitioning",
     ),
     "partitioner.availability.timeout.ms": _at(
-        "tests/client/test_sticky.py::test_a_silent_broker_is_left_out_after_the_time",
+        "tests/client/test_sticky.py::test_silent_broker_gets_no_messages_after_the_timeout",
         "csrc/produce/sticky.c::availability_timeout_ms",
     ),
 }
 
 _CONSUMER_EVIDENCE: Final = {
     "group.id": _at(
-        "tests/client/test_consumer_offsets.py::test_what_is_handed_out_is_committed_by_itself",
+        "tests/client/test_consumer_offsets.py::test_returned_messages_are_committed_automatically",
         "kafka_native/control/consumer/consumer_control.py",
     ),
     "group.instance.id": _at(
-        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
+        f"{_WIRE}test_join_group_has_the_members_settings",
         "kafka_native/control/consumer/consumer_control.py",
     ),
     "partition.assignment.strategy": _at(
-        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
+        f"{_WIRE}test_join_group_has_the_members_settings",
         "kafka_native/control/group/classic_membership.py::assignors",
     ),
     "session.timeout.ms": _at(
-        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
+        f"{_WIRE}test_join_group_has_the_members_settings",
         "kafka_native/control/group/classic_membership.py::session_timeout_s",
     ),
     "heartbeat.interval.ms": _at(
@@ -491,7 +491,7 @@ _CONSUMER_EVIDENCE: Final = {
         "kafka_native/control/group/classic_membership.py::heartbeat_interval_s",
     ),
     "group.protocol.type": _at(
-        f"{_WIRE}test_member_of_a_classic_group_says_what_it_is",
+        f"{_WIRE}test_join_group_has_the_members_settings",
         "kafka_native/control/group/classic_membership.py::protocol_type",
     ),
     "group.protocol": _at(
@@ -503,27 +503,27 @@ _CONSUMER_EVIDENCE: Final = {
         "kafka_native/control/group/consumer_membership.py::assignor",
     ),
     "coordinator.query.interval.ms": _at(
-        f"{_TIME}test_coordinator_is_looked_up_as_often_as_told",
+        f"{_TIME}test_coordinator_is_looked_up_at_the_configured_interval",
         "kafka_native/control/brokers/coordinator.py::query_interval_s",
     ),
     "max.poll.interval.ms": _at(
-        "tests/client/test_groups_classic.py::test_member_that_does_not_poll_is_out_until_it_polls",
+        "tests/client/test_groups_classic.py::test_member_that_does_not_poll_leaves_until_it_polls",
         "kafka_native/control/group/membership.py::rebalance_timeout_s",
     ),
     "enable.auto.commit": _at(
-        f"{_WIRE}test_offsets_are_committed_where_asked",
+        f"{_WIRE}test_offsets_are_committed_only_if_configured",
         "kafka_native/control/consumer/commits.py::auto_commit",
     ),
     "auto.commit.interval.ms": _at(
-        "tests/client/test_consumer_offsets.py::test_what_is_handed_out_is_committed_by_itself",
+        "tests/client/test_consumer_offsets.py::test_returned_messages_are_committed_automatically",
         "kafka_native/control/consumer/commits.py::interval_s",
     ),
     "enable.auto.offset.store": _at(
-        "tests/client/test_consumer_offsets.py::test_store_offsets_says_what_is_committed",
+        "tests/client/test_consumer_offsets.py::test_store_offsets_decides_what_is_committed",
         "kafka_native/control/consumer/commits.py::auto_store",
     ),
     "queued.min.messages": _at(
-        "tests/client/test_consumer.py::test_what_rests_is_not_fetched_although_others_are",
+        "tests/client/test_consumer.py::test_a_full_partition_is_not_fetched_with_the_others",
         "csrc/consume/cursor.c::queued_min_messages",
     ),
     "queued.max.messages.kbytes": _at(
@@ -531,16 +531,20 @@ _CONSUMER_EVIDENCE: Final = {
         "csrc/consume/fetcher.c::queued_max_bytes",
     ),
     "fetch.wait.max.ms": _at(
-        f"{_WIRE}test_fetch_says_it", "csrc/consume/fetcher.c::fetch_wait_max_ms"
+        f"{_WIRE}test_fetch_has_the_configured_value", "csrc/consume/fetcher.c::fetch_wait_max_ms"
     ),
     "fetch.message.max.bytes": _at(
-        f"{_WIRE}test_fetch_asks_for_so_much_of_a_partition",
+        f"{_WIRE}test_fetch_has_the_configured_partition_limit",
         "csrc/consume/fetcher.c::partition_fetch_bytes",
     ),
-    "fetch.max.bytes": _at(f"{_WIRE}test_fetch_says_it", "csrc/consume/fetcher.c::fetch_max_bytes"),
-    "fetch.min.bytes": _at(f"{_WIRE}test_fetch_says_it", "csrc/consume/fetcher.c::fetch_min_bytes"),
+    "fetch.max.bytes": _at(
+        f"{_WIRE}test_fetch_has_the_configured_value", "csrc/consume/fetcher.c::fetch_max_bytes"
+    ),
+    "fetch.min.bytes": _at(
+        f"{_WIRE}test_fetch_has_the_configured_value", "csrc/consume/fetcher.c::fetch_min_bytes"
+    ),
     "fetch.error.backoff.ms": _at(
-        f"{_TIME}test_partition_rests_after_an_error",
+        f"{_TIME}test_partition_is_not_fetched_for_a_time_after_an_error",
         "kafka_native/control/consumer/fetches.py::error_s",
         "csrc/consume/fetcher.c::fetch_error_backoff_ms",
     ),
@@ -549,29 +553,29 @@ _CONSUMER_EVIDENCE: Final = {
         "kafka_native/control/consumer/consumer_control.py",
     ),
     "isolation.level": _at(
-        f"{_WIRE}test_isolation_level_is_the_brokers_matter_too",
+        f"{_WIRE}test_isolation_level_is_in_the_fetch",
         "csrc/consume/fetch_segment.c::isolation_level",
         "csrc/consume/fetch_codec.c::isolation_level",
         "kafka_native/control/consumer/fetches.py::isolation_level",
     ),
     "enable.partition.eof": _at(
-        "tests/client/test_consumer.py::test_end_of_partition_is_reported_once_where_asked",
+        "tests/client/test_consumer.py::test_end_of_partition_is_reported_once_if_configured",
         "csrc/consume/fetcher.c::partition_eof",
     ),
     "check.crcs": _at(
-        f"{_WIRE}test_checksums_are_looked_at_unless_told_not_to",
+        f"{_WIRE}test_checksums_are_checked_only_if_configured",
         "csrc/consume/fetch_segment.c::check_crcs",
     ),
     "max.poll.records": _at(
-        "tests/client/test_poll.py::test_consume_without_a_number_returns_what_is_there_up_to_max_poll_records",
+        "tests/client/test_poll.py::test_consume_without_a_number_returns_up_to_max_poll_records_queued_messages",
         "kafka_native/consumer.py",
     ),
     "share.acknowledgement.mode": _at(
-        "tests/client/test_share_consumer.py::test_in_explicit_mode_every_record_is_acknowledged_before_the_next_poll",
+        "tests/client/test_share_consumer.py::test_explicit_mode_requires_every_acknowledgement_before_the_next_poll",
         "kafka_native/share_consumer.py",
     ),
     "auto.offset.reset": _at(
-        "tests/client/test_offsets.py::test_offset_that_is_gone_is_reset",
+        "tests/client/test_offsets.py::test_deleted_offset_is_reset",
         "kafka_native/control/consumer/fetches.py::reset",
     ),
     "offset.store.path": _at(
@@ -579,7 +583,7 @@ _CONSUMER_EVIDENCE: Final = {
         "kafka_native/control/consumer/consumer_control.py",
     ),
     "offset.store.sync.interval.ms": _at(
-        f"{_TIME}test_offset_files_are_synced_as_told",
+        f"{_TIME}test_offset_files_are_synced_as_configured",
         "kafka_native/control/consumer/commits.py::sync_interval_s",
     ),
     "consume.callback.max.messages": _at(
@@ -587,7 +591,7 @@ _CONSUMER_EVIDENCE: Final = {
         "kafka_native/consumer.py",
     ),
     "on_commit": _at(
-        "tests/client/test_consumer_offsets.py::test_on_commit_is_told_of_asynchronous_commits",
+        "tests/client/test_consumer_offsets.py::test_on_commit_gets_the_results_of_asynchronous_commits",
         "kafka_native/consumer.py",
     ),
     "decompressed.batch.max.bytes": _at(

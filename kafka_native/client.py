@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
+from kafka_native._native.enums import STATUS_CLOSED, STATUS_PURGED, STATUS_TIMED_OUT
 from kafka_native._native.snapshots import note_throttle
 from kafka_native.config import Config, parse_bootstrap
 from kafka_native.control.brokers.broker import Broker
@@ -34,14 +35,7 @@ from kafka_native.control.requests import ANY_BROKER, BrokerIdentity, Call, Repl
 from kafka_native.control.statistics import Statistics
 from kafka_native.control.telemetry import Sampler, Telemetry
 from kafka_native.deadlines import deadline_of, left_s
-from kafka_native.errors import (
-    STATUS_CLOSED,
-    STATUS_PURGED,
-    STATUS_TIMED_OUT,
-    KafkaError,
-    KafkaException,
-    from_status,
-)
+from kafka_native.errors import KafkaError, KafkaException, from_status
 from kafka_native.logs import ERROR, Log, Logs, contexts_of
 from kafka_native.pending_call import PendingCall, ReadyCall
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse

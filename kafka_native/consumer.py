@@ -326,7 +326,7 @@ class Consumer(ConsumerCalls):
 
         def take(waited_s: float) -> ColumnBatch:
             return self._take_columns(
-                plan, records_max, waited_s, first_will_do=longest < 0, iterating=True
+                plan, records_max, waited_s, return_early=longest < 0, iterating=True
             )
 
         return ArrowStream(self, plan, self._column_memory, take, longest)
@@ -337,7 +337,7 @@ class Consumer(ConsumerCalls):
         records_max: int,
         timeout: float,
         *,
-        first_will_do: bool = False,
+        return_early: bool = False,
         iterating: bool = False,
     ) -> ColumnBatch:
         return take_columns(
@@ -346,7 +346,7 @@ class Consumer(ConsumerCalls):
             self._column_memory,
             records_max,
             timeout,
-            first_will_do=first_will_do,
+            return_early=return_early,
             iterating=iterating,
         )
 

@@ -222,7 +222,7 @@ class ConsumerCalls(ConsumerCore):
         inside = self._in_callback() and self._rebalancing is not None
 
         def guarded() -> KafkaError | None:
-            return change_refusal(self._control, inside, incremental) or work()
+            return change_refusal(self._control, incremental) or work()
 
         def finish(error: KafkaError | None) -> None:
             raise_error(error)
@@ -507,19 +507,10 @@ def given_offsets(
     return [TopicPartition(topic, partition, offset + 1, None, message.leader_epoch())]
 
 
-def change_refusal(control: ConsumerControl, inside: bool, incremental: bool) -> KafkaError | None:
-    """Why this change of the assignment isn't allowed; None: it is. Control thread only.
-
-    ``inside``: the change is made in a rebalance callback.
-    """
+def change_refusal(control: ConsumerControl, incremental: bool) -> KafkaError | None:
+    """Why this change of the assignment isn't allowed; None: it is. Control thread only."""
     if not control.subscription.wanted:
         return None
-    if not inside:
-        text = (
-            "the group assigns the subscribed topics: unsubscribe() before assigning partitions "
-            "by hand, or do it in the callbacks of subscribe()"
-        )
-        return KafkaError(KafkaError._STATE, text)
     protocol = control.membership.assignor_protocol
     if protocol == "NONE" or incremental == (protocol == "COOPERATIVE"):
         return None

@@ -7,22 +7,29 @@ from functools import partial
 from typing import TypeAlias
 
 from kafka_native._native.engine import Cursor
+from kafka_native._native.enums import (
+    STATUS_CODEC,
+    STATUS_CRC,
+    STATUS_INVALID,
+    STATUS_TOO_LARGE,
+    STATUS_UNSUPPORTED,
+)
 from kafka_native._native.message import Message
 from kafka_native.client import Client
 from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.positions import Key
-from kafka_native.errors import STATUS_TOO_LARGE, KafkaError, KafkaException, from_status
+from kafka_native.errors import KafkaError, KafkaException, from_status
 from kafka_native.pending_call import PendingCall, ReadyCall
 from kafka_native.types import OFFSET_INVALID, TopicPartition
 
 OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object]
 
 _CAUSES = {
-    -4: "checksum mismatch (CRC32C)",
+    STATUS_CRC: "checksum mismatch (CRC32C)",
     STATUS_TOO_LARGE: "a batch is larger than decompressed.batch.max.bytes when decompressed",
-    -6: "compressed data that can't be decompressed",
-    -3: "malformed records",
-    -7: "a codec or format that this build doesn't know",
+    STATUS_CODEC: "compressed data that can't be decompressed",
+    STATUS_INVALID: "malformed records",
+    STATUS_UNSUPPORTED: "a codec or format that this build doesn't know",
 }
 
 

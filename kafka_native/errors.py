@@ -13,6 +13,30 @@ from __future__ import annotations
 import operator
 from typing import Any, Final, TypeAlias
 
+from ._native.enums import (
+    STATUS_CLOSED,
+    STATUS_CODEC,
+    STATUS_CRC,
+    STATUS_FATAL,
+    STATUS_FULL,
+    STATUS_INTERRUPTED,
+    STATUS_INVALID,
+    STATUS_NO_TRANSACTION,
+    STATUS_NOMEM,
+    STATUS_OK,
+    STATUS_PROTOCOL,
+    STATUS_PURGED,
+    STATUS_PURGED_IN_FLIGHT,
+    STATUS_RESOLVE,
+    STATUS_STALE,
+    STATUS_TIMED_OUT,
+    STATUS_TLS,
+    STATUS_TOO_LARGE,
+    STATUS_TRANSPORT,
+    STATUS_TRUNCATED,
+    STATUS_UNKNOWN_PARTITION,
+    STATUS_UNSUPPORTED,
+)
 from ._reference.error_codes import RETRIABLE, TEXTS, ErrorCode
 from .cleaning import escaped
 from .unset_fields import unset_fields
@@ -51,6 +75,7 @@ class KafkaError:
 
     __slots__ = ("_code", "_fatal", "_reason", "_retriable", "_txn_requires_abort")
 
+    # Literals, for static typing. Tests compare them with ErrorCode and with confluent_kafka.
     _BAD_MSG: Final = -199
     _BAD_COMPRESSION: Final = -198
     _DESTROY: Final = -197
@@ -388,43 +413,31 @@ def is_retriable(code: int) -> bool:
     return code in RETRIABLE
 
 
-# The members of enum kn_status (csrc/base/status.h) that Python code uses by name.
-STATUS_NO_MEMORY: Final = -1
-STATUS_TOO_LARGE: Final = -5
-STATUS_TIMED_OUT: Final = -9
-STATUS_TRANSPORT: Final = -10
-STATUS_CLOSED: Final = -11
-STATUS_PROTOCOL: Final = -15
-STATUS_STALE: Final = -16
-STATUS_PURGED: Final = -17
-STATUS_FATAL: Final = -19
-STATUS_TLS: Final = -21
-
 # The error code for each status code of the C core (csrc/base/status.h). "Too large" can mean a
 # message, a frame or a decompressed batch. The table has the usual meaning. A caller that knows the
 # exact meaning makes its own error.
 _STATUS_CODES: Final[dict[int, int]] = {
-    0: KafkaError.NO_ERROR,
-    STATUS_NO_MEMORY: KafkaError._CRIT_SYS_RESOURCE,
-    -2: KafkaError._BAD_MSG,
-    -3: KafkaError._BAD_MSG,
-    -4: KafkaError._BAD_MSG,
+    STATUS_OK: KafkaError.NO_ERROR,
+    STATUS_NOMEM: KafkaError._CRIT_SYS_RESOURCE,
+    STATUS_TRUNCATED: KafkaError._BAD_MSG,
+    STATUS_INVALID: KafkaError._BAD_MSG,
+    STATUS_CRC: KafkaError._BAD_MSG,
     STATUS_TOO_LARGE: KafkaError.MSG_SIZE_TOO_LARGE,
-    -6: KafkaError._BAD_COMPRESSION,
-    -7: KafkaError._UNSUPPORTED_FEATURE,
-    -8: KafkaError._QUEUE_FULL,
+    STATUS_CODEC: KafkaError._BAD_COMPRESSION,
+    STATUS_UNSUPPORTED: KafkaError._UNSUPPORTED_FEATURE,
+    STATUS_FULL: KafkaError._QUEUE_FULL,
     STATUS_TIMED_OUT: KafkaError._TIMED_OUT,
     STATUS_TRANSPORT: KafkaError._TRANSPORT,
     STATUS_CLOSED: KafkaError._DESTROY,
-    -12: KafkaError._INTR,
-    -13: KafkaError._UNKNOWN_PARTITION,
-    -14: KafkaError._RESOLVE,
+    STATUS_INTERRUPTED: KafkaError._INTR,
+    STATUS_UNKNOWN_PARTITION: KafkaError._UNKNOWN_PARTITION,
+    STATUS_RESOLVE: KafkaError._RESOLVE,
     STATUS_PROTOCOL: KafkaError._BAD_MSG,
     STATUS_STALE: KafkaError._OUTDATED,
     STATUS_PURGED: KafkaError._PURGE_QUEUE,
-    -18: KafkaError._PURGE_INFLIGHT,
+    STATUS_PURGED_IN_FLIGHT: KafkaError._PURGE_INFLIGHT,
     STATUS_FATAL: KafkaError._FATAL,
-    -20: KafkaError._STATE,
+    STATUS_NO_TRANSACTION: KafkaError._STATE,
     STATUS_TLS: KafkaError._SSL,
 }
 

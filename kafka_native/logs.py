@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from kafka_native._native.engine import fork_count
-from kafka_native._reference.client_properties import CONTEXTS as CONTEXTS
+from kafka_native._native.enums import LOG_CONTEXTS
 from kafka_native.cleaning import printable
 from kafka_native.threads import (
     Empty,
@@ -163,7 +163,7 @@ class Logs:
         self._fork_count = fork_count()
         self._dropped = 0
         self._failing = False
-        self._logs = {context: Log(self, context, context in contexts) for context in CONTEXTS}
+        self._logs = {context: Log(self, context, context in contexts) for context in LOG_CONTEXTS}
 
     def __getitem__(self, context: str) -> Log:
         """The log of one context."""
@@ -381,12 +381,12 @@ def _report_each(lines: _Queue, handler_lock: RLockType) -> None:
 def contexts_of(debug: str) -> frozenset[str]:
     """Return the contexts that a value of ``debug`` names."""
     named = {part.strip().lower() for part in debug.split(",")} - {""}
-    return frozenset(CONTEXTS if "all" in named else named)
+    return frozenset(LOG_CONTEXTS if "all" in named else named)
 
 
 def mask_of(contexts: Iterable[str]) -> int:
     """Return the contexts as the engine's bit mask."""
-    return sum(1 << CONTEXTS.index(context) for context in contexts)
+    return sum(1 << LOG_CONTEXTS.index(context) for context in contexts)
 
 
 # --- sinks ---

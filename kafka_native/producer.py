@@ -15,7 +15,12 @@ from kafka_native._native.arrow_producer import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.delivery_core import DeliveryCore
 from kafka_native._native.engine import begin_exit
-from kafka_native._native.enums import IDEMPOTENCE_OFF, IDEMPOTENCE_WANTED
+from kafka_native._native.enums import (
+    IDEMPOTENCE_OFF,
+    IDEMPOTENCE_WANTED,
+    STATUS_FATAL,
+    STATUS_TOO_LARGE,
+)
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native._native.relay import Relay
@@ -40,13 +45,7 @@ from kafka_native.control.settings import (
     producer_settings,
 )
 from kafka_native.deadlines import deadline_of, left_s
-from kafka_native.errors import (
-    STATUS_FATAL,
-    STATUS_TOO_LARGE,
-    KafkaError,
-    KafkaException,
-    from_status,
-)
+from kafka_native.errors import KafkaError, KafkaException, from_status
 from kafka_native.interceptors import Chain, ProducerHooks, intercept
 from kafka_native.partitioners import partitioner_id
 from kafka_native.pending_call import PendingCall, ReadyCall, raise_error

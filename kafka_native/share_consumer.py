@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.engine import exits_elsewhere
+from kafka_native._native.enums import STATUS_TOO_LARGE
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
 from kafka_native._native.share_core import ACCEPT, GAP, UNDECIDED, open_acquired
@@ -35,7 +36,6 @@ from kafka_native.control.main_thread import Managers
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import (
-    STATUS_TOO_LARGE,
     ConcurrentModificationException,
     IllegalStateException,
     KafkaError,

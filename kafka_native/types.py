@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, IntEnum
 from typing import Any, Final, SupportsIndex, overload
 
+from ._native.enums import ISOLATION_READ_COMMITTED, ISOLATION_READ_UNCOMMITTED, OFFSET_UNKNOWN
 from ._native.message import Message
 from ._native.primitives import crc32, exact_text
 from ._native.primitives import fnv1a as _fnv1a
@@ -63,7 +64,7 @@ OFFSET_END: Final = -1
 """Start after the newest record of the partition."""
 OFFSET_STORED: Final = -1000
 """Start at the group's committed offset."""
-OFFSET_INVALID: Final = -1001
+OFFSET_INVALID: Final = OFFSET_UNKNOWN
 """No offset, or an unknown one."""
 
 _PREPARED: Final = re.compile(r"([0-9]{1,19}):([0-9]{1,5})")
@@ -642,8 +643,8 @@ class ConsumerGroupType(OrderedEnum):
 class IsolationLevel(OrderedEnum):
     """Whether a consumer also gets the records of open and aborted transactions (KIP-98)."""
 
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
+    READ_UNCOMMITTED = ISOLATION_READ_UNCOMMITTED
+    READ_COMMITTED = ISOLATION_READ_COMMITTED
 
 
 class ElectionType(OrderedEnum):
@@ -779,6 +780,11 @@ def _checked_count(partition_count: int) -> int:
     return count
 
 
+def _bytes_of(key: bytes) -> bytes:
+    """Return the bytes of a bytes-like object."""
+    return key if type(key) is bytes else memoryview(key).tobytes()
+
+
 def murmur2(key: bytes, partition_count: int) -> int:
     """Return the partition that ``murmur2`` or ``murmur2_random`` chooses for a key.
 
@@ -787,9 +793,9 @@ def murmur2(key: bytes, partition_count: int) -> int:
     :param key: The key's bytes.
     :param partition_count: The number of partitions of the topic.
     :raises ValueError: ``partition_count`` is 0 or negative.
-    :raises TypeError: ``key`` is not bytes.
+    :raises TypeError: ``key`` is not bytes-like.
     """
-    return (_murmur2(key) & 0x7FFFFFFF) % _checked_count(partition_count)
+    return (_murmur2(_bytes_of(key)) & 0x7FFFFFFF) % _checked_count(partition_count)
 
 
 def consistent(key: bytes, partition_count: int) -> int:
@@ -805,7 +811,7 @@ def fnv1a(key: bytes, partition_count: int) -> int:
 
     The Go client sarama chooses the same partition. Arguments and errors are those of `murmur2`.
     """
-    return _fnv1a(key) % _checked_count(partition_count)
+    return _fnv1a(_bytes_of(key)) % _checked_count(partition_count)
 
 
 def version() -> str:

@@ -162,31 +162,3 @@ def write_table(folders: Mapping[str, Path]) -> None:
     partial = TABLE.with_suffix(".partial")
     partial.write_text("\n".join([*lines, ""]), encoding="ascii")
     os.replace(partial, TABLE)
-
-
-def main() -> int:
-    """Run ``python -m tests.downloads``: fetch and check all jars.
-
-    ``--write-hashes`` writes hashes.
-    """
-    from tests.broker import java, old_kafka
-    from tests.spark import jvm
-
-    if sys.argv[1:] not in ([], ["--write-hashes"]):
-        print("usage: python -m tests.downloads [--write-hashes]", file=sys.stderr)
-        return 2
-    if why := java.missing():
-        print(f"jars can't be fetched: {why}", file=sys.stderr)
-        return 1
-    sets = [java.JARS, jvm.JARS, *map(old_kafka.jars_of, old_kafka.VERSIONS)]
-    if sys.argv[1:]:
-        write_table({one.name: fetch(one) for one in sets})
-    for one in sets:
-        print(
-            f"{one.name}: {len(list(jars(one).iterdir()))} files are those that {TABLE.name} names"
-        )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

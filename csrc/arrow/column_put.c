@@ -21,7 +21,7 @@ struct view { /* in Arrow's layout */
     int32_t offset;
 };
 
-struct verdict { /* how many records of the block can be taken, and why not more */
+struct verdict { /* how many records of the block fit, and the reason for the limit */
     int32_t count;
     int status;
     int32_t column;
@@ -218,7 +218,7 @@ static int keep_chunk(struct kn_columns *columns, struct kn_chunk *chunk)
         columns->chunks = chunks;
         columns->chunk_capacity = capacity;
     }
-    kn_columns_keep(columns, chunk);
+    kn_columns_add_chunk(columns, chunk);
     return KN_OK;
 }
 
@@ -601,5 +601,5 @@ void kn_columns_settle(struct kn_columns *columns)
     for (int32_t i = 0; i < columns->column_count; i++) {
         if (borrows(&columns->columns[i])) own_views(&columns->columns[i]);
     }
-    kn_columns_let_go(columns);
+    kn_columns_drop_chunks(columns);
 }

@@ -110,33 +110,33 @@ static void column_deinit(struct kn_column *column)
     free(column->parts);
 }
 
-struct kn_held *kn_held_new(void)
+struct kn_kept_bytes *kn_kept_bytes_new(void)
 {
-    struct kn_held *held = calloc(1, sizeof *held);
+    struct kn_kept_bytes *held = calloc(1, sizeof *held);
     if (held) atomic_init(&held->refs, 1);
     return held;
 }
 
-void kn_held_unref(struct kn_held *held)
+void kn_kept_bytes_unref(struct kn_kept_bytes *held)
 {
     if (held && atomic_fetch_sub_explicit(&held->refs, 1, memory_order_acq_rel) == 1) free(held);
 }
 
-void kn_columns_count_in(struct kn_columns *columns, struct kn_held *held)
+void kn_columns_set_kept_bytes(struct kn_columns *columns, struct kn_kept_bytes *held)
 {
     atomic_fetch_add_explicit(&held->refs, 1, memory_order_relaxed);
     columns->held = held;
 }
 
 /* Adds one reference for all columns: batches of few rows share a chunk. */
-void kn_columns_keep(struct kn_columns *columns, struct kn_chunk *chunk)
+void kn_columns_add_chunk(struct kn_columns *columns, struct kn_chunk *chunk)
 {
     if (atomic_fetch_add(&chunk->in_columns, 1) == 0 && columns->held)
         atomic_fetch_add(&columns->held->size_bytes, (int64_t)chunk->buffer->capacity_bytes);
     columns->chunks[columns->chunk_count++] = kn_chunk_ref(chunk);
 }
 
-void kn_columns_let_go(struct kn_columns *columns)
+void kn_columns_drop_chunks(struct kn_columns *columns)
 {
     while (columns->chunk_count) {
         struct kn_chunk *chunk = columns->chunks[--columns->chunk_count];
@@ -149,9 +149,9 @@ void kn_columns_let_go(struct kn_columns *columns)
 static void columns_free(struct kn_columns *columns)
 {
     for (int32_t i = 0; i < columns->column_count; i++) column_deinit(&columns->columns[i]);
-    kn_columns_let_go(columns);
+    kn_columns_drop_chunks(columns);
     free(columns->chunks);
-    kn_held_unref(columns->held);
+    kn_kept_bytes_unref(columns->held);
     names_deinit(&columns->names);
     free(columns);
     atomic_fetch_sub(&live_count, 1);

@@ -93,9 +93,9 @@ struct kn_names { /* the distinct topic names so far */
     int32_t last; /* the index that was found last */
 };
 
-struct kn_held {
-    /* total size of the chunks that the columns of one client keep; counted references, because
-     * columns outlive the client */
+struct kn_kept_bytes {
+    /* total size of the chunks that the columns of one client keep; it has counted references,
+     * because columns outlive the client */
     atomic_int refs;
     _Atomic int64_t size_bytes;
     int64_t max_bytes; /* under the binding's lock; message.pinned.max.kbytes */
@@ -103,7 +103,7 @@ struct kn_held {
 
 struct kn_columns {
     atomic_int refs;
-    struct kn_held *held; /* a reference; NULL: not counted */
+    struct kn_kept_bytes *held; /* a reference; NULL: not counted */
     struct kn_pool *pool;
     int64_t row_count;
     int64_t bytes_max; /* limit of a column with 32-bit offsets */
@@ -146,10 +146,10 @@ void kn_columns_expect(struct kn_columns *columns, int32_t column, int64_t row_c
  * - KN_ERR_NOMEM: none was appended. */
 int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *block,
                       int32_t *taken, int32_t *column);
-struct kn_held *kn_held_new(void); /* NULL: no memory */
-void kn_held_unref(struct kn_held *held);
+struct kn_kept_bytes *kn_kept_bytes_new(void); /* NULL: no memory */
+void kn_kept_bytes_unref(struct kn_kept_bytes *held);
 /* call before the first append */
-void kn_columns_count_in(struct kn_columns *columns, struct kn_held *held);
+void kn_columns_set_kept_bytes(struct kn_columns *columns, struct kn_kept_bytes *held);
 /* Call after the last append. Copies the values and drops the chunks if the client's columns keep
  * more than max_bytes and these views use only a small part of their chunks. Without memory for
  * that, nothing changes. */
@@ -164,9 +164,9 @@ int64_t kn_columns_size_bytes(const struct kn_columns *columns);
 int kn_names_find(struct kn_names *names, struct kn_pool *pool, const char *name,
                   int32_t size_bytes, int32_t *index);
 
-/* Adds a reference to a chunk; drops all of them. */
-/* columns->chunks must have room */
-void kn_columns_keep(struct kn_columns *columns, struct kn_chunk *chunk);
-void kn_columns_let_go(struct kn_columns *columns);
+/* Adds a reference to a chunk. columns->chunks must have room. */
+void kn_columns_add_chunk(struct kn_columns *columns, struct kn_chunk *chunk);
+/* Drops the references to all chunks. */
+void kn_columns_drop_chunks(struct kn_columns *columns);
 
 #endif

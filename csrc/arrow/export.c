@@ -57,7 +57,7 @@ static int schema_make(struct ArrowSchema *out, const char *format, const char *
     *out = (struct ArrowSchema){
         .format = format, .name = name, .flags = flags, .release = schema_release};
     if (!child_count) return KN_OK;
-    /* pointers, then what they point to */
+    /* pointers, then the structs behind them */
     out->children = calloc((size_t)child_count, sizeof *out->children + sizeof **out->children);
     if (!out->children) {
         schema_release(out);
@@ -142,7 +142,7 @@ static int array_make(struct ArrowArray *out, struct kn_columns *columns, int64_
                                .release = array_release};
     out->private_data = exported;
     if (!child_count) return KN_OK;
-    /* pointers, then what they point to */
+    /* pointers, then the structs behind them */
     out->children = calloc((size_t)child_count, sizeof *out->children + sizeof **out->children);
     if (!out->children) {
         array_release(out);

@@ -43,7 +43,7 @@ static int gather(struct kn_fill *fill, struct gathered *gathered, int64_t recor
 
 /* Appends the gathered records. KN_FILL_PAUSED: all were appended. */
 static enum kn_fill_end append(struct kn_fill *fill, const struct gathered *gathered,
-                               struct kn_taken *taken)
+                               struct kn_taken_segment *taken)
 {
     const struct kn_segment *segment = fill->segment;
     const struct kn_segment_batch *batch = &segment->batches[segment->batch_next - 1];
@@ -69,7 +69,7 @@ static enum kn_fill_end append(struct kn_fill *fill, const struct gathered *gath
 }
 
 /* Appends the records of the opened batch. KN_FILL_PAUSED: up to its end. */
-static enum kn_fill_end fill_batch(struct kn_fill *fill, struct kn_taken *taken)
+static enum kn_fill_end fill_batch(struct kn_fill *fill, struct kn_taken_segment *taken)
 {
     struct gathered gathered;
     for (;;) {
@@ -88,7 +88,7 @@ static enum kn_fill_end fill_batch(struct kn_fill *fill, struct kn_taken *taken)
 }
 
 /* Opens the segment's next batch; 0: there is none. */
-static int next_batch(struct kn_fill *fill, struct kn_taken *taken)
+static int next_batch(struct kn_fill *fill, struct kn_taken_segment *taken)
 {
     struct kn_segment *segment = fill->segment;
     while (segment->batch_next < segment->batch_count) {
@@ -105,8 +105,8 @@ static int next_batch(struct kn_fill *fill, struct kn_taken *taken)
  * current segment any more. */
 static enum kn_fill_end fill_segment(struct kn_fill *fill)
 {
-    struct kn_taken *taken = &fill->taken[fill->taken_count++];
-    *taken = (struct kn_taken){
+    struct kn_taken_segment *taken = &fill->taken[fill->taken_count++];
+    *taken = (struct kn_taken_segment){
         .segment = fill->segment, .row_begin = fill->columns->row_count, .first_offset = -1};
     do {
         enum kn_fill_end end = fill->is_reading ? fill_batch(fill, taken) : KN_FILL_PAUSED;

@@ -34,7 +34,7 @@ enum kn_fill_end {
     KN_FILL_NOMEM /* the reader is at the first record that isn't in the columns */
 };
 
-struct kn_taken { /* a segment whose records were taken */
+struct kn_taken_segment { /* a segment whose records were taken */
     struct kn_segment *segment;
     int64_t row_begin;    /* rows before this segment */
     int64_t first_offset; /* -1: none of its records was taken */
@@ -56,7 +56,7 @@ struct kn_fill {
     int32_t taken_count;
     int32_t unfit_column;
     int64_t unfit_offset;
-    struct kn_taken taken[KN_FILL_SEGMENTS];
+    struct kn_taken_segment taken[KN_FILL_SEGMENTS];
 };
 
 enum kn_fill_end kn_fill_run(struct kn_fill *fill);

@@ -1,4 +1,4 @@
-/* Arrow columns of other libraries. import.h lists what can be checked.
+/* Arrow columns of other libraries. import.h lists the possible checks.
  *
  * Thread: the caller's. Lock: none. It allocates nothing. */
 #include "arrow/import.h"

@@ -5,7 +5,7 @@
  * Who frees: the owner of the arrays. They outlive the structs that are bound to them.
  *
  * The C data interface has the number of items of an array but not the size of its buffers (except
- * view buffers). So these can be checked: counts and pointers, offsets that rise from 0, the place
+ * view buffers). So the possible checks are: counts and pointers, offsets that rise from 0, the place
  * of a string in its view buffer, dictionary indices, and the length of a child. The last offset is
  * taken as the end of a plain data buffer. Nothing recurses: only known types are read, one level
  * deep. Values are loaded with memcpy, because a foreign buffer may have any alignment. */

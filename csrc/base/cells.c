@@ -9,8 +9,9 @@
 
 struct block {
     struct kn_list node;
-    char *free;    /* the first of the block's free cells, a linked list */
-    size_t carved; /* bytes of the cells that were ever taken; the bytes behind them are zeros */
+    char *free; /* the first of the block's free cells, a linked list */
+    size_t
+        carved; /* bytes of the cells that were taken at some time; the bytes behind them are zeros */
     size_t taken;
 };
 

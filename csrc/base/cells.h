@@ -4,7 +4,7 @@
  * Thread: one at a time; for the binding's cells the interpreter lock ensures it.
  * Who frees: a block is unmapped when its last cell is given back; a few empty blocks are kept.
  *
- * The last word of a free cell links the list of free cells. The rest stays as its user left it, so
+ * The last word of a free cell links the list of free cells. The rest keeps the last user's bytes, so
  * a walk can recognize live cells by their content. */
 #ifndef KN_BASE_CELLS_H
 #define KN_BASE_CELLS_H
@@ -28,7 +28,7 @@ void kn_cells_deinit(struct kn_cells *cells); /* all cells must have been given 
 /* content as the last user left it, or zeros; NULL: no memory */
 void *kn_cells_take(struct kn_cells *cells);
 void kn_cells_give(struct kn_cells *cells, void *cell);
-/* Calls `each` for every cell of the blocks that was ever taken, including free ones. `each` must
+/* Calls `each` for every cell that was taken at some time, including free ones. `each` must
  * not take or give cells. */
 void kn_cells_walk(struct kn_cells *cells, void (*each)(void *cell, void *context), void *context);
 

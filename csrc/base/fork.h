@@ -20,7 +20,7 @@ struct kn_fork_guard {
     void (*in_child)(struct kn_fork_guard *guard);
 };
 
-/* How many forks there were between the process that loaded this library and this process. */
+/* Returns the number of forks between the process that loaded this library and this one. */
 unsigned kn_fork_count(void);
 /* Calls in_child() in each child that is forked until unwatch(). It isn't called in children of
  * such a child. */

@@ -23,7 +23,7 @@ static int64_t highest_of(uint32_t bucket) { return lowest_of(bucket + 1) - 1; }
 void kn_histogram_init(struct kn_histogram *histogram)
 {
     memset(histogram, 0, sizeof *histogram);
-    atomic_init(&histogram->least, UINT32_MAX);
+    atomic_init(&histogram->min, UINT32_MAX);
 }
 
 void kn_histogram_record(struct kn_histogram *histogram, int64_t value, uint32_t count)
@@ -36,8 +36,8 @@ void kn_histogram_record(struct kn_histogram *histogram, int64_t value, uint32_t
     uint32_t it = (uint32_t)value;
     /* With two threads at once, one of two extremes may be lost; the buckets still have it to
      * within 1 %. */
-    if (it < atomic_load_explicit(&histogram->least, memory_order_relaxed))
-        atomic_store_explicit(&histogram->least, it, memory_order_relaxed);
+    if (it < atomic_load_explicit(&histogram->min, memory_order_relaxed))
+        atomic_store_explicit(&histogram->min, it, memory_order_relaxed);
     if (it > atomic_load_explicit(&histogram->max, memory_order_relaxed))
         atomic_store_explicit(&histogram->max, it, memory_order_relaxed);
     atomic_fetch_add_explicit(&histogram->sum, value * count, memory_order_relaxed);
@@ -76,7 +76,7 @@ static int64_t percentile(const uint32_t *counts, const struct kn_window *window
     return window->max;
 }
 
-static void summarise(const uint32_t *counts, int64_t least, int64_t max, struct kn_window *window)
+static void summarise(const uint32_t *counts, int64_t min, int64_t max, struct kn_window *window)
 {
     uint32_t first = KN_HISTOGRAM_BUCKETS, last = 0;
     for (uint32_t i = 0; i < KN_HISTOGRAM_BUCKETS; i++) {
@@ -90,8 +90,7 @@ static void summarise(const uint32_t *counts, int64_t least, int64_t max, struct
         return;
     }
     /* An extreme may be another window's, or lost (see record()): then its bucket gives it. */
-    window->min = least >= lowest_of(first) && least <= highest_of(first) ? least
-                                                                          : lowest_of(first);
+    window->min = min >= lowest_of(first) && min <= highest_of(first) ? min : lowest_of(first);
     window->max = max >= lowest_of(last) && max <= highest_of(last) && max >= window->min
                       ? max
                       : highest_of(last);
@@ -114,10 +113,10 @@ static void summarise(const uint32_t *counts, int64_t least, int64_t max, struct
 void kn_histogram_window(struct kn_histogram *histogram, int end, struct kn_window *window)
 {
     uint32_t counts[KN_HISTOGRAM_BUCKETS];
-    uint32_t least = atomic_load_explicit(&histogram->least, memory_order_relaxed);
+    uint32_t min = atomic_load_explicit(&histogram->min, memory_order_relaxed);
     uint32_t max = atomic_load_explicit(&histogram->max, memory_order_relaxed);
     if (end) {
-        atomic_store_explicit(&histogram->least, UINT32_MAX, memory_order_relaxed);
+        atomic_store_explicit(&histogram->min, UINT32_MAX, memory_order_relaxed);
         atomic_store_explicit(&histogram->max, 0, memory_order_relaxed);
     }
     memset(window, 0, sizeof *window);
@@ -131,7 +130,7 @@ void kn_histogram_window(struct kn_histogram *histogram, int end, struct kn_wind
     uint32_t out_of_range = atomic_load_explicit(&histogram->out_of_range, memory_order_relaxed);
     window->sum = sum - histogram->seen_sum;
     window->outofrange = out_of_range - histogram->seen_out_of_range;
-    summarise(counts, least, max, window);
+    summarise(counts, min, max, window);
     if (!end) return;
     histogram->seen_out_of_range = out_of_range;
     /* without values in the buckets the sum goes into the next window, with its values */

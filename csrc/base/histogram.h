@@ -3,8 +3,8 @@
  *
  * Thread: any thread calls record(), without a lock: three or four relaxed atomics, meant for once
  * per batch or request. One thread at a time calls window().
- * Who frees: the owner embeds it. All zero is an empty histogram, except for what
- * kn_histogram_init() sets.
+ * Who frees: the owner embeds it. All zero is an empty histogram, except for the
+ * fields that kn_histogram_init() sets.
  *
  * A window has the values that were recorded since the end of the last one. Buckets only rise, and
  * the reader remembers the counts it has seen. So no value is lost or counted twice. The sum and
@@ -26,7 +26,7 @@
 struct kn_histogram {
     _Atomic uint32_t counts[KN_HISTOGRAM_BUCKETS]; /* may wrap: only differences are used */
     _Atomic uint32_t out_of_range;
-    _Atomic uint32_t least, max; /* of the window */
+    _Atomic uint32_t min, max; /* of the window */
     _Atomic int64_t sum;
     /* the reader's fields */
     uint32_t seen[KN_HISTOGRAM_BUCKETS];

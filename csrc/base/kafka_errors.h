@@ -1,5 +1,5 @@
-/* Kafka's error codes that the C code handles, with the protocol's names. kafka_native/errors.py
- * has all codes.
+/* Kafka's error codes that the C code handles, with the protocol's names. ErrorCode in
+ * kafka_native/_reference/error_codes.py has all codes; a test compares the two.
  *
  * Thread: any; constants only. */
 #ifndef KN_BASE_KAFKA_ERRORS_H

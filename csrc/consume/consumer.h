@@ -1,4 +1,4 @@
-/* What all cursors and fetchers of one client share.
+/* The state that all cursors and fetchers of a client share.
  *
  * Thread: any; immutable or atomic. Lock: none. Who frees: the engine embeds it.
  */
@@ -10,6 +10,9 @@
 #include <stdint.h>
 #include "net/client.h"
 
+/* The numbers are those of Kafka's protocol (KIP-98). */
+enum kn_isolation_level { KN_ISOLATION_READ_UNCOMMITTED = 0, KN_ISOLATION_READ_COMMITTED = 1 };
+
 struct kn_fetch_config {
     int32_t fetch_min_bytes, fetch_wait_max_ms, fetch_max_bytes, partition_fetch_bytes;
     /* the partitions of a broker share this many bytes of a request, if that is more than
@@ -19,7 +22,9 @@ struct kn_fetch_config {
     int64_t queued_min_messages; /* queued.min.messages, of each partition */
     int32_t fetch_error_backoff_ms;
     bool check_crcs, partition_eof;
-    int8_t isolation_level; /* 0 read_uncommitted, 1 read_committed */
+    /* report the end of a partition only after an empty response, as librdkafka does */
+    bool partition_eof_when_empty;
+    int8_t isolation_level; /* enum kn_isolation_level */
     size_t decompressed_max_bytes;
     char rack[256]; /* client.rack */
 };

@@ -32,7 +32,7 @@ struct kn_cursor *kn_cursor_new(struct kn_consumer *consumer, const char *topic,
     atomic_init(&cursor->epoch, 1);
     atomic_init(&cursor->queued_bytes, 0);
     atomic_init(&cursor->queued_messages, 0);
-    atomic_init(&cursor->rester, NULL);
+    atomic_init(&cursor->resting_broker, NULL);
     atomic_init(&cursor->woken, 0);
     kn_list_init(&cursor->wake_node);
     atomic_init(&cursor->answered_epoch, 0);
@@ -74,11 +74,11 @@ bool kn_cursor_rests(struct kn_cursor *cursor, struct kn_broker *broker)
      * sequentially consistent, so at least one sees the other, and no partition rests for ever. A
      * partition that changes its leader may rest at two brokers for a moment. The one whose mark is
      * replaced is woken and checks again. */
-    struct kn_broker *other = atomic_exchange(&cursor->rester, broker);
+    struct kn_broker *other = atomic_exchange(&cursor->resting_broker, broker);
     if (other && other != broker) kn_broker_wake_cursor(other, cursor);
     if (atomic_load(&cursor->queued_messages) >= enough) return 1;
     struct kn_broker *mine = broker;
-    atomic_compare_exchange_strong(&cursor->rester, &mine, NULL);
+    atomic_compare_exchange_strong(&cursor->resting_broker, &mine, NULL);
     return 0;
 }
 
@@ -90,10 +90,11 @@ void kn_cursor_queued(struct kn_cursor *cursor, int64_t message_count)
 void kn_cursor_unqueued(struct kn_cursor *cursor, int64_t message_count)
 {
     int64_t left = atomic_fetch_sub(&cursor->queued_messages, message_count) - message_count;
-    if (!atomic_load(&cursor->rester) || left >= cursor->consumer->config->queued_min_messages)
+    if (!atomic_load(&cursor->resting_broker) ||
+        left >= cursor->consumer->config->queued_min_messages)
         return;
-    struct kn_broker *rester = atomic_exchange(&cursor->rester, NULL);
-    if (rester) kn_broker_wake_cursor(rester, cursor);
+    struct kn_broker *resting_broker = atomic_exchange(&cursor->resting_broker, NULL);
+    if (resting_broker) kn_broker_wake_cursor(resting_broker, cursor);
 }
 
 struct kn_segment *kn_segment_new(enum kn_segment_kind kind, struct kn_cursor *cursor,

@@ -36,9 +36,9 @@ struct kn_cursor {
     atomic_uint epoch;
     _Atomic int64_t queued_bytes;    /* of segments not yet consumed */
     _Atomic int64_t queued_messages; /* the same, and those in results that aren't opened yet */
-    /* this broker leaves the cursor out of Fetch until queued_messages is below
-     * queued.min.messages; NULL: no broker does */
-    _Atomic(struct kn_broker *) rester;
+    /* the broker that leaves the cursor out of Fetch until queued_messages is below
+     * queued.min.messages; NULL: none */
+    _Atomic(struct kn_broker *) resting_broker;
     atomic_int woken; /* in a broker's list of cursors to check */
     /* under that broker's lock */
     struct kn_list wake_node;

@@ -246,9 +246,10 @@ int kn_fetch_response_next(struct kn_fetch_response *response, struct kn_fetch_r
     return span->failed ? KN_ERR_PROTOCOL : 1;
 }
 
-struct kn_aborted kn_fetch_result_aborted(struct kn_fetch_result *result, int16_t version)
+struct kn_aborted_transaction kn_fetch_result_aborted(struct kn_fetch_result *result,
+                                                      int16_t version)
 {
-    struct kn_aborted aborted;
+    struct kn_aborted_transaction aborted;
     aborted.producer_id = kn_span_i64(&result->aborted);
     aborted.first_offset = kn_span_i64(&result->aborted);
     if (version >= KN_FETCH_FLEXIBLE_SINCE) skip_tags(&result->aborted);

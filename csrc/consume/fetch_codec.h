@@ -57,7 +57,7 @@ struct kn_fetch_response {
     const uint8_t *topic_id;
 };
 
-struct kn_aborted { /* an aborted transaction of a partition */
+struct kn_aborted_transaction { /* an aborted transaction of a partition */
     int64_t producer_id;
     int64_t first_offset;
 };
@@ -84,6 +84,7 @@ int kn_fetch_response_open(struct kn_fetch_response *response, struct kn_span bo
 /* Reads the next partition. 1: *result is filled; 0: no more; KN_ERR_PROTOCOL: malformed. */
 int kn_fetch_response_next(struct kn_fetch_response *response, struct kn_fetch_result *result);
 /* Reads the next entry. kn_fetch_response_next() has checked the count against the bytes. */
-struct kn_aborted kn_fetch_result_aborted(struct kn_fetch_result *result, int16_t version);
+struct kn_aborted_transaction kn_fetch_result_aborted(struct kn_fetch_result *result,
+                                                      int16_t version);
 
 #endif

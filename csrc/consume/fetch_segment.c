@@ -9,8 +9,8 @@
 
 /* Offset and length at the start: they give the size of a partial batch. */
 #define BATCH_PREFIX_BYTES 12
-/* A segment is closed at this size, plus one batch: compressed data may grow very much when it is
- * opened, and the queue has a limit. */
+/* A segment is closed at this size, plus one batch: decompression may multiply the size, and the
+ * queue has a limit. */
 #define PART_BYTES (1 << 20)
 #define PART_BATCHES 4096
 
@@ -47,8 +47,8 @@ size_t kn_fetch_job_scan(struct kn_fetch_job *job)
 
 static int by_first_offset(const void *a, const void *b)
 {
-    int64_t x = ((const struct kn_aborted *)a)->first_offset,
-            y = ((const struct kn_aborted *)b)->first_offset;
+    int64_t x = ((const struct kn_aborted_transaction *)a)->first_offset,
+            y = ((const struct kn_aborted_transaction *)b)->first_offset;
     return x < y ? -1 : x > y;
 }
 
@@ -64,7 +64,7 @@ struct kn_aborted_filter {
         int64_t producer_id;
         int used, active;
     } *table;
-    struct kn_aborted list[];
+    struct kn_aborted_transaction list[];
 };
 
 static struct aborting *aborting_of(struct kn_aborted_filter *filter, int64_t producer_id)
@@ -80,7 +80,9 @@ static int aborted_filter_new(struct kn_fetch_job *job)
 {
     int32_t count = job->result.aborted_count;
     uint32_t size = 2;
-    if (job->filter || job->cursor->consumer->config->isolation_level == 0 || count == 0)
+    if (job->filter ||
+        job->cursor->consumer->config->isolation_level == KN_ISOLATION_READ_UNCOMMITTED ||
+        count == 0)
         return KN_OK;
     while (size < (uint32_t)count * 2) size *= 2;
     struct kn_aborted_filter *filter = calloc(1, sizeof *filter +
@@ -131,7 +133,8 @@ static int aborted_filter_drops(struct kn_aborted_filter *filter, const struct k
     return 0;
 }
 
-/* How many messages of the batch the application gets: all but those before the position. */
+/* Returns the number of the batch's messages for the application: all but those before the
+ * position. */
 static int64_t wanted_of(const struct kn_fetch_job *job, const struct kn_batch_view *view)
 {
     int64_t count = messages_of(view, job->offset);

@@ -15,20 +15,21 @@
 
 /* A larger response would only delay the next one. */
 #define RESPONSE_MAX_BYTES (16 << 20)
-#define RESPONSE_MIN_BYTES (1 << 20)
-#define RESPONSE_LEAST_BYTES (64 << 10)
+#define OPENED_MIN_BYTES (1 << 20)
+#define RESPONSE_MIN_BYTES (64 << 10)
 /* The queue's limit doesn't count responses that are in flight or not yet opened. All brokers'
  * together may have 1 / UNDER_WAY_PART of that limit. */
 #define UNDER_WAY_PART 4
 #define EXPANSION_ONE 256         /* the ratio without compression */
 #define EXPANSION_GUESS (4 * 256) /* before the first response */
-/* Bytes that are opened between two reads from the socket: a broker can't go on sending a response
- * that we don't read. */
+/* Bytes that are opened between two reads from the socket: a broker can't continue a response that
+ * the client doesn't read. */
 #define OPEN_BYTES (256 << 10)
 #define SESSION_EPOCH_FULL 0
+#define SESSION_EPOCH_NONE (-1) /* the broker keeps no session */
 #define BUCKETS_AT_FIRST 16
-/* While some partitions rest, a broker waits at most so long for records of the others: the
- * application may consume the resting ones meanwhile. */
+/* The longest wait of a Fetch while some partitions rest: the application may consume the resting
+ * ones meanwhile. */
 #define WAIT_WHILE_RESTING_MAX_MS 10
 
 struct fetch_request { /* a request, and the data that on_done needs */
@@ -140,18 +141,18 @@ static void free_slot(struct kn_fetch_slot *slot)
     free(slot);
 }
 
-static void unfile_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
+static void unlist_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
-    if (slot->file == KN_FETCH_FILE_CHANGED) fetcher->changed_count--;
-    if (slot->file == KN_FETCH_FILE_LEAVING) fetcher->leaving_count--;
-    kn_list_remove(&slot->file_node);
-    slot->file = KN_FETCH_FILE_NONE;
+    if (slot->list == KN_FETCH_LIST_CHANGED) fetcher->changed_count--;
+    if (slot->list == KN_FETCH_LIST_LEAVING) fetcher->leaving_count--;
+    kn_list_remove(&slot->list_node);
+    slot->list = KN_FETCH_LIST_NONE;
 }
 
 /* Unlinks the slot. Moves it to `forgotten` if the session has it, else frees it. */
 static void remove_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
-    unfile_slot(fetcher, slot);
+    unlist_slot(fetcher, slot);
     kn_list_remove(&slot->node);
     if (--fetcher->slot_count == 0)
         atomic_fetch_sub_explicit(&fetcher->consumer->fetcher_count, 1, memory_order_relaxed);
@@ -167,22 +168,22 @@ static void remove_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
     }
 }
 
-/* Call after any change: puts the slot into the list where the next request finds it. */
-static void file_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
+/* Call after any change of the slot: puts it into the list that the next request reads. */
+static void list_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
     int known = slot_in_session(fetcher, slot);
-    enum kn_fetch_file file = KN_FETCH_FILE_NONE;
-    if (slot->resting && known) file = KN_FETCH_FILE_LEAVING;
+    enum kn_fetch_list list = KN_FETCH_LIST_NONE;
+    if (slot->resting && known) list = KN_FETCH_LIST_LEAVING;
     if (!slot->resting && (!known || slot->sent_offset != slot->offset))
-        file = KN_FETCH_FILE_CHANGED;
-    if (file == slot->file) return;
-    unfile_slot(fetcher, slot);
-    slot->file = file;
-    if (file == KN_FETCH_FILE_CHANGED) {
-        kn_list_push_back(&fetcher->changed, &slot->file_node);
+        list = KN_FETCH_LIST_CHANGED;
+    if (list == slot->list) return;
+    unlist_slot(fetcher, slot);
+    slot->list = list;
+    if (list == KN_FETCH_LIST_CHANGED) {
+        kn_list_push_back(&fetcher->changed, &slot->list_node);
         fetcher->changed_count++;
-    } else if (file == KN_FETCH_FILE_LEAVING) {
-        kn_list_push_back(&fetcher->leaving, &slot->file_node);
+    } else if (list == KN_FETCH_LIST_LEAVING) {
+        kn_list_push_back(&fetcher->leaving, &slot->list_node);
         fetcher->leaving_count++;
     }
 }
@@ -191,7 +192,7 @@ static void file_slot(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
  * caller takes its place in the session. Compares the session's own key: a topic that was deleted
  * and created again has the same name. A request that adds and removes the same key would lose it.
  */
-static int unforget(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
+static int replace_forgotten(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
 {
     size_t bytes;
     const void *key = key_of(fetcher, cursor, &bytes);
@@ -223,7 +224,7 @@ static struct kn_fetch_slot *find_cursor(struct kn_fetcher *fetcher, const struc
 }
 
 /* Changes the key of the table. Call without a session: then the table has only attached slots. */
-static void key_by(struct kn_fetcher *fetcher, int by_id)
+static void rekey_slots(struct kn_fetcher *fetcher, int by_id)
 {
     if (fetcher->by_id == by_id) return;
     fetcher->by_id = by_id;
@@ -296,25 +297,25 @@ bool kn_fetcher_wants_connection(const struct kn_fetcher *fetcher)
 /* --- slots --- */
 
 /* Sets whether the slot rests. */
-static void let_rest(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
+static void set_resting(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot)
 {
     fetcher->resting_count -= slot->resting;
     slot->resting = kn_cursor_rests(slot->cursor, fetcher->broker);
     fetcher->resting_count += slot->resting;
-    file_slot(fetcher, slot);
+    list_slot(fetcher, slot);
 }
 
 void kn_fetcher_wake(struct kn_fetcher *fetcher, const struct kn_cursor *cursor)
 {
     struct kn_fetch_slot *slot = find_cursor(fetcher, cursor);
-    if (slot && slot->resting) let_rest(fetcher, slot);
+    if (slot && slot->resting) set_resting(fetcher, slot);
 }
 
 void kn_fetcher_wake_all(struct kn_fetcher *fetcher)
 {
     for (struct kn_list *node = fetcher->slots.next; node != &fetcher->slots; node = node->next) {
         struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
-        if (slot->resting) let_rest(fetcher, slot);
+        if (slot->resting) set_resting(fetcher, slot);
     }
 }
 
@@ -325,10 +326,10 @@ static struct kn_fetch_slot *new_slot(struct kn_fetcher *fetcher, struct kn_curs
     slot->cursor = kn_cursor_ref(cursor);
     slot->max_bytes = fetcher->consumer->config->partition_fetch_bytes;
     kn_list_init(&slot->node);
-    kn_list_init(&slot->file_node);
+    kn_list_init(&slot->list_node);
     /* If the session still has it from an earlier attach, the next request must move it, not remove
      * it. */
-    if (unforget(fetcher, cursor)) slot->session = fetcher->session_serial;
+    if (replace_forgotten(fetcher, cursor)) slot->session = fetcher->session_serial;
     if (add_slot(fetcher, slot) == KN_OK) return slot;
     free_slot(slot);
     return NULL;
@@ -351,7 +352,7 @@ int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint
      * was moved to its end would never be reported. */
     if (fetcher->consumer->config->partition_eof && slot_in_session(fetcher, slot))
         reset_session(fetcher);
-    let_rest(fetcher, slot);
+    set_resting(fetcher, slot);
     return KN_OK;
 }
 
@@ -389,8 +390,8 @@ static void push_segment(struct kn_fetcher *fetcher, struct kn_segment *segment)
     fetcher->broker->client->on->fetched(fetcher->broker->client->owner, segment);
 }
 
-/* Stops the slot. The event gives the control plane the place and the reason, and it may start the
- * slot again. */
+/* Stops the slot. The event has the offset and the reason. The control plane may start the slot
+ * again. */
 static void stop_slot(struct kn_fetcher *fetcher, enum kn_event_kind kind,
                       const struct kn_fetch_job *job, int status, int64_t offset)
 {
@@ -427,6 +428,8 @@ static void report_end(struct kn_fetcher *fetcher, const struct kn_fetch_job *jo
     struct kn_fetch_slot *slot = find_cursor(fetcher, job->cursor);
     if (!slot || slot->epoch != job->epoch || end < 0 || job->next_offset < end ||
         slot->eof_offset == job->next_offset)
+        return;
+    if (fetcher->consumer->config->partition_eof_when_empty && job->result.records_bytes > 0)
         return;
     struct kn_segment *segment = kn_segment_new(KN_SEGMENT_EOF, job->cursor, job->epoch, 0);
     if (!segment) return; /* reported again with the next empty response */
@@ -465,7 +468,7 @@ static void note_expansion(struct kn_fetcher *fetcher)
 }
 
 /* Returns whether the queue is full. If so, sets `starved`, and the thread that frees segments
- * wakes us. */
+ * wakes this thread. */
 static int queue_is_full(struct kn_fetcher *fetcher)
 {
     struct kn_consumer *consumer = fetcher->consumer;
@@ -476,8 +479,8 @@ static int queue_is_full(struct kn_fetcher *fetcher)
     return atomic_load(&consumer->queued_bytes) >= consumer->config->queued_max_bytes;
 }
 
-/* Opens what the queue has room for, and not much more than max_bytes. Returns whether the queue is
- * full. */
+/* Opens results while the queue has room, and not much more than max_bytes. Returns whether the
+ * queue is full. */
 static int open_jobs(struct kn_fetcher *fetcher, int64_t max_bytes)
 {
     int64_t stop_bytes = fetcher->opened_to_bytes + max_bytes;
@@ -536,7 +539,8 @@ static void note_progress(struct kn_cursor *cursor, const struct kn_fetch_job *j
 
 /* A broker since 0.10.1 sends a batch whole even if it is larger than the request allows. An older
  * one sends it only for a larger request. */
-static void grow_fetch(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot, size_t wanted_bytes)
+static void grow_slot_max_bytes(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot,
+                                size_t wanted_bytes)
 {
     size_t receive_max_bytes = fetcher->broker->client->config->connection.receive_max_bytes;
     if (wanted_bytes <= (size_t)slot->max_bytes || wanted_bytes > receive_max_bytes) return;
@@ -544,8 +548,7 @@ static void grow_fetch(struct kn_fetcher *fetcher, struct kn_fetch_slot *slot, s
     slot->sent_offset = KN_OFFSET_UNKNOWN;
 }
 
-/* KIP-392: a leader that knows a closer replica answers with that replica's id and without records.
- */
+/* KIP-392: if there is a closer replica, the leader responds with its id and without records. */
 static int prefers_replica(const struct kn_fetcher *fetcher, const struct kn_fetch_result *result)
 {
     return !result->error_code && result->preferred_read_replica >= 0 &&
@@ -557,11 +560,11 @@ static void log_result(const struct kn_fetcher *fetcher, const struct kn_fetch_s
 {
     struct kn_log *log = &fetcher->broker->client->log;
     if (!kn_log_is_on(log, KN_LOG_FETCH)) return;
-    kn_log_say(log, KN_LOG_FETCH, fetcher->broker->handle, -1,
-               "%.*s [%d]: %zu bytes from offset %lld on, high watermark %lld, error %d",
-               slot->cursor->topic_bytes < 80 ? (int)slot->cursor->topic_bytes : 80,
-               slot->cursor->topic, (int)result->partition, result->records_bytes,
-               (long long)slot->offset, (long long)result->high_watermark, result->error_code);
+    kn_log_write(log, KN_LOG_FETCH, fetcher->broker->handle, -1,
+                 "%.*s [%d]: %zu bytes from offset %lld on, high watermark %lld, error %d",
+                 slot->cursor->topic_bytes < 80 ? (int)slot->cursor->topic_bytes : 80,
+                 slot->cursor->topic, (int)result->partition, result->records_bytes,
+                 (long long)slot->offset, (long long)result->high_watermark, result->error_code);
 }
 
 static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_response *response,
@@ -598,7 +601,7 @@ static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_respons
                                  .version = response->version,
                                  .chunk = kn_chunk_ref(chunk),
                                  .result = *result};
-    grow_fetch(fetcher, slot, kn_fetch_job_scan(job));
+    grow_slot_max_bytes(fetcher, slot, kn_fetch_job_scan(job));
     if (job->is_partial) kn_count(&fetcher->broker->partial_batches, 1);
     slot->offset = job->next_offset;
     note_progress(slot->cursor, job);
@@ -606,7 +609,7 @@ static int take_result(struct kn_fetcher *fetcher, const struct kn_fetch_respons
     /* A full request lists partitions in this order: one that has got records goes to the end. */
     kn_list_remove(&slot->node);
     kn_list_push_back(&fetcher->slots, &slot->node);
-    let_rest(fetcher, slot);
+    set_resting(fetcher, slot);
     return KN_OK;
 }
 
@@ -625,8 +628,8 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
     }
     if (response.error_code) {
         reset_session(fetcher);
-        /* The first time it asks again at once; later it waits, because a broker may answer every
-         * request like that. */
+        /* The first retry comes at once. Later ones wait, because a broker may refuse every
+         * session. */
         int is_first = now_us - fetcher->session_failed_us >=
                        (int64_t)fetcher->consumer->config->fetch_error_backoff_ms * 1000;
         int session_error = response.error_code == KN_KAFKA_FETCH_SESSION_ID_NOT_FOUND ||
@@ -636,7 +639,7 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
         return session_error && is_first ? KN_OK : KN_ERR_STALE;
     }
     if (response.session_id == 0) {
-        reset_session(fetcher); /* the broker can't keep another session */
+        reset_session(fetcher); /* the broker has no room for another session */
     } else if ((int32_t)(serial - fetcher->session_reset_serial) > 0) {
         fetcher->session_id = response.session_id;
         fetcher->session_epoch = fetcher->session_epoch == INT32_MAX ? 1
@@ -648,8 +651,8 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
     return status;
 }
 
-static void on_fetched(struct kn_request *request, int status, struct kn_chunk *chunk,
-                       struct kn_span body)
+static void on_fetch_done(struct kn_request *request, int status, struct kn_chunk *chunk,
+                          struct kn_span body)
 {
     struct fetch_request *fetch = KN_LIST_ENTRY(request, struct fetch_request, request);
     struct kn_fetcher *fetcher = request->context;
@@ -680,8 +683,8 @@ static int32_t partition_max_bytes(const struct kn_fetcher *fetcher,
     return share > slot->max_bytes ? share : slot->max_bytes;
 }
 
-static struct kn_fetch_partition wire_of(const struct kn_fetcher *fetcher,
-                                         const struct kn_fetch_slot *slot)
+static struct kn_fetch_partition partition_of(const struct kn_fetcher *fetcher,
+                                              const struct kn_fetch_slot *slot)
 {
     const struct kn_cursor *cursor = slot->cursor;
     return (struct kn_fetch_partition){.topic = cursor->topic,
@@ -693,7 +696,7 @@ static struct kn_fetch_partition wire_of(const struct kn_fetcher *fetcher,
                                        .max_bytes = partition_max_bytes(fetcher, slot)};
 }
 
-/* Collects the slots that the session doesn't have yet, and those to remove from it. Both arrays
+/* Collects the slots to add to the session, and those to remove from it. Both arrays
  * are in one allocation at *out, which the caller frees. */
 static int collect(struct kn_fetcher *fetcher, struct kn_fetch_request *request,
                    struct kn_fetch_partition **out)
@@ -709,17 +712,17 @@ static int collect(struct kn_fetcher *fetcher, struct kn_fetch_request *request,
     struct kn_list *node;
     for (node = fetcher->slots.next; full && node != &fetcher->slots; node = node->next) {
         const struct kn_fetch_slot *slot = KN_LIST_ENTRY(node, struct kn_fetch_slot, node);
-        if (!slot->resting) *to++ = wire_of(fetcher, slot);
+        if (!slot->resting) *to++ = partition_of(fetcher, slot);
     }
     for (node = fetcher->changed.next; !full && node != &fetcher->changed; node = node->next)
-        *to++ = wire_of(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
+        *to++ = partition_of(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, list_node));
     request->partitions = *out;
     request->partition_count = (int32_t)(to - *out);
     request->forgotten = to;
     for (node = fetcher->forgotten.next; !full && node != &fetcher->forgotten; node = node->next)
-        *to++ = wire_of(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
+        *to++ = partition_of(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
     for (node = fetcher->leaving.next; !full && node != &fetcher->leaving; node = node->next)
-        *to++ = wire_of(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
+        *to++ = partition_of(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, list_node));
     request->forgotten_count = (int32_t)(to - request->forgotten);
     return KN_OK;
 }
@@ -730,7 +733,7 @@ static void mark_slot_sent(struct kn_fetcher *fetcher, struct kn_fetch_slot *slo
     slot->session = slot->resting || fetcher->fetch_version < KN_FETCH_SESSION_SINCE
                         ? 0
                         : fetcher->session_serial;
-    unfile_slot(fetcher, slot);
+    unlist_slot(fetcher, slot);
 }
 
 static void mark_sent(struct kn_fetcher *fetcher)
@@ -740,9 +743,9 @@ static void mark_sent(struct kn_fetcher *fetcher)
         for (node = fetcher->slots.next; node != &fetcher->slots; node = node->next)
             mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
     while ((node = kn_list_first(&fetcher->changed)))
-        mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
+        mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, list_node));
     while ((node = kn_list_first(&fetcher->leaving)))
-        mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, file_node));
+        mark_slot_sent(fetcher, KN_LIST_ENTRY(node, struct kn_fetch_slot, list_node));
     drop_forgotten(fetcher);
 }
 
@@ -776,7 +779,7 @@ static struct fetch_request *encode_request(struct kn_fetcher *fetcher,
     fetch->request.pieces = &fetch->piece;
     fetch->request.piece_count = 1;
     fetch->request.frame_bytes = fetch->frame->size_bytes;
-    fetch->request.on_done = on_fetched;
+    fetch->request.on_done = on_fetch_done;
     fetch->request.context = fetcher;
     return fetch;
 }
@@ -792,7 +795,7 @@ static int16_t choose_version(struct kn_fetcher *fetcher)
     int by_id = version >= KN_FETCH_TOPIC_ID_SINCE;
     if (by_id != fetcher->by_id) {
         reset_session(fetcher);
-        key_by(fetcher, by_id);
+        rekey_slots(fetcher, by_id);
     }
     return version;
 }
@@ -806,9 +809,9 @@ static int64_t response_max_bytes(struct kn_fetcher *fetcher, int64_t room_bytes
     int64_t share_bytes = consumer->config->queued_max_bytes / UNDER_WAY_PART /
                           (fetchers > 0 ? fetchers : 1);
     int64_t max_bytes = room_bytes < share_bytes ? room_bytes : share_bytes;
-    if (max_bytes < RESPONSE_MIN_BYTES) max_bytes = RESPONSE_MIN_BYTES;
+    if (max_bytes < OPENED_MIN_BYTES) max_bytes = OPENED_MIN_BYTES;
     max_bytes = max_bytes * EXPANSION_ONE / fetcher->expansion;
-    if (max_bytes < RESPONSE_LEAST_BYTES) max_bytes = RESPONSE_LEAST_BYTES;
+    if (max_bytes < RESPONSE_MIN_BYTES) max_bytes = RESPONSE_MIN_BYTES;
     return max_bytes < RESPONSE_MAX_BYTES ? max_bytes : RESPONSE_MAX_BYTES;
 }
 
@@ -823,6 +826,9 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
                                     .session_id = fetcher->session_id,
                                     .session_epoch = fetcher->session_epoch,
                                     .rack = config->rack};
+    /* In a session the broker doesn't answer for a partition that was moved to its end. */
+    if (config->partition_eof && config->partition_eof_when_empty)
+        body.session_epoch = SESSION_EPOCH_NONE;
     if (fetcher->resting_count && body.max_wait_ms > WAIT_WHILE_RESTING_MAX_MS)
         body.max_wait_ms = WAIT_WHILE_RESTING_MAX_MS;
     int64_t response_bytes = response_max_bytes(fetcher, room_bytes);
@@ -838,12 +844,13 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
         return KN_ERR_NOMEM;
     }
     if (kn_log_is_on(&fetcher->broker->client->log, KN_LOG_FETCH)) {
-        kn_log_say(&fetcher->broker->client->log, KN_LOG_FETCH, fetcher->broker->handle, -1,
-                   "fetch of %d partition(s), %d told anew and %d taken out (session %d, epoch "
-                   "%d), %d rest with enough queued; at most %d bytes within %d ms",
-                   (int)fetcher->slot_count, (int)body.partition_count, (int)body.forgotten_count,
-                   (int)body.session_id, (int)body.session_epoch, (int)fetcher->resting_count,
-                   (int)body.max_bytes, (int)body.max_wait_ms);
+        kn_log_write(
+            &fetcher->broker->client->log, KN_LOG_FETCH, fetcher->broker->handle, -1,
+            "fetch of %d partition(s), %d new or changed and %d removed (session %d, epoch %d), "
+            "%d rest with enough queued; at most %d bytes within %d ms",
+            (int)fetcher->slot_count, (int)body.partition_count, (int)body.forgotten_count,
+            (int)body.session_id, (int)body.session_epoch, (int)fetcher->resting_count,
+            (int)body.max_bytes, (int)body.max_wait_ms);
     }
     mark_sent(fetcher);
     fetch->serial = ++fetcher->serial;
@@ -856,8 +863,8 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
 }
 
 /* Returns how many bytes may still be fetched. If 0, sets `starved`, and the thread that frees
- * segments wakes us. */
-static int64_t room(struct kn_fetcher *fetcher)
+ * segments wakes this thread. */
+static int64_t room_left_bytes(struct kn_fetcher *fetcher)
 {
     struct kn_consumer *consumer = fetcher->consumer;
     int64_t limit = consumer->config->queued_max_bytes -
@@ -866,9 +873,9 @@ static int64_t room(struct kn_fetcher *fetcher)
     if (left > 0) return left;
     atomic_store(&consumer->starved, 1);
     if (kn_log_is_on(&consumer->client->log, KN_LOG_FETCH)) {
-        kn_log_say(&consumer->client->log, KN_LOG_FETCH, fetcher->broker->handle, -1,
-                   "no fetch: %lld bytes wait to be consumed (queued.max.messages.kbytes)",
-                   (long long)atomic_load(&consumer->queued_bytes));
+        kn_log_write(&consumer->client->log, KN_LOG_FETCH, fetcher->broker->handle, -1,
+                     "no fetch: %lld bytes wait to be consumed (queued.max.messages.kbytes)",
+                     (long long)atomic_load(&consumer->queued_bytes));
     }
     /* The application may have emptied the queue between the two lines above without seeing the
      * flag: check again. */
@@ -885,7 +892,7 @@ int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us)
         int64_t left;
         if (fetcher->not_before_us > now_us) {
             next_us = fetcher->not_before_us;
-        } else if ((left = room(fetcher)) > 0) {
+        } else if ((left = room_left_bytes(fetcher)) > 0) {
             sent = send_fetch(fetcher, left, now_us) == KN_OK;
             if (!sent) next_us = fetcher->not_before_us;
         }
@@ -893,7 +900,7 @@ int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us)
     if (fetcher->job_next == fetcher->job_count) return next_us;
     if (sent) return now_us; /* send the request before opening results */
     int is_full = open_jobs(fetcher, OPEN_BYTES);
-    /* a full queue wakes us when it has room */
+    /* a full queue wakes this thread when it has room */
     if (fetcher->job_next < fetcher->job_count) return is_full ? KN_NEVER : now_us;
     return fetcher->in_flight ? KN_NEVER : now_us;
 }

@@ -28,12 +28,12 @@ struct kn_broker;
 struct kn_consumer;
 struct kn_fetch_job;
 
-enum kn_fetch_file { KN_FETCH_FILE_NONE, KN_FETCH_FILE_CHANGED, KN_FETCH_FILE_LEAVING };
+enum kn_fetch_list { KN_FETCH_LIST_NONE, KN_FETCH_LIST_CHANGED, KN_FETCH_LIST_LEAVING };
 
 struct kn_fetch_slot {
     struct kn_list node;        /* fetcher->slots or ->forgotten */
-    struct kn_list file_node;   /* fetcher->changed or ->leaving */
-    enum kn_fetch_file file;    /* which of the two lists */
+    struct kn_list list_node;   /* fetcher->changed or ->leaving */
+    enum kn_fetch_list list;    /* the list of `list_node` */
     struct kn_fetch_slot *next; /* in its hash bucket */
     struct kn_cursor *cursor;   /* a reference */
     uint32_t epoch;
@@ -46,7 +46,7 @@ struct kn_fetch_slot {
     int64_t eof_offset;  /* the end that was reported last */
     /* the session that has this slot, as fetcher->session_serial; 0: none */
     uint32_t session;
-    bool resting; /* left out of requests, because enough of it is queued */
+    bool resting; /* left out of requests, because enough messages are queued */
     bool gone;    /* detached; kept only until the session has removed it */
 };
 

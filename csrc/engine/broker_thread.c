@@ -201,14 +201,15 @@ static void on_accumulator_ready(void *owner, struct kn_accumulator *accumulator
     kn_mutex_lock(&thread->lock);
     if (thread->ready_count == thread->ready_capacity && !thread->ready_lost) {
         int32_t capacity = thread->ready_capacity ? thread->ready_capacity * 2 : 64;
-        struct kn_ready *larger = realloc(thread->ready, (size_t)capacity * sizeof *larger);
+        struct kn_ready_accumulator *larger = realloc(thread->ready,
+                                                      (size_t)capacity * sizeof *larger);
         if (larger) {
             thread->ready = larger;
             thread->ready_capacity = capacity;
         }
     }
     if (thread->ready_count < thread->ready_capacity) {
-        thread->ready[thread->ready_count++] = (struct kn_ready){accumulator, at_us};
+        thread->ready[thread->ready_count++] = (struct kn_ready_accumulator){accumulator, at_us};
     } else {
         thread->ready_lost = 1;
     }
@@ -242,7 +243,7 @@ static void on_cursor_ready(void *owner, struct kn_cursor *cursor)
 void kn_broker_thread_stop(struct kn_broker_thread *thread)
 {
     kn_mutex_lock(&thread->lock);
-    thread->stop_asked = 1;
+    thread->stop_requested = 1;
     int signal = inbox_needs_signal(thread, 0);
     kn_mutex_unlock(&thread->lock);
     if (signal) kn_wake_signal(&thread->wake);
@@ -289,11 +290,12 @@ static void broker_down(struct kn_broker_thread *thread, int status, const char 
     enum kn_broker_state was = broker_state(thread);
     struct kn_event *event = thread->down_event;
     thread->down_event = NULL;
-    if (was == KN_BROKER_CONNECTING || (!quiet && (was == KN_BROKER_HANDSHAKE || !thread->works)))
+    if (was == KN_BROKER_CONNECTING ||
+        (!quiet && (was == KN_BROKER_HANDSHAKE || !thread->is_working)))
         thread->failures++;
     else if (quiet && was == KN_BROKER_UP) thread->failures = 0;
     broker_set_state(thread, KN_BROKER_DOWN);
-    thread->wanted = 0;
+    thread->connect_requested = 0;
     if (event) {
         event->generation = was == KN_BROKER_CONNECTING ? 0 : thread->broker.generation;
         event->status = status;
@@ -317,7 +319,7 @@ static void broker_down(struct kn_broker_thread *thread, int status, const char 
     thread->connect_at_us = (thread->failures ? now_us : thread->connected_us) +
                             broker_backoff_us(thread);
     if (kn_log_is_on(&thread->broker.client->log, KN_LOG_BROKER)) {
-        kn_log_say(
+        kn_log_write(
             &thread->broker.client->log, KN_LOG_BROKER, thread->broker.handle, -1,
             "down%s; not connected to again for %.0f ms", quiet ? ", which is no failure" : "",
             thread->connect_at_us > now_us ? (double)(thread->connect_at_us - now_us) / 1000 : 0.0);
@@ -346,7 +348,7 @@ static void broker_down_because(struct kn_broker_thread *thread, int status, con
 
 static int broker_wants_connection(struct kn_broker_thread *thread)
 {
-    return thread->wanted || !kn_list_empty(&thread->unsent) ||
+    return thread->connect_requested || !kn_list_empty(&thread->unsent) ||
            kn_sender_wants_connection(&thread->sender) ||
            kn_fetcher_wants_connection(&thread->fetcher);
 }
@@ -359,7 +361,7 @@ static void broker_expect_open(struct kn_broker_thread *thread, int64_t now_us)
     broker_set_state(thread, KN_BROKER_HANDSHAKE);
 }
 
-/* The connection is up: the control plane takes over. */
+/* The connection is up: the control plane negotiates on it. */
 static void broker_connected(struct kn_broker_thread *thread, int64_t now_us)
 {
     struct kn_event *event = kn_event_new(&thread->broker.client->spare_events, KN_EVENT_CONNECTED,
@@ -372,7 +374,7 @@ static void broker_connected(struct kn_broker_thread *thread, int64_t now_us)
                                     ? 1
                                     : thread->broker.generation + 1;
     thread->connected_us = now_us;
-    thread->works = 0;
+    thread->is_working = 0;
     broker_expect_open(thread, now_us);
     event->generation = thread->broker.generation;
     snprintf(event->text, sizeof event->text, "%.120s:%u (%s)", thread->broker.host,
@@ -391,8 +393,8 @@ static void broker_connect(struct kn_broker_thread *thread, int64_t now_us)
     broker_set_state(thread, KN_BROKER_CONNECTING);
     kn_count(&thread->broker.connects, 1);
     if (kn_log_is_on(&thread->broker.client->log, KN_LOG_BROKER)) {
-        kn_log_say(&thread->broker.client->log, KN_LOG_BROKER, thread->broker.handle, -1,
-                   "connecting (attempt %d in a row)", (int)thread->failures + 1);
+        kn_log_write(&thread->broker.client->log, KN_LOG_BROKER, thread->broker.handle, -1,
+                     "connecting (attempt %d in a row)", (int)thread->failures + 1);
     }
     int status = kn_connection_open(thread->broker.connection, thread->broker.host,
                                     thread->broker.port, now_us);
@@ -432,7 +434,7 @@ static void op_submit(struct kn_broker_thread *thread, struct kn_op *op, int64_t
 static void op_open(struct kn_broker_thread *thread, const struct kn_op *op, int64_t now_us)
 {
     if (!broker_is_connected(thread) || !op_is_current(thread, op)) return;
-    thread->wanted = 0;
+    thread->connect_requested = 0;
     thread->sender.produce_version = op->produce_version;
     thread->fetcher.fetch_version = op->fetch_version;
     thread->last_used_us = now_us;
@@ -506,7 +508,7 @@ static void broker_run_op(struct kn_broker_thread *thread, struct kn_op *op, int
     case KN_OP_OPEN: op_open(thread, op, now_us); break;
     case KN_OP_HOLD: op_hold(thread, op, now_us); break;
     case KN_OP_CLOSE: op_close(thread, op, now_us); break;
-    case KN_OP_CONNECT: thread->wanted = !broker_is_connected(thread); break;
+    case KN_OP_CONNECT: thread->connect_requested = !broker_is_connected(thread); break;
     case KN_OP_PURGE: op_purge(thread, now_us); break;
     case KN_OP_HEARTBEAT: op_heartbeat(thread, op, now_us); break;
     case KN_OP_STOP: thread->stopping = 1; break;
@@ -544,7 +546,7 @@ static void broker_take_inbox(struct kn_broker_thread *thread, int64_t now_us)
     kn_list_splice_back(&woken, &thread->woken);
     int wake_all = thread->wake_all;
     thread->wake_all = 0;
-    struct kn_ready *ready = thread->ready;
+    struct kn_ready_accumulator *ready = thread->ready;
     int32_t ready_count = thread->ready_count, ready_capacity = thread->ready_capacity;
     thread->ready = thread->taken;
     thread->ready_capacity = thread->taken_capacity;
@@ -554,7 +556,7 @@ static void broker_take_inbox(struct kn_broker_thread *thread, int64_t now_us)
     int lost = thread->ready_lost;
     thread->ready_lost = thread->wake_pending = 0;
     thread->sleep_until_us = 0;
-    if (thread->stop_asked) thread->stopping = 1;
+    if (thread->stop_requested) thread->stopping = 1;
     kn_mutex_unlock(&thread->lock);
 
     struct kn_list *node;
@@ -603,7 +605,7 @@ static void broker_finish(struct kn_broker_thread *thread, int64_t now_us)
  * backoff, and the outage that the control plane reports. */
 static void broker_note_working(struct kn_broker_thread *thread, int64_t now_us)
 {
-    if (thread->works || broker_state(thread) != KN_BROKER_UP) return;
+    if (thread->is_working || broker_state(thread) != KN_BROKER_UP) return;
     int answered = kn_counted(&kn_connection_stats(thread->broker.connection)->rx) >
                    thread->handshake_responses;
     int lasts = now_us - thread->connected_us >= WORKS_AFTER_US &&
@@ -612,7 +614,7 @@ static void broker_note_working(struct kn_broker_thread *thread, int64_t now_us)
     thread->failures = 0;
     struct kn_event *event = kn_event_new(NULL, KN_EVENT_WORKING, thread->broker.handle);
     if (!event) return; /* no memory: the next iteration tries again */
-    thread->works = 1;
+    thread->is_working = 1;
     event->generation = thread->broker.generation;
     kn_client_post_event(thread->broker.client, event);
 }
@@ -746,7 +748,7 @@ static short broker_sleep(struct kn_broker_thread *thread, int64_t next_us)
     if (next_us != KN_NEVER && left_us < 0) left_us = 0;
     kn_mutex_lock(&thread->lock);
     int waiting = !kn_list_empty(&thread->ops) || thread->ready_count || thread->wake_pending ||
-                  thread->stop_asked || !kn_list_empty(&thread->woken) || thread->wake_all;
+                  thread->stop_requested || !kn_list_empty(&thread->woken) || thread->wake_all;
     thread->sleep_until_us = waiting || left_us == 0 ? 0 : next_us;
     /* memory was short: try again soon */
     int64_t lost_us = thread->ready_lost ? 100000 : -1;

@@ -51,7 +51,7 @@ struct kn_op {
     int status; /* CLOSE: the reason */
 };
 
-struct kn_ready { /* an accumulator to check from at_us on */
+struct kn_ready_accumulator { /* an accumulator to check from at_us on */
     struct kn_accumulator *accumulator;
     int64_t at_us;
 };
@@ -66,7 +66,7 @@ struct kn_broker_thread {
     /* under lock */
     struct kn_mutex lock;
     struct kn_list ops;
-    struct kn_ready *ready;
+    struct kn_ready_accumulator *ready;
     int32_t ready_count, ready_capacity;
     /* no memory for a notification: the thread checks every accumulator that this broker leads */
     bool ready_lost;
@@ -75,24 +75,24 @@ struct kn_broker_thread {
     bool wake_all;
     /* kn_broker_thread_wake() was called: run one more iteration before sleeping */
     bool wake_pending;
-    bool stop_asked;
+    bool stop_requested;
     bool inbox_closed; /* the thread has ended: posted ops complete at once */
-    /* the thread sleeps until then; 0: it is awake and will read the inbox */
+    /* the time until which the thread sleeps; 0: it is awake and will read the inbox */
     int64_t sleep_until_us;
     /* broker thread only */
     struct kn_list unsent; /* control requests that wait for the end of the handshake */
     /* the other half of `ready`: the thread swaps the two under the lock and works through this one
      * outside it */
-    struct kn_ready *taken;
+    struct kn_ready_accumulator *taken;
     int32_t taken_capacity;
     /* the DISCONNECTED event, allocated before connecting, so that sending it can't fail */
     struct kn_event *down_event;
     /* a CONNECT op came: connect once, even if there is nothing to send */
-    bool wanted;
+    bool connect_requested;
     int32_t failures; /* consecutive connections that failed before they worked */
     /* this connection has answered requests after its handshake, or has lasted for some time */
-    bool works;
-    /* responses read during the handshake; any response after these sets `works` */
+    bool is_working;
+    /* responses read during the handshake; any response after these sets `is_working` */
     int64_t handshake_responses;
     int64_t connect_at_us; /* don't connect before this time */
     int64_t connected_us;  /* when this connection, or the last one, was established */

@@ -75,7 +75,7 @@ void kn_engine_config_init(struct kn_engine_config *config)
                 .queued_min_messages = 100000,
                 .fetch_error_backoff_ms = 500,
                 .check_crcs = 1,
-                .isolation_level = 1,
+                .isolation_level = KN_ISOLATION_READ_COMMITTED,
                 .decompressed_max_bytes = KN_DECOMPRESSED_MAX_BYTES,
             },
     };
@@ -253,7 +253,7 @@ static void make_closed_engine(void)
     if (!engine) return;
     kn_engine_stop(engine);
     engine_wakes_deinit(engine);
-    atomic_fetch_sub(&live_engines, 1); /* it lives for ever and isn't a leak */
+    atomic_fetch_sub(&live_engines, 1); /* it is never freed and isn't a leak */
     closed_engine = engine;
 }
 
@@ -540,7 +540,7 @@ static void on_delivered(void *owner, struct kn_batch *batch)
     enum kn_delivery_counter_verdict verdict = batch->opaques
                                                    ? kn_delivery_counter_deliver(
                                                          &engine->counters, batch, &completions)
-                                                   : KN_DELIVERY_COUNTER_NOT_ALONE;
+                                                   : KN_DELIVERY_COUNTER_MIXED;
     if (verdict != KN_DELIVERY_COUNTER_COUNTED && batch_is_reported(engine, batch)) {
         atomic_fetch_add(&engine->undelivered, messages);
         /* Before the push, so that a callback that produces again finds room. */
@@ -559,7 +559,7 @@ static void on_delivered(void *owner, struct kn_batch *batch)
     else engine_settled(engine);
 }
 
-void kn_engine_delivered(struct kn_engine *engine, struct kn_batch *batch)
+void kn_engine_batch_reported(struct kn_engine *engine, struct kn_batch *batch)
 {
     atomic_fetch_sub(&engine->undelivered, batch->writer.record_count);
     kn_batch_free(batch);
@@ -665,7 +665,7 @@ int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int im
     return KN_OK;
 }
 
-void kn_engine_transaction_shut(struct kn_engine *engine)
+void kn_engine_transaction_close(struct kn_engine *engine)
 {
     atomic_store(&engine->producer.transaction.open, 0);
 }

@@ -106,8 +106,8 @@ int kn_engine_broker_close(struct kn_engine *engine, int32_t handle, int32_t gen
 int kn_engine_broker_stop(struct kn_engine *engine, int32_t handle);
 
 /* --- producing --- */
-/* The binding calls this after it has served the reports of a batch. */
-void kn_engine_delivered(struct kn_engine *engine, struct kn_batch *batch);
+/* The binding has made all reports of a batch: counts and frees the batch. */
+void kn_engine_batch_reported(struct kn_engine *engine, struct kn_batch *batch);
 /* messages that are queued, in flight, or whose report wasn't served yet */
 int64_t kn_engine_outstanding(struct kn_engine *engine);
 int64_t kn_engine_unsettled(struct kn_engine *engine); /* messages that are queued or in flight */
@@ -131,12 +131,12 @@ void kn_engine_flush_begin(struct kn_engine *engine);
 void kn_engine_flush_end(struct kn_engine *engine);
 /* A thread waits for room in the queue (budget.h) until the matching end. Meanwhile queued batches
  * don't linger. */
-/* how often the engine tries an empty queue before it reports that a message is larger than the
- * queue (other threads may be trying, too) */
+/* number of tries with an empty queue before the engine reports that a message is larger than the
+ * queue (other threads may try at the same time) */
 #define KN_ROOM_TRIES 100
 void kn_engine_room_begin(struct kn_engine *engine);
 void kn_engine_room_end(struct kn_engine *engine);
-/* For a caller that queues messages without the interpreter lock. Calls `retry` once more. If
+/* For a caller that queues messages without the interpreter lock. Calls `retry` once. If
  * `retry` returns KN_ERR_FULL, waits once for room; batches don't linger meanwhile.
  * - KN_OK: the caller may go on.
  * - KN_ERR_FULL: no room before deadline_us (KN_NEVER: no limit), or the message never fits.
@@ -157,8 +157,8 @@ void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t prod
  * threads send them after `hold_us`. Returns KN_OK or KN_ERR_NOMEM. */
 int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int implicit,
                                 int64_t hold_us);
-/* takes no more messages; broker threads still send those that were taken */
-void kn_engine_transaction_shut(struct kn_engine *engine);
+/* accepts no more messages; broker threads still send the accepted ones */
+void kn_engine_transaction_close(struct kn_engine *engine);
 void kn_engine_transaction_admit(struct kn_engine *engine, struct kn_topic *topic,
                                  int32_t partition, int64_t number);
 /* control thread, about once a second: fails messages whose timeout is over */

@@ -12,10 +12,10 @@
 #define WHOLE_BYTES ((size_t)16 << 10)
 #define WHOLE_RECORDS 64
 
-struct kn_fetched *kn_fetched_take(struct kn_segment *segment)
+struct kn_fetched_batches *kn_fetched_batches_take(struct kn_segment *segment)
 {
-    struct kn_fetched *fetched = malloc(sizeof *fetched +
-                                        (size_t)segment->batch_count * sizeof fetched->batches[0]);
+    struct kn_fetched_batches *fetched = malloc(sizeof *fetched + (size_t)segment->batch_count *
+                                                                      sizeof fetched->batches[0]);
     if (!fetched) return NULL;
     fetched->count = segment->batch_count;
     fetched->next = 0;
@@ -26,7 +26,7 @@ struct kn_fetched *kn_fetched_take(struct kn_segment *segment)
     return fetched;
 }
 
-void kn_fetched_free(struct kn_fetched *fetched)
+void kn_fetched_batches_free(struct kn_fetched_batches *fetched)
 {
     if (!fetched) return;
     for (int32_t i = 0; i < fetched->count; i++) kn_chunk_unref(fetched->batches[i].chunk);
@@ -45,7 +45,7 @@ static void drop_fetched(struct kn_relay *relay)
     stop_reading(relay);
     kn_batch_free(relay->made);
     relay->made = NULL;
-    kn_fetched_free(relay->fetched);
+    kn_fetched_batches_free(relay->fetched);
     relay->fetched = NULL;
 }
 
@@ -55,7 +55,8 @@ void kn_relay_deinit(struct kn_relay *relay)
     kn_runs_deinit(&relay->runs);
 }
 
-void kn_relay_give(struct kn_relay *relay, struct kn_fetched *fetched, int64_t first, int64_t end)
+void kn_relay_give(struct kn_relay *relay, struct kn_fetched_batches *fetched, int64_t first,
+                   int64_t end)
 {
     drop_fetched(relay);
     relay->fetched = fetched;

@@ -23,17 +23,16 @@
 #include "consume/cursor.h"
 #include "produce/topic.h"
 
-/* Batches taken out of the segment that they came in. They need nothing of the consumer any more.
- */
-struct kn_fetched {
+/* Batches that were taken out of their segment. They no longer depend on the consumer. */
+struct kn_fetched_batches {
     int32_t count;
     int32_t next; /* the relay's progress */
     struct kn_segment_batch batches[];
 };
 
 /* takes the batches of a DATA segment; NULL: no memory, and the segment keeps them */
-struct kn_fetched *kn_fetched_take(struct kn_segment *segment);
-void kn_fetched_free(struct kn_fetched *fetched); /* NULL is allowed */
+struct kn_fetched_batches *kn_fetched_batches_take(struct kn_segment *segment);
+void kn_fetched_batches_free(struct kn_fetched_batches *fetched); /* NULL is allowed */
 
 struct kn_relay {
     /* set by the binding before the first batch */
@@ -46,9 +45,9 @@ struct kn_relay {
     int64_t bytes;       /* their bytes, compressed as they were queued */
     struct kn_runs runs; /* their offsets in the source */
     /* the batches in work */
-    struct kn_fetched *fetched; /* owned; NULL: nothing */
-    int64_t stop;               /* stop after this many rows for now */
-    int64_t first, end;         /* the wanted offsets: [first, end) */
+    struct kn_fetched_batches *fetched; /* owned; NULL: nothing */
+    int64_t stop;                       /* stop after this many rows for now */
+    int64_t first, end;                 /* the wanted offsets: [first, end) */
     /* the next batch, ready to be queued whole, which didn't fit into the queue */
     struct kn_batch *made;
     bool is_reading; /* the relay copies the next batch record by record */
@@ -62,7 +61,8 @@ struct kn_relay {
 void kn_relay_deinit(struct kn_relay *relay);
 /* Passes the next batches to the relay, which owns them from now on. The relay must have finished
  * the previous ones. */
-void kn_relay_give(struct kn_relay *relay, struct kn_fetched *fetched, int64_t first, int64_t end);
+void kn_relay_give(struct kn_relay *relay, struct kn_fetched_batches *fetched, int64_t first,
+                   int64_t end);
 /* Queues at most `records_max` records (a batch is copied whole only if all its records are among
  * them). KN_OK: it queued `records_max` records, or all; then fetched is NULL. Otherwise the reason
  * why it stopped: KN_ERR_FULL, KN_ERR_CRC, KN_ERR_INVALID, KN_ERR_CODEC, KN_ERR_TOO_LARGE,

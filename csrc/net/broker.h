@@ -48,7 +48,7 @@ struct kn_broker {
     _Atomic int64_t unsent_timeouts, partial_batches;
     /* Produce requests in flight; threads that choose a partition read it */
     atomic_int in_flight;
-    /* time since when a batch is due but can't be sent, because the broker isn't connected, is
+    /* the time when a batch became due that can't be sent, because the broker isn't connected, is
      * throttled, or has too much in flight; 0: none */
     _Atomic int64_t blocked_since_us;
     struct kn_means means;

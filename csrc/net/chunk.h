@@ -15,8 +15,8 @@ struct kn_chunk {
     atomic_int in_columns; /* references from Arrow columns */
     struct kn_buffer *buffer;
     /* under the binding's lock: see Pins in message.pxd */
-    int32_t lent; /* references of Messages that can give them up */
-    /* bytes that these Messages would copy if they gave it up; below 0: they must keep it */
+    int32_t message_refs; /* references of Messages, through their Batches */
+    /* bytes that these Messages would copy to release the chunk; below 0: they must keep it */
     int64_t kept_bytes;
 };
 
@@ -25,9 +25,9 @@ struct kn_chunk *kn_chunk_new(struct kn_buffer *buffer);
 struct kn_chunk *kn_chunk_ref(struct kn_chunk *chunk);
 void kn_chunk_unref(struct kn_chunk *chunk); /* NULL is allowed */
 /* Returns whether only Messages have references to it. */
-static inline bool kn_chunk_is_left(const struct kn_chunk *chunk)
+static inline bool kn_chunk_has_only_messages(const struct kn_chunk *chunk)
 {
-    return atomic_load_explicit(&chunk->refs, memory_order_acquire) == chunk->lent;
+    return atomic_load_explicit(&chunk->refs, memory_order_acquire) == chunk->message_refs;
 }
 long kn_chunk_live(void);
 

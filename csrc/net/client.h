@@ -1,5 +1,5 @@
-/* What all parts of one client share: configuration, memory, codecs, events, and the owner's
- * functions.
+/* The state that all parts of a client share: configuration, memory, codecs, events, and the
+ * owner's functions.
  *
  * Thread: any. Lock: none of its own; each part guards itself. Who frees: the engine embeds it. */
 #ifndef KN_NET_CLIENT_H

@@ -44,7 +44,7 @@
 /* Within a large response poll(2) reports no less than this: waking up for each piece of a fast
  * peer costs both sides more than the piece. */
 #define READ_LOW_BYTES ((size_t)128 << 10)
-/* bytes that the transport may hold already: a TLS record and its overhead */
+/* bytes that the transport may have buffered: a TLS record and its overhead */
 #define READ_LOW_SLACK_BYTES ((size_t)32 << 10)
 /* A response gets memory for this many bytes before they come, and later for as many again as have
  * come. Most responses are smaller, so one call gets all their memory. */
@@ -201,7 +201,7 @@ static void connection_note_peer_closed(struct kn_connection *connection)
                                                           : KN_PEER_CLOSED;
 }
 
-/* Returns why the stream has failed: the transport's text, or the system's. */
+/* Returns the cause of the stream's failure: the transport's text, or the system's. */
 static const char *stream_cause(const struct kn_stream *stream, char *phrase, size_t phrase_bytes)
 {
     return stream->text[0] ? stream->text : kn_errno_text(stream->error, phrase, phrase_bytes);
@@ -212,13 +212,13 @@ static int stream_status(const struct kn_stream *stream)
     return stream->text[0] ? KN_ERR_TLS : KN_ERR_TRANSPORT;
 }
 
-static int connection_fail_stream(struct kn_connection *connection, const char *what)
+static int connection_fail_stream(struct kn_connection *connection, const char *action)
 {
     char phrase[96];
     const struct kn_stream *stream = &connection->stream;
     if (!stream->text[0] && (stream->error == ECONNRESET || stream->error == EPIPE))
         connection_note_peer_closed(connection);
-    return connection_fail(connection, stream_status(stream), "%s: %s", what,
+    return connection_fail(connection, stream_status(stream), "%s: %s", action,
                            stream_cause(stream, phrase, sizeof phrase));
 }
 
@@ -262,7 +262,7 @@ static int connection_start(struct kn_connection *connection)
     return result == KN_STREAM_AGAIN ? KN_OK : stream_status(&connection->stream);
 }
 
-/* Returns why connection_start() has failed. */
+/* Returns the cause of connection_start()'s failure. */
 static const char *start_cause(const struct kn_connection *connection, char *phrase,
                                size_t phrase_bytes)
 {
@@ -366,7 +366,7 @@ static int connection_resolve(struct kn_connection *connection)
         return connection_fail(connection, status, "cannot resolve the %s name: %s",
                                proxy ? "proxy's" : "host", why);
     connection->target = NULL;
-    if (!proxy || proxy->resolves) return KN_OK;
+    if (!proxy || proxy->remote_dns) return KN_OK;
     status = kn_address_resolve(&connection->targets, connection->host, connection->port,
                                 &connection->config.socket, &why);
     if (status)
@@ -461,10 +461,10 @@ static void connection_request_written(struct kn_connection *connection, struct 
                             request->sent_us - request->queued_us, 1);
     if (kn_log_is_on(connection->log, KN_LOG_PROTOCOL)) {
         request->sent_us = kn_clock_us(); /* now_us is too coarse here, too */
-        kn_log_say(connection->log, KN_LOG_PROTOCOL, connection->broker, request->api_key,
-                   "v%d request sent: correlation id %d, %zu bytes%s", request->api_version,
-                   (int)request->correlation_id, request->frame_bytes,
-                   request->flags & KN_REQUEST_NO_REPLY ? ", no response is asked for" : "");
+        kn_log_write(connection->log, KN_LOG_PROTOCOL, connection->broker, request->api_key,
+                     "v%d request sent: correlation id %d, %zu bytes%s", request->api_version,
+                     (int)request->correlation_id, request->frame_bytes,
+                     request->flags & KN_REQUEST_NO_REPLY ? ", no response is asked for" : "");
     }
     if (request->flags & KN_REQUEST_NO_REPLY) {
         connection_complete(connection, request, KN_OK, NULL, kn_span_of("", 0));
@@ -551,7 +551,7 @@ static size_t connection_reply_max_bytes(const struct kn_connection *connection,
     return max_bytes;
 }
 
-/* Checks whether the frame at `head` is a response that we wait for. `head` has
+/* Checks whether the frame at `head` is the next expected response. `head` has
  * KN_FRAME_PREFIX_BYTES, or at least the length. */
 static int connection_check_frame(struct kn_connection *connection, const uint8_t *head,
                                   size_t have_bytes)
@@ -604,14 +604,15 @@ static int connection_deliver(struct kn_connection *connection, struct kn_buffer
         kn_count(&connection->stats.rx, 1);
         count_waiting(connection, request, -1);
         if (connection->windows || kn_means_on(connection->means)) {
-            kn_count_answer(connection->windows, connection->means, request->api_key,
-                            kn_clock_us() - request->sent_us);
+            kn_count_response(connection->windows, connection->means, request->api_key,
+                              kn_clock_us() - request->sent_us);
         }
         if (kn_log_is_on(connection->log, KN_LOG_PROTOCOL)) {
-            kn_log_say(connection->log, KN_LOG_PROTOCOL, connection->broker, request->api_key,
-                       "v%d response: correlation id %d, %zu bytes, %.3f ms", request->api_version,
-                       (int)request->correlation_id, chunk->buffer->size_bytes,
-                       (double)(kn_clock_us() - request->sent_us) / 1000);
+            kn_log_write(connection->log, KN_LOG_PROTOCOL, connection->broker, request->api_key,
+                         "v%d response: correlation id %d, %zu bytes, %.3f ms",
+                         request->api_version, (int)request->correlation_id,
+                         chunk->buffer->size_bytes,
+                         (double)(kn_clock_us() - request->sent_us) / 1000);
         }
         connection_complete(connection, request, KN_OK, chunk, body);
     }
@@ -862,10 +863,10 @@ void kn_connection_close(struct kn_connection *connection, int status)
     while ((node = kn_list_first(&failed))) {
         struct kn_request *request = KN_LIST_ENTRY(node, struct kn_request, node);
         if (kn_log_is_on(connection->log, KN_LOG_PROTOCOL)) {
-            kn_log_say(connection->log, KN_LOG_PROTOCOL, connection->broker, request->api_key,
-                       "v%d request without a response: correlation id %d, %s: %s",
-                       request->api_version, (int)request->correlation_id,
-                       request->was_written ? "sent" : "not sent", kn_status_text(status));
+            kn_log_write(connection->log, KN_LOG_PROTOCOL, connection->broker, request->api_key,
+                         "v%d request without a response: correlation id %d, %s: %s",
+                         request->api_version, (int)request->correlation_id,
+                         request->was_written ? "sent" : "not sent", kn_status_text(status));
         }
         int cut_off = status == KN_ERR_TIMED_OUT && request->deadline_us > connection->now_us;
         if (status == KN_ERR_TIMED_OUT && !cut_off) kn_count(&connection->stats.timeouts, 1);

@@ -109,8 +109,8 @@ size_t kn_connection_unsent_bytes(const struct kn_connection *connection);
 int kn_connection_unsent_requests(const struct kn_connection *connection);
 /* Returns the arguments for poll(2): the descriptor (-1 when closed) and the events. */
 int kn_connection_poll_fd(const struct kn_connection *connection, short *events);
-/* Goes on with connecting, writing and reading after poll(2) returned `revents`, and calls on_done
- * of finished requests. After an error the caller closes the connection. */
+/* Continues connecting, writing and reading after poll(2) returned `revents`, and calls on_done of
+ * finished requests. After an error the caller closes the connection. */
 int kn_connection_step(struct kn_connection *connection, short revents, int64_t now_us);
 /* part of a response has arrived */
 bool kn_connection_is_receiving(const struct kn_connection *connection);
@@ -118,7 +118,7 @@ int64_t kn_connection_next_deadline_us(const struct kn_connection *connection);
 /* Closes the socket and fails all requests in flight or queued with `status`, in order. With
  * KN_ERR_TIMED_OUT, requests whose deadline hasn't passed get KN_ERR_TRANSPORT. */
 void kn_connection_close(struct kn_connection *connection, int status);
-/* Cause of the last failure with the peer's address, for people to read. */
+/* Text for users: the cause of the last failure, and the peer's address. */
 const char *kn_connection_error_text(const struct kn_connection *connection);
 /* "address:port" of the peer, or "proxy" and the proxy's; "" before it is known */
 const char *kn_connection_peer_text(const struct kn_connection *connection);

@@ -19,8 +19,8 @@ struct kn_broker_windows *kn_broker_windows_new(void)
 
 /* --- recording --- */
 
-void kn_count_answer(struct kn_broker_windows *windows, struct kn_means *means, int16_t api_key,
-                     int64_t rtt_us)
+void kn_count_response(struct kn_broker_windows *windows, struct kn_means *means, int16_t api_key,
+                       int64_t rtt_us)
 {
     enum kn_mean_kind kind = api_key == API_PRODUCE ? KN_MEAN_PRODUCE
                              : api_key == API_FETCH ? KN_MEAN_FETCH

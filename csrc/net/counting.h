@@ -71,8 +71,8 @@ static inline void kn_mean_record(struct kn_mean *mean, int64_t value)
 struct kn_broker_windows *kn_broker_windows_new(void); /* NULL: no memory */
 /* Broker thread: counts a response to this API and its latency. Records nothing if `windows` is
  * NULL and the means are off. */
-void kn_count_answer(struct kn_broker_windows *windows, struct kn_means *means, int16_t api_key,
-                     int64_t rtt_us);
+void kn_count_response(struct kn_broker_windows *windows, struct kn_means *means, int16_t api_key,
+                       int64_t rtt_us);
 /* Counts a response by which a quota throttled this client. */
 void kn_count_throttle(struct kn_broker_windows *windows, int64_t throttle_ms);
 

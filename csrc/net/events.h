@@ -87,7 +87,7 @@ struct kn_event *kn_event_new(struct kn_reserve *reserve, enum kn_event_kind kin
  * it. By default Kafka computes quotas over eleven seconds, and a broker delays a client by itself,
  * too. */
 #define KN_THROTTLE_MAX_MS 60000
-/* How long a response's throttle time holds back the requests to its broker. */
+/* Returns how long the requests to a broker wait after a response with this throttle time. */
 static inline int64_t kn_throttle_us(int32_t throttle_ms)
 {
     return (int64_t)(throttle_ms < 0                    ? 0

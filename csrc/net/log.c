@@ -7,6 +7,23 @@
 
 #define LINES_MAX 2000 /* half a megabyte */
 
+const char *kn_log_context_name(enum kn_log_context context)
+{
+    static const char *const names[KN_LOG_CONTEXT_COUNT] = {
+        [KN_LOG_GENERIC] = "generic", [KN_LOG_BROKER] = "broker",
+        [KN_LOG_TOPIC] = "topic",     [KN_LOG_METADATA] = "metadata",
+        [KN_LOG_FEATURE] = "feature", [KN_LOG_QUEUE] = "queue",
+        [KN_LOG_MSG] = "msg",         [KN_LOG_PROTOCOL] = "protocol",
+        [KN_LOG_CGRP] = "cgrp",       [KN_LOG_SECURITY] = "security",
+        [KN_LOG_FETCH] = "fetch",     [KN_LOG_INTERCEPTOR] = "interceptor",
+        [KN_LOG_PLUGIN] = "plugin",   [KN_LOG_CONSUMER] = "consumer",
+        [KN_LOG_ADMIN] = "admin",     [KN_LOG_EOS] = "eos",
+        [KN_LOG_MOCK] = "mock",       [KN_LOG_ASSIGNOR] = "assignor",
+        [KN_LOG_CONF] = "conf",       [KN_LOG_TELEMETRY] = "telemetry",
+    };
+    return names[context];
+}
+
 void kn_log_init(struct kn_log *log, uint32_t contexts, struct kn_queue *events)
 {
     log->contexts = contexts;
@@ -15,8 +32,8 @@ void kn_log_init(struct kn_log *log, uint32_t contexts, struct kn_queue *events)
     atomic_init(&log->dropped, 0);
 }
 
-void kn_log_say(struct kn_log *log, enum kn_log_context context, int32_t broker, int16_t api_key,
-                const char *format, ...)
+void kn_log_write(struct kn_log *log, enum kn_log_context context, int32_t broker, int16_t api_key,
+                  const char *format, ...)
 {
     struct kn_event *event = NULL;
     if (atomic_fetch_add_explicit(&log->queued, 1, memory_order_relaxed) < LINES_MAX)
@@ -41,7 +58,7 @@ int64_t kn_log_take_dropped(struct kn_log *log)
     return atomic_exchange_explicit(&log->dropped, 0, memory_order_relaxed);
 }
 
-void kn_log_taken(struct kn_log *log)
+void kn_log_line_taken(struct kn_log *log)
 {
     atomic_fetch_sub_explicit(&log->queued, 1, memory_order_relaxed);
 }

@@ -1,7 +1,7 @@
 /* Log lines of broker threads (property `debug`). They go into the events queue, and the control
  * thread passes them to the logger.
  *
- * Thread: kn_log_say() from any thread. It never waits: if LINES_MAX lines wait in the queue, it
+ * Thread: kn_log_write() from any thread. It never waits: if LINES_MAX lines wait in the queue, it
  * drops the line and counts it. The control thread calls the other functions.
  * Lock: none of its own. Who frees: the engine embeds it; lines are events. */
 #ifndef KN_NET_LOG_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include "net/queue.h"
 
-/* The contexts of `debug`, in the order of CONTEXTS in kafka_native/logs.py. */
+/* The contexts of the property `debug`. */
 enum kn_log_context {
     KN_LOG_GENERIC,
     KN_LOG_BROKER,
@@ -35,6 +35,10 @@ enum kn_log_context {
     KN_LOG_CONF,
     KN_LOG_TELEMETRY
 };
+#define KN_LOG_CONTEXT_COUNT (KN_LOG_TELEMETRY + 1)
+
+/* The value of `debug` for a context. The text is static. */
+const char *kn_log_context_name(enum kn_log_context context);
 
 struct kn_log {
     /* immutable */
@@ -53,9 +57,9 @@ static inline bool kn_log_is_on(const struct kn_log *log, enum kn_log_context co
 }
 /* Call only after kn_log_is_on(). `api_key` -1: the line isn't about a request; else the API's name
  * is put in front. Don't log keys, values or secrets. */
-void kn_log_say(struct kn_log *log, enum kn_log_context context, int32_t broker, int16_t api_key,
-                const char *format, ...) __attribute__((format(printf, 5, 6)));
-void kn_log_taken(struct kn_log *log); /* the control thread took a line off the queue */
+void kn_log_write(struct kn_log *log, enum kn_log_context context, int32_t broker, int16_t api_key,
+                  const char *format, ...) __attribute__((format(printf, 5, 6)));
+void kn_log_line_taken(struct kn_log *log); /* the control thread took a line off the queue */
 /* returns how many lines were dropped since the last call */
 int64_t kn_log_take_dropped(struct kn_log *log);
 

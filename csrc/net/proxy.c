@@ -34,14 +34,14 @@
 
 /* --- the client's --- */
 
-struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int resolves, const char *host,
+struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int remote_dns, const char *host,
                               uint16_t port, const uint8_t *login, size_t login_bytes)
 {
     if (strlen(host) >= KN_PROXY_HOST_BYTES || login_bytes > KN_PROXY_LOGIN_BYTES_MAX) return NULL;
     struct kn_proxy *proxy = calloc(1, sizeof *proxy);
     if (!proxy) return NULL;
     proxy->kind = kind;
-    proxy->resolves = resolves || kind == KN_PROXY_HTTP;
+    proxy->remote_dns = remote_dns || kind == KN_PROXY_HTTP;
     snprintf(proxy->host, sizeof proxy->host, "%s", host);
     proxy->port = port;
     proxy->login_bytes = login_bytes;
@@ -76,9 +76,10 @@ static int tunnel_fail(struct kn_tunnel *tunnel, const char *text)
 }
 
 /* "text (SOCKS5 says 2)" */
-static int tunnel_refused(struct kn_tunnel *tunnel, const char *text, const char *who, int number)
+static int tunnel_refused(struct kn_tunnel *tunnel, const char *text, const char *protocol,
+                          int number)
 {
-    snprintf(tunnel->text, sizeof tunnel->text, "%s (%s says %d)", text, who, number);
+    snprintf(tunnel->text, sizeof tunnel->text, "%s (%s says %d)", text, protocol, number);
     return KN_STREAM_FAILED;
 }
 
@@ -135,7 +136,7 @@ static size_t http_request(const struct kn_tunnel *tunnel, uint8_t *to)
                             "CONNECT %s HTTP/1.1\r\nHost: %s\r\n", where, where);
 }
 
-int kn_tunnel_say(struct kn_tunnel *tunnel, uint8_t *scratch, struct iovec pieces[3])
+int kn_tunnel_build(struct kn_tunnel *tunnel, uint8_t *scratch, struct iovec pieces[3])
 {
     static const uint8_t ways[] = {SOCKS_VERSION, 2, SOCKS_NO_LOGIN, SOCKS_USER_AND_PASSWORD},
                          only_way[] = {SOCKS_VERSION, 1, SOCKS_NO_LOGIN};
@@ -167,18 +168,18 @@ int kn_tunnel_say(struct kn_tunnel *tunnel, uint8_t *scratch, struct iovec piece
 static long tunnel_next(struct kn_tunnel *tunnel, enum kn_tunnel_stage stage)
 {
     tunnel->stage = stage;
-    tunnel->said = tunnel->heard = 0;
+    tunnel->written_bytes = tunnel->read_bytes = 0;
     return 0;
 }
 
-static long hear_greeting(struct kn_tunnel *tunnel, const uint8_t *answer)
+static long parse_greeting(struct kn_tunnel *tunnel, const uint8_t *answer)
 {
-    if (tunnel->heard && answer[0] != SOCKS_VERSION) {
+    if (tunnel->read_bytes && answer[0] != SOCKS_VERSION) {
         return tunnel_fail(tunnel, answer[0] == 'H'
                                        ? "it speaks HTTP, not SOCKS5: set proxy.url to http://"
                                        : "it doesn't speak SOCKS5: see proxy.url");
     }
-    if (tunnel->heard < 2) return 2 - (long)tunnel->heard;
+    if (tunnel->read_bytes < 2) return 2 - (long)tunnel->read_bytes;
     int login = tunnel->proxy->login_bytes != 0;
     if (answer[1] == SOCKS_NO_LOGIN) return tunnel_next(tunnel, KN_TUNNEL_REQUEST);
     if (answer[1] == SOCKS_USER_AND_PASSWORD && login) return tunnel_next(tunnel, KN_TUNNEL_LOGIN);
@@ -192,9 +193,9 @@ static long hear_greeting(struct kn_tunnel *tunnel, const uint8_t *answer)
     return tunnel_refused(tunnel, "it wants a login that wasn't offered", "SOCKS5", answer[1]);
 }
 
-static long hear_login(struct kn_tunnel *tunnel, const uint8_t *answer)
+static long parse_login(struct kn_tunnel *tunnel, const uint8_t *answer)
 {
-    if (tunnel->heard < 2) return 2 - (long)tunnel->heard;
+    if (tunnel->read_bytes < 2) return 2 - (long)tunnel->read_bytes;
     if (answer[1] == 0) return tunnel_next(tunnel, KN_TUNNEL_REQUEST);
     return tunnel_refused(tunnel, "it refuses the user and password of proxy.url", "SOCKS5",
                           answer[1]);
@@ -218,9 +219,9 @@ static const char *socks_reason(int reply)
 }
 
 /* Version, reply, reserved, and the proxy's bound address, which isn't used. */
-static long hear_request(struct kn_tunnel *tunnel, const uint8_t *answer)
+static long parse_request(struct kn_tunnel *tunnel, const uint8_t *answer)
 {
-    size_t have = tunnel->heard;
+    size_t have = tunnel->read_bytes;
     if (have && answer[0] != SOCKS_VERSION) return tunnel_fail(tunnel, "its answer isn't SOCKS5");
     if (have >= 2 && answer[1]) {
         tunnel->refused = 1;
@@ -271,10 +272,11 @@ static int http_status(const uint8_t *line)
     return status;
 }
 
-static long hear_connect(struct kn_tunnel *tunnel, const uint8_t *answer)
+static long parse_connect(struct kn_tunnel *tunnel, const uint8_t *answer)
 {
     static const char begin[] = "HTTP/1.";
-    size_t have = tunnel->heard, compared_bytes = have < sizeof begin - 1 ? have : sizeof begin - 1;
+    size_t have = tunnel->read_bytes,
+           compared_bytes = have < sizeof begin - 1 ? have : sizeof begin - 1;
     if (memcmp(answer, begin, compared_bytes)) {
         return tunnel_fail(tunnel, have && answer[0] == SOCKS_VERSION
                                        ? "it speaks SOCKS5, not HTTP: set proxy.url to socks5h://"
@@ -297,13 +299,13 @@ static long hear_connect(struct kn_tunnel *tunnel, const uint8_t *answer)
     return (long)(KN_TUNNEL_SCRATCH_BYTES - have);
 }
 
-long kn_tunnel_hear(struct kn_tunnel *tunnel, const uint8_t *answer)
+long kn_tunnel_parse(struct kn_tunnel *tunnel, const uint8_t *answer)
 {
     switch (tunnel->stage) {
-    case KN_TUNNEL_GREETING: return hear_greeting(tunnel, answer);
-    case KN_TUNNEL_LOGIN: return hear_login(tunnel, answer);
-    case KN_TUNNEL_REQUEST: return hear_request(tunnel, answer);
-    case KN_TUNNEL_CONNECT: return hear_connect(tunnel, answer);
+    case KN_TUNNEL_GREETING: return parse_greeting(tunnel, answer);
+    case KN_TUNNEL_LOGIN: return parse_login(tunnel, answer);
+    case KN_TUNNEL_REQUEST: return parse_request(tunnel, answer);
+    case KN_TUNNEL_CONNECT: return parse_connect(tunnel, answer);
     case KN_TUNNEL_OPEN: break;
     }
     return 0;
@@ -332,9 +334,9 @@ static int tunnel_stopped(struct kn_tunnel *tunnel, struct kn_stream *stream, ss
 static int tunnel_write(struct kn_tunnel *tunnel, struct kn_stream *stream, uint8_t *scratch)
 {
     struct iovec pieces[3];
-    int count = kn_tunnel_say(tunnel, scratch, pieces);
+    int count = kn_tunnel_build(tunnel, scratch, pieces);
     if (count < 0) return count;
-    size_t before = tunnel->said;
+    size_t before = tunnel->written_bytes;
     for (int i = 0; i < count; i++) { /* skips the bytes that were written already */
         size_t skip = before < pieces[i].iov_len ? before : pieces[i].iov_len;
         pieces[i].iov_base = (uint8_t *)pieces[i].iov_base + skip;
@@ -345,7 +347,7 @@ static int tunnel_write(struct kn_tunnel *tunnel, struct kn_stream *stream, uint
     if (!count) return 0;
     ssize_t sent = tunnel->transport->write(stream, pieces, count);
     if (sent <= 0) return tunnel_stopped(tunnel, stream, sent, POLLOUT);
-    tunnel->said += (size_t)sent;
+    tunnel->written_bytes += (size_t)sent;
     return 1;
 }
 
@@ -354,18 +356,18 @@ int kn_tunnel_step(struct kn_tunnel *tunnel, struct kn_stream *stream, uint8_t *
     stream->wants = 0;
     while (tunnel->stage != KN_TUNNEL_OPEN) {
         /* The answer begins only after the whole request is written, so both use `scratch`. */
-        if (!tunnel->heard) {
+        if (!tunnel->read_bytes) {
             int more = tunnel_write(tunnel, stream, scratch);
             if (more < 0) return more;
             if (more) continue;
         }
-        long room = kn_tunnel_hear(tunnel, scratch);
+        long room = kn_tunnel_parse(tunnel, scratch);
         if (room < 0) return KN_STREAM_FAILED;
         if (!room) continue;
-        struct iovec piece = {scratch + tunnel->heard, (size_t)room};
+        struct iovec piece = {scratch + tunnel->read_bytes, (size_t)room};
         ssize_t got = tunnel->transport->read(stream, &piece, 1);
         if (got <= 0) return tunnel_stopped(tunnel, stream, got, POLLIN);
-        tunnel->heard += (size_t)got;
+        tunnel->read_bytes += (size_t)got;
     }
     return 0;
 }

@@ -1,6 +1,6 @@
 /* A tunnel to a broker through a proxy: SOCKS5 (RFC 1928, with user and password of RFC 1929) or
- * HTTP CONNECT (RFC 9110). The client talks to the proxy first; all later bytes of the connection
- * are the broker's. This includes TLS, so with TLS the proxy can't read Kafka's data.
+ * HTTP CONNECT (RFC 9110). The client first exchanges messages with the proxy. All later bytes of the
+ * connection are the broker's. This includes TLS, so with TLS the proxy can't read Kafka's data.
  *
  * Thread: the client owns struct kn_proxy, which is immutable and shared by its broker threads. A
  * connection owns its tunnel.
@@ -21,16 +21,15 @@ struct sockaddr;
 
 #define KN_PROXY_HOST_BYTES 256
 #define KN_PROXY_LOGIN_BYTES_MAX 1024
-/* for a request, and for the answer: a longer answer is an error */
+/* limit of a request, and of the proxy's answer */
 #define KN_TUNNEL_SCRATCH_BYTES 8192
 
 enum kn_proxy_kind { KN_PROXY_SOCKS5 = 1, KN_PROXY_HTTP = 2 };
 
 struct kn_proxy {
     enum kn_proxy_kind kind;
-    /* the proxy resolves the brokers' names; false: the client does and sends addresses (only
-     * SOCKS5) */
-    bool resolves;
+    /* the proxy resolves the brokers' names; false: the client does (only SOCKS5) */
+    bool remote_dns;
     char host[KN_PROXY_HOST_BYTES];
     uint16_t port;
     size_t login_bytes; /* 0: none */
@@ -39,7 +38,7 @@ struct kn_proxy {
 };
 
 /* NULL: no memory, or `host` or `login` is too long. */
-struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int resolves, const char *host,
+struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int remote_dns, const char *host,
                               uint16_t port, const uint8_t *login, size_t login_bytes);
 void kn_proxy_free(struct kn_proxy *proxy); /* NULL is allowed */
 
@@ -59,10 +58,10 @@ struct kn_tunnel {
     /* one of the broker's addresses, borrowed; NULL: the proxy resolves */
     const struct sockaddr *target;
     enum kn_tunnel_stage stage;
-    size_t said;    /* bytes of this stage's message that were written */
-    size_t heard;   /* bytes of the proxy's answer that were read */
-    bool refused;   /* the proxy answered that it can't reach this target */
-    char text[160]; /* the reason why the last step() failed */
+    size_t written_bytes; /* bytes of this stage's message that were written */
+    size_t read_bytes;    /* bytes of the proxy's answer that were read */
+    bool refused;         /* the proxy answered that it can't reach this target */
+    char text[160];       /* the reason why the last step() failed */
 };
 
 /* Starts a tunnel on a new connection to the proxy. */
@@ -74,12 +73,13 @@ void kn_tunnel_begin(struct kn_tunnel *tunnel, const struct kn_proxy *proxy, con
 int kn_tunnel_step(struct kn_tunnel *tunnel, struct kn_stream *stream, uint8_t *scratch);
 
 /* The two halves of a step, without the socket.
- * - say(): puts this stage's message into `pieces`, built in `scratch` if needed. Returns the
+ * - build(): puts this stage's message into `pieces`, built in `scratch` if needed. Returns the
  *   number of pieces, or KN_STREAM_FAILED.
- * - hear(): parses the `tunnel->heard` bytes at `answer`. Returns how many bytes to read next at
- *   most. 0: the answer is complete and accepted, and the next stage begins. Or KN_STREAM_FAILED.
+ * - parse(): parses the `tunnel->read_bytes` bytes at `answer`. Returns the maximum number of bytes
+ *   to read next, or KN_STREAM_FAILED. 0: the answer is complete and accepted, and the next stage
+ *   begins.
  */
-int kn_tunnel_say(struct kn_tunnel *tunnel, uint8_t *scratch, struct iovec pieces[3]);
-long kn_tunnel_hear(struct kn_tunnel *tunnel, const uint8_t *answer);
+int kn_tunnel_build(struct kn_tunnel *tunnel, uint8_t *scratch, struct iovec pieces[3]);
+long kn_tunnel_parse(struct kn_tunnel *tunnel, const uint8_t *answer);
 
 #endif

@@ -34,9 +34,9 @@ void kn_mutex_deinit(struct kn_mutex *mutex) { pthread_mutex_destroy(&mutex->mut
 #ifdef KN_DEBUG
 static _Thread_local int held_by_rank[KN_RANK_LEAF + 1];
 
-static void rank_abort(const char *what, int rank)
+static void rank_abort(const char *action, int rank)
 {
-    fprintf(stderr, "kafka_native: lock order broken: %s a lock of rank %d\n", what, rank);
+    fprintf(stderr, "kafka_native: lock order broken: %s a lock of rank %d\n", action, rank);
     abort();
 }
 

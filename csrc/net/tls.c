@@ -79,12 +79,12 @@ const char *kn_tls_function_name(int index)
     return index >= 0 && index < FUNCTION_COUNT ? function_names[index] : NULL;
 }
 
-struct kn_tls *kn_tls_new(int verifies, int identifies)
+struct kn_tls *kn_tls_new(int verify_peer, int verify_host)
 {
     struct kn_tls *tls = calloc(1, sizeof *tls);
     if (!tls) return NULL;
-    tls->verifies = verifies;
-    tls->identifies = identifies;
+    tls->verify_peer = verify_peer;
+    tls->verify_host = verify_host;
     kn_mutex_init(&tls->lock, KN_RANK_LEAF);
     return tls;
 }
@@ -220,7 +220,7 @@ static int set_host(struct kn_stream *stream, void *ssl, const char *host)
     name[size] = 0;
     if (!is_ip4 && !is_ip6 && call->SSL_set_tlsext_host_name(ssl, name) != 1)
         return tls_fail(stream, "SNI can't be set");
-    if (!stream->tls->verifies || !stream->tls->identifies) return 0;
+    if (!stream->tls->verify_peer || !stream->tls->verify_host) return 0;
     void *param = call->SSL_get0_param(ssl);
     if (!param) return tls_fail(stream, "the host to verify can't be set");
     call->X509_VERIFY_PARAM_set_hostflags(param,
@@ -248,7 +248,7 @@ static void *new_ssl(struct kn_stream *stream)
 static void check_ticket(struct kn_stream *stream, const char *host)
 {
     int is_other = strncmp(stream->ticket_host, host, sizeof stream->ticket_host - 1) != 0;
-    int is_old = stream->tls->verifies &&
+    int is_old = stream->tls->verify_peer &&
                  kn_clock_us() - stream->verified_us >= KN_TLS_TICKET_MAX_S * INT64_C(1000000);
     if (is_other || is_old) kn_tls_forget_ticket(stream);
     snprintf(stream->ticket_host, sizeof stream->ticket_host, "%s", host);
@@ -265,8 +265,8 @@ static int tls_begin(struct kn_stream *stream, const char *host)
     stream->session = session;
     if (!session->ssl) return tls_fail(stream, "no memory for a TLS session");
     /* Without verification no callback is needed. */
-    call->SSL_set_verify(session->ssl, stream->tls->verifies ? VERIFY_PEER : VERIFY_NONE,
-                         stream->tls->verifies ? on_verify : NULL);
+    call->SSL_set_verify(session->ssl, stream->tls->verify_peer ? VERIFY_PEER : VERIFY_NONE,
+                         stream->tls->verify_peer ? on_verify : NULL);
     if (set_host(stream, session->ssl, host)) return KN_STREAM_FAILED;
     if (call->SSL_set_fd(session->ssl, stream->fd) != 1)
         return tls_fail(stream, "the socket can't be used for TLS");
@@ -278,15 +278,15 @@ static int tls_begin(struct kn_stream *stream, const char *host)
     return 0;
 }
 
-/* Returns why a handshake that OpenSSL has accepted is refused, in any configuration; NULL: it is
- * good. */
+/* Returns the reason to refuse a handshake that OpenSSL has accepted, in any configuration; NULL:
+ * none. */
 static const char *handshake_flaw(const struct kn_tls *tls, void *ssl)
 {
     const struct kn_tls_functions *call = &tls->call;
     const void *cipher = call->SSL_get_current_cipher(ssl);
     if (!cipher || call->SSL_CIPHER_get_bits(cipher, NULL) <= 0)
         return "the negotiated cipher suite has no encryption";
-    if (!tls->verifies) return NULL;
+    if (!tls->verify_peer) return NULL;
     void *certificate = call->SSL_get_peer_certificate(ssl);
     if (!certificate) return "the peer showed no certificate";
     call->X509_free(certificate);
@@ -402,7 +402,7 @@ static ssize_t tls_write(struct kn_stream *stream, const struct iovec *pieces, i
         call->ERR_clear_error();
         errno = 0;
         int sent = call->SSL_write(session->ssl, from, (int)size);
-        /* a login is a small piece; bytes to retry are collected again */
+        /* these bytes may contain a login (a small piece); bytes to retry are collected again */
         if (from == session->stage) kn_wipe(session->stage, size);
         session->retry_bytes = 0;
         if (sent <= 0) {

@@ -69,9 +69,9 @@ struct kn_tls_functions {
 struct kn_tls {
     /* immutable */
     struct kn_tls_functions call;
-    bool verifies; /* enable.ssl.certificate.verification */
+    bool verify_peer; /* enable.ssl.certificate.verification */
     /* ssl.endpoint.identification.algorithm=https: the certificate must name the host */
-    bool identifies;
+    bool verify_host;
     /* under lock */
     struct kn_mutex lock;
     void *context;  /* SSL_CTX */
@@ -81,7 +81,7 @@ struct kn_tls {
 extern const struct kn_transport kn_transport_tls;
 
 /* NULL: no memory. No function is set yet. */
-struct kn_tls *kn_tls_new(int verifies, int identifies);
+struct kn_tls *kn_tls_new(int verify_peer, int verify_host);
 void kn_tls_free(struct kn_tls *tls); /* NULL is allowed */
 /* Call before the first connection: sets the address of a function of KN_TLS_FUNCTIONS. 0, or -1
  * for an unknown name. */

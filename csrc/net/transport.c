@@ -93,8 +93,8 @@ void kn_stream_close(struct kn_stream *stream)
     if (stream->fd < 0) return;
     stream->transport->stop(stream);
     int fd = stream->fd;
-    /* before close(): a forked child closes the descriptor that it finds here, and the number may
-     * belong to another file by then */
+    /* before close(): a forked child closes the descriptor that it finds here, and after close() the
+     * number may belong to another file */
     stream->fd = -1;
     close(fd);
     stream->wants = 0;

@@ -71,8 +71,8 @@ int kn_wake_init(struct kn_wake *wake)
 void kn_wake_deinit(struct kn_wake *wake)
 {
     int read_fd = wake->read_fd, write_fd = wake->write_fd;
-    /* before close(): a forked child closes the descriptors that it finds here, and the numbers may
-     * belong to other files by then */
+    /* before close(): a forked child closes the descriptors that it finds here, and after close()
+     * the numbers may belong to other files */
     wake->read_fd = wake->write_fd = -1;
     if (write_fd >= 0 && write_fd != read_fd) close(write_fd);
     if (read_fd >= 0) close(read_fd);

@@ -25,10 +25,10 @@ void kn_wake_clear(struct kn_wake *wake);
 /* poll(2) with a timeout in microseconds (< 0: no limit). It rounds the timeout up: a thread that
  * woke up early would spin. Returns poll's result, or -errno. */
 int kn_wake_poll(struct pollfd *fds, int count, int64_t timeout_us);
-/* Busy waiting for bytes that should come at once: the rest of a response. A fast peer refills the
- * socket immediately and wakes us for it. The kernel keeps two threads that wait for each other in
- * turns on one core. It moves a thread that yields instead of sleeping to an idle core. If the rest
- * comes slowly, tries become rarer. All zero: no try yet. */
+/* Busy waiting for bytes that should arrive immediately: the rest of a response. A fast peer refills
+ * the socket at once, and each refill would wake the sleeping thread. The kernel keeps two threads
+ * that alternate on one core. It moves a thread that yields instead of sleeping to an idle core. If
+ * the rest arrives slowly, tries become rarer. All zero: no try yet. */
 struct kn_busy_wait {
     int32_t misses; /* consecutive tries in which no bytes came */
     int32_t skips;  /* this many calls return at once before the next try */

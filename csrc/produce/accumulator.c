@@ -2,7 +2,7 @@
  *
  * How an append works: all allocations happen without the lock. append_ready() checks under the
  * lock whether the record can be appended now. If a batch, a larger buffer or room for opaques is
- * missing, append_fetch() allocates it without the lock. Then the loop checks again, because
+ * missing, append_allocate() allocates it without the lock. Then the loop checks again, because
  * another thread may have filled, completed or expired the batch meanwhile. */
 #include "produce/accumulator.h"
 
@@ -15,7 +15,7 @@
 #include "produce/message.h"
 #include "produce/producer.h"
 
-/* small, so that ten thousand partitions with little traffic stay affordable */
+/* small, because ten thousand partitions with little traffic have a buffer each */
 #define FIRST_BUFFER_BYTES ((size_t)16 << 10)
 #define SMALLEST_BUFFER_BYTES ((size_t)1 << 10)
 #define FIRST_OPAQUES 32
@@ -33,7 +33,7 @@ struct spare {
     void **opaques;
     int32_t *partitions;
     int32_t array_capacity;
-    int used; /* something was allocated; nearly every append needs nothing */
+    int used; /* an allocation was made; nearly every append needs none */
     int64_t now_us;
 };
 
@@ -97,9 +97,10 @@ static void count_batches(struct kn_accumulator *accumulator, int more)
     atomic_store_explicit(&accumulator->batches, batches + more, memory_order_relaxed);
 }
 
-/* Under lock: the leader should check at `at_us`. Sets *notice unless it will check by then anyway.
- */
-static void want_check(struct kn_accumulator *accumulator, int64_t at_us, struct kn_notice *notice)
+/* Under lock: the leader should check at `at_us`. Sets *notice unless an earlier check is
+ * due. */
+static void request_check(struct kn_accumulator *accumulator, int64_t at_us,
+                          struct kn_notice *notice)
 {
     struct kn_broker *leader = kn_accumulator_leader(accumulator);
     if (!leader || at_us >= accumulator->notified_us) return;
@@ -139,7 +140,7 @@ static void complete_open(struct kn_accumulator *accumulator, struct kn_notice *
     struct kn_batch *batch = close_open(accumulator);
     kn_list_push_back(&accumulator->waiting, &batch->node);
     notice->completed = 1;
-    want_check(accumulator, batch->created_us, notice); /* a time in the past: at once */
+    request_check(accumulator, batch->created_us, notice); /* a time in the past: at once */
 }
 
 /* --- append --- */
@@ -172,7 +173,8 @@ static int64_t take_id(struct kn_accumulator *accumulator)
     return id;
 }
 
-/* Under lock: checks that the record fits, with the help of *spare. Returns what is missing. */
+/* Under lock: checks that the record fits, with the help of *spare. Returns the missing kind of
+ * memory. */
 static enum need append_ready(struct kn_accumulator *accumulator, const struct kn_append *append,
                               struct spare *spare, struct want *want, struct kn_notice *notice)
 {
@@ -182,11 +184,11 @@ static enum need append_ready(struct kn_accumulator *accumulator, const struct k
         batch = NULL;
     }
     if (!batch) {
-        size_t least = KN_BATCH_HEADER_BYTES + append->bound_bytes;
-        if (!spare->batch || spare->batch->plain->capacity_bytes < least) {
-            want->buffer_bytes = accumulator->buffer_hint_bytes > least
+        size_t needed_bytes = KN_BATCH_HEADER_BYTES + append->bound_bytes;
+        if (!spare->batch || spare->batch->plain->capacity_bytes < needed_bytes) {
+            want->buffer_bytes = accumulator->buffer_hint_bytes > needed_bytes
                                      ? accumulator->buffer_hint_bytes
-                                     : least;
+                                     : needed_bytes;
             want->array_capacity = array_capacity_for(accumulator, 0);
             return NEED_BATCH;
         }
@@ -200,11 +202,11 @@ static enum need append_ready(struct kn_accumulator *accumulator, const struct k
     }
     struct kn_buffer *plain = batch->plain;
     if (plain->capacity_bytes - plain->size_bytes < append->bound_bytes) {
-        size_t least = plain->size_bytes + append->bound_bytes;
-        if (!spare->buffer || spare->buffer->capacity_bytes < least) {
+        size_t needed_bytes = plain->size_bytes + append->bound_bytes;
+        if (!spare->buffer || spare->buffer->capacity_bytes < needed_bytes) {
             size_t twice = plain->capacity_bytes * 2;
             if (twice > accumulator->batch_limit_bytes) twice = accumulator->batch_limit_bytes;
-            want->buffer_bytes = twice > least ? twice : least;
+            want->buffer_bytes = twice > needed_bytes ? twice : needed_bytes;
             return NEED_BUFFER;
         }
         memcpy(spare->buffer->data, plain->data, plain->size_bytes);
@@ -221,7 +223,7 @@ static enum need append_ready(struct kn_accumulator *accumulator, const struct k
     return NEED_NOTHING;
 }
 
-static int fetch_arrays(struct spare *spare, int32_t capacity, int staging)
+static int allocate_arrays(struct spare *spare, int32_t capacity, int staging)
 {
     free(spare->opaques);
     free(spare->partitions);
@@ -232,9 +234,9 @@ static int fetch_arrays(struct spare *spare, int32_t capacity, int staging)
     return spare->opaques && (!staging || spare->partitions) ? KN_OK : KN_ERR_NOMEM;
 }
 
-/* Without lock: allocates what append_ready() returned. */
-static int append_fetch(struct kn_accumulator *accumulator, const struct kn_append *append,
-                        enum need need, const struct want *want, struct spare *spare)
+/* Without lock: allocates the memory that append_ready() asked for. */
+static int append_allocate(struct kn_accumulator *accumulator, const struct kn_append *append,
+                           enum need need, const struct want *want, struct spare *spare)
 {
     int staging = accumulator->partition == KN_STAGING;
     spare->used = 1;
@@ -243,14 +245,14 @@ static int append_fetch(struct kn_accumulator *accumulator, const struct kn_appe
         spare->buffer = kn_buffer_take(accumulator->producer->client->pool, want->buffer_bytes);
         return spare->buffer ? KN_OK : KN_ERR_NOMEM;
     }
-    if (need == NEED_ARRAYS) return fetch_arrays(spare, want->array_capacity, staging);
+    if (need == NEED_ARRAYS) return allocate_arrays(spare, want->array_capacity, staging);
     kn_batch_free(spare->batch);
     spare->batch = kn_batch_new(accumulator->producer->client->pool, accumulator->topic,
                                 accumulator->partition, want->buffer_bytes);
     if (!spare->batch) return KN_ERR_NOMEM;
     if (!append->created_us) spare->now_us = kn_clock_us();
     if (staging || append->message->opaque) {
-        int status = fetch_arrays(spare, want->array_capacity, staging);
+        int status = allocate_arrays(spare, want->array_capacity, staging);
         if (status != KN_OK) return status;
         kn_batch_swap_arrays(spare->batch, &spare->opaques, &spare->partitions,
                              spare->array_capacity);
@@ -305,7 +307,7 @@ static int append_record(struct kn_accumulator *accumulator, const struct kn_app
         batch->plain->size_bytes >= accumulator->batch_limit_bytes) {
         complete_open(accumulator, notice);
     } else if (index == 0) {
-        want_check(accumulator, open_due_us(accumulator), notice);
+        request_check(accumulator, open_due_us(accumulator), notice);
         if (!kn_accumulator_leader(accumulator)) notice->move_on = KN_MOVE_ON_NOW;
         else if (append->sticks && !append->wall_ms) notice->move_on = KN_MOVE_ON_LATE;
     }
@@ -319,7 +321,7 @@ static int append_record(struct kn_accumulator *accumulator, const struct kn_app
 /* Under lock. With thousands of partitions the CPU cache has none of this partition's memory. The
  * thread would wait for the batch, the buffer and the bytes one after another, so it prefetches
  * them. A prefetch reads nothing, so the memory may be freed already. */
-static inline void fetch_ahead(const struct kn_accumulator *accumulator)
+static inline void prefetch_open(const struct kn_accumulator *accumulator)
 {
     __builtin_prefetch(
         (const void *)((uintptr_t)accumulator->last_buffer + offsetof(struct kn_buffer, data)));
@@ -346,7 +348,7 @@ int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct k
     notice->move_on = KN_STAY;
     notice->completed = 0;
     kn_mutex_lock(&accumulator->lock);
-    fetch_ahead(accumulator);
+    prefetch_open(accumulator);
     while (done < count && notice->move_on == KN_STAY) {
         /* Checked under the lock: when the client closes, it drains the records that were appended
          * before, and later ones are refused. */
@@ -364,7 +366,7 @@ int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct k
             continue;
         }
         kn_mutex_unlock(&accumulator->lock);
-        status = append_fetch(accumulator, &appends[done], need, &want, &spare);
+        status = append_allocate(accumulator, &appends[done], need, &want, &spare);
         kn_mutex_lock(&accumulator->lock);
         if (status != KN_OK) break;
     }
@@ -395,7 +397,7 @@ int kn_accumulator_put(struct kn_accumulator *accumulator, struct kn_batch *batc
         accumulator->closed_messages += batch->writer.record_count;
         count_batches(accumulator, 1);
         kn_list_push_back(&accumulator->waiting, &batch->node);
-        want_check(accumulator, batch->created_us, notice);
+        request_check(accumulator, batch->created_us, notice);
     }
     kn_mutex_unlock(&accumulator->lock);
     return status;
@@ -416,12 +418,12 @@ static int64_t next_check_us(const struct kn_accumulator *accumulator)
                : KN_NEVER;
 }
 
-/* Under lock: the reason why the leader couldn't take may be gone. */
+/* Under lock: the leader may be able to take again, so it is notified. */
 static void recheck_leader(struct kn_accumulator *accumulator, struct kn_notice *notice)
 {
     accumulator->notified_us = KN_NEVER;
     int64_t at_us = next_check_us(accumulator);
-    if (at_us != KN_NEVER) want_check(accumulator, at_us, notice);
+    if (at_us != KN_NEVER) request_check(accumulator, at_us, notice);
 }
 
 void kn_accumulator_set_leader(struct kn_accumulator *accumulator, struct kn_broker *leader,
@@ -486,13 +488,13 @@ static int is_admitted(struct kn_accumulator *accumulator, int *asks)
     const struct kn_transaction *transaction = &accumulator->producer->transaction;
     int64_t number = atomic_load(&transaction->number);
     int implicit = atomic_load(&transaction->implicit);
-    *asks = accumulator->asked_number != number;
+    *asks = accumulator->requested_number != number;
     if (implicit) accumulator->admitted_number = number;
     return accumulator->admitted_number == number;
 }
 
 /* Without lock. */
-static void ask_for_admission(struct kn_accumulator *accumulator, struct kn_broker *broker)
+static void request_admission(struct kn_accumulator *accumulator, struct kn_broker *broker)
 {
     struct kn_producer *producer = accumulator->producer;
     struct kn_event *event = kn_event_new(&producer->client->spare_events, KN_EVENT_TXN_PARTITION,
@@ -502,7 +504,7 @@ static void ask_for_admission(struct kn_accumulator *accumulator, struct kn_brok
     event->partition = accumulator->partition;
     event->offset = atomic_load(&producer->transaction.number);
     kn_mutex_lock(&accumulator->lock);
-    accumulator->asked_number = event->offset;
+    accumulator->requested_number = event->offset;
     kn_mutex_unlock(&accumulator->lock);
     kn_client_post_event(producer->client, event);
 }
@@ -608,8 +610,8 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
         return NULL;
     }
     accumulator->notified_us = KN_NEVER;
-    /* Responses of another broker, or of a deleted topic, are outstanding: the last one notifies
-     * us. */
+    /* Responses of another broker, or for a deleted topic, are outstanding: the last one notifies
+     * this broker. */
     int blocked = accumulator->in_flight > 0 &&
                   (accumulator->in_flight_broker != broker || accumulator->remade);
     int numbered = config_of(accumulator)->idempotence &&
@@ -635,7 +637,7 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
         *next_us = accumulator->notified_us = next_check_us(accumulator);
     }
     kn_mutex_unlock(&accumulator->lock);
-    if (asks) ask_for_admission(accumulator, broker);
+    if (asks) request_admission(accumulator, broker);
     return batch;
 }
 
@@ -672,11 +674,11 @@ static void batch_is_back(struct kn_accumulator *accumulator, const struct kn_ba
     int64_t at_us = next_check_us(accumulator);
     if (at_us == KN_NEVER) return;
     if (accumulator->in_flight == 0 && held_off) accumulator->notified_us = KN_NEVER;
-    want_check(accumulator, at_us, notice);
+    request_check(accumulator, at_us, notice);
 }
 
 /* Under lock: returns the position of a batch with this id. */
-static struct kn_list *place_of(struct kn_accumulator *accumulator, int64_t id)
+static struct kn_list *position_of(struct kn_accumulator *accumulator, int64_t id)
 {
     struct kn_list *at = accumulator->waiting.next;
     while (at != &accumulator->waiting && KN_LIST_ENTRY(at, struct kn_batch, node)->id < id)
@@ -692,13 +694,13 @@ int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *ba
     int status = kn_batch_split(batch, &accumulator->producer->client->codecs, at, halves);
     if (status != KN_OK) return status;
     kn_mutex_lock(&accumulator->lock);
-    struct kn_list *place = place_of(accumulator, batch->id);
+    struct kn_list *place = position_of(accumulator, batch->id);
     for (int i = 0; i < 2; i++) {
         kn_list_insert_before(place, &halves[i]->node);
         if (halves[i]->base_sequence >= 0)
             kn_list_insert_before(&batch->sequence_node, &halves[i]->sequence_node);
     }
-    /* its parts have the numbers */
+    /* its parts have the sequence numbers */
     if (batch->base_sequence >= 0) kn_list_remove(&batch->sequence_node);
     /* The limit has a lower end: the broker may have refused a compressed batch whose records are
      * small. */
@@ -719,7 +721,7 @@ void kn_accumulator_requeue(struct kn_accumulator *accumulator, struct kn_batch 
     struct kn_notice notice = {0};
     batch->next_try_us = next_try_us;
     kn_mutex_lock(&accumulator->lock);
-    kn_list_insert_before(place_of(accumulator, batch->id), &batch->node);
+    kn_list_insert_before(position_of(accumulator, batch->id), &batch->node);
     batch_is_back(accumulator, batch, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);

@@ -10,7 +10,7 @@
  * Order: batches have a rising `id`. A batch that is retried goes back in id order, and while it
  * waits for its backoff the broker thread takes no later batch. A broker may take batches only
  * while no other broker has one in flight (in_flight_broker). So after a leader change the old
- * leader's batches are settled first, and order and sequence numbers stay right.
+ * leader's batches are settled first, and order and sequence numbers stay correct.
  *
  * Notifications: the leader will check this accumulator at `notified_us` without another
  * notification. So a batch costs at most two notifications, and none while an earlier one is
@@ -79,8 +79,7 @@ struct kn_accumulator {
     /* bytes of keyless records that stuck to this partition, minus batch_limit_bytes for each time
      * they moved to another one because of the size */
     int64_t stuck_bytes;
-    /* the leader checks this accumulator at this time at the latest; KN_NEVER: only after a
-     * notification */
+    /* latest time of the leader's next check; KN_NEVER: only after a notification */
     int64_t notified_us;
     /* the buffer of the last append, and where the append ended in it: used to prefetch memory
      * only, because both may be freed */
@@ -89,17 +88,17 @@ struct kn_accumulator {
     /* size of the recent batches: the next buffer begins with this capacity */
     size_t buffer_hint_bytes;
     uint8_t topic_id[16]; /* zeros: none */
-    /* the topic was deleted and created again while batches were in flight to the old one: these
+    /* the topic was deleted and recreated while batches were in flight to the old one: these
      * are settled first */
     bool remade;
-    struct kn_broker *in_flight_broker; /* the broker whose requests carry our batches */
+    struct kn_broker *in_flight_broker; /* the broker whose requests carry these batches */
     int32_t in_flight;                  /* batches in these requests */
     int32_t opaque_hint;                /* how many opaques the last batch had */
     struct kn_list waiting;             /* complete batches, in id order */
     int64_t next_id;
     struct kn_sequence sequence; /* idempotence */
     /* the last transaction that the leader asked to join, and the last that it joined */
-    int64_t asked_number, admitted_number;
+    int64_t requested_number, admitted_number;
     int64_t closed_messages; /* since the start, in batches that were closed */
     /* since the start; the bytes of keys, values and headers */
     int64_t delivered_messages, delivered_bytes;
@@ -122,7 +121,7 @@ enum kn_move_on {
     KN_MOVE_ON_LATE
 };
 
-/* What the caller of an append must do after it has dropped the lock. */
+/* The tasks of an append's caller after it has dropped the lock. */
 struct kn_notice {
     struct kn_broker *broker; /* the broker to notify; NULL: none */
     int64_t at_us;
@@ -130,11 +129,11 @@ struct kn_notice {
     bool completed; /* a batch became complete */
 };
 
-/* One record to append: a message, and what produce() has already computed about it. */
+/* One record to append: a message, and the values that produce() has computed for it. */
 struct kn_append {
     const struct kn_message *message;
     size_t bound_bytes;   /* kn_record_bound_bytes() of it */
-    int64_t budget_bytes; /* what produce() took from the budget for it */
+    int64_t budget_bytes; /* its bytes in the budget */
     int64_t timestamp_ms;
     int64_t created_us; /* 0: now */
     int64_t created_ms; /* with created_us: kn_batch.created_ms */
@@ -201,7 +200,7 @@ void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_i
                           int16_t producer_epoch);
 /* Called when the broker refused the sequence number of a taken batch.
  * - RETRY: an earlier batch explains it, so the batch is sent again.
- * - RESTART: no older batch is outstanding, so the partition numbers its batches anew once the
+ * - RESTART: no older batch is outstanding, so the partition restarts its sequence numbers once the
  *   client has a newer epoch.
  * - LOST: neither is the reason: the broker has lost records that it acknowledged or may have
  *   written. With KN_IDEMPOTENCE_WANTED the result is RESTART instead, which is as good as no

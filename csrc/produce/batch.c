@@ -260,7 +260,7 @@ void kn_batch_set_error(struct kn_batch *batch, int status, int16_t error_code, 
     batch->error_text = NULL;
     if (!text || text_bytes == 0) return;
     char *copy = malloc(text_bytes + 1);
-    if (!copy) return; /* without the text the code must do */
+    if (!copy) return; /* without memory there is only the code */
     memcpy(copy, text, text_bytes);
     copy[text_bytes] = 0;
     batch->error_text = copy;

@@ -28,7 +28,7 @@ struct kn_batch { /* on a cache line of its own, which holds every field that an
     /* one per record; NULL: no callback was given. The binding releases each exactly once, or its
      * delivery counter counts it. */
     void **opaques;
-    int64_t budget_bytes; /* what its messages took from the budget */
+    int64_t budget_bytes; /* the bytes of its messages in the budget */
     /* the fields that an append doesn't touch */
     /* staged batches only: the partition that each record asked for; -1: the partitioner's */
     int32_t *partitions;
@@ -61,7 +61,7 @@ struct kn_batch { /* on a cache line of its own, which holds every field that an
      * try may go to a newer broker */
     int8_t magic;
     /* the outcome */
-    /* never falls: a later failure doesn't undo an earlier "possibly" */
+    /* never lowered: a later failure doesn't undo an earlier "possibly" */
     uint8_t persistence;
     int status;                 /* enum kn_status, valid if error_code is 0 */
     int16_t error_code;         /* Kafka's error code */

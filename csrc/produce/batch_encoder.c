@@ -50,7 +50,7 @@ static void encode(const struct kn_producer *producer, struct kn_batch *batch,
     meta.attributes |= batch->codec;
     if (compressed) {
         if (!batch->opaques && !producer->config->report_all) {
-            /* no report needs the messages */
+            /* no report needs the plain records */
             kn_buffer_give(batch->plain);
             batch->plain = NULL;
         }
@@ -90,8 +90,8 @@ static int is_in_form(const struct kn_batch *batch, int16_t produce_version)
            (batch->codec != KN_CODEC_ZSTD || produce_version >= KN_PRODUCE_ZSTD_SINCE);
 }
 
-/* The leader of an earlier try, or the source of the batch, had a newer or older protocol than this
- * leader. Goes back to the plain records. */
+/* Restores the plain records: the leader of an earlier try, or the source of the batch, had a newer
+ * or older protocol than this leader. */
 static int reopen(const struct kn_producer *producer, struct kn_batch *batch)
 {
     if (!batch->plain) {
@@ -117,8 +117,8 @@ static int reopen(const struct kn_producer *producer, struct kn_batch *batch)
     return KN_OK;
 }
 
-int kn_batch_prepare(const struct kn_producer *producer, struct kn_batch *batch,
-                     int16_t produce_version)
+int kn_batch_encode(const struct kn_producer *producer, struct kn_batch *batch,
+                    int16_t produce_version)
 {
     int8_t magic = kn_produce_magic(produce_version);
     int status = KN_OK;

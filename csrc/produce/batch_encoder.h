@@ -18,7 +18,7 @@ struct kn_producer;
  * form stays unchanged. While a request points into the batch, it must have the right form. KN_OK,
  * KN_ERR_NOMEM (try again later), or why this broker can't get it: KN_ERR_UNSUPPORTED (zstd),
  * KN_ERR_TOO_LARGE. */
-int kn_batch_prepare(const struct kn_producer *producer, struct kn_batch *batch,
-                     int16_t produce_version);
+int kn_batch_encode(const struct kn_producer *producer, struct kn_batch *batch,
+                    int16_t produce_version);
 
 #endif

@@ -1,5 +1,5 @@
-/* How many messages and bytes may wait in one client's producer queues
- * (queue.buffering.max.messages, .kbytes), and how threads wait for room.
+/* The limit of messages and bytes that wait in a client's producer queues
+ * (queue.buffering.max.messages, .kbytes). Threads can wait for room.
  *
  * Thread: any; atomics. The only lock is the one in `room`, taken only while a thread waits.
  * kn_budget_take() never blocks: a full queue is KN_ERR_FULL.

@@ -157,8 +157,8 @@ bool kn_delivery_counter_close(struct kn_delivery_counter *counter)
 }
 
 /* Returns whether counters cover all messages of the batch that need a report. */
-static int is_alone(const struct kn_delivery_counters *counters, const struct kn_batch *batch,
-                    int failed)
+static int covers_all(const struct kn_delivery_counters *counters, const struct kn_batch *batch,
+                      int failed)
 {
     int32_t count = batch->writer.record_count;
     int silent = !counters->report_all || (counters->report_errors_only && !failed);
@@ -193,7 +193,7 @@ enum kn_delivery_counter_verdict kn_delivery_counter_deliver(struct kn_delivery_
                                                              struct kn_list *completions)
 {
     int failed = batch->status != KN_OK || batch->error_code != 0;
-    if (!is_alone(counters, batch, failed)) return KN_DELIVERY_COUNTER_NOT_ALONE;
+    if (!covers_all(counters, batch, failed)) return KN_DELIVERY_COUNTER_MIXED;
     if (failed) {
         kn_batch_drop_bytes(batch);
         return KN_DELIVERY_COUNTER_FAILED;

@@ -58,7 +58,7 @@ struct kn_delivery_counters { /* of a client */
     _Atomic int64_t *undelivered;        /* number of reports that wait there */
     bool report_all, report_errors_only; /* as in struct kn_produce_config */
     struct kn_mutex lock;
-    struct kn_delivery_counter **slots; /* under lock, as what follows; NULL: free */
+    struct kn_delivery_counter **slots; /* under lock, like the fields below; NULL: free */
     uint32_t capacity;
     uint32_t next; /* index at which the search for a free slot begins */
 };
@@ -94,19 +94,19 @@ void kn_delivery_counters_deinit(struct kn_delivery_counters *counters);
 /* NULL: no memory, or too many counters at a time. */
 struct kn_delivery_counter *kn_delivery_counter_new(struct kn_delivery_counters *counters,
                                                     void *binding);
-/* its completion is freed already, or kn_engine_delivered() will free it; NULL is allowed */
+/* its completion is freed already, or kn_engine_batch_reported() will free it; NULL is allowed */
 void kn_delivery_counter_free(struct kn_delivery_counter *counter);
 /* NULL: the binding has taken the token out */
 struct kn_delivery_counter *kn_delivery_counter_of(struct kn_delivery_counters *counters,
                                                    const void *token);
 
-/* Announces that many rows, before the first of them is queued. The caller settles the rows that
+/* Announces `rows` rows, before the first of them is queued. The caller settles the rows that
  * weren't queued with kn_delivery_counter_settle(). */
 static inline void kn_delivery_counter_begin(struct kn_delivery_counter *counter, int64_t rows)
 {
     atomic_fetch_add(&counter->pending, rows);
 }
-/* Counts that many rows as done, `delivered` of them without an error. The last one sends the
+/* Counts `rows` rows as done, `delivered` of them without an error. The last one sends the
  * completion, and then the binding owns the counter. Call without a lock held. */
 void kn_delivery_counter_settle(struct kn_delivery_counter *counter, int64_t rows,
                                 int64_t delivered);
@@ -117,9 +117,9 @@ void kn_delivery_counter_discard(struct kn_delivery_counter *counter);
 bool kn_delivery_counter_close(struct kn_delivery_counter *counter);
 
 enum kn_delivery_counter_verdict {
-    /* some messages need a report of their own: the binding must read the batch */
-    KN_DELIVERY_COUNTER_NOT_ALONE,
-    /* no message needs a report of its own, but the batch failed, so the binding must take out the
+    /* some messages need single reports: the binding must read the batch */
+    KN_DELIVERY_COUNTER_MIXED,
+    /* no message needs a single report, but the batch failed, so the binding must take out the
      * tokens. The batch's bytes are freed. */
     KN_DELIVERY_COUNTER_FAILED,
     KN_DELIVERY_COUNTER_COUNTED /* all messages are counted: the caller may free the batch */

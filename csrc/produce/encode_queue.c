@@ -15,7 +15,7 @@ static void encode(struct kn_task *task)
     struct kn_encoding *encoding = KN_LIST_ENTRY(task, struct kn_encoding, task);
     for (int32_t i = 0; i < encoding->picks.count; i++) {
         struct kn_batch *batch = encoding->picks.batches[i];
-        batch->status = kn_batch_prepare(encoding->producer, batch, encoding->produce_version);
+        batch->status = kn_batch_encode(encoding->producer, batch, encoding->produce_version);
     }
 }
 
@@ -28,12 +28,12 @@ void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_produ
                                                  struct kn_encoding, picks);
     encoding->task.work = encode;
     encoding->task.notify = wake;
-    encoding->task.whom = broker;
+    encoding->task.context = broker;
     encoding->producer = producer;
     encoding->produce_version = produce_version;
     encode_queue->count++;
     if (producer->config->codec == KN_CODEC_NONE || encoding->picks.size_bytes < ENCODE_HERE_BYTES)
-        kn_task_do_here(&encoding->task);
+        kn_task_run_here(&encoding->task);
     else kn_worker_pool_begin(&producer->workers, &encoding->task);
 }
 

@@ -111,7 +111,7 @@ size_t kn_produce_request_encode(const struct kn_produce_request *request, uint8
 
 /* --- response --- */
 
-#define PARTITION_LEAST_BYTES 14 /* index, error, offset: the fields of version 0 */
+#define PARTITION_MIN_BYTES 14 /* index, error, offset: the fields of version 0 */
 
 static int is_flexible(const struct kn_produce_response *response)
 {
@@ -124,12 +124,12 @@ static void fail(struct kn_span *span)
     span->at = span->end;
 }
 
-/* Reads a count of entries that have at least least_bytes each. */
-static int32_t take_count(struct kn_span *span, int flexible, size_t least_bytes)
+/* Reads a count of entries that have at least min_bytes each. */
+static int32_t take_count(struct kn_span *span, int flexible, size_t min_bytes)
 {
     int64_t count = flexible ? (int64_t)kn_span_uvarint(span) - 1 : kn_span_i32(span);
     if (span->failed) return 0;
-    if (count < 0 || (uint64_t)count > kn_span_left(span) / least_bytes) {
+    if (count < 0 || (uint64_t)count > kn_span_left(span) / min_bytes) {
         fail(span);
         return 0;
     }
@@ -255,7 +255,7 @@ int kn_produce_response_next(struct kn_produce_response *response, struct kn_pro
             response->topic_id = kn_span_take(span, 16);
         else response->topic = take_string(span, flexible, &response->topic_bytes);
         if (!response->topic && !response->topic_id) return KN_ERR_PROTOCOL; /* also a null name */
-        response->partitions_left = take_count(span, flexible, PARTITION_LEAST_BYTES);
+        response->partitions_left = take_count(span, flexible, PARTITION_MIN_BYTES);
     }
     response->partitions_left--;
     take_partition(response, result);

@@ -1,4 +1,4 @@
-/* What all topics and senders of one client share: producer.h. */
+/* The state that all topics and senders of a client share: producer.h. */
 #include "produce/producer.h"
 
 int kn_producer_init(struct kn_producer *producer, const struct kn_produce_config *config,

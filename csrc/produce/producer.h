@@ -1,4 +1,4 @@
-/* What all topics and senders of one client share.
+/* The state that all topics and senders of a client share.
  *
  * Thread: each group of fields names its threads.
  * Lock: `lock` (leaf) guards the list of topics. Who frees: the engine embeds it. */

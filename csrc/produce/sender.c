@@ -61,7 +61,7 @@ bool kn_sender_wants_connection(struct kn_sender *sender)
 
 /* Checks each partition that is due. Partitions to check again are added only afterwards, so that a
  * request gets one batch per partition. */
-static void collect(struct kn_sender *sender, struct kn_picks *picks, int64_t now_us)
+static void pick_batches(struct kn_sender *sender, struct kn_picks *picks, int64_t now_us)
 {
     struct kn_producer *producer = sender->producer;
     struct kn_schedule_entry again[KN_PICKS_MAX];
@@ -88,8 +88,8 @@ static void collect(struct kn_sender *sender, struct kn_picks *picks, int64_t no
 
 /* --- batches that can't be encoded --- */
 
-/* A guarantee is broken in this partition. First the client stops, so that no batch behind the
- * failed one is sent. Then it notifies the control plane. */
+/* A guarantee is broken in this partition. The client first stops, so that no batch behind the
+ * failed one is sent, and then notifies the control plane. */
 static void raise_fatal(struct kn_sender *sender, const struct kn_accumulator *accumulator,
                         int status, int16_t error_code)
 {
@@ -185,7 +185,7 @@ static int64_t deadline_us(const struct kn_sender *sender, struct kn_batch *cons
 }
 
 /* Fills in the descriptions. Returns the version: topic ids only if every topic has one. */
-static int16_t describe(const struct kn_sender *sender, struct kn_produce *produce)
+static int16_t describe_partitions(const struct kn_sender *sender, struct kn_produce *produce)
 {
     struct kn_producer *producer = sender->producer;
     int16_t version = sender->produce_version < KN_PRODUCE_VERSION_MAX ? sender->produce_version
@@ -209,7 +209,8 @@ static int16_t describe(const struct kn_sender *sender, struct kn_produce *produ
 }
 
 /* One block of memory: the struct, its arrays, and the bytes around the batches. */
-static struct kn_produce *allocate(struct kn_batch *const *batches, int32_t count, size_t id_bytes)
+static struct kn_produce *produce_allocate(struct kn_batch *const *batches, int32_t count,
+                                           size_t id_bytes)
 {
     size_t n = (size_t)count;
     size_t around = KN_FRAME_HEADER_MAX_BYTES + id_bytes;
@@ -239,43 +240,43 @@ static struct kn_produce *allocate(struct kn_batch *const *batches, int32_t coun
     return produce;
 }
 
-static void on_done(struct kn_request *request, int status, struct kn_chunk *chunk,
-                    struct kn_span body);
+static void on_produce_done(struct kn_request *request, int status, struct kn_chunk *chunk,
+                            struct kn_span body);
 
 static void log_batches(const struct kn_sender *sender, const struct kn_produce *produce,
                         int64_t now_us)
 {
     for (int32_t i = 0; i < produce->batch_count; i++) {
         const struct kn_batch *batch = produce->batches[i];
-        kn_log_say(&sender->broker->client->log, KN_LOG_MSG, sender->broker->handle, -1,
-                   "%.80s [%d]: a batch of %d message(s), %zu bytes on the wire, is sent %.1f ms "
-                   "after its first message, attempt %d",
-                   batch->topic->name, (int)batch->partition, (int)batch->writer.record_count,
-                   batch->wire->size_bytes, (double)(now_us - batch->created_us) / 1000,
-                   (int)batch->attempts + 1);
+        kn_log_write(&sender->broker->client->log, KN_LOG_MSG, sender->broker->handle, -1,
+                     "%.80s [%d]: a batch of %d message(s), %zu bytes on the wire, is sent %.1f ms "
+                     "after its first message, attempt %d",
+                     batch->topic->name, (int)batch->partition, (int)batch->writer.record_count,
+                     batch->wire->size_bytes, (double)(now_us - batch->created_us) / 1000,
+                     (int)batch->attempts + 1);
     }
 }
 
 /* Logs that the batch is settled or tried again. */
 static void log_outcome(const struct kn_sender *sender, const struct kn_batch *batch, int status,
-                        int16_t error_code, const char *what)
+                        int16_t error_code, const char *outcome)
 {
     struct kn_log *log = &sender->broker->client->log;
     if (!kn_log_is_on(log, KN_LOG_MSG)) return;
     if (status == KN_OK && !error_code) {
-        kn_log_say(log, KN_LOG_MSG, sender->broker->handle, -1,
-                   "%.80s [%d]: %d message(s) written from offset %lld on, %.1f ms after the first "
-                   "was produced",
-                   batch->topic->name, (int)batch->partition, (int)batch->writer.record_count,
-                   (long long)batch->base_offset,
-                   (double)(batch->acked_us - batch->created_us) / 1000);
+        kn_log_write(
+            log, KN_LOG_MSG, sender->broker->handle, -1,
+            "%.80s [%d]: %d message(s) written from offset %lld on, %.1f ms after the first "
+            "was produced",
+            batch->topic->name, (int)batch->partition, (int)batch->writer.record_count,
+            (long long)batch->base_offset, (double)(batch->acked_us - batch->created_us) / 1000);
         return;
     }
-    kn_log_say(log, KN_LOG_MSG, sender->broker->handle, -1,
-               "%.80s [%d]: a batch of %d message(s) %s: %s %d, attempt %d", batch->topic->name,
-               (int)batch->partition, (int)batch->writer.record_count, what,
-               error_code ? "the broker's error" : kn_status_text(status),
-               error_code ? error_code : status, (int)batch->attempts);
+    kn_log_write(log, KN_LOG_MSG, sender->broker->handle, -1,
+                 "%.80s [%d]: a batch of %d message(s) %s: %s %d, attempt %d", batch->topic->name,
+                 (int)batch->partition, (int)batch->writer.record_count, outcome,
+                 error_code ? "the broker's error" : kn_status_text(status),
+                 error_code ? error_code : status, (int)batch->attempts);
 }
 
 /* Takes encoded, sorted batches of different partitions. NULL: no memory, and it took none. */
@@ -284,18 +285,18 @@ static struct kn_produce *produce_new(struct kn_sender *sender, struct kn_batch 
 {
     const struct kn_produce_config *config = sender->producer->config;
     const char *client_id = sender->broker->client->config->client_id;
-    struct kn_produce *produce = allocate(batches, batch_count,
-                                          strlen(client_id) + strlen(config->transactional_id));
+    struct kn_produce *produce = produce_allocate(
+        batches, batch_count, strlen(client_id) + strlen(config->transactional_id));
     if (!produce) return NULL;
     produce->sender = sender;
     struct kn_request *request = &produce->request;
     request->api_key = KN_API_PRODUCE;
-    request->api_version = describe(sender, produce);
+    request->api_version = describe_partitions(sender, produce);
     int flexible = request->api_version >= KN_PRODUCE_FLEXIBLE_SINCE;
     if (config->acks == 0) request->flags |= KN_REQUEST_NO_REPLY;
     if (flexible) request->flags |= KN_REQUEST_FLEXIBLE_REPLY;
     request->deadline_us = deadline_us(sender, batches, batch_count, now_us);
-    request->on_done = on_done;
+    request->on_done = on_produce_done;
     for (int32_t i = 0; i < batch_count; i++)
         request->message_count += batches[i]->writer.record_count;
     struct kn_produce_request body = {
@@ -407,8 +408,8 @@ static void fail_batch(struct kn_sender *sender, struct kn_batch *batch, int may
     kn_accumulator_settle(batch->accumulator, batch);
 }
 
-/* An encoded batch that no request takes. It goes back to its partition if another try is allowed,
- * else it is reported with this status. */
+/* An encoded batch isn't sent. It goes back to its partition if another try is allowed, else it is
+ * reported with this status. */
 static void fail_unsent(struct kn_sender *sender, struct kn_batch *batch, int status,
                         int64_t now_us)
 {
@@ -416,7 +417,7 @@ static void fail_unsent(struct kn_sender *sender, struct kn_batch *batch, int st
     fail_batch(sender, batch, 1, status, 0, NULL, 0, now_us);
 }
 
-static void ask_for_metadata(struct kn_sender *sender, const struct kn_batch *batch,
+static void request_metadata(struct kn_sender *sender, const struct kn_batch *batch,
                              const struct kn_produce_outcome *outcome,
                              const struct kn_produce_response *response)
 {
@@ -469,8 +470,8 @@ static int on_sequence_refused(struct kn_sender *sender, const struct kn_batch *
     return 1;
 }
 
-/* Records that are too large together, or one record that makes the broker refuse the others
- * (KIP-467), are split until only the cause fails. Bad neighbours become the beginning of a batch,
+/* Splits a batch that is too large, or in which one record makes the broker refuse the others
+ * (KIP-467), until only the cause fails. Consecutive bad records become the beginning of a batch,
  * then a batch of their own, which fails as a whole. */
 static int split_refused(struct kn_sender *sender, struct kn_batch *batch,
                          const struct kn_produce_outcome *outcome, int action, int64_t now_us)
@@ -485,7 +486,7 @@ static int split_refused(struct kn_sender *sender, struct kn_batch *batch,
     return 1;
 }
 
-/* With idempotence another try can't write twice, so a nonsense response counts as no response. */
+/* With idempotence another try can't write twice, so an impossible response counts as none. */
 static int is_numbered(const struct kn_batch *batch) { return batch->base_sequence >= 0; }
 
 static void settle_answered(struct kn_sender *sender, struct kn_batch *batch,
@@ -500,7 +501,7 @@ static void settle_answered(struct kn_sender *sender, struct kn_batch *batch,
     }
     int action = outcome->error_code ? kn_produce_error_action(outcome->error_code)
                                      : KN_PRODUCE_WRITTEN;
-    /* a nonsense response */
+    /* an impossible response */
     if (outcome->error_code && batch->base_sequence < 0 &&
         action & (KN_PRODUCE_WRITTEN | KN_PRODUCE_SEQUENCE))
         action = 0;
@@ -514,7 +515,7 @@ static void settle_answered(struct kn_sender *sender, struct kn_batch *batch,
     if (action & KN_PRODUCE_SEQUENCE)
         may_retry = on_sequence_refused(sender, batch, outcome->error_code);
     if (action & KN_PRODUCE_POSSIBLE) kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
-    if (action & KN_PRODUCE_REFRESH) ask_for_metadata(sender, batch, outcome, response);
+    if (action & KN_PRODUCE_REFRESH) request_metadata(sender, batch, outcome, response);
     fail_batch(sender, batch, may_retry, KN_OK, outcome->error_code, outcome->text,
                outcome->text_bytes, now_us);
 }
@@ -622,8 +623,8 @@ static void on_written(struct kn_produce *produce) /* acks=0: there is no respon
     }
 }
 
-static void on_done(struct kn_request *request, int status, struct kn_chunk *chunk,
-                    struct kn_span body)
+static void on_produce_done(struct kn_request *request, int status, struct kn_chunk *chunk,
+                            struct kn_span body)
 {
     struct kn_produce *produce = KN_LIST_ENTRY(request, struct kn_produce, request);
     int64_t now_us = kn_clock_us();
@@ -657,15 +658,16 @@ static void log_request(const struct kn_sender *sender, const struct kn_picks *p
     struct kn_producer *producer = sender->producer;
     int64_t messages = 0;
     for (int32_t i = 0; i < picks->count; i++) messages += picks->batches[i]->writer.record_count;
-    kn_log_say(&sender->broker->client->log, KN_LOG_QUEUE, sender->broker->handle, -1,
-               "%lld message(s) of %d partition(s) leave the queue in one request; %lld queued or "
-               "in flight, in %d request(s) so far",
-               (long long)messages, (int)picks->count,
-               (long long)atomic_load_explicit(&producer->budget.messages, memory_order_relaxed),
-               (int)sender->broker->in_flight);
+    kn_log_write(
+        &sender->broker->client->log, KN_LOG_QUEUE, sender->broker->handle, -1,
+        "%lld message(s) of %d partition(s) leave the queue in one request; %lld queued or "
+        "in flight, in %d request(s) so far",
+        (long long)messages, (int)picks->count,
+        (long long)atomic_load_explicit(&producer->budget.messages, memory_order_relaxed),
+        (int)sender->broker->in_flight);
 }
 
-static void send_request(struct kn_sender *sender, struct kn_picks *picks, int64_t now_us)
+static void send_produce(struct kn_sender *sender, struct kn_picks *picks, int64_t now_us)
 {
     drop_unencoded(sender, picks, now_us);
     if (picks->count == 0) return;
@@ -692,7 +694,7 @@ static int is_backed_up(const struct kn_sender *sender)
 }
 
 /* Notes since when a batch is due; for kn_sticky_choose(). */
-static int64_t blocked(struct kn_sender *sender, int64_t now_us, int64_t next_us)
+static int64_t note_blocked(struct kn_sender *sender, int64_t now_us, int64_t next_us)
 {
     const struct kn_schedule_entry *first = kn_schedule_first(&sender->schedule);
     int64_t since_us = atomic_load_explicit(&sender->broker->blocked_since_us,
@@ -737,30 +739,31 @@ int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
     const struct kn_produce_config *config = sender->producer->config;
     int32_t limit = config->max_in_flight < PIPELINE_MAX ? config->max_in_flight : PIPELINE_MAX;
     int is_slow_here = config->codec != KN_CODEC_NONE && sender->producer->workers.size == 0;
-    if (sender->produce_version < KN_PRODUCE_VERSION_MIN) return blocked(sender, now_us, KN_NEVER);
+    if (sender->produce_version < KN_PRODUCE_VERSION_MIN)
+        return note_blocked(sender, now_us, KN_NEVER);
     if (config->idempotence == KN_IDEMPOTENCE_DEMANDED &&
         sender->produce_version < KN_PRODUCE_BATCHES_SINCE)
-        return blocked(sender, now_us, refuse_all(sender));
+        return note_blocked(sender, now_us, refuse_all(sender));
     for (;;) {
         if (atomic_load_explicit(&sender->producer->refusing, memory_order_acquire))
             kn_sender_fail_picked(sender, KN_ERR_TRANSPORT, now_us);
         if (now_us < sender->held_until_us) {
             kn_sender_recall(sender, now_us); /* so that messages can expire while they wait */
-            return blocked(sender, now_us, sender->held_until_us);
+            return note_blocked(sender, now_us, sender->held_until_us);
         }
         int can_send = sender->broker->in_flight < limit && !is_backed_up(sender);
         struct kn_picks *encoded = can_send ? kn_encode_queue_take_encoded(&sender->encode_queue)
                                             : NULL;
         if (encoded) {
-            send_request(sender, encoded, now_us);
+            send_produce(sender, encoded, now_us);
             if (is_slow_here) break; /* write to the socket first */
             continue;
         }
-        /* Written bytes, a response or the worker pool will call us again. */
-        if (!may_pick(sender, can_send, limit)) return blocked(sender, now_us, KN_NEVER);
+        /* Written bytes, a response or the worker pool cause the next call. */
+        if (!may_pick(sender, can_send, limit)) return note_blocked(sender, now_us, KN_NEVER);
         atomic_store_explicit(&sender->broker->blocked_since_us, 0, memory_order_relaxed);
         struct kn_picks *picks = kn_encode_queue_next(&sender->encode_queue);
-        collect(sender, picks, now_us + DUE_SLACK_US);
+        pick_batches(sender, picks, now_us + DUE_SLACK_US);
         if (picks->count == 0) break;
         sender->picked_full = picks->size_bytes >= FULL_BYTES;
         kn_encode_queue_begin(&sender->encode_queue, sender->producer, sender->broker,

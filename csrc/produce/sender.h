@@ -33,7 +33,7 @@ struct kn_sender {
     /* fields of the broker thread */
     struct kn_schedule schedule; /* partitions to check, each once, with the time of the check */
     int16_t produce_version;     /* negotiated, -1 before open */
-    int64_t held_until_us;       /* the broker throttles us until then */
+    int64_t held_until_us;       /* end of the broker's throttle time */
     /* the last pick filled a request, and more batches are ready */
     bool picked_full;
     bool purging; /* a purge is running: a batch that fails isn't tried again */
@@ -85,7 +85,7 @@ void kn_sender_recall(struct kn_sender *sender, int64_t now_us);
 void kn_sender_put_back(struct kn_sender *sender, struct kn_batch *batch, int64_t next_try_us,
                         int64_t now_us);
 
-/* What to do about an error code of a Produce response: a set of these bits. */
+/* The action for an error code of a Produce response: a set of these bits. */
 #define KN_PRODUCE_RETRY 1    /* another try may succeed */
 #define KN_PRODUCE_REFRESH 2  /* another try may succeed after a metadata update */
 #define KN_PRODUCE_POSSIBLE 4 /* the broker may have written the records in spite of the error */

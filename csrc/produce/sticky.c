@@ -74,8 +74,8 @@ static struct kn_accumulator *next_of(const struct kn_sticky *sticky,
     return table->partitions[kn_sticky_choose(sticky, table, last ? last->partition : -1)];
 }
 
-static struct kn_accumulator *settle_on(struct kn_sticky *sticky, struct kn_accumulator *last,
-                                        struct kn_accumulator *next, int64_t wall_ms)
+static struct kn_accumulator *exchange_sticky(struct kn_sticky *sticky, struct kn_accumulator *last,
+                                              struct kn_accumulator *next, int64_t wall_ms)
 {
     if (!atomic_compare_exchange_strong(&sticky->accumulator, &last, next)) return last;
     if (!wall_ms) wall_ms = kn_wall_ms();
@@ -83,11 +83,11 @@ static struct kn_accumulator *settle_on(struct kn_sticky *sticky, struct kn_accu
     return next;
 }
 
-struct kn_accumulator *kn_sticky_anew(struct kn_sticky *sticky,
+struct kn_accumulator *kn_sticky_next(struct kn_sticky *sticky,
                                       const struct kn_partition_table *table,
                                       struct kn_accumulator *last, int64_t wall_ms)
 {
-    return settle_on(sticky, last, next_of(sticky, table, last), wall_ms);
+    return exchange_sticky(sticky, last, next_of(sticky, table, last), wall_ms);
 }
 
 /* Returns since when a due batch waits for the broker; 0: none waits. */
@@ -100,9 +100,9 @@ static int64_t behind_since_us(const struct kn_accumulator *accumulator, int64_t
     return blocked_us <= now_us ? blocked_us : 0;
 }
 
-struct kn_accumulator *kn_sticky_when_over(struct kn_sticky *sticky,
-                                           const struct kn_partition_table *table,
-                                           struct kn_accumulator *last, int64_t wall_ms)
+struct kn_accumulator *kn_sticky_renew(struct kn_sticky *sticky,
+                                       const struct kn_partition_table *table,
+                                       struct kn_accumulator *last, int64_t wall_ms)
 {
     struct kn_accumulator *next = next_of(sticky, table, last);
     if (last && sticky->config->adaptive_partitioning) {
@@ -111,7 +111,7 @@ struct kn_accumulator *kn_sticky_when_over(struct kn_sticky *sticky,
                 next_since_us = behind_since_us(next, now_us);
         if (since_us && next_since_us && since_us >= next_since_us) next = last;
     }
-    return settle_on(sticky, last, next, wall_ms);
+    return exchange_sticky(sticky, last, next, wall_ms);
 }
 
 void kn_sticky_move_on(struct kn_sticky *sticky, const struct kn_partition_table *table,
@@ -120,7 +120,7 @@ void kn_sticky_move_on(struct kn_sticky *sticky, const struct kn_partition_table
     if (!table || table->count < 2 ||
         atomic_load_explicit(&sticky->accumulator, memory_order_relaxed) != from)
         return;
-    kn_sticky_anew(sticky, table, from, 0);
+    kn_sticky_next(sticky, table, from, 0);
 }
 
 void kn_sticky_check(struct kn_sticky *sticky, const struct kn_partition_table *table,
@@ -129,5 +129,5 @@ void kn_sticky_check(struct kn_sticky *sticky, const struct kn_partition_table *
     if (!table || table->count < 2 ||
         atomic_load_explicit(&sticky->accumulator, memory_order_relaxed) != from)
         return;
-    if (kn_sticky_is_over(sticky, kn_wall_ms())) kn_sticky_when_over(sticky, table, from, 0);
+    if (kn_sticky_is_over(sticky, kn_wall_ms())) kn_sticky_renew(sticky, table, from, 0);
 }

@@ -8,18 +8,18 @@
  * `until_ms` are atomic. The thread that first exchanges the partition makes the choice; all others
  * follow it.
  *
- * How long: batch.size bytes or sticky.partitioning.linger.ms, whichever comes first. The
+ * Duration: batch.size bytes or sticky.partitioning.linger.ms, whichever comes first. The
  * accumulator counts the bytes under its lock, and append reports the end as kn_notice.move_on. The
  * end isn't the time when the batch leaves: a slow broker, which takes batches late, would then get
  * the largest share. Threads check the time only where they read a clock anyway: in produce() for
  * the message's timestamp, and when a batch begins or leaves.
  *
- * With adaptive partitioning the time begins again with the same partition while brokers are
- * behind. Both are needed for this: due batches wait for this partition's broker, and due batches
- * for the next partition's broker have waited as long or longer. Then the messages would leave no
- * sooner from the next partition, and with thousands of partitions the batches would be tiny.
+ * With adaptive partitioning the time begins again with the same partition on two conditions: due
+ * batches wait for this partition's broker, and due batches for the next partition's broker have
+ * waited as long or longer. A change wouldn't send the messages sooner then, and with thousands of
+ * partitions the batches would be tiny.
  *
- * Which next (partitioner.adaptive.partitioning.enable): a partition's queue is its batches (open,
+ * The next partition (partitioner.adaptive.partitioning.enable): a partition's queue is its batches (open,
  * waiting, in flight) plus its broker's requests in flight. Its weight is the length of the longest
  * queue minus its own, plus one. The weight is 0 for a partition without a leader, or whose broker
  * hasn't been ready for partitioner.availability.timeout.ms. Without adaptive partitioning the next
@@ -48,16 +48,16 @@ struct kn_sticky {                                /* one per topic */
     int32_t linger_ms;
 };
 
-/* Chooses anew, unless another thread has done so since `last` was read. Returns the sticky
- * partition. */
-struct kn_accumulator *kn_sticky_anew(struct kn_sticky *sticky,
+/* Chooses another sticky partition, unless another thread has done so since `last` was read.
+ * Returns the sticky partition. */
+struct kn_accumulator *kn_sticky_next(struct kn_sticky *sticky,
                                       const struct kn_partition_table *table,
                                       struct kn_accumulator *last, int64_t wall_ms);
 
-/* The same at the end of the time, which may begin again with `last`. */
-struct kn_accumulator *kn_sticky_when_over(struct kn_sticky *sticky,
-                                           const struct kn_partition_table *table,
-                                           struct kn_accumulator *last, int64_t wall_ms);
+/* The same at the end of the time. It may choose `last` again. */
+struct kn_accumulator *kn_sticky_renew(struct kn_sticky *sticky,
+                                       const struct kn_partition_table *table,
+                                       struct kn_accumulator *last, int64_t wall_ms);
 
 /* Returns whether the time is over. It is also over if the clock was set back, so that no partition
  * stays sticky for long. */
@@ -76,7 +76,7 @@ static inline struct kn_accumulator *kn_sticky_accumulator(struct kn_sticky *sti
     struct kn_accumulator *current = atomic_load_explicit(&sticky->accumulator,
                                                           memory_order_acquire);
     if (current && (!wall_ms || !kn_sticky_is_over(sticky, wall_ms))) return current;
-    return kn_sticky_when_over(sticky, table, current, wall_ms);
+    return kn_sticky_renew(sticky, table, current, wall_ms);
 }
 
 /* Returns a random partition: not `not` if there is a choice, and one with a leader if it finds one

@@ -194,8 +194,8 @@ static int append_one(struct kn_topic *topic, struct kn_append *append)
 }
 
 /* Appends the first records that go to one partition. */
-static int append_some(struct kn_topic *topic, struct kn_append *appends, int32_t count,
-                       int32_t *appended)
+static int append_run(struct kn_topic *topic, struct kn_append *appends, int32_t count,
+                      int32_t *appended)
 {
     const struct kn_partition_table *table = atomic_load_explicit(&topic->table,
                                                                   memory_order_acquire);
@@ -249,7 +249,7 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
         bytes += appends[ready].budget_bytes;
     if (ready == 0) return refusal;
     if (kn_budget_take(budget, ready, bytes) != KN_OK) {
-        /* not for all of them: only as many as there is room for */
+        /* no room for all: only for some */
         int32_t wanted = ready;
         for (ready = 0, bytes = 0; ready < wanted; ready++) {
             if (kn_budget_take(budget, 1, appends[ready].budget_bytes) != KN_OK) break;
@@ -261,7 +261,7 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
     if (!in_transaction(topic->producer)) status = no_transaction(topic->producer);
     while (*queued < ready && (status == KN_OK || status == KN_ERR_STALE)) {
         int32_t appended;
-        status = append_some(topic, appends + *queued, ready - *queued, &appended);
+        status = append_run(topic, appends + *queued, ready - *queued, &appended);
         *queued += appended;
     }
     if (*queued == ready) return refusal;
@@ -361,7 +361,7 @@ static void drain_batch(struct kn_topic *topic, const struct kn_partition_table 
         }
         index++;
     }
-    assert(index == batch->writer.record_count); /* bytes that we wrote */
+    assert(index == batch->writer.record_count); /* this client wrote the bytes */
     if (kept == 0) {
         kn_batch_free(batch);
         return;
@@ -452,8 +452,8 @@ static void set_leaders(struct kn_partition_table *table, int32_t count,
     }
 }
 
-/* Returns whether the topic was deleted and created again. */
-static int is_another(const struct kn_topic *topic, const uint8_t id[16])
+/* Returns whether the topic was deleted and recreated. */
+static int is_recreated(const struct kn_topic *topic, const uint8_t id[16])
 {
     return memcmp(topic->id, id, 16) != 0 && memcmp(topic->id, kn_no_topic_id, 16) != 0 &&
            memcmp(id, kn_no_topic_id, 16) != 0;
@@ -481,7 +481,7 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
     if (count <= 0) return KN_ERR_INVALID;
     if (!id) id = kn_no_topic_id;
     struct kn_partition_table *table = topic->tables;
-    int shrinks = table && table->count > count && is_another(topic, id);
+    int shrinks = table && table->count > count && is_recreated(topic, id);
     if (!table || table->count < count || shrinks) {
         table = table_new(topic, count);
         if (!table) return KN_ERR_NOMEM;

@@ -61,7 +61,7 @@ struct kn_topic { /* begins on a cache line; the first line has the fields that 
 
 /* Appends a record to a batch. A record for an unknown partition is staged, and TOPIC_WANTED is
  * sent. Never blocks, except on a leaf lock. KN_OK: the engine owns the opaque. Otherwise the
- * engine kept nothing: KN_ERR_FULL, KN_ERR_TOO_LARGE (over message.max.bytes), KN_ERR_NOMEM,
+ * caller still owns everything: KN_ERR_FULL, KN_ERR_TOO_LARGE (over message.max.bytes), KN_ERR_NOMEM,
  * KN_ERR_CLOSED. */
 int kn_topic_produce(struct kn_topic *topic, const struct kn_message *message);
 /* The same for at most KN_PRODUCE_RUN_MAX messages, with one budget, one lock and one notification

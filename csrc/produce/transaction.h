@@ -2,7 +2,7 @@
  *
  * Thread: the control thread writes it (kn_engine_transaction_*); application threads read `open`,
  * and broker threads read the rest. All fields are atomic: if a broker thread reads an old value,
- * its partition only asks once more.
+ * its partition only sends one more event.
  *
  * A partition's batches are sent after the partition has joined the transaction. Once per
  * transaction, when it has a batch to take, the leader's thread asks for that with

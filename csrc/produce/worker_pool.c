@@ -29,14 +29,14 @@ void kn_worker_pool_deinit(struct kn_worker_pool *workers)
     kn_mutex_deinit(&workers->lock);
 }
 
-void kn_task_do_here(struct kn_task *task)
+void kn_task_run_here(struct kn_task *task)
 {
     task->work(task);
     atomic_store_explicit(&task->done, 1, memory_order_release);
 }
 
 /* Under lock. */
-static void take_out(struct kn_worker_pool *workers, struct kn_task *task)
+static void unlink_task(struct kn_worker_pool *workers, struct kn_task *task)
 {
     /* in no list: so kn_worker_pool_finish() sees that a thread has begun it */
     kn_list_remove(&task->node);
@@ -44,11 +44,11 @@ static void take_out(struct kn_worker_pool *workers, struct kn_task *task)
 }
 
 /* Called with the lock, which is released while the task runs. */
-static void work_on(struct kn_worker_pool *workers, struct kn_task *task)
+static void run_task(struct kn_worker_pool *workers, struct kn_task *task)
 {
     void (*notify)(void *) = task->notify;
-    void *whom = task->whom;
-    take_out(workers, task);
+    void *context = task->context;
+    unlink_task(workers, task);
     kn_mutex_unlock(&workers->lock);
     task->work(task);
     kn_mutex_lock(&workers->lock);
@@ -56,7 +56,7 @@ static void work_on(struct kn_worker_pool *workers, struct kn_task *task)
     atomic_store_explicit(&task->done, 1, memory_order_release);
     pthread_cond_broadcast(&workers->finished);
     kn_mutex_unlock(&workers->lock);
-    notify(whom);
+    notify(context);
     kn_mutex_lock(&workers->lock);
 }
 
@@ -68,7 +68,7 @@ static void *worker_main(void *argument)
     while (!workers->stopping) {
         struct kn_list *first = kn_list_first(&workers->tasks);
         if (first) {
-            work_on(workers, KN_LIST_ENTRY(first, struct kn_task, node));
+            run_task(workers, KN_LIST_ENTRY(first, struct kn_task, node));
             continue;
         }
         workers->idle++;
@@ -95,7 +95,7 @@ void kn_worker_pool_begin(struct kn_worker_pool *workers, struct kn_task *task)
     kn_list_init(&task->node);
     atomic_store_explicit(&task->done, 0, memory_order_relaxed);
     if (workers->size == 0) {
-        kn_task_do_here(task);
+        kn_task_run_here(task);
         return;
     }
     kn_mutex_lock(&workers->lock);
@@ -108,7 +108,7 @@ void kn_worker_pool_begin(struct kn_worker_pool *workers, struct kn_task *task)
         pthread_cond_signal(&workers->wanted);
     }
     kn_mutex_unlock(&workers->lock);
-    if (alone) kn_task_do_here(task);
+    if (alone) kn_task_run_here(task);
 }
 
 void kn_worker_pool_finish(struct kn_worker_pool *workers, struct kn_task *task)
@@ -116,11 +116,11 @@ void kn_worker_pool_finish(struct kn_worker_pool *workers, struct kn_task *task)
     if (kn_task_is_done(task)) return;
     kn_mutex_lock(&workers->lock);
     int here = !kn_task_is_done(task) && !kn_list_empty(&task->node);
-    if (here) take_out(workers, task);
+    if (here) unlink_task(workers, task);
     while (!here && !kn_task_is_done(task))
         pthread_cond_wait(&workers->finished, &workers->lock.mutex);
     kn_mutex_unlock(&workers->lock);
-    if (here) kn_task_do_here(task);
+    if (here) kn_task_run_here(task);
 }
 
 void kn_worker_pool_stop(struct kn_worker_pool *workers)

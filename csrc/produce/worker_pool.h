@@ -20,9 +20,10 @@
 struct kn_task {
     /* the owner sets this field and the next two before it begins the task */
     void (*work)(struct kn_task *task);
-    /* called after the task is done; the owner may have gone on by then, so it gets `whom` only */
-    void (*notify)(void *whom);
-    void *whom;
+    /* Called after the task is done, with `context`. The owner may reuse the task at that time, so
+     * the function doesn't get the task. */
+    void (*notify)(void *context);
+    void *context;
     /* under the pool's lock: in workers->tasks until a worker begins the task */
     struct kn_list node;
     /* stored with release after the work: a thread that reads 1 sees the task's results */
@@ -58,7 +59,7 @@ static inline bool kn_task_is_done(struct kn_task *task)
 {
     return atomic_load_explicit(&task->done, memory_order_acquire);
 }
-void kn_task_do_here(struct kn_task *task); /* call instead of kn_worker_pool_begin() */
+void kn_task_run_here(struct kn_task *task); /* call instead of kn_worker_pool_begin() */
 /* Waits until the task is done. If no worker has begun it yet, does it here. */
 void kn_worker_pool_finish(struct kn_worker_pool *workers, struct kn_task *task);
 

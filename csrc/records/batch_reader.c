@@ -16,9 +16,6 @@
 #include "records/lz4_legacy.h"
 
 #define PREFIX_BYTES 12 /* base offset, length: the same in every magic */
-#define AT_LENGTH 8
-#define AT_MAGIC 16
-#define AT_ATTRIBUTES 21
 
 /* Fills in a magic 2 view from its raw bytes, which are complete. */
 static int parse_v2(struct kn_batch_view *view)
@@ -57,7 +54,7 @@ int kn_batch_view_next(struct kn_span *span, struct kn_batch_view *view)
     size_t left = kn_span_left(span);
 
     if (span->failed || left < PREFIX_BYTES) return KN_ERR_TRUNCATED;
-    int32_t length = kn_get_i32(span->at + AT_LENGTH);
+    int32_t length = kn_get_i32(span->at + KN_BATCH_AT_LENGTH);
     if (length < KN_LEGACY_MESSAGE_MIN_BYTES) return KN_ERR_INVALID;
     if ((size_t)length > left - PREFIX_BYTES) return KN_ERR_TRUNCATED;
 
@@ -71,8 +68,8 @@ int kn_batch_view_next(struct kn_span *span, struct kn_batch_view *view)
     view->raw = span->at;
     view->raw_bytes = PREFIX_BYTES + (size_t)length;
     view->base_offset = (int64_t)((uint64_t)kn_get_u32(span->at) << 32 | kn_get_u32(span->at + 4));
-    view->magic = (int8_t)span->at[AT_MAGIC];
-    /* So that the offsets behind the batch don't overflow, whatever its deltas are. */
+    view->magic = (int8_t)span->at[KN_BATCH_AT_MAGIC];
+    /* Otherwise the offsets behind the batch could overflow. */
     if (view->base_offset < 0 || view->base_offset > INT64_MAX - INT32_MAX) return KN_ERR_INVALID;
 
     int status;
@@ -90,7 +87,8 @@ int kn_batch_view_next(struct kn_span *span, struct kn_batch_view *view)
 int kn_batch_view_check(const struct kn_batch_view *view)
 {
     if (view->magic < 2) return kn_legacy_view_check(view);
-    return kn_crc32c(0, view->raw + AT_ATTRIBUTES, view->raw_bytes - AT_ATTRIBUTES) == view->crc
+    return kn_crc32c(0, view->raw + KN_BATCH_AT_ATTRIBUTES,
+                     view->raw_bytes - KN_BATCH_AT_ATTRIBUTES) == view->crc
                ? KN_OK
                : KN_ERR_CRC;
 }

@@ -10,11 +10,6 @@
 #include "base/status.h"
 #include "base/varint.h"
 
-/* Offsets of fields in the batch header. */
-#define AT_LENGTH 8
-#define AT_CRC 17
-#define AT_ATTRIBUTES 21
-
 #define MAGIC 2
 
 int kn_batch_writer_init(struct kn_batch_writer *writer, struct kn_buffer *buffer)
@@ -98,7 +93,7 @@ void kn_batch_close(struct kn_buffer *buffer, const struct kn_batch_writer *writ
     uint8_t *to = buffer->data;
 
     to = kn_put_i64(to, meta->base_offset);
-    to = kn_put_i32(to, (int32_t)(buffer->size_bytes - (AT_LENGTH + 4)));
+    to = kn_put_i32(to, (int32_t)(buffer->size_bytes - (KN_BATCH_AT_LENGTH + 4)));
     to = kn_put_i32(to, meta->partition_leader_epoch);
     to = kn_put_i8(to, MAGIC);
     to = kn_put_i32(to, 0); /* the checksum, filled in at the end */
@@ -111,6 +106,7 @@ void kn_batch_close(struct kn_buffer *buffer, const struct kn_batch_writer *writ
     to = kn_put_i32(to, meta->base_sequence);
     kn_put_i32(to, writer->record_count);
 
-    uint32_t crc = kn_crc32c(0, buffer->data + AT_ATTRIBUTES, buffer->size_bytes - AT_ATTRIBUTES);
-    kn_put_i32(buffer->data + AT_CRC, (int32_t)crc);
+    uint32_t crc = kn_crc32c(0, buffer->data + KN_BATCH_AT_ATTRIBUTES,
+                             buffer->size_bytes - KN_BATCH_AT_ATTRIBUTES);
+    kn_put_i32(buffer->data + KN_BATCH_AT_CRC, (int32_t)crc);
 }

@@ -14,6 +14,14 @@
 #define KN_BATCH_HEADER_BYTES 61
 #define KN_RECORD_OVERHEAD_MAX_BYTES 36 /* the attributes, and each varint at its maximum length */
 
+/* Offsets of fields in the batch header. */
+#define KN_BATCH_AT_LENGTH 8
+#define KN_BATCH_AT_LEADER_EPOCH 12
+#define KN_BATCH_AT_MAGIC 16
+#define KN_BATCH_AT_CRC 17
+#define KN_BATCH_AT_ATTRIBUTES 21
+#define KN_BATCH_AT_MAX_TIMESTAMP 35
+
 #define KN_ATTR_CODEC_MASK 0x07
 #define KN_ATTR_LOG_APPEND_TIME 0x08
 #define KN_ATTR_TRANSACTIONAL 0x10

@@ -33,8 +33,11 @@ typedef int kn_compress_fn(const uint8_t *src, size_t size_bytes, int level,
 typedef int kn_decompress_fn(const uint8_t *src, size_t size_bytes, size_t max_bytes,
                              struct kn_buffer **out);
 
+/* Kafka's name: none, gzip, snappy, lz4, zstd. The text is static. */
+const char *kn_codec_name(enum kn_codec_id id);
+
 struct kn_codec {
-    const char *name;    /* Kafka's name: none, gzip, snappy, lz4, zstd */
+    const char *name;    /* kn_codec_name() */
     const char *library; /* library and version, such as "libdeflate 1.14"; NULL: not built in */
     kn_compress_fn *compress; /* NULL: not built in */
     kn_decompress_fn *decompress;

@@ -20,10 +20,15 @@ int kn_codec_output_grow(struct kn_codec_output *output, size_t hint_bytes)
     return kn_buffer_reserve(output->buffer, more);
 }
 
+static const char *const names[KN_CODEC_COUNT] = {
+    [KN_CODEC_NONE] = "none", [KN_CODEC_GZIP] = "gzip", [KN_CODEC_SNAPPY] = "snappy",
+    [KN_CODEC_LZ4] = "lz4",   [KN_CODEC_ZSTD] = "zstd",
+};
+
+const char *kn_codec_name(enum kn_codec_id id) { return names[id]; }
+
 void kn_codec_table_init(struct kn_codec_table *table)
 {
-    static const char *const names[KN_CODEC_COUNT] = {"none", "gzip", "snappy", "lz4", "zstd"};
-
     memset(table, 0, sizeof *table);
     for (int id = 0; id < KN_CODEC_COUNT; id++) table->codecs[id].name = names[id];
 #ifdef KN_BUILTIN_GZIP

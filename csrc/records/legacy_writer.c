@@ -65,7 +65,7 @@ static int append_message(const struct kn_record *record, int8_t magic, int64_t 
     return KN_OK;
 }
 
-struct written { /* what a wrapper needs to know of its messages */
+struct written { /* the numbers of its messages that a wrapper needs */
     int64_t count;
     int64_t max_timestamp_ms;
 };

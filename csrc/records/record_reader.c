@@ -92,7 +92,7 @@ int kn_record_reader_any(struct kn_record_reader *reader, struct kn_record *reco
         return KN_ERR_INVALID;
     if (offset_delta < 0 || offset_delta > view->last_offset - view->base_offset)
         return KN_ERR_INVALID;
-    kn_record_taken(reader, record, end, timestamp_delta, offset_delta);
+    kn_record_complete(reader, record, end, timestamp_delta, offset_delta);
     return KN_OK;
 }
 

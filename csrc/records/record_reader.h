@@ -52,9 +52,9 @@ static inline void kn_record_prefetch(const uint8_t *end)
 
 /* Computes offset and timestamp of a record of magic 2 from its deltas and the batch. The reader
  * goes on at `end`. */
-static inline void kn_record_taken(struct kn_record_reader *reader, struct kn_record *record,
-                                   const uint8_t *end, int64_t timestamp_delta,
-                                   int32_t offset_delta)
+static inline void kn_record_complete(struct kn_record_reader *reader, struct kn_record *record,
+                                      const uint8_t *end, int64_t timestamp_delta,
+                                      int32_t offset_delta)
 {
     const struct kn_batch_view *view = &reader->view;
 
@@ -108,7 +108,7 @@ static inline __attribute__((always_inline)) int kn_record_reader_usual(
 
     record->headers = end;
     record->headers_bytes = record->header_count = 0;
-    kn_record_taken(reader, record, end, kn_unzigzag(timestamp), (int32_t)(offset >> 1));
+    kn_record_complete(reader, record, end, kn_unzigzag(timestamp), (int32_t)(offset >> 1));
     return 1;
 }
 

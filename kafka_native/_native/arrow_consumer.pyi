@@ -42,10 +42,10 @@ def take_columns(
     core: ConsumerCore,
     plan: ColumnPlan,
     memory: ColumnMemory,
-    most: int,
+    count_max: int,
     timeout: float,
     *,
-    first_will_do: bool = ...,
+    return_early: bool = ...,
     iterating: bool = ...,
     bytes_max: int = ...,
 ) -> ColumnBatch: ...

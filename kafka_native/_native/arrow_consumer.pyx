@@ -21,6 +21,7 @@ from kafka_native._native.consumer_core cimport ConsumerCore, PositionTaker
 from kafka_native._native.engine cimport Cursor, seconds
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 
 cdef extern from "Python.h":
@@ -116,14 +117,14 @@ cdef class ColumnMemory:
     """
 
     cdef kn_pool *pool
-    cdef kn_held *held  # the responses that batches keep alive
+    cdef kn_kept_bytes *held  # the bytes of responses that batches keep alive
     cdef int64_t rows
     cdef int64_t sizes[16]  # bytes by field
     cdef public bint awaited  # whether a coroutine awaits a batch
 
     def __cinit__(self):
         self.pool = kn_pool_new(KEEP_BYTES)
-        self.held = kn_held_new()
+        self.held = kn_kept_bytes_new()
         if self.pool == NULL or self.held == NULL:
             raise MemoryError
 
@@ -131,12 +132,12 @@ cdef class ColumnMemory:
         # Existing batches return their memory to the pool. The last one frees the pool.
         if self.pool != NULL:
             kn_pool_free(self.pool)
-        kn_held_unref(self.held)
+        kn_kept_bytes_unref(self.held)
 
-    cdef void expect(self, kn_columns *columns, ColumnPlan plan, int64_t most) noexcept:
+    cdef void expect(self, kn_columns *columns, ColumnPlan plan, int64_t count_max) noexcept:
         # Reserve the size of the last batch and an eighth more, scaled to the possible number of
         # rows.
-        cdef int64_t rows = min(most, self.rows + self.rows // 8)
+        cdef int64_t rows = min(count_max, self.rows + self.rows // 8)
         cdef double size
         for number in range(columns.column_count if self.rows else 0):
             size = <double>self.sizes[<int>plan.specs[number].field] / self.rows * rows
@@ -234,7 +235,7 @@ cdef class ColumnTaker(PositionTaker):
                     self.check_fatal(core)
                 return 0
             elif end == KN_FILL_NOTICE and core._segment != NULL and core._segment.kind == KN_SEGMENT_EOF:
-                self.ends.append(core._one())
+                self.ends.append(core._take_message())
                 self.in_hand = self.enough = True  # take the queued records, but wait for no others
             elif self.in_hand:
                 self.enough = True  # the next call handles the reason for this end
@@ -264,7 +265,7 @@ cdef class ColumnTaker(PositionTaker):
             self.fill.segment = NULL
             core._release(before)
             if core._is_over():
-                core._drain()  # close() may have drained before the segments were put back
+                core._drain()  # close() may have drained the queue before the segments were put back
             core.engine.unuse()
         if reverted:
             return KN_FILL_PAUSED
@@ -273,7 +274,7 @@ cdef class ColumnTaker(PositionTaker):
     cdef bint _settle(self, ConsumerCore core) except -1:
         # Move the positions as consume() does. True if a segment had become stale: then that
         # segment and the later ones were reverted.
-        cdef kn_taken *taken
+        cdef kn_taken_segment *taken
         cdef Cursor cursor
         cdef int number
         for number in range(self.fill.taken_count):
@@ -328,11 +329,11 @@ cdef class ColumnTaker(PositionTaker):
         return f"{core._cursor.topic} [{core._cursor.partition}] at offset {offset}"
 
 
-def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMemory memory not None, int64_t most, double timeout, *,
-                 bint first_will_do=False, bint iterating=False, int64_t bytes_max=2147483647):
-    """Return a `ColumnBatch` of up to ``most`` records: the body of Consumer.consume_arrow().
+def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMemory memory not None, int64_t count_max, double timeout, *,
+                 bint return_early=False, bint iterating=False, int64_t bytes_max=2147483647):
+    """Return a `ColumnBatch` of up to ``count_max`` records: the body of Consumer.consume_arrow().
 
-    The caller has checked the arguments. With ``first_will_do`` the call returns as soon as it has
+    The caller has checked the arguments. With ``return_early`` the call returns as soon as it has
     records. With ``iterating`` a closed consumer is no error. ``bytes_max`` is the maximum size of
     a column with 32-bit offsets.
     """
@@ -342,19 +343,19 @@ def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMem
     taker.plan = batch.plan = plan
     batch.positions = taker.positions
     batch.ends = taker.ends
-    taker.fill.rows_max = most
-    taker.enough = most == 0
+    taker.fill.rows_max = count_max
+    taker.enough = count_max == 0
     batch.columns = kn_columns_new(plan.specs, plan.count, memory.pool, bytes_max)
     if batch.columns == NULL:
         raise MemoryError
     memory.held.max_bytes = core.engine.pins.max_bytes
-    kn_columns_count_in(batch.columns, memory.held)
+    kn_columns_set_kept_bytes(batch.columns, memory.held)
     taker.fill.columns = kn_columns_ref(batch.columns)
-    memory.expect(batch.columns, plan, most)
+    memory.expect(batch.columns, plan, count_max)
     if iterating and core._closed:
         batch.ended = True
         return batch
-    core._gather(taker, seconds(timeout), first_will_do)
+    core._gather(taker, seconds(timeout), return_early)
     with nogil:
         kn_columns_settle(batch.columns)
     batch.ended = taker.ended
@@ -423,7 +424,7 @@ cdef class Feed:
             self.text = f"{type(error).__name__}: {error}".encode("utf-8", "replace").replace(b"\0", b" ")
             self.failed(error)
         except BaseException:
-            self.text = b"an error that can't be told"
+            self.text = b"an error without a readable text"
         if isinstance(error, KeyboardInterrupt):
             PyErr_SetInterrupt()
             return EINTR

@@ -17,6 +17,7 @@ from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic, seconds
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 
 # by kn_rows_role
@@ -133,7 +134,7 @@ cdef class Source:
                 self._drop_array()
                 status = self.stream.get_next(&self.stream, &self.array)
                 if status != 0:
-                    # after an error its content is undefined and not ours
+                    # after an error its content is undefined, and this object doesn't own it
                     self.array.release = NULL
         if status != 0:
             raise self._stream_error(status)
@@ -183,12 +184,12 @@ cdef int32_t _index_of(list names, column, str role) except -1:
     raise ValueError(f"{role}={column!r}: there is no such column, but {', '.join(map(repr, names)) or 'none at all'}")
 
 
-cdef int64_t _whole(source, str what, int64_t least, int64_t most) except -2:
+cdef int64_t _whole(source, str what, int64_t minimum, int64_t maximum) except -2:
     if isinstance(source, bool):
         raise TypeError(f"{what} must be an int or a column's name, not bool")
     number = PyNumber_Index(source)
-    if not least <= number <= most:
-        raise ValueError(f"{what} must be from {least} to {most}, not {number}")
+    if not minimum <= number <= maximum:
+        raise ValueError(f"{what} must be from {minimum} to {maximum}, not {number}")
     return number
 
 

@@ -4,8 +4,8 @@ from libc.stdint cimport int64_t
 cdef class ArrowReport:
     cdef readonly int64_t rows
     cdef readonly int64_t delivered
-    cdef object callback  # None: it was made
-    cdef list runs  # of failed rows: [first row, how many, error]
-    cdef list placed  # of delivered rows whose offsets were wanted: (first row, its offset, how many); there once all of it is done
+    cdef object callback  # None: it was called
+    cdef list runs  # failed rows: [first row, count, error]
+    cdef list placed  # delivered rows, if the counter keeps runs: (first row, its offset, count); set after the last outcome
 
     cdef int add(self, int64_t row, error) except -1

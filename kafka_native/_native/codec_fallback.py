@@ -1,4 +1,4 @@
-"""Codecs served by Python packages, for builds that found no library of their own.
+"""Codecs of Python packages, for builds without the C library.
 
 Each decompressor yields its output in pieces of bounded size, so that the caller can stop at a
 maximum. No announced length or ratio decides how much memory it takes. The C side calls these
@@ -113,7 +113,7 @@ def snappy_decompress(data: memoryview, max_bytes: int) -> Iterator[bytes]:
 
 
 def lz4_compress(data: memoryview, level: int) -> bytes:
-    """One frame of independent 64 KiB blocks, as the Java client wants them."""
+    """One frame of independent 64 KiB blocks, as the Java client expects them."""
     lz4 = _package("lz4.frame")
     compressed: bytes = lz4.compress(
         data,
@@ -151,7 +151,7 @@ def lz4_decompress(data: memoryview, max_bytes: int) -> Iterator[bytes]:
 
 
 def zstd_compress(data: memoryview, level: int) -> bytes:
-    """One frame that says its content size."""
+    """One frame with its content size."""
     zstd = _package("zstandard")
     level = ZSTD_LEVEL_DEFAULT if level == -1 else min(level, zstd.MAX_COMPRESSION_LEVEL)
     compressed: bytes = zstd.ZstdCompressor(level=level).compress(data)
@@ -228,7 +228,7 @@ CODECS: dict[str, tuple[str, str, Compress, Decompress]] = {
 
 
 def library(codec: str) -> str | None:
-    """The package that would serve a codec, with its version; None when it isn't installed."""
+    """Return the package that serves a codec, with its version, or None if it isn't installed."""
     module, distribution, _compress, _decompress = CODECS[codec]
     try:
         importlib.import_module(module)

@@ -8,19 +8,19 @@ from kafka_native._native.message cimport Batch, Message
 
 
 cdef class Taker:
-    # What a call collects: Messages here, columns in arrow_consumer. ConsumerCore._gather() asks it again and again.
-    cdef bint in_hand  # something has been taken, which must neither be lost nor wait for ever
-    cdef bint enough  # no more is wanted by this call
-    cdef bint ended  # the call was ended by wakeup() or close()
+    # Collects the results of a call: Messages here, columns in arrow_consumer. ConsumerCore._gather() calls it repeatedly.
+    cdef bint in_hand  # results were taken: they must not be lost, and must reach the caller in time
+    cdef bint enough  # the call needs no more results
+    cdef bint ended  # wakeup() or close() has ended the call
 
     cdef int take(self, ConsumerCore core) except -1
     cdef int give_back(self, ConsumerCore core) except -1
 
 
 cdef class PositionTaker(Taker):
-    # Collects what isn't Messages, by partition; ends of partitions come as Messages beside it.
+    # Collects results other than Messages, by partition. Ends of partitions are Messages in `ends`.
     cdef dict positions  # (topic, partition) -> the next offset
-    cdef dict first  # (topic, partition) -> the first offset in hand
+    cdef dict first  # (topic, partition) -> the first offset of the results
     cdef list ends
 
     cdef int check_fatal(self, ConsumerCore core) except -1
@@ -29,44 +29,44 @@ cdef class PositionTaker(Taker):
 
 cdef class ConsumerCore:
     cdef Engine engine
-    cdef int64_t polls  # how often the application has asked for messages, or come back from a callback
-    cdef int polling  # how many of its threads are asking now, and not inside a callback
-    cdef int holding  # how many of these wait for more with messages in hand
+    cdef int64_t polls  # number of calls for messages and of returns from callbacks
+    cdef int polling  # number of threads in such a call, without those inside a callback
+    cdef int holding  # number of these threads that hold messages and wait for more
     cdef object _error_for  # (end of partition?, status, error_code, cursor, offset, next_offset) -> KafkaError
-    cdef object _exception_of  # (KafkaError) -> the exception that iteration raises, None to go on
-    cdef object _check_usable  # raises when closed or forked
-    cdef object _fatal_of  # () -> the exception that iteration raises for ever, or None
-    cdef object _give_back  # (messages): they were taken, but couldn't be handed out
-    cdef object _later  # what to do once the callback that runs now has returned, None
+    cdef object _exception_of  # (KafkaError) -> the exception that iteration raises, or None to continue
+    cdef object _check_usable  # raises if the consumer is closed or forked
+    cdef object _fatal_of  # () -> the exception that ends all iterations, or None
+    cdef object _give_back  # (messages): takes back undelivered messages
+    cdef object _later  # a callable for the end of the running callback, or None
     cdef Py_ssize_t _max  # max.poll.records
-    cdef bint _keeps_batches  # they aren't opened: only relay.take_batches() can have them
+    cdef bint _keeps_batches  # batches stay unopened, for relay.take_batches()
     cdef bint _closed
-    cdef bint _woken  # wakeup() has been called, and nothing has returned for it yet
-    cdef unsigned long _server  # the thread that makes callbacks, NOBODY
-    cdef int _patient  # how many threads wait for its callbacks to end
-    # The segment being handed out, and where in it we are.
+    cdef bint _woken  # wakeup() was called, and no call has returned for it yet
+    cdef unsigned long _callback_thread  # the thread that runs callbacks, or NO_THREAD
+    cdef int _callback_waiters  # number of threads that wait for the end of its callbacks
+    # The current segment, and the position in it.
     cdef kn_segment *_segment
     cdef Cursor _cursor
     cdef Batch _batch
     cdef kn_record_reader _reader
     cdef bint _reading
-    cdef int64_t _segments  # how many were begun
-    cdef int64_t _segments_end  # begin no more than this many; negative: no limit
+    cdef int64_t _segments  # number of segments that were begun
+    cdef int64_t _segments_end  # limit of `_segments`; negative: none
 
-    cdef void _own(self, kn_segment *segment) noexcept
-    cdef kn_segment *_disown(self) noexcept
+    cdef void _set_segment(self, kn_segment *segment) noexcept
+    cdef kn_segment *_release_segment(self) noexcept
     cdef void _drop_segment(self) noexcept
     cdef kn_segment *_borrow_segment(self, kn_record_reader *reader, bint *reading) noexcept
     cdef int _return_segment(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1
     cdef int _check_opens(self) except -1
     cdef bint _next_segment(self) except -1
-    cdef Message _one(self)
-    cdef int _take(self, list into, Py_ssize_t most) except -1
+    cdef Message _take_message(self)
+    cdef int _take_messages(self, list into, Py_ssize_t count_max) except -1
     cdef unsigned long _acquire(self)
     cdef void _release(self, unsigned long before)
     cdef bint _is_over(self)
-    cdef int _gather(self, Taker taker, double timeout, bint first_will_do) except -1
-    # The ones that only this module calls.
+    cdef int _gather(self, Taker taker, double timeout, bint return_early) except -1
+    # Methods that only this module calls.
     cdef Message _notice(self)
     cdef Batch _batch_at(self, int32_t number)
     cdef bint _next_batch(self) except -1
@@ -76,10 +76,10 @@ cdef class ConsumerCore:
     cdef _call_back(self, bint closing)
     cdef bint _may_take(self)
     cdef bint _wait(self, int64_t deadline) except -1
-    cdef Message _await_one(self, double timeout, bint iterating)
+    cdef Message _wait_for_message(self, double timeout, bint iterating)
     cdef Message _next_message(self, double timeout, bint iterating)
-    cdef int _gather_into(self, Taker taker, double timeout, bint first_will_do) except -1
-    cdef list _collect(self, Py_ssize_t most, double timeout, bint first_will_do)
+    cdef int _gather_into(self, Taker taker, double timeout, bint return_early) except -1
+    cdef list _collect(self, Py_ssize_t count_max, double timeout, bint return_early)
 
     @cython.final
-    cdef Message _quick(self)
+    cdef Message _next_in_batch(self)

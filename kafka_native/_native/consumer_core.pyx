@@ -10,7 +10,7 @@ handler or a nested call may take messages or end the consumer. So no local vari
 the current segment across such an operation.
 
 Due callbacks run before the call takes messages, and never while it holds messages. So when a
-callback gives a partition away, no message of it is on its way to the application.
+callback gives a partition away, the call holds no message of it.
 """
 cimport cython
 from cpython.pythread cimport PyThread_get_thread_ident
@@ -18,6 +18,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from kafka_native._native.engine cimport Cursor, Engine, seconds
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport (
     TIMESTAMP_CREATE_TIME,
@@ -27,14 +28,14 @@ from kafka_native._native.message cimport (
     error_message_of,
     error_of_message,
     legacy_message_of,
-    may_make_message,
+    reserve_message,
     message_of,
     messages_of,
 )
 
 from kafka_native._native.message import Message as NewMessage
 
-cdef unsigned long NOBODY = 0
+cdef unsigned long NO_THREAD = 0
 
 
 cdef class Taker:
@@ -63,7 +64,7 @@ cdef class PositionTaker(Taker):
 
     cdef int take_error(self, ConsumerCore core) except -1:
         # Raise the next error. An end of partition that was given back is taken again.
-        cdef Message message = core._one()
+        cdef Message message = core._take_message()
         if message is None:
             return 0
         error = error_of_message(message)
@@ -92,7 +93,7 @@ cdef class MessageTaker(Taker):
 
     cdef int take(self, ConsumerCore core) except -1:
         try:
-            core._take(self.messages, self.max)
+            core._take_messages(self.messages, self.max)
         finally:
             self.in_hand = len(self.messages) > 0
             self.enough = len(self.messages) == self.max
@@ -110,7 +111,7 @@ cdef class ConsumerCore:
     _message_type = Message
 
     def _open(self, Engine engine not None, error_for not None, exception_of not None, check_usable not None, fatal_of not None, give_back not None,
-              Py_ssize_t most):
+              Py_ssize_t count_max):
         """Initialize the core. The constructor of the public class calls it once."""
         self.engine = engine
         self._error_for = error_for
@@ -118,7 +119,7 @@ cdef class ConsumerCore:
         self._check_usable = check_usable
         self._fatal_of = fatal_of
         self._give_back = give_back
-        self._max = most
+        self._max = count_max
         self._segments_end = -1
         engine.pins.message_type = self._message_type
 
@@ -127,13 +128,13 @@ cdef class ConsumerCore:
             kn_segment_free(self._segment)
             self.engine.unuse()
 
-    cdef inline void _own(self, kn_segment *segment) noexcept:
+    cdef inline void _set_segment(self, kn_segment *segment) noexcept:
         # Freeing a segment needs its engine.
         self._segment = segment
         if segment != NULL:
             self.engine.users += 1
 
-    cdef inline kn_segment *_disown(self) noexcept:
+    cdef inline kn_segment *_release_segment(self) noexcept:
         cdef kn_segment *segment = self._segment
         self._segment = NULL
         if segment != NULL:
@@ -143,7 +144,7 @@ cdef class ConsumerCore:
     # --- the current segment ---
 
     cdef void _drop_segment(self) noexcept:
-        kn_segment_free(self._disown())
+        kn_segment_free(self._release_segment())
         self._reading = False
         self._cursor = None
         self._batch = None
@@ -157,7 +158,7 @@ cdef class ConsumerCore:
         reading[0] = self._reading
         if self._reading:
             reader[0] = self._reader
-        segment = self._disown()
+        segment = self._release_segment()
         self._reading = False
         self._cursor = None
         self._batch = None
@@ -165,7 +166,7 @@ cdef class ConsumerCore:
 
     cdef int _return_segment(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1:
         # Take the segment, or its successor, back.
-        self._own(segment)
+        self._set_segment(segment)
         if segment == NULL:
             return 0
         self._cursor = self.engine.cursors[segment.cursor.token - 1]
@@ -181,7 +182,7 @@ cdef class ConsumerCore:
         # Make the next segment that isn't stale the current one. False if none is queued.
         cdef uint64_t token
         while self._segments != self._segments_end:
-            self._own(<kn_segment *>kn_queue_pop(&self.engine.engine.fetched))
+            self._set_segment(<kn_segment *>kn_queue_pop(&self.engine.engine.fetched))
             if self._segment == NULL:
                 return False
             self._segments += 1
@@ -258,7 +259,7 @@ cdef class ConsumerCore:
         error = self._error_for(False, status, 0, cursor, offset, next_offset)
         return error_message_of(self.engine.pins, cursor.topic, cursor.partition, offset, error)
 
-    cdef Message _one(self):
+    cdef Message _take_message(self):
         # Return the next queued message, or None.
         cdef kn_record record
         cdef const uint8_t *start
@@ -279,7 +280,7 @@ cdef class ConsumerCore:
                 if not self._next_batch():
                     self._drop_segment()
                     continue
-            if not may_make_message():
+            if not reserve_message():
                 raise MemoryError
             start = self._reader.span.at
             status = kn_record_reader_next(&self._reader, &record)
@@ -295,17 +296,18 @@ cdef class ConsumerCore:
                 return self._malformed(status)
 
     @cython.final
-    cdef Message _quick(self):
+    cdef Message _next_in_batch(self):
         # Return the next message if it is in the open batch and nothing else is due, else None.
         # Reads no clock, and allocates only the Message.
         cdef kn_record record
         cdef const uint8_t *start
-        # The reader stays before an invalid record. `_one()` reads it again and handles the error.
-        if not self._reading or self._woken or self._server != NOBODY or self._closed or self.engine.engine == NULL:
+        # The reader stays before an invalid record. `_take_message()` reads it again and handles
+        # the error.
+        if not self._reading or self._woken or self._callback_thread != NO_THREAD or self._closed or self.engine.engine == NULL:
             return None
         if kn_segment_is_stale(self._segment) or self._reader.view.magic != 2 or self.engine.callbacks or self.engine.notices:
             return None
-        if not may_make_message():
+        if not reserve_message():
             return None
         start = self._reader.span.at
         if kn_record_reader_next(&self._reader, &record) != KN_OK or record.offset < self._segment.fetch_offset:
@@ -314,16 +316,16 @@ cdef class ConsumerCore:
         self.polls += 1
         return message_of(self._batch, start, &record)
 
-    cdef int _take(self, list into, Py_ssize_t most) except -1:
-        # Append up to `most` queued messages.
+    cdef int _take_messages(self, list into, Py_ssize_t count_max) except -1:
+        # Append up to `count_max` queued messages.
         cdef Message message
-        while len(into) < most:
-            message = self._one()  # the first message of a batch, which it opens, or an error
+        while len(into) < count_max:
+            message = self._take_message()  # the first message of a batch, which it opens, or an error
             if message is None:
                 return 0
             into.append(message)
             if self._reading and self._reader.view.magic == 2:
-                messages_of(into, most, self._batch, &self._reader, self._segment.fetch_offset, &self._cursor.position)
+                messages_of(into, count_max, self._batch, &self._reader, self._segment.fetch_offset, &self._cursor.position)
         return 0
 
     # --- callbacks and waiting ---
@@ -342,7 +344,7 @@ cdef class ConsumerCore:
         # Run the due callbacks. The call raises a callback's exception, and the later callbacks
         # wait for the next call. A nested poll() in a callback runs none: they wait for the outer
         # call.
-        if self._server != NOBODY or not self.engine.callbacks:
+        if self._callback_thread != NO_THREAD or not self.engine.callbacks:
             return
         self.polling -= 1
         try:
@@ -352,15 +354,15 @@ cdef class ConsumerCore:
             self.polling += 1
 
     cdef _call_back(self, bint closing):
-        self._server = <unsigned long>PyThread_get_thread_ident()
+        self._callback_thread = <unsigned long>PyThread_get_thread_ident()
         try:
             while self.engine.callbacks and (closing or not self._is_over()) and self._later is None:
                 callback = self.engine.callbacks.popleft()
                 callback()
                 self.polls += 1
         finally:
-            self._server = NOBODY
-            if self._patient:
+            self._callback_thread = NO_THREAD
+            if self._callback_waiters:
                 self.engine.kick()
             if self._later is not None:
                 later, self._later = self._later, None
@@ -368,18 +370,18 @@ cdef class ConsumerCore:
 
     cdef bint _may_take(self):
         # False while another thread runs callbacks, because they may give partitions away.
-        return self._server == NOBODY or self._server == <unsigned long>PyThread_get_thread_ident()
+        return self._callback_thread == NO_THREAD or self._callback_thread == <unsigned long>PyThread_get_thread_ident()
 
     cdef unsigned long _acquire(self):
         # Make other threads wait while this thread takes messages without the interpreter lock, as
         # they wait during callbacks.
-        cdef unsigned long before = self._server
-        self._server = <unsigned long>PyThread_get_thread_ident()
+        cdef unsigned long before = self._callback_thread
+        self._callback_thread = <unsigned long>PyThread_get_thread_ident()
         return before
 
     cdef void _release(self, unsigned long before):
-        self._server = before
-        if before == NOBODY and self._patient:
+        self._callback_thread = before
+        if before == NO_THREAD and self._callback_waiters:
             self.engine.kick()
 
     cdef bint _wait(self, int64_t deadline) except -1:
@@ -389,13 +391,13 @@ cdef class ConsumerCore:
             return self.engine.wait(&self.engine.engine.fetched, deadline)
         # Wait for the end of another thread's callbacks, which kicks this queue. A wait on the
         # fetch queue would end at once with each fetch.
-        self._patient += 1
+        self._callback_waiters += 1
         try:
             return self.engine.wait(&self.engine.engine.deliveries, deadline)
         finally:
-            self._patient -= 1
+            self._callback_waiters -= 1
 
-    cdef Message _await_one(self, double timeout, bint iterating):
+    cdef Message _wait_for_message(self, double timeout, bint iterating):
         cdef Message message
         cdef int64_t deadline = 0
         cdef bint first = True
@@ -407,7 +409,7 @@ cdef class ConsumerCore:
                 self._woken = False
                 return None
             if self._may_take():
-                message = self._one()
+                message = self._take_message()
                 if message is not None or timeout == 0:
                     return message
             elif timeout == 0:
@@ -428,16 +430,16 @@ cdef class ConsumerCore:
         self.polls += 1
         self.polling += 1
         try:
-            return self._await_one(timeout, iterating)
+            return self._wait_for_message(timeout, iterating)
         finally:
             self.polling -= 1
 
-    cdef int _gather(self, Taker taker, double timeout, bint first_will_do) except -1:
+    cdef int _gather(self, Taker taker, double timeout, bint return_early) except -1:
         self._check_open()
         self.polls += 1
         self.polling += 1
         try:
-            self._gather_into(taker, timeout, first_will_do)
+            self._gather_into(taker, timeout, return_early)
         except BaseException:
             # A signal handler has raised. Give the taken messages back: they must neither be lost
             # nor count as delivered.
@@ -448,7 +450,7 @@ cdef class ConsumerCore:
             self.polling -= 1
         return 0
 
-    cdef int _gather_into(self, Taker taker, double timeout, bint first_will_do) except -1:
+    cdef int _gather_into(self, Taker taker, double timeout, bint return_early) except -1:
         cdef int64_t deadline = 0
         cdef bint first = True
         while True:
@@ -465,7 +467,7 @@ cdef class ConsumerCore:
                 return 0
             if self._may_take():
                 taker.take(self)
-            if taker.enough or timeout == 0 or (first_will_do and taker.in_hand):
+            if taker.enough or timeout == 0 or (return_early and taker.in_hand):
                 return 0
             if first:
                 deadline = kn_deadline_us(timeout)
@@ -481,18 +483,18 @@ cdef class ConsumerCore:
             if not in_time:
                 return 0
 
-    cdef list _collect(self, Py_ssize_t most, double timeout, bint first_will_do):
+    cdef list _collect(self, Py_ssize_t count_max, double timeout, bint return_early):
         cdef MessageTaker taker = MessageTaker.__new__(MessageTaker)
         taker.messages = []
-        taker.max = most
-        self._gather(taker, timeout, first_will_do)
+        taker.max = count_max
+        self._gather(taker, timeout, return_early)
         return taker.messages
 
     # --- the public methods: consumer.py has their docstrings ---
 
     def poll(self, timeout=None):
         cdef double timeout_s = -1.0 if timeout is None else seconds(timeout)
-        cdef Message message = self._quick()
+        cdef Message message = self._next_in_batch()
         if message is not None:
             return message
         return self._next_message(timeout_s, False)
@@ -505,15 +507,15 @@ cdef class ConsumerCore:
             raise ValueError("num_messages must be between 0 and 1000000 (1M)")
         return self._collect(num_messages, timeout_s, False)
 
-    def _consume_each(self, callback, Py_ssize_t most, double timeout):
+    def _consume_each(self, callback, Py_ssize_t count_max, double timeout):
         """The body of Consumer.consume_callback(). The caller has checked the arguments."""
         cdef Py_ssize_t count = 0
         cdef int64_t end
         cdef Message message = self._next_message(seconds(timeout), False)
         if message is None:
             return 0
-        # Take only the messages that are queued now. A busy topic must not keep the caller for
-        # ever.
+        # Take only the messages that are queued now. Otherwise the call might never return on a busy
+        # topic.
         end = self._segments + kn_queue_count(&self.engine.engine.fetched)
         while message is not None:
             count += 1
@@ -522,13 +524,13 @@ cdef class ConsumerCore:
             if self._woken:
                 self._woken = False
                 break
-            if count == most or self._is_over() or not self._may_take() or self.engine.callbacks:
+            if count == count_max or self._is_over() or not self._may_take() or self.engine.callbacks:
                 break
-            message = self._quick()
+            message = self._next_in_batch()
             if message is None:
                 self._segments_end = end
                 try:
-                    message = self._one()
+                    message = self._take_message()
                 finally:
                     self._segments_end = -1
         return count
@@ -537,7 +539,7 @@ cdef class ConsumerCore:
         return self
 
     def __next__(self):
-        cdef Message message = self._quick()
+        cdef Message message = self._next_in_batch()
         if message is not None:
             return message
         while not self._closed:
@@ -564,7 +566,7 @@ cdef class ConsumerCore:
 
     def _in_callback(self):
         """Return whether this thread runs one of the callbacks of poll()."""
-        return self._server != NOBODY and self._may_take()
+        return self._callback_thread != NO_THREAD and self._may_take()
 
     def _after_callback(self, later not None):
         """Call ``later`` after the current callback has returned, before messages are taken."""
@@ -579,20 +581,20 @@ cdef class ConsumerCore:
         cdef int64_t deadline = kn_deadline_us(timeout)
         cdef bint in_time = True
         while self.engine.engine != NULL:
-            if self._server == NOBODY and self.engine.callbacks:
+            if self._callback_thread == NO_THREAD and self.engine.callbacks:
                 self._call_back(True)
             if done():
-                if self._server == NOBODY:
+                if self._callback_thread == NO_THREAD:
                     self._call_back(True)  # run the callbacks that became due with it
                 return True
             if not in_time or self.engine.closed:
-                # another thread closed the client, so no thread makes it true any more
+                # another thread closed the client, so no thread will make it true
                 return False
-            self._patient += 1
+            self._callback_waiters += 1
             try:
                 in_time = self.engine.wait(&self.engine.engine.deliveries, deadline)
             finally:
-                self._patient -= 1
+                self._callback_waiters -= 1
         return False
 
     def _mark_closed(self):
@@ -608,7 +610,7 @@ cdef class ConsumerCore:
         if self._segment != NULL:
             self._drop_segment()
         while True:
-            self._own(<kn_segment *>kn_queue_pop(&self.engine.engine.fetched))
+            self._set_segment(<kn_segment *>kn_queue_pop(&self.engine.engine.fetched))
             if self._segment == NULL:
                 break
             self._drop_segment()

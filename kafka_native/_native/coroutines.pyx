@@ -18,6 +18,7 @@ from kafka_native._native.consumer_core cimport ConsumerCore
 from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 
 cdef int64_t TURN_US = 5000  # a coroutine that never waits yields to the others after this time
 cdef int CALLS_PER_CLOCK_CHECK = 16  # calls between two reads of the clock
@@ -121,15 +122,15 @@ cdef class MessageSource:
         if self.held or self.core._closed or self.core.engine.engine == NULL or self.core.engine.callbacks or self.turns.over():
             return None
         self.core.polls += 1
-        return self.core._one()
+        return self.core._take_message()
 
     def one(self):
         """Return the next queued message, or None."""
-        return self.core._one()
+        return self.core._take_message()
 
-    def fill(self, list into not None, Py_ssize_t most):
-        """Append queued messages until the list has ``most``."""
-        self.core._take(into, most)
+    def fill(self, list into not None, Py_ssize_t count_max):
+        """Append queued messages until the list has ``count_max``."""
+        self.core._take_messages(into, count_max)
 
     def give_back(self, list messages not None):
         """Give undelivered messages back. The consumer returns them again."""

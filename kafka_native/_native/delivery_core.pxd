@@ -11,16 +11,16 @@ cdef list list_of_runs(const kn_runs *runs)
 
 
 cdef struct CallbackSlot:
-    int64_t uses  # messages whose callback it is; 0: free
+    int64_t uses  # number of messages with this callback; 0: free
     int32_t next_free
 
 
 cdef class CallbackTable:
-    cdef list objects  # by slot; None where it is free
+    cdef list objects  # by slot; None: free
     cdef CallbackSlot *slots
     cdef int32_t capacity
     cdef int32_t first_free  # -1: none
-    cdef int32_t last  # the slot of the callback that came last, -1: it is gone
+    cdef int32_t last  # the slot of the last callback; -1: it is free
 
     cdef void *hold(self, callback) except NULL
     cdef void *_hold_new(self, callback) except NULL
@@ -37,9 +37,9 @@ cdef class Report:
     cdef kn_record_reader reader
     cdef int32_t index  # of the next message
     cdef int32_t token  # of the next message that may be a counter's row
-    cdef bint ready  # error and shared are there
+    cdef bint ready  # `error` and `shared` are set
     cdef object error
-    cdef Batch shared  # by its Messages
+    cdef Batch shared  # the Batch of its Messages
 
     cdef int open(self) except -1
     cdef int prepare(self, DeliveryCore core) except -1
@@ -50,13 +50,13 @@ cdef class Report:
 
 cdef class DeliveryCore:
     cdef Engine engine
-    cdef CallbackTable _callbacks  # of single messages, and reports of many
+    cdef CallbackTable _callbacks  # callbacks of single messages, and of reports for many
     cdef object _on_delivery  # client-wide callback or None
-    cdef object _exception_of  # (status, text, where) -> the exception of what the engine refuses; _refusal() asks it
+    cdef object _exception_of  # (status, text, where) -> the exception for a refused message; for _refusal()
     cdef bint _closed
     cdef bint _was_full  # a message found no room since the last wait in poll()
-    cdef bint _last_served  # nobody makes callbacks for what comes to `deliveries` any more
-    cdef list _reports  # Report, the oldest first; more than one only when threads meet
+    cdef bint _last_served  # no thread runs callbacks for later entries of `deliveries`
+    cdef list _reports  # Reports, the oldest first; several only if several threads poll
 
     cdef Report _next_report(self)
     cdef _finish(self, Report report)

@@ -14,13 +14,14 @@ from libc.stdlib cimport free, realloc
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.engine cimport seconds
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport (
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
     Batch,
     Message,
-    may_make_message,
+    reserve_message,
     message_of,
 )
 
@@ -134,8 +135,8 @@ cdef class Report:
 
     Several threads may report it, each with a different message. It is in the list of reports
     before Python code runs for it: constructing a KafkaError, or a garbage collection, may let
-    another thread run. A thread that finds it not `ready` prepares it, even if another thread is
-    about to.
+    another thread run. A thread that finds it not `ready` prepares it, even if another thread has
+    begun to.
     """
 
     def __dealloc__(self):
@@ -179,7 +180,7 @@ cdef class Report:
             text = None if batch.error_text == NULL else error_text((<bytes>batch.error_text).decode("utf-8", "replace"))
             error = core.engine.error_of(batch.status, batch.error_code, text)
             if self.ready or self.batch == NULL:
-                return 0  # another thread ran meanwhile and was faster: the batch may be gone
+                return 0  # another thread has prepared it meanwhile, and the batch may be freed
         if batch.opaques != NULL:
             self.take_tokens(core, error)
         if self.chunk == NULL:
@@ -190,7 +191,7 @@ cdef class Report:
             return 0
         shared = Batch.of(kn_chunk_ref(self.chunk), topic, partition, core.engine.pins)
         if self.ready or self.batch == NULL:
-            # another thread was faster, and the batch may be gone; from here on no other thread
+            # another thread has prepared it, and the batch may be freed; from here on no other thread
             # runs
             return 0
         shared.error = error
@@ -282,7 +283,7 @@ cdef class DeliveryCore:
         report.batch = NULL
         self._reports.remove(report)
         if self.engine.engine != NULL:  # a callback may have forked
-            kn_engine_delivered(self.engine.engine, batch)
+            kn_engine_batch_reported(self.engine.engine, batch)
 
     cdef int _serve(self) except -1:
         # Run every callback that is due now. Later ones wait, or a busy producer would never return
@@ -323,7 +324,7 @@ cdef class DeliveryCore:
                 served = 1
                 self._serve_counter(batch, self._callbacks.take(batch.counter.binding))
                 continue
-            if not may_make_message():
+            if not reserve_message():
                 raise MemoryError  # before anything of this message is taken
             start = report.reader.span.at
             if kn_record_reader_next(&report.reader, &record) != KN_OK:
@@ -361,7 +362,7 @@ cdef class DeliveryCore:
         # may let another thread finish the completion.
         self._take_counter(completion, report)
         if report is None:
-            return 0  # close() was faster
+            return 0  # close() has finished it
         callback = report.callback
         report.callback = None
         callback(report)
@@ -386,7 +387,7 @@ cdef class DeliveryCore:
             self._callbacks.take(counter.binding)
             self._serve_counter(completion, report)
         finally:
-            kn_engine_delivered(self.engine.engine, completion)
+            kn_engine_batch_reported(self.engine.engine, completion)
         return 0
 
     def poll(self, double timeout=-1):
@@ -469,7 +470,7 @@ cdef class DeliveryCore:
             self.engine.kick()
 
     def _serve_last(self):
-        """Run the callbacks of the messages that were given up, after the engine has stopped."""
+        """Run the callbacks of the messages that failed in close(), after the engine has stopped."""
         while self.engine.engine != NULL and (self._reports or kn_queue_count(&self.engine.engine.deliveries) > 0):
             self._serve()
         self._last_served = True
@@ -499,7 +500,7 @@ cdef class DeliveryCore:
                         counter = kn_delivery_counter_of(&self.engine.engine.counters, batch.opaques[i])
                         if counter != NULL:
                             kn_delivery_counter_settle(counter, 1, 0)
-            kn_engine_delivered(self.engine.engine, batch)
+            kn_engine_batch_reported(self.engine.engine, batch)
         self._callbacks.clear()
 
     def __len__(self):

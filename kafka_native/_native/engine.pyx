@@ -18,6 +18,7 @@ from libc.string cimport memcpy
 
 from kafka_native._native.kn_arrow cimport kn_columns_live
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport Pins
 from kafka_native._native.primitives cimport exact_text
@@ -128,11 +129,11 @@ cdef void _fill_connection(kn_connection_config *to, dict settings) except *:
 
 cdef kn_tls *_new_tls(settings) except? NULL:
     # None: plain connections. Otherwise (addresses of OpenSSL's functions by name, address of the
-    # context, verifies, identifies).
+    # context, verify_peer, verify_host).
     if settings is None:
         return NULL
-    functions, context, verifies, identifies = settings
-    cdef kn_tls *tls = kn_tls_new(verifies, identifies)
+    functions, context, verify_peer, verify_host = settings
+    cdef kn_tls *tls = kn_tls_new(verify_peer, verify_host)
     if tls == NULL:
         raise MemoryError()
     for name, address in functions.items():
@@ -277,6 +278,7 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.fetch.fetch_error_backoff_ms = settings["fetch_error_backoff_ms"]
     to.fetch.check_crcs = settings["check_crcs"]
     to.fetch.partition_eof = settings["partition_eof"]
+    to.fetch.partition_eof_when_empty = settings["partition_eof_when_empty"]
     to.fetch.isolation_level = settings["isolation_level"]
     to.fetch.decompressed_max_bytes = settings["decompressed_max_bytes"]
     to.client.statistics = settings["statistics"]
@@ -473,7 +475,7 @@ cdef class Engine:
             node = kn_list_pop_front(&items)
             events.append(_event_of(<kn_event *>node))
             if (<kn_event *>node).kind == KN_EVENT_LOG:
-                kn_log_taken(&self.engine.client.log)
+                kn_log_line_taken(&self.engine.client.log)
             kn_event_free(<kn_event *>node)
         return events
 
@@ -613,7 +615,7 @@ cdef class Engine:
     def grant(self, int64_t producer_id, int16_t producer_epoch):
         """Number batches under this producer id and epoch from now on (control thread).
 
-        With the id -2 batches have no numbers.
+        With the id PRODUCER_WAIVED (`_native.enums`) batches have no numbers.
         """
         cdef kn_engine *engine = self._alive()
         with nogil:
@@ -628,9 +630,9 @@ cdef class Engine:
         if kn_engine_transaction_begin(self._alive(), number, implicit, <int64_t>(hold_s * 1e6)) != 0:
             raise MemoryError
 
-    def transaction_shut(self):
+    def transaction_close(self):
         """Accept no further messages (control thread). The accepted ones are still sent."""
-        kn_engine_transaction_shut(self._alive())
+        kn_engine_transaction_close(self._alive())
 
     def transaction_admit(self, str topic not None, int32_t partition, int64_t number):
         """Allow the partition's queued messages to be sent in this transaction (control thread).

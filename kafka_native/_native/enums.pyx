@@ -49,6 +49,8 @@ CODEC_GZIP = KN_CODEC_GZIP
 CODEC_SNAPPY = KN_CODEC_SNAPPY
 CODEC_LZ4 = KN_CODEC_LZ4
 CODEC_ZSTD = KN_CODEC_ZSTD
+# Kafka's names of the codecs: the index is the number.
+CODEC_NAMES = tuple([kn_codec_name(codec).decode() for codec in range(KN_CODEC_COUNT)])
 
 # Partitioners. enum kn_partitioner, csrc/produce/partitioner.h.
 PARTITIONER_CONSISTENT_RANDOM = KN_PARTITIONER_CONSISTENT_RANDOM
@@ -63,9 +65,28 @@ PARTITIONER_FNV1A_RANDOM = KN_PARTITIONER_FNV1A_RANDOM
 IDEMPOTENCE_OFF = KN_IDEMPOTENCE_OFF
 IDEMPOTENCE_DEMANDED = KN_IDEMPOTENCE_DEMANDED
 IDEMPOTENCE_WANTED = KN_IDEMPOTENCE_WANTED
+# Replaces a producer id: batches have no numbers. csrc/produce/accumulator.h.
+PRODUCER_WAIVED = KN_PRODUCER_WAIVED
+
+# The lowest and the highest version that the codecs of csrc write and read.
+PRODUCE_VERSIONS = (KN_PRODUCE_VERSION_MIN, KN_PRODUCE_VERSION_MAX)
+FETCH_VERSIONS = (KN_FETCH_VERSION_MIN, KN_FETCH_VERSION_MAX)
+
+# An unknown offset. csrc/consume/cursor.h.
+OFFSET_UNKNOWN = KN_OFFSET_UNKNOWN
+
+# Isolation levels. enum kn_isolation_level, csrc/consume/consumer.h.
+ISOLATION_READ_UNCOMMITTED = KN_ISOLATION_READ_UNCOMMITTED
+ISOLATION_READ_COMMITTED = KN_ISOLATION_READ_COMMITTED
+
+# The contexts of `debug`: the index is the number. enum kn_log_context, csrc/net/log.h.
+LOG_CONTEXTS = tuple(
+    [kn_log_context_name(<kn_log_context>context).decode() for context in range(KN_LOG_CONTEXT_COUNT)]
+)
 
 # Status codes, enum kn_status in csrc/base/status.h. `kafka_native.errors` has their texts for
 # users.
+STATUS_OK = KN_OK
 STATUS_NOMEM = KN_ERR_NOMEM
 STATUS_TRUNCATED = KN_ERR_TRUNCATED
 STATUS_INVALID = KN_ERR_INVALID

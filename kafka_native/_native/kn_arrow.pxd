@@ -1,4 +1,4 @@
-# The Arrow C data and stream interfaces, and what the bindings call of csrc/arrow. Comments, threads and owners are in the headers.
+# The Arrow C data and stream interfaces, and the functions of csrc/arrow for the bindings. The headers document them.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafka_native._native.kn_engine cimport kn_engine, kn_queue, kn_segment, kn_delivery_counter, kn_topic
@@ -66,11 +66,11 @@ cdef extern from "arrow/columns.h" nogil:
     void kn_columns_unref(kn_columns *columns)
     long kn_columns_live()
     void kn_columns_expect(kn_columns *columns, int32_t column, int64_t row_count, int64_t size_bytes)
-    struct kn_held:
+    struct kn_kept_bytes:
         int64_t max_bytes
-    kn_held *kn_held_new()
-    void kn_held_unref(kn_held *held)
-    void kn_columns_count_in(kn_columns *columns, kn_held *held)
+    kn_kept_bytes *kn_kept_bytes_new()
+    void kn_kept_bytes_unref(kn_kept_bytes *held)
+    void kn_columns_set_kept_bytes(kn_columns *columns, kn_kept_bytes *held)
     void kn_columns_settle(kn_columns *columns)
     int64_t kn_columns_size_bytes(const kn_columns *columns)
 
@@ -92,7 +92,7 @@ cdef extern from "arrow/fill.h" nogil:
         KN_FILL_BROKEN
         KN_FILL_UNFIT
         KN_FILL_NOMEM
-    struct kn_taken:
+    struct kn_taken_segment:
         kn_segment *segment
         int64_t first_offset
         int64_t next_offset
@@ -109,7 +109,7 @@ cdef extern from "arrow/fill.h" nogil:
         int32_t taken_count
         int32_t unfit_column
         int64_t unfit_offset
-        kn_taken *taken
+        kn_taken_segment *taken
     kn_fill_end kn_fill_run(kn_fill *fill)
     void kn_fill_revert(kn_fill *fill, int32_t start)
     void kn_fill_finish(kn_fill *fill)

@@ -1,7 +1,7 @@
-# What the bindings call of csrc/net, produce, consume and engine. Comments, threads and owners are in the headers.
+# The functions of csrc/net, produce, consume and engine for the bindings. The headers document them.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 
-
+from kafka_native._native.kn_enums cimport kn_event_kind, kn_partitioner
 from kafka_native._native.kn_records cimport (
     kn_batch_view,
     kn_batch_writer,
@@ -9,14 +9,6 @@ from kafka_native._native.kn_records cimport (
     kn_codec_table,
     kn_pool,
 )
-
-cdef extern from "base/status.h" nogil:
-    enum:
-        KN_ERR_TIMED_OUT
-        KN_ERR_INTERRUPTED
-        KN_ERR_CLOSED
-        KN_ERR_UNKNOWN_PARTITION
-        KN_ERR_STALE
 
 cdef extern from "base/fork.h" nogil:
     unsigned kn_fork_count()
@@ -48,12 +40,12 @@ cdef extern from "net/thread.h" nogil:
 cdef extern from "net/chunk.h" nogil:
     struct kn_chunk:
         kn_buffer *buffer
-        int32_t lent
+        int32_t message_refs
         int64_t kept_bytes
     kn_chunk *kn_chunk_new(kn_buffer *buffer)
     kn_chunk *kn_chunk_ref(kn_chunk *chunk)
     void kn_chunk_unref(kn_chunk *chunk)
-    bint kn_chunk_is_left(const kn_chunk *chunk)
+    bint kn_chunk_has_only_messages(const kn_chunk *chunk)
     long kn_chunk_live()
 
 cdef extern from "net/wake.h" nogil:
@@ -81,9 +73,6 @@ cdef extern from "produce/budget.h" nogil:
     int kn_budget_is_empty(kn_budget *budget)
 
 cdef extern from "net/events.h" nogil:
-    enum kn_event_kind:
-        KN_EVENT_REPLY
-        KN_EVENT_LOG
     struct kn_event:
         kn_list node
         kn_event_kind kind
@@ -111,13 +100,13 @@ cdef extern from "net/events.h" nogil:
 cdef extern from "net/log.h" nogil:
     struct kn_log:
         pass
-    void kn_log_taken(kn_log *log)
+    void kn_log_line_taken(kn_log *log)
     int64_t kn_log_take_dropped(kn_log *log)
 
 cdef extern from "net/tls.h" nogil:
     struct kn_tls:
         pass
-    kn_tls *kn_tls_new(int verifies, int identifies)
+    kn_tls *kn_tls_new(int verify_peer, int verify_host)
     void kn_tls_free(kn_tls *tls)
     int kn_tls_set_function(kn_tls *tls, const char *name, uintptr_t address)
     const char *kn_tls_missing(const kn_tls *tls)
@@ -155,7 +144,7 @@ cdef extern from "net/proxy.h" nogil:
         KN_PROXY_HTTP
     struct kn_proxy:
         pass
-    kn_proxy *kn_proxy_new(kn_proxy_kind kind, int resolves, const char *host, uint16_t port, const uint8_t *login, size_t login_bytes)
+    kn_proxy *kn_proxy_new(kn_proxy_kind kind, int remote_dns, const char *host, uint16_t port, const uint8_t *login, size_t login_bytes)
     void kn_proxy_free(kn_proxy *proxy)
     enum:
         KN_TUNNEL_SCRATCH_BYTES
@@ -208,8 +197,6 @@ cdef extern from "net/client.h" nogil:
         kn_log log
 
 cdef extern from "produce/producer.h" nogil:
-    enum kn_partitioner:
-        KN_PARTITIONER_CONSISTENT_RANDOM
     struct kn_produce_config:
         int64_t queue_messages_max
         int64_t queue_bytes_max
@@ -252,6 +239,7 @@ cdef extern from "consume/consumer.h" nogil:
         int32_t fetch_error_backoff_ms
         int check_crcs
         int partition_eof
+        int partition_eof_when_empty
         int8_t isolation_level
         size_t decompressed_max_bytes
         char *rack
@@ -391,12 +379,12 @@ cdef extern from "consume/cursor.h" nogil:
     int64_t kn_cursor_log_start_offset(kn_cursor *cursor)
 
 cdef extern from "engine/relay.h" nogil:
-    struct kn_fetched:
+    struct kn_fetched_batches:
         int32_t count
         int32_t next
         kn_segment_batch *batches
-    kn_fetched *kn_fetched_take(kn_segment *segment)
-    void kn_fetched_free(kn_fetched *fetched)
+    kn_fetched_batches *kn_fetched_batches_take(kn_segment *segment)
+    void kn_fetched_batches_free(kn_fetched_batches *fetched)
     struct kn_relay:
         kn_engine *engine
         kn_topic *topic
@@ -405,12 +393,12 @@ cdef extern from "engine/relay.h" nogil:
         int64_t rows
         int64_t bytes
         kn_runs runs
-        kn_fetched *fetched
+        kn_fetched_batches *fetched
         int64_t offset
         int never_fits
     void kn_relay_deinit(kn_relay *relay)
-    void kn_relay_give(kn_relay *relay, kn_fetched *fetched, int64_t first, int64_t end)
-    int kn_relay_run_waiting(kn_relay *relay, int64_t most, int64_t deadline_us)
+    void kn_relay_give(kn_relay *relay, kn_fetched_batches *fetched, int64_t first, int64_t end)
+    int kn_relay_run_waiting(kn_relay *relay, int64_t count_max, int64_t deadline_us)
 
 cdef extern from "net/broker.h" nogil:
     struct kn_broker:
@@ -448,7 +436,7 @@ cdef extern from "engine/engine.h" nogil:
     int kn_engine_broker_close(kn_engine *engine, int32_t handle, int32_t generation, int status)
     int kn_engine_broker_connect(kn_engine *engine, int32_t handle)
     int kn_engine_broker_stop(kn_engine *engine, int32_t handle)
-    void kn_engine_delivered(kn_engine *engine, kn_batch *batch)
+    void kn_engine_batch_reported(kn_engine *engine, kn_batch *batch)
     int64_t kn_engine_outstanding(kn_engine *engine)
     int64_t kn_engine_unsettled(kn_engine *engine)
     void kn_engine_poll_begin(kn_engine *engine)
@@ -462,7 +450,7 @@ cdef extern from "engine/engine.h" nogil:
     void kn_engine_room_end(kn_engine *engine)
     int kn_engine_purge(kn_engine *engine, int in_queue, int in_flight)
     int kn_engine_transaction_begin(kn_engine *engine, int64_t number, int implicit, int64_t hold_us)
-    void kn_engine_transaction_shut(kn_engine *engine)
+    void kn_engine_transaction_close(kn_engine *engine)
     void kn_engine_transaction_admit(kn_engine *engine, kn_topic *topic, int32_t partition, int64_t number)
     void kn_engine_grant(kn_engine *engine, int64_t producer_id, int16_t producer_epoch)
     void kn_engine_memory(kn_engine *engine, int64_t *queued_bytes, int64_t *idle_bytes)

@@ -1,7 +1,7 @@
-# The enums of csrc that Python knows, too: enums.pyx gives them their names there.
+# The enums and codes of csrc: bindings use these names, and enums.pyx exports them to Python.
 
 cdef extern from "net/events.h" nogil:
-    enum:
+    enum kn_event_kind:
         KN_EVENT_CONNECTED
         KN_EVENT_DISCONNECTED
         KN_EVENT_REPLY
@@ -46,9 +46,13 @@ cdef extern from "records/codec.h" nogil:
         KN_CODEC_SNAPPY
         KN_CODEC_LZ4
         KN_CODEC_ZSTD
+        KN_CODEC_COUNT
+        KN_CODEC_LEVEL_DEFAULT
+        KN_DECOMPRESSED_MAX_BYTES
+    const char *kn_codec_name(int id)
 
 cdef extern from "produce/partitioner.h" nogil:
-    enum:
+    enum kn_partitioner:
         KN_PARTITIONER_CONSISTENT_RANDOM
         KN_PARTITIONER_CONSISTENT
         KN_PARTITIONER_RANDOM
@@ -65,6 +69,7 @@ cdef extern from "produce/producer.h" nogil:
 
 cdef extern from "base/status.h" nogil:
     enum:
+        KN_OK
         KN_ERR_NOMEM
         KN_ERR_TRUNCATED
         KN_ERR_INVALID
@@ -92,3 +97,33 @@ cdef extern from "produce/batch.h" nogil:
         KN_NOT_PERSISTED
         KN_POSSIBLY_PERSISTED
         KN_PERSISTED
+
+cdef extern from "consume/consumer.h" nogil:
+    enum:
+        KN_ISOLATION_READ_UNCOMMITTED
+        KN_ISOLATION_READ_COMMITTED
+
+cdef extern from "net/log.h" nogil:
+    enum:
+        KN_LOG_CONTEXT_COUNT
+    enum kn_log_context:
+        pass
+    const char *kn_log_context_name(kn_log_context context)
+
+cdef extern from "produce/accumulator.h" nogil:
+    enum:
+        KN_PRODUCER_WAIVED
+
+cdef extern from "consume/cursor.h" nogil:
+    enum:
+        KN_OFFSET_UNKNOWN
+
+cdef extern from "produce/produce_codec.h" nogil:
+    enum:
+        KN_PRODUCE_VERSION_MIN
+        KN_PRODUCE_VERSION_MAX
+
+cdef extern from "consume/fetch_codec.h" nogil:
+    enum:
+        KN_FETCH_VERSION_MIN
+        KN_FETCH_VERSION_MAX

@@ -1,18 +1,9 @@
-# What the bindings call of csrc/base and csrc/records. Comments, threads and owners are in the headers.
+# The functions of csrc/base and csrc/records for the bindings. The headers document them.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from kafka_native._native.kn_enums cimport KN_CODEC_COUNT
 
 cdef extern from "base/status.h" nogil:
-    enum:
-        KN_OK
-        KN_ERR_NOMEM
-        KN_ERR_TRUNCATED
-        KN_ERR_INVALID
-        KN_ERR_CRC
-        KN_ERR_TOO_LARGE
-        KN_ERR_CODEC
-        KN_ERR_UNSUPPORTED
-        KN_ERR_FULL
     const char *kn_status_text(int status)
 
 cdef extern from "base/buffer.h" nogil:
@@ -70,15 +61,6 @@ cdef extern from "base/hash.h" nogil:
     uint32_t kn_fnv1a(const void *data, size_t size_bytes)
 
 cdef extern from "records/codec.h" nogil:
-    enum:
-        KN_CODEC_NONE
-        KN_CODEC_GZIP
-        KN_CODEC_SNAPPY
-        KN_CODEC_LZ4
-        KN_CODEC_ZSTD
-        KN_CODEC_COUNT
-        KN_CODEC_LEVEL_DEFAULT
-        KN_DECOMPRESSED_MAX_BYTES
     ctypedef int kn_compress_fn(const uint8_t *src, size_t size_bytes, int level, kn_buffer **out) noexcept
     ctypedef int kn_decompress_fn(const uint8_t *src, size_t size_bytes, size_t max_bytes, kn_buffer **out) noexcept
     struct kn_codec:
@@ -88,7 +70,7 @@ cdef extern from "records/codec.h" nogil:
         kn_decompress_fn *decompress
         int quicker_forms
     struct kn_codec_table:
-        kn_codec codecs[5]
+        kn_codec codecs[KN_CODEC_COUNT]
     void kn_codec_table_init(kn_codec_table *table)
     int kn_lz4_decompress_legacy(const uint8_t *src, size_t size_bytes, size_t max_bytes, kn_buffer **out)
 
@@ -98,6 +80,11 @@ cdef extern from "records/lz4_legacy.h" nogil:
 cdef extern from "records/batch_writer.h" nogil:
     enum:
         KN_BATCH_HEADER_BYTES
+        KN_BATCH_AT_LEADER_EPOCH
+        KN_BATCH_AT_MAGIC
+        KN_BATCH_AT_CRC
+        KN_BATCH_AT_ATTRIBUTES
+        KN_BATCH_AT_MAX_TIMESTAMP
         KN_RECORD_OVERHEAD_MAX_BYTES
         KN_ATTR_CODEC_MASK
         KN_ATTR_LOG_APPEND_TIME

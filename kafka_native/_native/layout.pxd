@@ -1,4 +1,4 @@
-"""Struct classes as the codec sees them: see layout.pyx."""
+"""Layouts of struct classes, for the codec: see layout.pyx."""
 
 cimport cython
 from cpython.object cimport PyObject, PyTypeObject
@@ -34,7 +34,7 @@ cdef class Layout:
 
 
 cdef inline void kn_put(PyObject* obj, Py_ssize_t offset, object value) noexcept:
-    """Store a value in a slot, whatever was there."""
+    """Store a value in a slot, and release the old value."""
     cdef PyObject** place = <PyObject**> (<char*> obj + offset)
     cdef PyObject* old = place[0]
     Py_INCREF(value)

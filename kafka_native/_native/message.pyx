@@ -23,7 +23,7 @@ from enum import IntEnum
 from operator import index
 from types import GenericAlias
 
-from kafka_native._native.kn_enums cimport KN_NOT_PERSISTED, KN_PERSISTED, KN_POSSIBLY_PERSISTED
+from kafka_native._native.kn_enums cimport KN_NOT_PERSISTED, KN_OFFSET_UNKNOWN, KN_OK, KN_PERSISTED, KN_POSSIBLY_PERSISTED
 from kafka_native._native.kn_engine cimport (
     kn_cells,
     kn_cells_give,
@@ -31,13 +31,12 @@ from kafka_native._native.kn_engine cimport (
     kn_cells_take,
     kn_cells_walk,
     kn_chunk,
-    kn_chunk_is_left,
+    kn_chunk_has_only_messages,
     kn_chunk_live,
     kn_chunk_ref,
     kn_chunk_unref,
 )
 from kafka_native._native.kn_records cimport (
-    KN_OK,
     kn_header,
     kn_header_next,
     kn_record,
@@ -68,7 +67,7 @@ cdef extern from "Python.h":
 
 # The partition, offset and leader epoch of a Message that has none.
 cdef int32_t NO_PARTITION = -1
-cdef int64_t NO_OFFSET = -1001
+cdef int64_t NO_OFFSET = KN_OFFSET_UNKNOWN
 cdef int32_t NO_EPOCH = -1
 cdef int NO_STATUS = -1
 cdef int NO_COUNT = -1
@@ -129,7 +128,7 @@ cdef class Batch:
         if chunk != NULL:
             _pin(self, chunk, pins)
             if pins.size_bytes > pins.limit_bytes:
-                _relieve(pins)
+                _release_chunks(pins)
         self.kind = <PyTypeObject *>Message if pins is None else pins.kind
         self.topic = topic
         self.partition = partition
@@ -196,7 +195,7 @@ ZERO_BATCH.latency_s = 0.0
 
 @cython.final
 @cython.no_gc
-cdef class Own:
+cdef class Overrides:
     """See message.pxd."""
 
 
@@ -254,9 +253,9 @@ cdef class Message:
         # First: the release of an old value may run code that uses this Message.
         self._record = self._value_data = NULL
         self._batch = batch
-        own = _owning(self)
-        own.key, own.value, own.headers, own.error = key, value, headers, error
-        own.has_key = own.has_value = own.has_headers = own.has_error = True
+        overrides = _overrides_of(self)
+        overrides.key, overrides.value, overrides.headers, overrides.error = key, value, headers, error
+        overrides.has_key = overrides.has_value = overrides.has_headers = overrides.has_error = True
 
     def topic(self):
         """Return the topic's name, or None."""
@@ -279,8 +278,8 @@ cdef class Message:
     def key(self):
         """Return the key as bytes, or None if the record has none. `set_key()` replaces it."""
         cdef kn_record record
-        if self._own != NULL and (<Own>self._own).has_key:
-            return (<Own>self._own).key
+        if self._overrides != NULL and (<Overrides>self._overrides).has_key:
+            return (<Overrides>self._overrides).key
         if self._record == NULL:
             return None
         kn_record_reread(self._record, &record)
@@ -288,8 +287,8 @@ cdef class Message:
 
     def value(self):
         """Return the value as bytes, or None for a null value. `set_value()` replaces it."""
-        if self._own != NULL and (<Own>self._own).has_value:
-            return (<Own>self._own).value
+        if self._overrides != NULL and (<Overrides>self._overrides).has_value:
+            return (<Overrides>self._overrides).value
         return _bytes_of(self._value_data, self._value_bytes)
 
     def deserialized_key(self):
@@ -307,8 +306,8 @@ cdef class Message:
         surrogate (``surrogateescape``). `Producer.produce()` turns it into that byte again.
         """
         cdef kn_record record
-        if self._own != NULL and (<Own>self._own).has_headers:
-            return (<Own>self._own).headers
+        if self._overrides != NULL and (<Overrides>self._overrides).has_headers:
+            return (<Overrides>self._overrides).headers
         if self._record == NULL:
             return None
         kn_record_reread(self._record, &record)
@@ -367,32 +366,34 @@ cdef class Message:
 
     def set_key(self, key, /):
         """Replace the return value of `key()`. For deserializers."""
-        own = _owning(self)
-        own.key = key
-        own.has_key = True
+        overrides = _overrides_of(self)
+        overrides.key = key
+        overrides.has_key = True
 
     def set_value(self, value, /):
         """Replace the return value of `value()`. For deserializers."""
-        own = _owning(self)
-        own.value = value
-        own.has_value = True
+        overrides = _overrides_of(self)
+        overrides.value = value
+        overrides.has_value = True
 
     def set_headers(self, headers, /):
         """Replace the return value of `headers()`."""
-        own = _owning(self)
-        own.headers = headers
-        own.has_headers = True
+        overrides = _overrides_of(self)
+        overrides.headers = headers
+        overrides.has_headers = True
 
     def set_error(self, error, /):
         """Replace the return value of `error()`."""
-        own = _owning(self)
-        own.error = error
-        own.has_error = True
+        overrides = _overrides_of(self)
+        overrides.error = error
+        overrides.has_error = True
 
     def __len__(self):
         """Return the value's length, or 0 for a null value."""
-        if self._own != NULL and (<Own>self._own).has_value:
-            return 0 if (<Own>self._own).value is None else _length_of((<Own>self._own).value)
+        cdef Overrides overrides
+        if self._overrides != NULL and (<Overrides>self._overrides).has_value:
+            overrides = <Overrides>self._overrides
+            return 0 if overrides.value is None else _length_of(overrides.value)
         return 0 if self._value_data == NULL else self._value_bytes
 
     def __bool__(self):
@@ -485,26 +486,26 @@ cdef double _whole_us(double latency_s):
 
 
 cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *record):
-    cdef Message self = <Message>_shell(batch, start, record)
+    cdef Message self = <Message>_new_message(batch, start, record)
     Py_DECREF(self)  # the cast has counted it once more
     return self
 
 
-cdef int messages_of(list into, Py_ssize_t most, Batch batch, kn_record_reader *reader, int64_t from_offset, int64_t *position) except -1:
-    # Hot: append the rest of the batch, up to `most` messages in the list, and move the position
+cdef int messages_of(list into, Py_ssize_t count_max, Batch batch, kn_record_reader *reader, int64_t from_offset, int64_t *position) except -1:
+    # Hot: append the rest of the batch, up to `count_max` messages in the list, and move the position
     # behind it. Stop before an invalid record. No Python code runs.
     cdef kn_record record
     cdef const uint8_t *start
     cdef int64_t next_offset = position[0]
     cdef Py_ssize_t count = PyList_GET_SIZE(into)
-    _reserve(into, min(most - count, <Py_ssize_t>reader.left), most)
-    while count < most and (shell_count > 0 or may_make_message()):
+    _reserve(into, min(count_max - count, <Py_ssize_t>reader.left), count_max)
+    while count < count_max and (free_message_count > 0 or reserve_message()):
         start = reader.span.at
         if kn_record_reader_next(reader, &record) != KN_OK:
             break
         if record.offset >= from_offset:
             next_offset = record.offset + 1
-            _put(into, count, _shell(batch, start, &record))
+            _put(into, count, _new_message(batch, start, &record))
             count += 1
     position[0] = next_offset
     return 0
@@ -513,7 +514,7 @@ cdef int messages_of(list into, Py_ssize_t most, Batch batch, kn_record_reader *
 cdef Message legacy_message_of(Batch batch, const kn_record *record):
     # A record of a message set (magic 0 and 1). Its start is not enough to find its key again.
     cdef Message self = _blank(batch.kind)
-    cdef Own own = _owning(self)
+    cdef Overrides overrides = _overrides_of(self)
     self._batch = batch.copy()
     self._batch.base_offset = record.offset
     self._batch.timestamp_type = record.timestamp_type + 1
@@ -521,23 +522,23 @@ cdef Message legacy_message_of(Batch batch, const kn_record *record):
     self._value_bytes = record.value_bytes
     # none: as in confluent_kafka
     self._timestamp_ms = record.timestamp_ms if record.timestamp_type >= 0 else 0
-    own.key = _bytes_of(record.key, record.key_bytes)
-    own.has_key = own.has_headers = True
+    overrides.key = _bytes_of(record.key, record.key_bytes)
+    overrides.has_key = overrides.has_headers = True
     return self
 
 
-cdef Own _owning(Message self):
-    cdef Own own
-    if self._own == NULL:
-        own = Own.__new__(Own)
-        Py_INCREF(own)
-        self._own = <PyObject *>own
-    return <Own>self._own
+cdef Overrides _overrides_of(Message self):
+    cdef Overrides overrides
+    if self._overrides == NULL:
+        overrides = Overrides.__new__(Overrides)
+        Py_INCREF(overrides)
+        self._overrides = <PyObject *>overrides
+    return <Overrides>self._overrides
 
 
 cdef object error_of_message(Message self):
-    if self._own != NULL and (<Own>self._own).has_error:
-        return (<Own>self._own).error
+    if self._overrides != NULL and (<Overrides>self._overrides).has_error:
+        return (<Overrides>self._overrides).error
     return None if self._batch is None else self._batch.error
 
 
@@ -573,14 +574,14 @@ def live_chunks():
 
 def live_messages():
     """Return the number of Messages in this process, for leak checks."""
-    return cells.taken - shell_count
+    return cells.taken - free_message_count
 
 
 # --- allocation and deallocation of Messages ---
 #
 # It is handwritten because of the reference counts. Cython's code sets and clears fields to None:
-# four changes of one word for each Message, and each waits for the one before. It also fills a list
-# that has room.
+# four changes of one word for each Message, and each waits for the one before. The code here also
+# fills a list that has room.
 
 cdef extern from *:
     """
@@ -602,34 +603,34 @@ cdef extern from *:
 cdef enum:
     # While consume() replaces a list of 10,000 by another, both are alive. The Messages of the
     # older list come from here.
-    SHELLS = 10240
+    FREE_MESSAGES_MAX = 10240
 
 # freed Messages: they hold no references, and their fields and their type are undefined
-cdef PyObject *shells[SHELLS]
-cdef int shell_count = 0
+cdef PyObject *free_messages[FREE_MESSAGES_MAX]
+cdef int free_message_count = 0
 cdef kn_cells cells  # the memory of all Messages
 
 
-cdef bint may_make_message() noexcept:
+cdef bint reserve_message() noexcept:
     # Make sure that the next Message needs no memory. Call it before the record is taken, because a
     # MemoryError would lose the record.
-    global shell_count
-    if shell_count == 0:
+    global free_message_count
+    if free_message_count == 0:
         made = <PyObject *>kn_cells_take(&cells)
         if made == NULL:
             return False
-        shells[0] = PyObject_Init(made, <PyTypeObject *>Message)
-        shell_count = 1
+        free_messages[0] = PyObject_Init(made, <PyTypeObject *>Message)
+        free_message_count = 1
     return True
 
 
-cdef inline PyObject *_shell(Batch batch, const uint8_t *start, const kn_record *record) except NULL:
+cdef inline PyObject *_new_message(Batch batch, const uint8_t *start, const kn_record *record) except NULL:
     # Hot: runs once for each record consumed or reported. Returns a new reference to a Message.
-    global shell_count
+    global free_message_count
     cdef PyObject *made
-    if shell_count > 0:
-        shell_count -= 1
-        made = shells[shell_count]
+    if free_message_count > 0:
+        free_message_count -= 1
+        made = free_messages[free_message_count]
         Py_SET_REFCNT(made, 1)
     else:
         made = <PyObject *>kn_cells_take(&cells)
@@ -639,7 +640,7 @@ cdef inline PyObject *_shell(Batch batch, const uint8_t *start, const kn_record 
     Py_SET_TYPE(made, batch.kind)
     Py_INCREF(batch)
     SET_BATCH(<Message>made, batch)
-    (<Message>made)._own = NULL
+    (<Message>made)._overrides = NULL
     (<Message>made)._record = start
     (<Message>made)._value_data = record.value
     (<Message>made)._value_bytes = record.value_bytes
@@ -648,41 +649,41 @@ cdef inline PyObject *_shell(Batch batch, const uint8_t *start, const kn_record 
     return made
 
 
-cdef void _end(PyObject *self) noexcept:
+cdef void _deallocate(PyObject *self) noexcept:
     # The type's tp_dealloc.
-    global shell_count
+    global free_message_count
     Py_XDECREF(<PyObject *>(<Message>self)._batch)
-    Py_XDECREF((<Message>self)._own)
+    Py_XDECREF((<Message>self)._overrides)
     if PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_HEAPTYPE):
         Py_TYPE(self).tp_free(self)  # a class written in Python, whose memory isn't a cell
-    elif shell_count < SHELLS:
-        shells[shell_count] = self
-        shell_count += 1
+    elif free_message_count < FREE_MESSAGES_MAX:
+        free_messages[free_message_count] = self
+        free_message_count += 1
     else:
         kn_cells_give(&cells, self)
 
 
 cdef PyObject *_allocate(PyTypeObject *kind, Py_ssize_t items) noexcept:
     # The type's tp_alloc, for Message(). The memory is zeroed.
-    global shell_count
+    global free_message_count
     cdef PyObject *made
-    if not may_make_message():
+    if not reserve_message():
         return PyErr_NoMemory()
-    shell_count -= 1
-    made = shells[shell_count]
+    free_message_count -= 1
+    made = free_messages[free_message_count]
     memset(made, 0, kind.tp_basicsize)
     return PyObject_Init(made, kind)
 
 
-cdef int _reserve(list into, Py_ssize_t more, Py_ssize_t most) except -1:
-    # Make room for so many more items, or for twice the old room if that is at most `most`.
+cdef int _reserve(list into, Py_ssize_t more, Py_ssize_t count_max) except -1:
+    # Make room for so many more items, or for twice the old room if that is at most `count_max`.
     # Otherwise the list grows by an eighth, and each growth may copy it.
     cdef PyListObject *to = <PyListObject *>into
     cdef Py_ssize_t wanted = PyList_GET_SIZE(into) + more
     cdef PyObject **items
     if not LISTS_CAN_BE_GROWN or wanted <= to.allocated:
         return 0
-    wanted = max(wanted, min(2 * to.allocated, most))
+    wanted = max(wanted, min(2 * to.allocated, count_max))
     items = <PyObject **>PyMem_Realloc(to.ob_item, wanted * sizeof(PyObject *))
     if items == NULL:
         raise MemoryError
@@ -707,7 +708,7 @@ cdef inline int _put(list into, Py_ssize_t count, PyObject *item) except -1:
 kn_cells_init(&cells, (<PyTypeObject *>Message).tp_basicsize)
 for kind in (Message, ConfluentMessage):  # classes written in Python don't inherit tp_alloc
     SET_ALLOC(<PyTypeObject *>kind, _allocate)
-    (<PyTypeObject *>kind).tp_dealloc = <destructor>_end
+    (<PyTypeObject *>kind).tp_dealloc = <destructor>_deallocate
 (<PyTypeObject *>ConfluentMessage).tp_name = "confluent_kafka.cimpl.Message"
 
 
@@ -716,15 +717,15 @@ for kind in (Message, ConfluentMessage):  # classes written in Python don't inhe
 # All of it runs under the interpreter lock, and no Python code runs in it.
 
 cdef enum:
-    OWN_BYTES = 192  # about the size of a copied-out Message without its record
-    FILLED_BYTES = 256  # if each Message pins no more than this, copying out saves almost nothing
+    COPY_BYTES = 192  # about the size of a copied-out Message without its record
+    PINNED_MIN_BYTES = 256  # if each Message pins no more than this, copying out saves almost nothing
 
 
 cdef void _pin(Batch batch, kn_chunk *chunk, Pins pins) noexcept:
     # Takes the reference.
-    if chunk.lent == 0:
+    if chunk.message_refs == 0:
         pins.size_bytes += chunk.buffer.capacity_bytes
-    chunk.lent += 1
+    chunk.message_refs += 1
     batch.chunk = chunk
     batch.pins = pins
     batch.older = pins.batches
@@ -746,8 +747,8 @@ cdef void _unpin(PyObject *batch) noexcept:
         pins.batches = older
     (<Batch>batch).chunk = NULL
     (<Batch>batch).older = (<Batch>batch).younger = NULL
-    chunk.lent -= 1
-    if chunk.lent == 0:
+    chunk.message_refs -= 1
+    if chunk.message_refs == 0:
         pins.size_bytes -= chunk.buffer.capacity_bytes
         pins.limit_bytes = min(pins.limit_bytes, _limit_of(pins))
     kn_chunk_unref(chunk)
@@ -759,7 +760,7 @@ cdef inline int64_t _limit_of(Pins pins) noexcept:
     return max(pins.max_bytes, pins.size_bytes + pins.size_bytes // 2)
 
 
-cdef void _relieve(Pins pins) noexcept:
+cdef void _release_chunks(Pins pins) noexcept:
     # Copy out the Messages of chunks in which they use little, and release these chunks.
     cdef PyObject *batch = pins.batches
     cdef PyObject *older
@@ -768,13 +769,13 @@ cdef void _relieve(Pins pins) noexcept:
         messages += Py_REFCNT(batch)
         (<Batch>batch).chunk.kept_bytes = 0
         batch = (<Batch>batch).older
-    if pins.size_bytes > messages * FILLED_BYTES:
-        kn_cells_walk(&cells, _count_kept, <PyObject *>pins)
+    if pins.size_bytes > messages * PINNED_MIN_BYTES:
+        kn_cells_walk(&cells, _count_pinned_bytes, <PyObject *>pins)
         batch = pins.batches
         while batch != NULL:
-            _judge((<Batch>batch).chunk)
+            _check_chunk((<Batch>batch).chunk)
             batch = (<Batch>batch).older
-        kn_cells_walk(&cells, _copy_kept, <PyObject *>pins)
+        kn_cells_walk(&cells, _copy_pinned, <PyObject *>pins)
         batch = pins.batches
         while batch != NULL:
             older = (<Batch>batch).older
@@ -784,7 +785,7 @@ cdef void _relieve(Pins pins) noexcept:
     pins.limit_bytes = _limit_of(pins)
 
 
-cdef inline kn_chunk *_kept_of(void *cell, void *pins) noexcept:
+cdef inline kn_chunk *_pinned_chunk_of(void *cell, void *pins) noexcept:
     # Return the chunk that this Message pins. NULL if it has ended, or belongs to another client.
     cdef PyObject *batch
     if Py_REFCNT(<PyObject *>cell) == 0:
@@ -795,21 +796,21 @@ cdef inline kn_chunk *_kept_of(void *cell, void *pins) noexcept:
     return (<Batch>batch).chunk
 
 
-cdef void _count_kept(void *cell, void *pins) noexcept:
-    cdef kn_chunk *chunk = _kept_of(cell, pins)
+cdef void _count_pinned_bytes(void *cell, void *pins) noexcept:
+    cdef kn_chunk *chunk = _pinned_chunk_of(cell, pins)
     if chunk != NULL:
-        chunk.kept_bytes += (<Message>cell)._value_bytes + OWN_BYTES
+        chunk.kept_bytes += (<Message>cell)._value_bytes + COPY_BYTES
 
 
-cdef void _judge(kn_chunk *chunk) noexcept:
-    # Keep a chunk that others refer to, because it wouldn't be freed. Keep one whose copy saves too
-    # little.
-    if not kn_chunk_is_left(chunk) or 2 * chunk.kept_bytes > <int64_t>chunk.buffer.capacity_bytes:
+cdef void _check_chunk(kn_chunk *chunk) noexcept:
+    # Keep a chunk with other references, because it wouldn't be freed. Keep a chunk if copying saves
+    # too little.
+    if not kn_chunk_has_only_messages(chunk) or 2 * chunk.kept_bytes > <int64_t>chunk.buffer.capacity_bytes:
         chunk.kept_bytes = -1
 
 
-cdef void _copy_kept(void *cell, void *pins) noexcept:
-    cdef kn_chunk *chunk = _kept_of(cell, pins)
+cdef void _copy_pinned(void *cell, void *pins) noexcept:
+    cdef kn_chunk *chunk = _pinned_chunk_of(cell, pins)
     if chunk == NULL or chunk.kept_bytes < 0:
         return
     try:
@@ -821,16 +822,16 @@ cdef void _copy_kept(void *cell, void *pins) noexcept:
 cdef int _copy_out(Message self) except -1:
     cdef kn_record record
     cdef const uint8_t *start = self._record
-    cdef Own own = _owning(self)
-    if own.copy is not None:
+    cdef Overrides overrides = _overrides_of(self)
+    if overrides.copy is not None:
         return 0
     if start != NULL:
         kn_record_reread(start, &record)
-        own.copy = _bytes_of(start, <int32_t>(record.headers + record.headers_bytes - start))
-        self._record = <const uint8_t *>PyBytes_AS_STRING(own.copy)
+        overrides.copy = _bytes_of(start, <int32_t>(record.headers + record.headers_bytes - start))
+        self._record = <const uint8_t *>PyBytes_AS_STRING(overrides.copy)
         if self._value_data != NULL:
             self._value_data = self._record + (self._value_data - start)
     elif self._value_data != NULL:
-        own.copy = _bytes_of(self._value_data, self._value_bytes)
-        self._value_data = <const uint8_t *>PyBytes_AS_STRING(own.copy)
+        overrides.copy = _bytes_of(self._value_data, self._value_bytes)
+        self._value_data = <const uint8_t *>PyBytes_AS_STRING(overrides.copy)
     return 0

@@ -25,6 +25,7 @@ from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic
 from kafka_native._native.message cimport Message
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.primitives cimport exact_text
 
@@ -137,11 +138,11 @@ cdef tuple _column(source, Py_ssize_t count, str what, str otherwise=""):
     return items
 
 
-cdef _located(error, Py_ssize_t index, str fate):
+cdef _with_index(error, Py_ssize_t index, str note):
     # Return the same error with the message's index. The class may differ: a UnicodeEncodeError,
     # for example, can't be made from a text.
     kind = TypeError if isinstance(error, TypeError) else OverflowError if isinstance(error, OverflowError) else ValueError
-    return kind(f"message {index}: {error} ({fate})")
+    return kind(f"message {index}: {error} ({note})")
 
 
 @cython.final
@@ -187,11 +188,11 @@ cdef class Columns:
         cdef bint now = self.timestamps is None and self.timestamp <= 0
         cdef int64_t wall_ms = kn_wall_ms() if now else 0
         cdef int32_t count = 0
-        cdef int32_t most = KN_PRODUCE_RUN_MAX
+        cdef int32_t count_max = KN_PRODUCE_RUN_MAX
         cdef kn_message *message
-        if self.count - index < most:
-            most = <int32_t>(self.count - index)
-        while count < most:
+        if self.count - index < count_max:
+            count_max = <int32_t>(self.count - index)
+        while count < count_max:
             message = &messages[count]
             message.headers = NULL
             message.headers_bytes = 0
@@ -202,22 +203,22 @@ cdef class Columns:
             message.timestamp_ms = wall_ms if now else self.timestamp
             message.wall_ms = wall_ms
             message.opaque = NULL
-            if not _plain(PyTuple_GET_ITEM(self.values, index), &message.value, &message.value_bytes):
+            if not _read_plain(PyTuple_GET_ITEM(self.values, index), &message.value, &message.value_bytes):
                 break
-            if self.keys is not None and not _plain(PyTuple_GET_ITEM(self.keys, index), &message.key, &message.key_bytes):
+            if self.keys is not None and not _read_plain(PyTuple_GET_ITEM(self.keys, index), &message.key, &message.key_bytes):
                 break
             if self.headers is not None and PyTuple_GET_ITEM(self.headers, index) != <PyObject *>None:
                 break
-            if self.partitions is not None and not _plain_partition(PyTuple_GET_ITEM(self.partitions, index), &message.partition):
+            if self.partitions is not None and not _read_plain_partition(PyTuple_GET_ITEM(self.partitions, index), &message.partition):
                 break
-            if self.timestamps is not None and not _plain_timestamp(PyTuple_GET_ITEM(self.timestamps, index), &message.timestamp_ms):
+            if self.timestamps is not None and not _read_plain_timestamp(PyTuple_GET_ITEM(self.timestamps, index), &message.timestamp_ms):
                 break
             index += 1
             count += 1
         return count
 
 
-cdef inline bint _plain(PyObject *source, const uint8_t **data, int32_t *size) noexcept:
+cdef inline bint _read_plain(PyObject *source, const uint8_t **data, int32_t *size) noexcept:
     cdef Py_ssize_t whole
     if source == <PyObject *>None:
         data[0] = NULL
@@ -231,7 +232,7 @@ cdef inline bint _plain(PyObject *source, const uint8_t **data, int32_t *size) n
     return whole <= PIECE_BYTES_MAX
 
 
-cdef inline bint _plain_partition(PyObject *source, int32_t *number) noexcept:
+cdef inline bint _read_plain_partition(PyObject *source, int32_t *number) noexcept:
     cdef int overflow = 0
     cdef long long wide
     if not PyLong_CheckExact(<object>source):
@@ -241,7 +242,7 @@ cdef inline bint _plain_partition(PyObject *source, int32_t *number) noexcept:
     return overflow == 0 and -1 <= wide <= PIECE_BYTES_MAX
 
 
-cdef inline bint _plain_timestamp(PyObject *source, int64_t *number) noexcept:
+cdef inline bint _read_plain_timestamp(PyObject *source, int64_t *number) noexcept:
     cdef int overflow = 0
     if not PyLong_CheckExact(<object>source):
         return False
@@ -324,7 +325,7 @@ cdef class ProducerCore(DeliveryCore):
         status = self._append(target, value, key, headers, number, moment, opaque, 0)
         if status != KN_OK:
             if status == KN_ERR_FULL and self._block_us:
-                status = self._append_later(target, value, key, headers, number, moment, opaque)
+                status = self._append_waiting(target, value, key, headers, number, moment, opaque)
             if status != KN_OK:
                 raise self._refused(status, topic, number)
 
@@ -355,7 +356,7 @@ cdef class ProducerCore(DeliveryCore):
                     break
                 index += 1
         except (TypeError, ValueError, OverflowError) as error:
-            raise _located(error, index, f"{index} queued") from error
+            raise _with_index(error, index, f"{index} queued") from error
         if status == KN_OK or (index > 0 and status in (KN_ERR_FULL, KN_ERR_NOMEM)):
             return index  # the next call raises the exception, if the reason persists
         raise self._refused(status, topic, columns.partition_now, f"message {index} ({index} queued)")
@@ -374,7 +375,7 @@ cdef class ProducerCore(DeliveryCore):
             timestamp = _number(columns.timestamps[index], "timestamp")
         columns.partition_now = number
         if block_us:
-            return self._append_later(target, value, key, headers, number, timestamp, columns.opaque)
+            return self._append_waiting(target, value, key, headers, number, timestamp, columns.opaque)
         return self._append(target, value, key, headers, number, timestamp, columns.opaque, 0)
 
     def produce_batch(self, topic, messages, int32_t partition=-1, callback=None, on_delivery=None):
@@ -385,7 +386,7 @@ cdef class ProducerCore(DeliveryCore):
         cdef int32_t number
         cdef int status
         cdef Py_ssize_t queued = 0
-        cdef bint patient = self._block_us != 0
+        cdef bint may_wait = self._block_us != 0
         cdef PyObject *opaque
         _opaque(on_delivery, callback, &opaque)
         _partition(partition)
@@ -402,9 +403,9 @@ cdef class ProducerCore(DeliveryCore):
             if number >= -1:
                 _opaque(row[6], None, &opaque)
                 status = self._append(target, row[1], row[2], row[3], number, row[5], opaque, 0)
-                if status == KN_ERR_FULL and patient:
-                    status = self._append_later(target, row[1], row[2], row[3], number, row[5], opaque)
-                    patient = status != KN_ERR_FULL  # the rest must not wait for max.block.ms each
+                if status == KN_ERR_FULL and may_wait:
+                    status = self._append_waiting(target, row[1], row[2], row[3], number, row[5], opaque)
+                    may_wait = status != KN_ERR_FULL  # the rest must not wait for max.block.ms each
             if status == KN_OK:
                 queued += 1
                 source.pop("_error", None)
@@ -432,7 +433,7 @@ cdef class ProducerCore(DeliveryCore):
                         raise ValueError(f"unknown key {name!r}")
                 rows.append(self._checked_row(source, partition, on_delivery))
             except (TypeError, ValueError, OverflowError) as error:
-                raise _located(error, index, "nothing is queued") from error
+                raise _with_index(error, index, "nothing is queued") from error
         return rows
 
     cdef tuple _checked_row(self, dict source, int32_t partition, on_delivery):
@@ -449,8 +450,7 @@ cdef class ProducerCore(DeliveryCore):
         self._append(NULL, value, key, headers, number, moment, opaque, 0)
         return source, value, key, headers, number, moment, own
 
-    # --- partitioner_cb: on the caller's thread, without our locks, and before anything is queued
-    # ---
+    # --- partitioner_cb: on the caller's thread, without a lock, and before any message is queued ---
 
     cdef int32_t _choose(self, kn_topic *target, topic, key, str where) except -1:
         cdef Piece piece
@@ -574,7 +574,7 @@ cdef class ProducerCore(DeliveryCore):
             self._callbacks.give_back(messages[0].opaque, count - queued[0])
         return status
 
-    cdef int _append_later(self, kn_topic *target, value, key, headers, int32_t partition, int64_t timestamp, PyObject *opaque) except? -100:
+    cdef int _append_waiting(self, kn_topic *target, value, key, headers, int32_t partition, int64_t timestamp, PyObject *opaque) except? -100:
         # Append when there is room, or fail after max.block.ms. Broker threads make room, so no
         # poll() is needed. Each attempt encodes again, because other threads may use the scratch
         # buffer meanwhile.

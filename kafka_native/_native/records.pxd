@@ -1,5 +1,5 @@
-# What other extensions call of records.pyx.
+# The function of records.pyx that other extensions call.
 
-# Fills a `struct kn_codec_table` (given as void*): the libraries of this build, the Python packages for what is missing
-# and for what KN_DISABLE_NATIVE_CODECS names. The functions in it may be called from any thread without the interpreter lock.
+# Fills a `struct kn_codec_table` (passed as void*) with the libraries of this build. Python packages replace missing ones,
+# and those in KN_DISABLE_NATIVE_CODECS. Any thread may call the table's functions, without the interpreter lock.
 cdef int codecs_fill(void *table) except -1

@@ -3,7 +3,7 @@ from collections.abc import Iterable, Sequence
 from typing_extensions import Buffer
 
 DECOMPRESSED_MAX_BYTES: int
-CODEC_NAMES: tuple[str, str, str, str, str]
+CODEC_NAMES: tuple[str, ...]
 
 class RecordError(Exception):
     status: int

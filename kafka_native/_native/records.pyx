@@ -14,17 +14,14 @@ from cpython.exc cimport PyErr_SetObject, PyErr_WriteUnraisable
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 
-from kafka_native._native.kn_records cimport (
-    KN_ATTR_CONTROL,
-    KN_ATTR_LOG_APPEND_TIME,
-    KN_ATTR_TRANSACTIONAL,
-    KN_BATCH_HEADER_BYTES,
+from kafka_native._native.kn_enums cimport (
     KN_CODEC_COUNT,
     KN_CODEC_GZIP,
     KN_CODEC_LZ4,
     KN_CODEC_NONE,
     KN_CODEC_SNAPPY,
     KN_CODEC_ZSTD,
+    KN_DECOMPRESSED_MAX_BYTES,
     KN_ERR_CODEC,
     KN_ERR_INVALID,
     KN_ERR_NOMEM,
@@ -32,6 +29,17 @@ from kafka_native._native.kn_records cimport (
     KN_ERR_TRUNCATED,
     KN_ERR_UNSUPPORTED,
     KN_OK,
+)
+from kafka_native._native.kn_records cimport (
+    KN_ATTR_CONTROL,
+    KN_ATTR_LOG_APPEND_TIME,
+    KN_ATTR_TRANSACTIONAL,
+    KN_BATCH_AT_ATTRIBUTES,
+    KN_BATCH_AT_CRC,
+    KN_BATCH_AT_LEADER_EPOCH,
+    KN_BATCH_AT_MAGIC,
+    KN_BATCH_AT_MAX_TIMESTAMP,
+    KN_BATCH_HEADER_BYTES,
     kn_batch_meta,
     kn_batch_close,
     kn_batch_view,
@@ -72,16 +80,9 @@ from kafka_native._native.kn_records cimport (
 )
 
 from kafka_native._native import codec_fallback
+from kafka_native._native.enums import CODEC_NAMES
 
-DECOMPRESSED_MAX_BYTES = 128 << 20
-CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
-
-cdef enum:
-    AT_LEADER_EPOCH = 12
-    AT_MAGIC = 16
-    AT_CRC = 17
-    AT_ATTRIBUTES = 21
-    AT_MAX_TIMESTAMP = 35
+DECOMPRESSED_MAX_BYTES = KN_DECOMPRESSED_MAX_BYTES
 
 
 class RecordError(Exception):
@@ -107,7 +108,7 @@ cdef object record_error(int status, str where):
 cdef int report(object error, int codec) except -1:
     """Pass an unexpected error of a codec package to sys.unraisablehook.
 
-    It has no caller in Python that could get it.
+    No Python code has called the codec, so there is no caller to raise it to.
     """
     PyErr_SetObject(type(error), error)
     PyErr_WriteUnraisable(CODEC_NAMES[codec])
@@ -718,7 +719,7 @@ def encode_message_set(records, *, int magic, str codec="none", int level=-1, in
 
 cdef uint8_t *batch_at(Py_buffer *view, Py_ssize_t position) except NULL:
     """Return the complete batch of magic 2 at a position of a writable buffer."""
-    if position < 0 or view.len - position < KN_BATCH_HEADER_BYTES or (<uint8_t *>view.buf)[position + AT_MAGIC] != 2:
+    if position < 0 or view.len - position < KN_BATCH_HEADER_BYTES or (<uint8_t *>view.buf)[position + KN_BATCH_AT_MAGIC] != 2:
         raise record_error(KN_ERR_INVALID, f"no batch of magic 2 at byte {position}")
     return <uint8_t *>view.buf + position
 
@@ -734,7 +735,7 @@ def set_base_offset(data, int64_t offset, int32_t leader_epoch=-1, *, Py_ssize_t
     try:
         batch = batch_at(&view, position)
         kn_put_i64(batch, offset)
-        kn_put_i32(batch + AT_LEADER_EPOCH, leader_epoch)
+        kn_put_i32(batch + KN_BATCH_AT_LEADER_EPOCH, leader_epoch)
     finally:
         PyBuffer_Release(&view)
 
@@ -751,8 +752,8 @@ def set_log_append_time(data, int64_t timestamp, *, Py_ssize_t position=0):
         span = kn_span_of(batch, <size_t>(view.len - position))
         if kn_batch_view_next(&span, &parsed) != KN_OK:
             raise record_error(KN_ERR_INVALID, f"no batch of magic 2 at byte {position}")
-        kn_put_i16(batch + AT_ATTRIBUTES, <int16_t>(parsed.attributes | KN_ATTR_LOG_APPEND_TIME))
-        kn_put_i64(batch + AT_MAX_TIMESTAMP, timestamp)
-        kn_put_i32(batch + AT_CRC, <int32_t>kn_crc32c(0, batch + AT_ATTRIBUTES, parsed.raw_bytes - AT_ATTRIBUTES))
+        kn_put_i16(batch + KN_BATCH_AT_ATTRIBUTES, <int16_t>(parsed.attributes | KN_ATTR_LOG_APPEND_TIME))
+        kn_put_i64(batch + KN_BATCH_AT_MAX_TIMESTAMP, timestamp)
+        kn_put_i32(batch + KN_BATCH_AT_CRC, <int32_t>kn_crc32c(0, batch + KN_BATCH_AT_ATTRIBUTES, parsed.raw_bytes - KN_BATCH_AT_ATTRIBUTES))
     finally:
         PyBuffer_Release(&view)

@@ -1,7 +1,7 @@
 # cython: freethreading_compatible=False
 """Record batches from a consumer to a producer.
 
-They are opened only if csrc/engine/relay.h says so.
+csrc/engine/relay.h says which batches are opened.
 
 Thread: the application's. Batches are queued without the interpreter lock. Only one thread at a
 time may use a `Relay`.
@@ -15,6 +15,7 @@ from kafka_native._native.consumer_core cimport ConsumerCore, PositionTaker
 from kafka_native._native.delivery_core cimport DeliveryCore, list_of_runs
 from kafka_native._native.engine cimport Topic, seconds
 from kafka_native._native.kn_engine cimport *
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 
 
@@ -25,13 +26,13 @@ cdef class FetchedBatches:
     Only one `Relay` may take them.
     """
 
-    cdef kn_fetched *fetched
+    cdef kn_fetched_batches *fetched
     cdef readonly dict positions  # (topic, partition) -> the next offset
     cdef list messages  # ends of partitions
     cdef readonly bint ended  # whether wakeup() or close() ended the call
 
     def __dealloc__(self):
-        kn_fetched_free(self.fetched)
+        kn_fetched_batches_free(self.fetched)
 
     def __bool__(self):
         """Return whether there are batches."""
@@ -70,7 +71,7 @@ cdef class BatchTaker(PositionTaker):
 
     cdef int _take_segment(self, ConsumerCore core) except -1:
         cdef kn_segment *segment = core._segment
-        cdef kn_fetched *fetched = kn_fetched_take(segment)
+        cdef kn_fetched_batches *fetched = kn_fetched_batches_take(segment)
         if fetched == NULL:
             raise MemoryError
         self.into.fetched = fetched
@@ -125,7 +126,7 @@ cdef class Relay:
         core._check_open()
         self.topic = core.engine.topic_at(topic)
         self.report = ArrowReport.__new__(ArrowReport)
-        self.report.callback = _heard
+        self.report.callback = _ignore_report
         self.relay.engine = core.engine._alive()
         self.relay.topic = self.topic.topic
         self.relay.partition = partition
@@ -153,7 +154,7 @@ cdef class Relay:
 
     cdef int _check(self) except -1:
         if self.running:
-            raise RuntimeError("another thread is at it")
+            raise RuntimeError("another thread is using this relay")
         if self.relay.counter == NULL:
             raise RuntimeError("the relay is closed")
         self.core._check_open()
@@ -164,16 +165,16 @@ cdef class Relay:
 
         Only records with offsets from ``first`` to before ``end`` are queued.
         """
-        cdef kn_fetched *fetched = batches.fetched
+        cdef kn_fetched_batches *fetched = batches.fetched
         self._check()
         if self.relay.fetched != NULL:
-            raise RuntimeError("there are batches at hand that aren't queued yet")
+            raise RuntimeError("the previous batches aren't queued yet")
         batches.fetched = NULL
         if fetched != NULL:
             kn_relay_give(&self.relay, fetched, first, end)
 
-    def run(self, int64_t most, double timeout):
-        """Queue up to ``most`` records of the current batches. Returns True if all are queued.
+    def run(self, int64_t count_max, double timeout):
+        """Queue up to ``count_max`` records of the current batches. Returns True if all are queued.
 
         It waits for room for at most ``timeout`` seconds.
         """
@@ -182,7 +183,7 @@ cdef class Relay:
         self._check()
         self.running = True
         with nogil:
-            status = kn_relay_run_waiting(&self.relay, most, deadline)
+            status = kn_relay_run_waiting(&self.relay, count_max, deadline)
         self.running = False
         PyErr_CheckSignals()
         if status == KN_ERR_FULL and self.relay.never_fits:
@@ -245,5 +246,5 @@ cdef class Relay:
         return self.report.error
 
 
-def _heard(report):
+def _ignore_report(report):
     """Ignore the callback: the caller reads the relay's report itself."""

@@ -11,24 +11,26 @@ from libc.string cimport memcpy, memset
 
 from kafka_native._native.engine cimport Engine
 from kafka_native._native.kn_engine cimport kn_chunk, kn_chunk_new, kn_chunk_ref, kn_chunk_unref
+from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Batch, Pins, legacy_message_of, message_of
 
-GAP = 0
-ACCEPT = 1
-RELEASE = 2
-REJECT = 3
-UNDECIDED = 0xFF
-"""The acknowledgement type of a record, in the protocol's numbers. UNDECIDED means none yet."""
+cdef enum:  # acknowledgement types, as in the protocol; ACK_UNDECIDED: none yet
+    ACK_GAP = 0
+    ACK_ACCEPT = 1
+    ACK_RELEASE = 2
+    ACK_REJECT = 3
+    ACK_UNDECIDED = 0xFF
 
-cdef enum:
-    FATE_GAP = 0
-    FATE_RELEASE = 2
-    FATE_UNDECIDED = 0xFF
+GAP = ACK_GAP
+ACCEPT = ACK_ACCEPT
+RELEASE = ACK_RELEASE
+REJECT = ACK_REJECT
+UNDECIDED = ACK_UNDECIDED
 
 
-cdef class _Opening:
-    """Iterates over the batches of one response.
+cdef class _AcquiredReader:
+    """Reads the acquired records of one response.
 
     Ranges and offsets ascend, so one range is current.
     """
@@ -36,7 +38,7 @@ cdef class _Opening:
     cdef list messages
     cdef list failures
     cdef list ranges
-    cdef list fates
+    cdef list statuses
     cdef str topic
     cdef int32_t partition
     cdef Pins pins
@@ -55,7 +57,7 @@ cdef class _Opening:
             begin = max(first, self.covered + 1)
             stop = min(end, last)
             if begin <= stop:
-                memset(PyByteArray_AS_STRING(self.fates[number]) + (begin - first), FATE_GAP, stop - begin + 1)
+                memset(PyByteArray_AS_STRING(self.statuses[number]) + (begin - first), ACK_GAP, stop - begin + 1)
         self.covered = max(self.covered, last)
 
     cdef bint _holds(self, int64_t first, int64_t last):
@@ -83,7 +85,7 @@ cdef class _Opening:
         cdef int64_t first = 0
         cdef int64_t last = -1
         cdef int64_t seen = view.base_offset - 1
-        cdef char *fate = NULL
+        cdef char *status_bytes = NULL
         cdef int status = kn_record_reader_init(&reader, view)
         if status != KN_OK:
             return self.fail(status, view.base_offset, view.last_offset)
@@ -98,12 +100,12 @@ cdef class _Opening:
                 if not self._holds(seen, seen):
                     continue
                 first, last, count = self.ranges[self.at]
-                fate = PyByteArray_AS_STRING(self.fates[self.at])
+                status_bytes = PyByteArray_AS_STRING(self.statuses[self.at])
                 batch = self._batch_of(view, chunk, count)
             if seen - 1 > self.covered:
                 self._fill_gaps(seen - 1)
             self.covered = max(self.covered, seen)
-            fate[seen - first] = <char>FATE_UNDECIDED
+            status_bytes[seen - first] = <char>ACK_UNDECIDED
             if view.magic == 2:
                 self.messages.append(message_of(batch, start, &record))
             else:
@@ -132,8 +134,8 @@ cdef class _Opening:
         while True:
             status = kn_batch_view_next(&span, &view)
             if status == KN_ERR_TRUNCATED:
-                # the other ranges, if any, are missing here: they keep their status byte, so they
-                # are released
+                # The response may lack other ranges. They keep their status bytes, so they are
+                # released.
                 return 0
             if status != KN_OK:
                 return self.fail(status, self.covered + 1, self.covered + 1)
@@ -171,17 +173,17 @@ def open_acquired(Engine engine not None, str topic not None, int32_t partition,
     cdef Py_buffer held
     cdef kn_buffer *buffer
     cdef kn_chunk *chunk
-    cdef _Opening opening = _Opening.__new__(_Opening)
+    cdef _AcquiredReader reader = _AcquiredReader.__new__(_AcquiredReader)
     if engine.engine == NULL:
         raise engine.closed_error("the client is closed")
-    opening.messages = []
-    opening.failures = []
-    opening.ranges = ranges
-    opening.fates = [bytearray(b"\2") * (last - first + 1) for first, last, _ in ranges]
-    opening.topic = topic
-    opening.pins = engine.pins
-    opening.partition = partition
-    opening.covered = -1
+    reader.messages = []
+    reader.failures = []
+    reader.ranges = ranges
+    reader.statuses = [bytearray((ACK_RELEASE,)) * (last - first + 1) for first, last, _ in ranges]
+    reader.topic = topic
+    reader.pins = engine.pins
+    reader.partition = partition
+    reader.covered = -1
     PyObject_GetBuffer(records, &held, PyBUF_SIMPLE)
     buffer = kn_buffer_take(NULL, <size_t>max(held.len, 1))
     if buffer != NULL:
@@ -194,8 +196,8 @@ def open_acquired(Engine engine not None, str topic not None, int32_t partition,
         raise MemoryError()
     engine.users += 1
     try:
-        opening.walk(engine, chunk, check_crcs, max_bytes)
+        reader.walk(engine, chunk, check_crcs, max_bytes)
     finally:
         engine.unuse()
         kn_chunk_unref(chunk)
-    return opening.messages, opening.fates, opening.failures
+    return reader.messages, reader.statuses, reader.failures

@@ -1,4 +1,4 @@
-"""What the encoder and the decoder share: see wire.pyx."""
+"""The tables that the encoder and the decoder share: see wire.pyx."""
 
 cimport cython
 from cpython.object cimport PyObject
@@ -25,7 +25,7 @@ cdef extern from *:
         kn_put32(p, (uint32_t)(v >> 32)); kn_put32(p + 4, (uint32_t)v);
     }
     """
-    const uint8_t* kn_fixed_size  # of a kind up to UUID
+    const uint8_t* kn_fixed_size  # by kind, up to UUID
     uint16_t kn_get16(const uint8_t* p) nogil
     uint32_t kn_get32(const uint8_t* p) nogil
     uint64_t kn_get64(const uint8_t* p) nogil
@@ -51,18 +51,18 @@ cdef enum Kind:
 
 cdef struct Op:
     int kind
-    int item             # of an array
+    int item             # kind of an array's elements
     int tag              # -1 for a positional field
     bint nullable
     bint compact         # flexible-version lengths: unsigned varint of the length plus one
-    bint ignorable       # an absent field that may lose its value
-    bint cleaned         # a broker's text for an error
-    Py_ssize_t item_size  # the least bytes that an array element takes
-    Py_ssize_t slot      # its index in the layout
+    bint ignorable       # the value may be dropped if the version lacks the field
+    bint cleaned         # an error text of the broker, cleaned on decoding
+    Py_ssize_t item_size  # minimum size of an array element
+    Py_ssize_t slot      # index in the layout
     Py_ssize_t offset
-    PyObject* owner      # the Plan that it is of
+    PyObject* owner      # its Plan
     PyObject* sub        # the Plan of a struct, or of an array's structs
-    Table* table         # of that
+    Table* table         # the table of `sub`
     PyObject* name
 
 
@@ -71,7 +71,7 @@ cdef struct Table:
     Py_ssize_t positional
     Py_ssize_t tagged
     Py_ssize_t count
-    Py_ssize_t least_size
+    Py_ssize_t min_size
     bint flexible
 
 

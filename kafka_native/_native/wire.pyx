@@ -81,10 +81,10 @@ cdef class Plan:
             self._compile(&self.table.ops[i], field)
         if tags and not flexible:
             raise TypeError(f"{name} v{version}: tagged fields need a flexible version")
-        self.table.least_size = 1 if flexible else 0
+        self.table.min_size = 1 if flexible else 0
         for i in range(self.table.positional):
-            self.table.least_size += _least_size(&self.table.ops[i], self.table.ops[i].kind)
-        self.table.least_size = max(self.table.least_size, 1)
+            self.table.min_size += _min_size(&self.table.ops[i], self.table.ops[i].kind)
+        self.table.min_size = max(self.table.min_size, 1)
 
     cdef int _compile(self, Op* op, tuple field) except -1:
         name, kind, item, sub, tag, compact, nullable, _, ignorable, cleaned = field
@@ -105,21 +105,21 @@ cdef class Plan:
         op.sub = NULL if sub is None else <PyObject*> sub
         op.table = NULL if sub is None else &(<Plan> sub).table
         if op.kind == ARRAY:
-            op.item_size = _least_size(op, op.item)
+            op.item_size = _min_size(op, op.item)
         return 0
 
     def __dealloc__(self):
         PyMem_Free(self.table.ops)
 
 
-cdef Py_ssize_t _least_size(Op* op, int kind) except -1:
+cdef Py_ssize_t _min_size(Op* op, int kind) except -1:
     """Return the minimum size of a value of this kind, in bytes."""
     if kind <= UUID:
         return kn_fixed_size[kind]
     if kind == STRUCT:
         if op.kind == STRUCT and op.nullable:
             return 1
-        return op.table.least_size
+        return op.table.min_size
     if op.compact:
         return 1
     return 2 if kind == STRING else 4

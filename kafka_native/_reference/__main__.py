@@ -18,22 +18,22 @@ _HEAD = """\
 # Configuration
 
 A `Producer` and a `Consumer` take one mapping of properties. Names, ranges and defaults are librdkafka's, so a
-configuration of confluent_kafka needs no change; where this client differs, the last section says so. `make docs`
-generates this page from the declarations, and a test holds it current.
+configuration of confluent_kafka needs no change. The last section lists the differences. `make docs` generates this
+page from the declarations.
 
-Values may be of the property's own type or strings: `"5"` for 5, `"true"` for True. A property that doesn't exist, or
-a value that it can't have, raises `KafkaException` with `_INVALID_ARG`. A property of the other kind of client is
-ignored with a warning; a deprecated one is warned about once a process.
+A value has the property's type, or is a string: `"5"` for 5, `"true"` for True. An unknown property or an invalid
+value raises `KafkaException` with `_INVALID_ARG`. A client ignores a property of the other kind of client, with a
+warning. A deprecated property logs a warning once a process.
 
-What a property does in this version:
+The effect of a property in this version:
 
-- **effective**: it acts.
-- **no effect**: it is accepted and does nothing, for the reason named. Setting it to something else than its default
-  logs a warning, once a process.
-- **refused**: ignoring it would be wrong or dangerous, so setting it to something else than its default raises
-  `KafkaException` with `_NOT_IMPLEMENTED`.
+- **effective**: it has its documented effect.
+- **no effect**: it is accepted and does nothing, for the given reason. A value other than its default logs a warning,
+  once a process.
+- **refused**: ignoring it would be wrong or dangerous. So a value other than its default raises `KafkaException` with
+  `_NOT_IMPLEMENTED`.
 
-Importance says how likely an application is to need a property.
+A property of high importance is one that many applications set.
 """
 
 _TAIL = """\
@@ -45,8 +45,8 @@ _TAIL = """\
 | numbers in strings | `"1k"` is read as 1 | an error | a typing error must not change a limit |
 | `bootstrap.servers` | a bad entry is logged | an error | the client couldn't connect to it anyway |
 | `delivery.report.only.error` | only `True` and `False` | strings too | as for every other boolean |
-| a callback of `None` | an error | no callback | a configuration may be built from optional parts |
-| `default.topic.config` that is no mapping | `AttributeError` | `KafkaException`; `None`: none | as for others |
+| a callback of `None` | an error | no callback | a program may build its configuration from optional parts |
+| `default.topic.config` that isn't a mapping | `AttributeError` | `KafkaException`; `None`: none | as for others |
 | `interceptors` | for plugins in C only | a list of Python objects | KIP-42 for Python |
 | `partitioner_cb` | for C only | a Python function | the Java client's `partitioner.class` |
 """
@@ -145,7 +145,7 @@ def render() -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Write the page to the file named, or to its place in the source tree."""
+    """Write the page to the named file, or to its place in the source tree."""
     target = (
         Path(argv[1]) if len(argv) > 1 else Path(__file__).parents[2] / "docs" / "CONFIGURATION.md"
     )

@@ -7,31 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from .property import BOTH, HIGH, LOW, MEDIUM, Property, State
+from kafka_native._native.enums import LOG_CONTEXTS
 
-CONTEXTS: Final = (
-    "generic",
-    "broker",
-    "topic",
-    "metadata",
-    "feature",
-    "queue",
-    "msg",
-    "protocol",
-    "cgrp",
-    "security",
-    "fetch",
-    "interceptor",
-    "plugin",
-    "consumer",
-    "admin",
-    "eos",
-    "mock",
-    "assignor",
-    "conf",
-    "telemetry",
-)
-"""The values of ``debug``, in the order of csrc/net/log.h."""
+from .property import BOTH, HIGH, LOW, MEDIUM, Property, State
 
 PROPERTIES: Final[tuple[Property, ...]] = (
     Property(
@@ -269,7 +247,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "flags",
         BOTH,
         MEDIUM,
-        choices=(*CONTEXTS, "all"),
+        choices=(*LOG_CONTEXTS, "all"),
         state=State.EFFECTIVE,
         note="plugin has no debug lines yet",
         doc=(

@@ -1,8 +1,8 @@
-"""Error codes as facts: numbers, names, texts, and which broker errors go away by themselves.
+"""Kafka's error codes: their numbers, names and texts, and the ones that a retry can solve.
 
-Numbers and broker-side names are Apache Kafka's; the local (negative) codes, the names that the
-public API shows and the texts are librdkafka's, so that a program that compares or logs them sees
-no difference. A test holds the table against confluent_kafka.
+The numbers and the brokers' names are Apache Kafka's. The local (negative) codes, the public names
+and the texts are librdkafka's. So a program that compares or logs them needs no change. A test
+compares the table with confluent_kafka.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Final
 
 
 class ErrorCode(IntEnum):
-    """Every error code of the Kafka protocol: what an ``error_code`` field of a response holds.
+    """Each error code of the Kafka protocol: the value of ``error_code`` in a response.
 
-    The name is librdkafka's; Apache Kafka's own name, where it differs, is an alias of it.
+    The name is librdkafka's. If Apache Kafka has another name, it is an alias.
     """
 
+    # Literals, for static typing. A test compares them with csrc/base/kafka_errors.h.
     UNKNOWN = -1
     UNKNOWN_SERVER_ERROR = -1
     NO_ERROR = 0
@@ -165,43 +166,41 @@ class ErrorCode(IntEnum):
 
 RETRIABLE: Final[frozenset[int]] = frozenset(
     {
-        2,
-        3,
-        5,
-        6,
-        7,
-        9,
-        13,
-        14,
-        15,
-        16,
-        19,
-        20,
-        41,
-        51,
-        56,
-        70,
-        71,
-        72,
-        74,
-        75,
-        78,
-        80,
-        83,
-        84,
-        88,
-        89,
-        100,
-        103,
-        106,
-        122,
-        123,
-        133,
+        ErrorCode.INVALID_MSG,
+        ErrorCode.UNKNOWN_TOPIC_OR_PART,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_FOR_PARTITION,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ErrorCode.ELECTION_NOT_NEEDED,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.SHARE_SESSION_NOT_FOUND,
+        ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+        ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
-"""Broker errors that the Java client treats as passing: the same request may succeed a moment
-later.
-"""
+"""The errors of brokers that the Java client retries."""
 
 TEXTS: Final[dict[int, str]] = {
     -199: "Local: Bad message format",
@@ -418,6 +417,4 @@ TEXTS: Final[dict[int, str]] = {
     132: "Broker: The supplied topology epoch is outdated",
     133: "Broker: The limit of share sessions has been reached",
 }
-"""The text of each code, as librdkafka words it (the codes that it doesn't know are worded
-here).
-"""
+"""The text of each code. It is librdkafka's, except for codes that librdkafka doesn't have."""

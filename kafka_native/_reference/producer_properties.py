@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from kafka_native._native.enums import CODEC_NAMES
+
 from .property import HIGH, LOW, MEDIUM, PRODUCER, Property, State
 
 PROPERTIES: Final[tuple[Property, ...]] = (
@@ -155,7 +157,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         PRODUCER,
         MEDIUM,
         default="none",
-        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+        choices=CODEC_NAMES,
         state=State.EFFECTIVE,
         doc="Compression of batches, for all topics.",
     ),
@@ -165,7 +167,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         PRODUCER,
         MEDIUM,
         default="none",
-        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+        choices=CODEC_NAMES,
         alias_of="compression.codec",
         state=State.EFFECTIVE,
         doc="The Java client's name of compression.codec.",

@@ -1,4 +1,4 @@
-"""How a configuration property is declared; the declarations are in the modules beside this one."""
+"""The type of a declared configuration property. The other modules here have the declarations."""
 
 from __future__ import annotations
 
@@ -21,58 +21,54 @@ _QUERY: Final = re.compile(r"(://[^?]*\?).+", re.DOTALL)
 
 
 class State(Enum):
-    """What setting a property does in this version."""
+    """The effect of a property in this version."""
 
     EFFECTIVE = "effective"
-    """It acts."""
+    """It has its documented effect."""
     INERT = "accepted, without effect"
-    """It is accepted and does nothing; setting it to something else than its default logs a
-    warning.
-    """
+    """It is accepted and has no effect. A value other than its default logs a warning."""
     REFUSED = "refused"
-    """Going on without it would be wrong or dangerous: setting it to something else than its
-    default is an error.
-    """
+    """Ignoring it would be wrong or dangerous. A value other than its default is an error."""
     INTERNAL = "not settable"
-    """It belongs to librdkafka's C interface and can't be set from Python."""
+    """It belongs to librdkafka's C interface. Python code can't set it."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """A configuration property: its name, its values, and what becomes of them."""
+    """A configuration property: its name, its values and its effect."""
 
     name: str
     kind: str
-    """What it takes: ``integer``, ``float``, ``boolean``, ``enum``, ``string``, ``flags``,
-    ``patterns``, ``callable``, ``object``, or ``internal`` for nothing at all.
+    """The type of its values: ``integer``, ``float``, ``boolean``, ``enum``, ``string``, ``flags``,
+    ``patterns``, ``callable`` or ``object``; ``internal``: it has no values.
     """
     scope: str
-    """Whose it is: :data:`BOTH`, :data:`PRODUCER` or :data:`CONSUMER`."""
+    """The clients that have it: :data:`BOTH`, :data:`PRODUCER` or :data:`CONSUMER`."""
     importance: str
     doc: str
     state: State
     note: str = ""
-    """EFFECTIVE: under which circumstances; otherwise why it doesn't act."""
+    """EFFECTIVE: the circumstances in which it acts. Other states: the reason."""
     default: object = None
     minimum: int = 0
     maximum: int = 0
-    """Of a number: its range. Of a string: its greatest length in bytes of UTF-8, 0 for any."""
+    """The limit of a number, or of a string's bytes in UTF-8; 0: no limit of a string."""
     choices: tuple[str, ...] = ()
     duration_prefix: str = ""
-    """Of an enum: this and an ISO-8601 duration behind it are a value, too."""
+    """An enum also accepts this prefix with an ISO-8601 duration behind it."""
     synonyms: tuple[tuple[str, object], ...] = ()
-    """Values that stand for another one, for instance ``all`` for -1."""
+    """Pairs of a value and its meaning, for instance ``all`` and -1."""
     harmless: tuple[object, ...] = ()
-    """Values of an INERT property that ask for nothing that isn't so already."""
+    """Values of an INERT property that describe the actual behaviour, so they log no warning."""
     alias_of: str = ""
     deprecated: bool = False
     sensitive: bool = False
-    """Its value is never shown."""
+    """Logs, reprs and errors never show its value."""
     python_only: bool = False
-    """confluent_kafka or this package has it, librdkafka's own list doesn't."""
+    """confluent_kafka or this package has it, and librdkafka's own list doesn't."""
 
     def shown(self, value: object) -> object:
-        """The value as it may be shown: logs, reprs and errors have no other form of it."""
+        """Return the form of the value for logs, reprs and errors."""
         if self.sensitive:
             return REDACTED
         if isinstance(value, str):
@@ -85,7 +81,7 @@ class Property:
 
 
 def _named(value: object) -> str:
-    """A function or an object, without what its repr might say: a partial's has its arguments."""
+    """Return a name for a function or an object. Its repr could show secrets, such as arguments."""
     name = getattr(value, "__qualname__", None)
     return name if isinstance(name, str) else type(value).__qualname__
 

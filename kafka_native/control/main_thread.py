@@ -31,6 +31,7 @@ from kafka_native._native.enums import (
     EVENT_TXN_FAILED,
     EVENT_TXN_PARTITION,
     EVENT_WORKING,
+    LOG_CONTEXTS,
 )
 from kafka_native.control.consumer.consumer_control import ConsumerControl
 from kafka_native.control.consumer.fetches import FetchManager
@@ -41,7 +42,7 @@ from kafka_native.control.producer.transactions import Transactions
 from kafka_native.control.requests import NEVER, Call, Manager
 from kafka_native.deadlines import seconds
 from kafka_native.errors import KafkaError, KafkaException
-from kafka_native.logs import CONTEXTS, DEBUG
+from kafka_native.logs import DEBUG
 from kafka_native.protocol import ApiKey
 from kafka_native.threads import Thread, new_future
 
@@ -530,7 +531,7 @@ class MainThread:
         what = "" if event.api_key < 0 else f"{ApiKey(event.api_key).name} "
         self._logs.say(
             DEBUG,
-            CONTEXTS[event.status],
+            LOG_CONTEXTS[event.status],
             f"{who}: {what}{event.text}",
             thread="kn-broker" if broker is None else f"kn-broker-{broker.node_id}",
             created=time.time() - (now - event.token / 1e6),

@@ -5,29 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._native.enums import (
-    CODEC_GZIP,
-    CODEC_LZ4,
-    CODEC_NONE,
-    CODEC_SNAPPY,
-    CODEC_ZSTD,
+    CODEC_NAMES,
     IDEMPOTENCE_DEMANDED,
     IDEMPOTENCE_OFF,
     IDEMPOTENCE_WANTED,
+    ISOLATION_READ_COMMITTED,
+    ISOLATION_READ_UNCOMMITTED,
 )
 from kafka_native.logs import contexts_of, mask_of
 
 if TYPE_CHECKING:
     from kafka_native.config import Config
 
-CODECS = {
-    "none": CODEC_NONE,
-    "gzip": CODEC_GZIP,
-    "snappy": CODEC_SNAPPY,
-    "lz4": CODEC_LZ4,
-    "zstd": CODEC_ZSTD,
-}
+CODECS = {name: number for number, name in enumerate(CODEC_NAMES)}
 ADDRESS_FAMILIES = {"any": 0, "v4": 4, "v6": 6}
-ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
+ISOLATION_LEVELS = {
+    "read_uncommitted": ISOLATION_READ_UNCOMMITTED,
+    "read_committed": ISOLATION_READ_COMMITTED,
+}
 KIB = 1024
 SHARED_FETCH_BYTES = 4 << 20  # 8 MiB is no faster, 2 MiB is slower
 BACKPRESSURE = "queue.buffering.backpressure.threshold"
@@ -116,8 +111,11 @@ def _shared_fetch_bytes(config: Config) -> int:
     return 0 if config.is_set("fetch.message.max.bytes") else SHARED_FETCH_BYTES
 
 
-def consumer_settings(config: Config) -> dict[str, object]:
-    """The settings of a consumer."""
+def consumer_settings(config: Config, *, eof_when_empty: bool = False) -> dict[str, object]:
+    """The settings of a consumer.
+
+    ``eof_when_empty``: an end of partition comes only after an empty response.
+    """
     return {
         "fetch_min_bytes": config["fetch.min.bytes"],
         "fetch_wait_max_ms": config["fetch.wait.max.ms"],
@@ -129,6 +127,7 @@ def consumer_settings(config: Config) -> dict[str, object]:
         "fetch_error_backoff_ms": config["fetch.error.backoff.ms"],
         "check_crcs": config["check.crcs"],
         "partition_eof": config["enable.partition.eof"],
+        "partition_eof_when_empty": eof_when_empty,
         "isolation_level": ISOLATION_LEVELS[config.text("isolation.level")],
         "decompressed_max_bytes": config["decompressed.batch.max.bytes"],
     }

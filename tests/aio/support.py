@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_native import OFFSET_BEGINNING, Producer, TopicPartition
+import pytest
+
+from kafka_native import OFFSET_BEGINNING, KafkaException, Producer, TopicPartition
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S
@@ -18,16 +22,34 @@ _numbers = itertools.count()
 
 
 def run(test: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine in its own loop, with a timeout."""
+    """Run a coroutine in a new loop, with a timeout."""
     return asyncio.run(asyncio.wait_for(test, 100))
 
 
+def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test that is a coroutine in its own loop."""
+
+    @functools.wraps(test)
+    def wrapper(*args: Any, **kwargs: Any) -> None:
+        run(test(*args, **kwargs))
+
+    return wrapper
+
+
 async def until(condition: Callable[[], object]) -> None:
-    """Let the loop run until a condition holds."""
+    """Wait in the loop until a condition is true."""
     deadline = time.monotonic() + WAIT_S
     while not condition():
-        assert time.monotonic() < deadline, "it never came true"
+        assert time.monotonic() < deadline, "the condition stayed false"
         await asyncio.sleep(0.005)
+
+
+@contextmanager
+def kafka_error(code: int) -> Iterator[None]:
+    """Check that the block raises KafkaException with this error code."""
+    with pytest.raises(KafkaException) as caught:
+        yield
+    assert caught.value.args[0].code() == code
 
 
 @dataclass

@@ -16,7 +16,7 @@ from kafka_native import TopicPartition
 from kafka_native.aio import AIOConsumer
 from tests.waiting import PROGRAM_S, WAIT_S
 
-from .support import Client, run
+from .support import Client, in_loop
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,7 +52,7 @@ async def main():
         await consumer.assign([TopicPartition(sys.argv[2], 0, 0)])
         assert (await consumer.poll(60)).value() == b"before"
         assert await consumer.poll(0.01) is None  # watched by the loop from now on
-        warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on, of any fork beside threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
         child = os.fork()
         if child == 0:
             for call in (consumer.poll, consumer.assignment, producer.flush, lambda: producer.produce("t", b"x")):
@@ -82,11 +82,11 @@ import uvloop
 async def main():
     assert type(asyncio.get_running_loop()).__module__.startswith("uvloop")
     conf = {"bootstrap.servers": sys.argv[1]}
-    heard = []
+    assigned = []
 
     async def on_assign(consumer, partitions):
         await asyncio.sleep(0)
-        heard.append(len(partitions))
+        assigned.append(len(partitions))
 
     async with AIOProducer(conf) as producer:
         deliveries = [await producer.produce(sys.argv[2], str(n), headers=[("n", b"1")]) for n in range(3000)]
@@ -94,7 +94,7 @@ async def main():
         async with AIOConsumer({**conf, "group.id": "uvloop", "auto.offset.reset": "earliest"}) as consumer:
             await consumer.subscribe([sys.argv[2]], on_assign=on_assign)
             offsets = [(await consumer.poll(60)).offset() for _ in range(3000)]
-            assert offsets == list(range(3000)) and heard == [1]
+            assert offsets == list(range(3000)) and assigned == [1]
             assert await consumer.poll(0.05) is None
             waiting = asyncio.create_task(consumer.poll())
             await asyncio.sleep(0.01)
@@ -118,10 +118,10 @@ def program(text: str, *arguments: str) -> None:
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False
     )
-    told = [
+    errors = [
         line for line in done.stderr.splitlines() if "aren't delivered: they are lost" not in line
     ]
-    assert (done.returncode, told, done.stdout) == (0, [], "ended\n")
+    assert (done.returncode, errors, done.stdout) == (0, [], "ended\n")
 
 
 def threads() -> set[str]:
@@ -152,39 +152,30 @@ def test_under_uvloop(client: Client) -> None:
     program(ROUND_TRIP, client.conf["bootstrap.servers"], client.topic())
 
 
-def test_a_dropped_consumer_ends_its_threads(client: Client) -> None:
+@in_loop
+async def test_a_dropped_consumer_ends_its_threads(client: Client) -> None:
     topic = client.topic()
-
-    async def main() -> None:
-        before = threads()
-        consumer: AIOConsumer | None = await client.reader(topic)
-        assert consumer is not None
-        assert await consumer.poll(0.02) is None
-        assert threads() - before
-        consumer = None
-        gc.collect()
-        assert threads() <= before
-
-    run(main())
+    before = threads()
+    consumer: AIOConsumer | None = await client.reader(topic)
+    assert consumer is not None
+    assert await consumer.poll(0.02) is None
+    assert threads() - before
+    consumer = None
+    gc.collect()
+    assert threads() <= before
 
 
-def test_no_thread_a_call(client: Client) -> None:
+@in_loop
+async def test_calls_start_no_threads(client: Client) -> None:
     topic = client.topic()
     client.fill(topic, 1)
-
-    async def main() -> None:
-        async with client.producer() as producer, await client.reader(topic) as consumer:
-            before = threads()
-            await asyncio.gather(
-                *(consumer.list_topics(topic, WAIT_S) for _ in range(20)),
-                *(producer.list_topics(topic, WAIT_S) for _ in range(20)),
-                *(
-                    consumer.get_watermark_offsets(TopicPartition(topic, 0), WAIT_S)
-                    for _ in range(20)
-                ),
-                consumer.poll(WAIT_S),
-                producer.flush(),
-            )
-            assert threads() == before
-
-    run(main())
+    async with client.producer() as producer, await client.reader(topic) as consumer:
+        before = threads()
+        await asyncio.gather(
+            *(consumer.list_topics(topic, WAIT_S) for _ in range(20)),
+            *(producer.list_topics(topic, WAIT_S) for _ in range(20)),
+            *(consumer.get_watermark_offsets(TopicPartition(topic, 0), WAIT_S) for _ in range(20)),
+            consumer.poll(WAIT_S),
+            producer.flush(),
+        )
+        assert threads() == before

@@ -15,357 +15,307 @@ from kafka_native.aio import AIOProducer
 from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S
 
-from .support import Client, run, until
+from .support import Client, in_loop, kafka_error, run, until
 
 
-def test_a_report_is_awaited(client: Client) -> None:
-    async def main() -> None:
-        topic = client.topic(2)
-        async with client.producer() as producer:
-            headers = [("kind", b"first"), ("none", None)]
-            delivery = await producer.produce(
-                topic, "value", key=b"key", partition=1, timestamp=5, headers=headers
-            )
-            message = await delivery
-            assert (message.topic(), message.partition(), message.offset()) == (topic, 1, 0)
-            assert (message.value(), message.key(), message.headers()) == (
-                b"value",
-                b"key",
-                headers,
-            )
-            assert message.timestamp()[1] == 5
-            assert (delivery.done(), delivery.result(), delivery.exception()) == (
-                True,
-                message,
-                None,
-            )
-            assert await delivery is message, "as often as wanted"
-
-    run(main())
+@in_loop
+async def test_a_report_is_awaited(client: Client) -> None:
+    topic = client.topic(2)
+    async with client.producer() as producer:
+        headers = [("kind", b"first"), ("none", None)]
+        delivery = await producer.produce(
+            topic, "value", key=b"key", partition=1, timestamp=5, headers=headers
+        )
+        message = await delivery
+        assert (message.topic(), message.partition(), message.offset()) == (topic, 1, 0)
+        assert (message.value(), message.key(), message.headers()) == (b"value", b"key", headers)
+        assert message.timestamp()[1] == 5
+        assert (delivery.done(), delivery.result(), delivery.exception()) == (True, message, None)
+        assert await delivery is message, "it can be awaited again"
 
 
-def test_many_reports_come_in_order(client: Client) -> None:
-    async def main() -> None:
-        topic = client.topic()
-        async with client.producer() as producer:
-            deliveries = [await producer.produce(topic, str(number)) for number in range(5000)]
-            messages = [await each for each in deliveries]
-            assert [message.offset() for message in messages] == list(range(5000))
-            assert len(producer) == 0
-
-    run(main())
+@in_loop
+async def test_many_reports_come_in_order(client: Client) -> None:
+    topic = client.topic()
+    async with client.producer() as producer:
+        deliveries = [await producer.produce(topic, str(number)) for number in range(5000)]
+        messages = [await each for each in deliveries]
+        assert [message.offset() for message in messages] == list(range(5000))
+        assert len(producer) == 0
 
 
-def test_what_asyncio_does_with_futures_it_does_with_reports(client: Client) -> None:
-    async def main() -> None:
-        topic = client.topic()
-        async with client.producer() as producer:
-            first, second, third, fourth = await asyncio.gather(
-                *(producer.produce(topic, b"x") for _ in range(4))
-            )
-            assert asyncio.isfuture(first)
-            assert [each.offset() for each in await asyncio.gather(first, second)] == [0, 1]
-            done, pending = await asyncio.wait({third}, timeout=WAIT_S)
-            assert (done, pending) == ({third}, set())
-            assert (await asyncio.wait_for(fourth, WAIT_S)).offset() == 3
-            fifth = await asyncio.create_task(producer.produce(topic, b"x"))
-            assert (await asyncio.shield(fifth)).offset() == 4
-            called: list[Any] = []
-            sixth = await producer.produce(topic, b"x")
-            sixth.add_done_callback(print)
-            sixth.add_done_callback(called.append)
-            assert sixth.remove_done_callback(print) == 1
-            await sixth
-            sixth.add_done_callback(called.append)
-            await until(lambda: len(called) == 2)
-            assert called == [sixth, sixth]
-            for finished in asyncio.as_completed(
-                [await producer.produce(topic, b"x"), await producer.produce(topic)]
-            ):
-                assert (await finished).offset() in (6, 7)
-
-    run(main())
+@in_loop
+async def test_asyncio_accepts_reports_as_futures(client: Client) -> None:
+    topic = client.topic()
+    async with client.producer() as producer:
+        first, second, third, fourth = await asyncio.gather(
+            *(producer.produce(topic, b"x") for _ in range(4))
+        )
+        assert asyncio.isfuture(first)
+        assert [each.offset() for each in await asyncio.gather(first, second)] == [0, 1]
+        done, pending = await asyncio.wait({third}, timeout=WAIT_S)
+        assert (done, pending) == ({third}, set())
+        assert (await asyncio.wait_for(fourth, WAIT_S)).offset() == 3
+        fifth = await asyncio.create_task(producer.produce(topic, b"x"))
+        assert (await asyncio.shield(fifth)).offset() == 4
+        called: list[Any] = []
+        sixth = await producer.produce(topic, b"x")
+        sixth.add_done_callback(print)
+        sixth.add_done_callback(called.append)
+        assert sixth.remove_done_callback(print) == 1
+        await sixth
+        sixth.add_done_callback(called.append)
+        await until(lambda: len(called) == 2)
+        assert called == [sixth, sixth]
+        for finished in asyncio.as_completed(
+            [await producer.produce(topic, b"x"), await producer.produce(topic)]
+        ):
+            assert (await finished).offset() in (6, 7)
 
 
-def test_an_error_is_raised_where_it_is_awaited(cluster: MockCluster, client: Client) -> None:
-    async def main() -> None:
-        topic = client.topic()
-        async with client.producer(**{"message.timeout.ms": 300, "linger.ms": 0}) as producer:
-            with pytest.raises(KafkaException) as refused:
-                await producer.produce(topic, b"x" * 2_000_000)
-            assert refused.value.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
-            with pytest.raises(TypeError, match="value must be bytes"):
-                await producer.produce(topic, 5)
-            delivery = await producer.produce("not there", b"x", partition=77)
-            with pytest.raises(KafkaException) as failed:
-                await delivery
-            assert isinstance(failed.value.args[0], KafkaError)
-            assert delivery.exception() is failed.value
-            assert not delivery.cancelled()
-
-    run(main())
-
-
-def test_a_failure_that_nobody_asks_for_is_told(client: Client) -> None:
-    async def main() -> list[str]:
-        told: list[str] = []
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: told.append(context["message"]))
-        producer = client.producer()
-        await producer.produce("nowhere", b"x")
-        await producer.purge()
-        await producer.flush(WAIT_S)
-        await producer.close()
-        gc.collect()
-        return told
-
-    assert run(main()) == ["Future exception was never retrieved"]
-
-
-def test_a_wait_that_is_cancelled_leaves_the_report_to_others(client: Client) -> None:
-    async def main() -> None:
-        topic = client.topic()
-        async with client.producer(**{"linger.ms": 300}) as producer:
-            delivery = await producer.produce(topic, b"x")
-
-            async def wait() -> Message:
-                return await delivery
-
-            first, second = asyncio.create_task(wait()), asyncio.create_task(wait())
-            await asyncio.sleep(0)
-            first.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await first
-            assert (await second).offset() == 0
-            assert (await delivery).offset() == 0
-
-    run(main())
-
-
-def test_a_report_that_is_cancelled_is_nobodys(client: Client) -> None:
-    async def main() -> None:
-        topic = client.topic()
-        async with client.producer(**{"linger.ms": 200}) as producer:
-            delivery = await producer.produce(topic, b"x")
-            other = await producer.produce(topic, b"y")
-            assert delivery.cancel()
-            assert not delivery.cancel()
-            assert delivery.cancelled()
-            with pytest.raises(asyncio.CancelledError):
-                await delivery
-            assert (await other).offset() == 1, "the message is sent all the same"
-
-    run(main())
-
-
-def test_produce_is_a_coroutine(client: Client) -> None:
-    async def main() -> None:
-        topic = client.topic()
-        async with client.producer() as producer:
-            with pytest.warns(RuntimeWarning, match=r"AIOProducer.produce' was never awaited"):
-                producer.produce(topic, b"never")
-            call = producer.produce(topic, b"once")
-            assert asyncio.iscoroutine(call)
-            assert inspect.isawaitable(call)
-            await (await call)
-            with pytest.raises(RuntimeError, match="already awaited"):
-                await call
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                producer.produce(topic, b"closed").close()
-            task = asyncio.create_task(producer.produce(topic, b"cancelled"))
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            with pytest.raises(ZeroDivisionError):
-                producer.produce(topic, b"thrown").throw(ZeroDivisionError("x"))
-            assert (await (await producer.produce(topic, b"last"))).offset() == 1, (
-                "the others were never queued"
-            )
-
-    run(main())
-
-
-def test_a_full_queue_is_waited_for(client: Client) -> None:
-    async def main() -> None:
-        topic = client.topic()
-        async with client.producer(
-            **{"queue.buffering.max.messages": 10, "linger.ms": 50}
-        ) as producer:
-
-            async def some(count: int) -> list[int]:
-                deliveries = [await producer.produce(topic, b"x") for _ in range(count)]
-                return [(await each).offset() or 0 for each in deliveries]
-
-            offsets = await asyncio.gather(*(some(50) for _ in range(4)))
-            assert sorted(offset for each in offsets for offset in each) == list(range(200))
-
-    run(main())
-
-
-def test_a_full_queue_is_waited_for_no_longer_than_max_block_ms(
-    cluster: MockCluster, client: Client, caplog: pytest.LogCaptureFixture
+@in_loop
+async def test_awaiting_a_failed_report_raises_its_error(
+    cluster: MockCluster, client: Client
 ) -> None:
-    async def main() -> None:
-        conf = {
-            "queue.buffering.max.messages": 2,
-            "max.block.ms": 50,
-            "bootstrap.servers": "127.0.0.1:1",
-        }
-        producer = client.producer(**conf)
-        deliveries = [await producer.produce("t", b"x") for _ in range(2)]
-        with pytest.raises(BufferError, match="Queue full"):
-            await producer.produce("t", b"x")
-        waiting = asyncio.create_task(producer.produce("t", b"y"))
-        await producer.close(0)
-        assert "closed with 2 messages outstanding" in caplog.text
-        with pytest.raises((BufferError, RuntimeError)):
-            await waiting
-        for each in deliveries:
-            with pytest.raises(KafkaException) as failed:
-                await each
-            assert failed.value.args[0].code() == KafkaError._PURGE_QUEUE
-
-    run(main())
-
-
-def test_callbacks_run_in_the_loop(client: Client) -> None:
-    async def main() -> None:
-        topic, loop = client.topic(), asyncio.get_running_loop()
-        heard: list[Any] = []
-        told: list[Any] = []
-        loop.set_exception_handler(lambda _, context: told.append(context["exception"]))
-
-        async def on_error(error: KafkaError) -> None:
-            assert asyncio.get_running_loop() is loop
-            heard.append(error.code())
-            raise ZeroDivisionError
-
-        def on_delivery(error: KafkaError | None, message: Message) -> None:
-            assert asyncio.get_running_loop() is loop
-            heard.append((error, message.offset()))
-            raise KeyError("callback")
-
-        async with client.producer(on_delivery=on_delivery) as producer:
-            assert (await (await producer.produce(topic, b"x"))).offset() == 0
-            assert heard == [(None, 0)]
-        lost = client.producer(**{"bootstrap.servers": "127.0.0.1:1", "error_cb": on_error})
-        await lost.produce(topic, b"x")
-        await until(lambda: len(told) >= 2)
-        await lost.close(0)
-        assert isinstance(told[0], KeyError)
-        assert isinstance(told[1], ZeroDivisionError)
-        assert KafkaError._TRANSPORT in heard
-
-    run(main())
-
-
-def test_partitioner_cb_waits_for_the_partitions_in_the_loop(client: Client) -> None:
-    async def main() -> None:
-        topic = client.topic(3)
-        async with client.producer(
-            partitioner_cb=lambda topic, key, count: int(key) % count
-        ) as producer:
-            deliveries = [
-                await producer.produce(topic, b"x", key=str(number)) for number in range(6)
-            ]
-            assert [(await each).partition() for each in deliveries] == [0, 1, 2, 0, 1, 2]
-
-    run(main())
-
-
-def test_poll_flush_purge_and_list_topics(client: Client) -> None:
-    async def main() -> None:
-        topic = client.topic(2)
-        async with client.producer(**{"linger.ms": 10_000}) as producer:
-            assert await producer.poll() == 0
-            assert await producer.poll(0.01) == 0
-            deliveries = [
-                await producer.produce(topic, b"x", on_delivery=lambda error, message: None)
-            ]
-            assert await producer.flush(0) == 1
-            assert await producer.flush(WAIT_S) == 0, "it doesn't linger"
-            assert deliveries[0].done()
-            assert await producer.poll(WAIT_S) == 1
-            purged = await producer.produce(topic, b"y")
-            await producer.purge()
-            with pytest.raises(KafkaException) as failed:
-                await purged
-            assert failed.value.args[0].code() == KafkaError._PURGE_QUEUE
-            assert len((await producer.list_topics(topic, WAIT_S)).topics[topic].partitions) == 2
-            assert producer.fatal_error() is None
-
-    run(main())
-
-
-def test_close_delivers_and_ends(client: Client) -> None:
-    async def main() -> None:
-        topic = client.topic()
-        producer = client.producer(**{"linger.ms": 100})
-        delivery = await producer.produce(topic, b"x")
-        await asyncio.gather(producer.close(), producer.close())
-        assert (await delivery).offset() == 0
-        await producer.close()
-        for call in (lambda: producer.produce(topic, b"x"), producer.flush, producer.poll):
-            with pytest.raises(RuntimeError, match="Producer has been closed"):
-                await call()
-        with pytest.raises(RuntimeError):
-            await producer.list_topics()
-
-    run(main())
-
-
-def test_close_that_is_cancelled_goes_on(client: Client) -> None:
-    async def main() -> None:
-        topic = client.topic()
-        producer = client.producer(**{"linger.ms": 200})
-        delivery = await producer.produce(topic, b"x")
-        closing = asyncio.create_task(producer.close())
-        await asyncio.sleep(0)
-        closing.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await closing
-        assert (await delivery).offset() == 0
-        await producer.close()
-
-    run(main())
-
-
-def test_who_waits_for_a_dropped_producer_is_told(client: Client) -> None:
-    async def main() -> None:
-        delivery = await AIOProducer({"bootstrap.servers": "127.0.0.1:1"}).produce("t", b"x")
-        gc.collect()
+    topic = client.topic()
+    async with client.producer(**{"message.timeout.ms": 300, "linger.ms": 0}) as producer:
+        with kafka_error(KafkaError.MSG_SIZE_TOO_LARGE):
+            await producer.produce(topic, b"x" * 2_000_000)
+        with pytest.raises(TypeError, match="value must be bytes"):
+            await producer.produce(topic, 5)
+        delivery = await producer.produce("not there", b"x", partition=77)
         with pytest.raises(KafkaException) as failed:
             await delivery
-        assert failed.value.args[0].code() == KafkaError._PURGE_QUEUE
-
-    run(main())
-
-
-def test_other_tasks_get_their_turn(client: Client) -> None:
-    async def main() -> None:
-        topic = client.topic()
-        turns = 0
-
-        async def tick() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        async with client.producer(**{"queue.buffering.max.messages": 10_000_000}) as producer:
-            ticking = asyncio.create_task(tick())
-            count = 0
-            while turns < 10:
-                await producer.produce(topic, b"x")
-                count += 1
-                assert count < 5_000_000
-            ticking.cancel()
-
-    run(main())
+        assert isinstance(failed.value.args[0], KafkaError)
+        assert delivery.exception() is failed.value
+        assert not delivery.cancelled()
 
 
-def test_one_loop_after_the_other(client: Client) -> None:
+@in_loop
+async def test_failed_report_that_is_never_awaited_is_reported_by_the_loop(client: Client) -> None:
+    messages: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: messages.append(context["message"]))
+    producer = client.producer()
+    await producer.produce("nowhere", b"x")
+    await producer.purge()
+    await producer.flush(WAIT_S)
+    await producer.close()
+    gc.collect()
+    assert messages == ["Future exception was never retrieved"]
+
+
+@in_loop
+async def test_cancelled_wait_does_not_cancel_the_report(client: Client) -> None:
+    topic = client.topic()
+    async with client.producer(**{"linger.ms": 300}) as producer:
+        delivery = await producer.produce(topic, b"x")
+
+        async def wait() -> Message:
+            return await delivery
+
+        first, second = asyncio.create_task(wait()), asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert (await second).offset() == 0
+        assert (await delivery).offset() == 0
+
+
+@in_loop
+async def test_message_of_a_cancelled_report_is_still_sent(client: Client) -> None:
+    topic = client.topic()
+    async with client.producer(**{"linger.ms": 200}) as producer:
+        delivery = await producer.produce(topic, b"x")
+        other = await producer.produce(topic, b"y")
+        assert delivery.cancel()
+        assert not delivery.cancel()
+        assert delivery.cancelled()
+        with pytest.raises(asyncio.CancelledError):
+            await delivery
+        assert (await other).offset() == 1, "the message is sent all the same"
+
+
+@in_loop
+async def test_produce_is_a_coroutine(client: Client) -> None:
+    topic = client.topic()
+    async with client.producer() as producer:
+        with pytest.warns(RuntimeWarning, match=r"AIOProducer.produce' was never awaited"):
+            producer.produce(topic, b"never")
+        call = producer.produce(topic, b"once")
+        assert asyncio.iscoroutine(call)
+        assert inspect.isawaitable(call)
+        await (await call)
+        with pytest.raises(RuntimeError, match="already awaited"):
+            await call
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            producer.produce(topic, b"closed").close()
+        task = asyncio.create_task(producer.produce(topic, b"cancelled"))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(ZeroDivisionError):
+            producer.produce(topic, b"thrown").throw(ZeroDivisionError("x"))
+        assert (await (await producer.produce(topic, b"last"))).offset() == 1, (
+            "the others were never queued"
+        )
+
+
+@in_loop
+async def test_produce_waits_while_the_queue_is_full(client: Client) -> None:
+    topic = client.topic()
+    async with client.producer(**{"queue.buffering.max.messages": 10, "linger.ms": 50}) as producer:
+
+        async def produce_many(count: int) -> list[int]:
+            deliveries = [await producer.produce(topic, b"x") for _ in range(count)]
+            return [(await each).offset() or 0 for each in deliveries]
+
+        offsets = await asyncio.gather(*(produce_many(50) for _ in range(4)))
+        assert sorted(offset for each in offsets for offset in each) == list(range(200))
+
+
+@in_loop
+async def test_produce_waits_at_most_max_block_ms_for_a_full_queue(
+    cluster: MockCluster, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    conf = {
+        "queue.buffering.max.messages": 2,
+        "max.block.ms": 50,
+        "bootstrap.servers": "127.0.0.1:1",
+    }
+    producer = client.producer(**conf)
+    deliveries = [await producer.produce("t", b"x") for _ in range(2)]
+    with pytest.raises(BufferError, match="Queue full"):
+        await producer.produce("t", b"x")
+    waiting = asyncio.create_task(producer.produce("t", b"y"))
+    await producer.close(0)
+    assert "closed with 2 messages outstanding" in caplog.text
+    with pytest.raises((BufferError, RuntimeError)):
+        await waiting
+    for each in deliveries:
+        with kafka_error(KafkaError._PURGE_QUEUE):
+            await each
+
+
+@in_loop
+async def test_callbacks_run_in_the_loop(client: Client) -> None:
+    topic, loop = client.topic(), asyncio.get_running_loop()
+    calls: list[Any] = []
+    exceptions: list[Any] = []
+    loop.set_exception_handler(lambda _, context: exceptions.append(context["exception"]))
+
+    async def on_error(error: KafkaError) -> None:
+        assert asyncio.get_running_loop() is loop
+        calls.append(error.code())
+        raise ZeroDivisionError
+
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        assert asyncio.get_running_loop() is loop
+        calls.append((error, message.offset()))
+        raise KeyError("callback")
+
+    async with client.producer(on_delivery=on_delivery) as producer:
+        assert (await (await producer.produce(topic, b"x"))).offset() == 0
+        assert calls == [(None, 0)]
+    lost = client.producer(**{"bootstrap.servers": "127.0.0.1:1", "error_cb": on_error})
+    await lost.produce(topic, b"x")
+    await until(lambda: len(exceptions) >= 2)
+    await lost.close(0)
+    assert isinstance(exceptions[0], KeyError)
+    assert isinstance(exceptions[1], ZeroDivisionError)
+    assert KafkaError._TRANSPORT in calls
+
+
+@in_loop
+async def test_partitioner_cb_waits_for_the_partitions_in_the_loop(client: Client) -> None:
+    topic = client.topic(3)
+    async with client.producer(
+        partitioner_cb=lambda topic, key, count: int(key) % count
+    ) as producer:
+        deliveries = [await producer.produce(topic, b"x", key=str(number)) for number in range(6)]
+        assert [(await each).partition() for each in deliveries] == [0, 1, 2, 0, 1, 2]
+
+
+@in_loop
+async def test_poll_flush_purge_and_list_topics(client: Client) -> None:
+    topic = client.topic(2)
+    async with client.producer(**{"linger.ms": 10_000}) as producer:
+        assert await producer.poll() == 0
+        assert await producer.poll(0.01) == 0
+        deliveries = [await producer.produce(topic, b"x", on_delivery=lambda error, message: None)]
+        assert await producer.flush(0) == 1
+        assert await producer.flush(WAIT_S) == 0, "flush() doesn't wait for linger.ms"
+        assert deliveries[0].done()
+        assert await producer.poll(WAIT_S) == 1
+        purged = await producer.produce(topic, b"y")
+        await producer.purge()
+        with kafka_error(KafkaError._PURGE_QUEUE):
+            await purged
+        assert len((await producer.list_topics(topic, WAIT_S)).topics[topic].partitions) == 2
+        assert producer.fatal_error() is None
+
+
+@in_loop
+async def test_close_delivers_and_ends(client: Client) -> None:
+    topic = client.topic()
+    producer = client.producer(**{"linger.ms": 100})
+    delivery = await producer.produce(topic, b"x")
+    await asyncio.gather(producer.close(), producer.close())
+    assert (await delivery).offset() == 0
+    await producer.close()
+    for call in (lambda: producer.produce(topic, b"x"), producer.flush, producer.poll):
+        with pytest.raises(RuntimeError, match="Producer has been closed"):
+            await call()
+    with pytest.raises(RuntimeError):
+        await producer.list_topics()
+
+
+@in_loop
+async def test_cancelled_close_continues(client: Client) -> None:
+    topic = client.topic()
+    producer = client.producer(**{"linger.ms": 200})
+    delivery = await producer.produce(topic, b"x")
+    closing = asyncio.create_task(producer.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert (await delivery).offset() == 0
+    await producer.close()
+
+
+@in_loop
+async def test_reports_of_a_garbage_collected_producer_fail(client: Client) -> None:
+    delivery = await AIOProducer({"bootstrap.servers": "127.0.0.1:1"}).produce("t", b"x")
+    gc.collect()
+    with kafka_error(KafkaError._PURGE_QUEUE):
+        await delivery
+
+
+@in_loop
+async def test_produce_lets_other_tasks_run(client: Client) -> None:
+    topic = client.topic()
+    turns = 0
+
+    async def tick() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with client.producer(**{"queue.buffering.max.messages": 10_000_000}) as producer:
+        ticking = asyncio.create_task(tick())
+        count = 0
+        while turns < 10:
+            await producer.produce(topic, b"x")
+            count += 1
+            assert count < 5_000_000
+        ticking.cancel()
+
+
+def test_producer_works_in_a_second_loop(client: Client) -> None:
     topic = client.topic()
     for number in range(3):
 

@@ -10,7 +10,7 @@ from kafka_native import aio as ours
 
 theirs = pytest.importorskip("confluent_kafka.aio", reason="this confluent_kafka has no aio")
 
-INNER = {"executor"}
+INTERNAL_ATTRIBUTES = {"executor"}
 
 
 def parameters(function: object) -> list[str]:
@@ -23,11 +23,11 @@ def public(cls: type) -> set[str]:
     """Return the public methods of a class."""
     return {
         name for name in dir(cls) if not name.startswith("_") and callable(getattr(cls, name))
-    } - INNER
+    } - INTERNAL_ATTRIBUTES
 
 
 @pytest.mark.parametrize("name", ["AIOProducer", "AIOConsumer"])
-def test_every_call_is_there_and_takes_what_theirs_takes(name: str) -> None:
+def test_every_call_of_confluent_kafka_exists_with_its_parameters(name: str) -> None:
     their_class, our_class = getattr(theirs, name), getattr(ours, name)
     assert public(their_class) - public(our_class) == set()
     assert parameters(our_class.__init__) == parameters(their_class.__init__)

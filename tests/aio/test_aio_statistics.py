@@ -10,27 +10,25 @@ import pytest
 from kafka_native.aio import AIOConsumer
 from tests.oracle.statistics import check_level
 
-from .support import Client, group, run, until
+from .support import Client, group, in_loop, until
 
 
-def test_producers_stats_cb_runs_in_the_loop(client: Client) -> None:
+@in_loop
+async def test_producers_stats_cb_runs_in_the_loop(client: Client) -> None:
     topic = client.topic()
 
-    async def work() -> list[str]:
-        documents: list[str] = []
+    documents: list[str] = []
 
-        async def take(text: str) -> None:
-            documents.append(text)
+    async def take(text: str) -> None:
+        documents.append(text)
 
-        async with client.producer(**{"statistics.interval.ms": 10, "stats_cb": take}) as producer:
-            await (await producer.produce(topic, b"x"))
-            await until(lambda: any(json.loads(text)["txmsgs"] == 1 for text in documents))
-            assert (await producer.metrics()).txmsgs == 1
-        with pytest.raises(RuntimeError, match="closed"):
-            await producer.metrics()
-        return documents
-
-    for text in run(work()):
+    async with client.producer(**{"statistics.interval.ms": 10, "stats_cb": take}) as producer:
+        await (await producer.produce(topic, b"x"))
+        await until(lambda: any(json.loads(text)["txmsgs"] == 1 for text in documents))
+        assert (await producer.metrics()).txmsgs == 1
+    with pytest.raises(RuntimeError, match="closed"):
+        await producer.metrics()
+    for text in documents:
         check_level("client", json.loads(text))
 
 
@@ -39,7 +37,8 @@ async def poll_for_ever(consumer: AIOConsumer) -> None:
         await consumer.poll(0.05)
 
 
-def test_consumers_stats_cb_is_made_by_its_calls_and_raises_there(client: Client) -> None:
+@in_loop
+async def test_consumers_stats_cb_is_made_by_its_calls_and_raises_there(client: Client) -> None:
     topic = client.topic()
     client.fill(topic, 5)
     documents: list[dict[str, Any]] = []
@@ -53,13 +52,10 @@ def test_consumers_stats_cb_is_made_by_its_calls_and_raises_there(client: Client
             seen += 1
             raise LookupError("seen")
 
-    async def work() -> None:
-        conf = {"statistics.interval.ms": 10, "stats_cb": take, "enable.auto.offset.store": False}
-        async with await client.reader(topic, **group(), **conf) as consumer:
-            with pytest.raises(LookupError, match="seen"):
-                await poll_for_ever(consumer)
-            assert (await consumer.metrics()).rxmsgs == 5
-
-    run(work())
+    conf = {"statistics.interval.ms": 10, "stats_cb": take, "enable.auto.offset.store": False}
+    async with await client.reader(topic, **group(), **conf) as consumer:
+        with pytest.raises(LookupError, match="seen"):
+            await poll_for_ever(consumer)
+        assert (await consumer.metrics()).rxmsgs == 5
     for document in documents:
         check_level("client", document)

@@ -15,6 +15,8 @@ from kafka_native.mock.transactions import State
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
+from .support import in_loop, kafka_error
+
 
 @pytest.fixture(params=[1, 2], scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
@@ -46,79 +48,73 @@ async def seen(cluster: MockCluster, topic: str, count: int) -> list[bytes | Non
         return [message.value() for message in await consumer.consume(count, WAIT_S)]
 
 
-def test_blocks_commit_and_abort(cluster: MockCluster, topic: str) -> None:
-    async def work() -> None:
-        async with producer_of(cluster, topic) as producer:
-            await producer.init_transactions(WAIT_S)
-            async with producer.transaction(timeout=WAIT_S):
-                await producer.produce(topic, "kept")
-            with pytest.raises(ValueError, match="oops"):
-                await failing(producer)
-            await producer.begin_transaction()
-            delivery = await producer.produce(topic, "also kept")
-            await producer.commit_transaction(WAIT_S)
-            assert (await delivery).error() is None
-        assert await seen(cluster, topic, 2) == [b"kept", b"also kept"]
-
+@in_loop
+async def test_blocks_commit_and_abort(cluster: MockCluster, topic: str) -> None:
     async def failing(producer: AIOProducer) -> None:
         async with producer.transaction(timeout=WAIT_S):
             await producer.produce(topic, "lost")
             raise ValueError("oops")
 
-    asyncio.run(work())
+    async with producer_of(cluster, topic) as producer:
+        await producer.init_transactions(WAIT_S)
+        async with producer.transaction(timeout=WAIT_S):
+            await producer.produce(topic, "kept")
+        with pytest.raises(ValueError, match="oops"):
+            await failing(producer)
+        await producer.begin_transaction()
+        delivery = await producer.produce(topic, "also kept")
+        await producer.commit_transaction(WAIT_S)
+        assert (await delivery).error() is None
+    assert await seen(cluster, topic, 2) == [b"kept", b"also kept"]
 
 
-def test_a_block_that_is_cancelled_is_aborted(cluster: MockCluster, topic: str) -> None:
-    async def work() -> None:
-        async with producer_of(cluster, topic) as producer:
-            await producer.init_transactions(WAIT_S)
-            written = asyncio.Event()
+@in_loop
+async def test_a_block_that_is_cancelled_is_aborted(cluster: MockCluster, topic: str) -> None:
+    async with producer_of(cluster, topic) as producer:
+        await producer.init_transactions(WAIT_S)
+        written = asyncio.Event()
 
-            async def block() -> None:
-                async with producer.transaction(timeout=WAIT_S):
-                    await (await producer.produce(topic, "half"))
-                    written.set()
-                    await asyncio.sleep(WAIT_S)
+        async def block() -> None:
+            async with producer.transaction(timeout=WAIT_S):
+                await (await producer.produce(topic, "half"))
+                written.set()
+                await asyncio.sleep(WAIT_S)
 
-            task = asyncio.create_task(block())
-            await asyncio.wait_for(written.wait(), WAIT_S)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            found = cluster.transactions.find(topic)
-            assert found is not None
-            assert found.state is State.ABORTED
-
-    asyncio.run(work())
+        task = asyncio.create_task(block())
+        await asyncio.wait_for(written.wait(), WAIT_S)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        found = cluster.transactions.find(topic)
+        assert found is not None
+        assert found.state is State.ABORTED
 
 
-def test_a_commit_that_a_busy_client_has_not_heard_of_may_be_called_again(
+@in_loop
+async def test_commit_that_timed_out_in_a_busy_client_can_be_called_again(
     cluster: MockCluster, topic: str
 ) -> None:
     async def block(producer: AIOProducer) -> None:
         async with producer.transaction(timeout=0.0):
             await producer.produce(topic, "kept")
             await producer.flush(WAIT_S)
-            # longer than other calls wait for the control thread
+            # keep the control thread busy for longer than other calls wait for it
             producer._core._client.main.post(lambda: time.sleep(2.0))
 
-    async def work() -> None:
-        async with producer_of(cluster, topic) as producer:
-            await producer.init_transactions(WAIT_S)
-            with pytest.raises(KafkaException) as caught:
-                await block(producer)
-            error = caught.value.args[0]
-            assert (error == KafkaError._TIMED_OUT, error.retriable()) == (True, True)
-            await producer.commit_transaction(WAIT_S)
-        assert await seen(cluster, topic, 1) == [b"kept"]
-
-    asyncio.run(work())
+    async with producer_of(cluster, topic) as producer:
+        await producer.init_transactions(WAIT_S)
+        with pytest.raises(KafkaException) as caught:
+            await block(producer)
+        error = caught.value.args[0]
+        assert (error == KafkaError._TIMED_OUT, error.retriable()) == (True, True)
+        await producer.commit_transaction(WAIT_S)
+    assert await seen(cluster, topic, 1) == [b"kept"]
 
 
-def test_a_call_that_waits_ends_when_the_producer_is_closed(
-    cluster: MockCluster, topic: str
-) -> None:
-    async def work() -> None:
+@in_loop
+async def test_close_ends_a_commit_that_waits(cluster: MockCluster, topic: str) -> None:
+    cluster.push_request_errors(ApiKey.END_TXN, [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 100_000)
+    try:
         producer = producer_of(cluster, topic)
         await producer.init_transactions(WAIT_S)
         await producer.begin_transaction()
@@ -126,82 +122,70 @@ def test_a_call_that_waits_ends_when_the_producer_is_closed(
         await producer.flush(WAIT_S)
         cluster.clear_requests()
         commit = asyncio.create_task(producer.commit_transaction())
-        # between two requests it waits for no other
+        # after the second request the commit waits to retry, without a request in flight
         while len(cluster.requests_of(ApiKey.END_TXN)) < 2:
             await asyncio.sleep(0.01)
         await producer.close(0)
-        with pytest.raises(KafkaException) as caught:
+        with kafka_error(KafkaError._DESTROY):
             await asyncio.wait_for(commit, WAIT_S)
-        assert caught.value.args[0] == KafkaError._DESTROY
-
-    cluster.push_request_errors(ApiKey.END_TXN, [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 100_000)
-    try:
-        asyncio.run(work())
     finally:
         cluster.faults.clear()
 
 
-def test_the_consumers_positions_go_with_it(cluster: MockCluster, topic: str) -> None:
-    async def work() -> None:
+@in_loop
+async def test_transaction_commits_consumers_positions(cluster: MockCluster, topic: str) -> None:
+    conf = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": topic,
+        "auto.offset.reset": "earliest",
+    }
+    async with producer_of(cluster, topic) as producer, AIOConsumer(conf) as consumer:
+        await producer.init_transactions(WAIT_S)
+        async with producer.transaction(timeout=WAIT_S):
+            await producer.produce(topic, "in")
+        await consumer.assign([TopicPartition(topic, 0)])
+        (message,) = await consumer.consume(1, WAIT_S)
+        async with producer.transaction(consumer, WAIT_S):
+            await producer.produce(topic, message.value())
+        (stored,) = await consumer.committed([TopicPartition(topic, 0)], WAIT_S)
+        assert stored.offset == 1
+
+
+@in_loop
+async def test_producer_without_transactional_id_refuses_transactions(
+    cluster: MockCluster, topic: str
+) -> None:
+    async with AIOProducer({"bootstrap.servers": cluster.bootstrap_servers}) as plain:
+        with kafka_error(KafkaError._NOT_CONFIGURED):
+            await plain.init_transactions(WAIT_S)
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["committed", "aborted"])
+@pytest.mark.parametrize("keeps_prepared", [True, False], ids=["kept by brokers", "old brokers"])
+@in_loop
+async def test_prepared_transaction_ends_as_decided(keeps_prepared: bool, commits: bool) -> None:
+    topic = "two-phase"
+    with MockCluster(brokers=1, two_phase_commit=True) as cluster:
+        cluster.create_topic(topic, 1)
         conf = {
             "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": topic,
-            "auto.offset.reset": "earliest",
+            "transactional.id": topic,
+            "transaction.two.phase.commit.enable": True,
         }
-        async with producer_of(cluster, topic) as producer, AIOConsumer(conf) as consumer:
-            await producer.init_transactions(WAIT_S)
-            async with producer.transaction(timeout=WAIT_S):
-                await producer.produce(topic, "in")
-            await consumer.assign([TopicPartition(topic, 0)])
-            (message,) = await consumer.consume(1, WAIT_S)
-            async with producer.transaction(consumer, WAIT_S):
-                await producer.produce(topic, message.value())
-            (stored,) = await consumer.committed([TopicPartition(topic, 0)], WAIT_S)
-            assert stored.offset == 1
-
-    asyncio.run(work())
-
-
-def test_calls_that_cannot_be_say_so(cluster: MockCluster, topic: str) -> None:
-    async def work() -> None:
-        async with AIOProducer({"bootstrap.servers": cluster.bootstrap_servers}) as plain:
-            with pytest.raises(KafkaException) as caught:
-                await plain.init_transactions(WAIT_S)
-            assert caught.value.args[0] == KafkaError._NOT_CONFIGURED
-
-    asyncio.run(work())
-
-
-def test_what_is_prepared_is_ended_as_was_decided() -> None:
-    async def work() -> None:
-        for number, (keeps, decided) in enumerate(
-            [(True, True), (True, False), (False, True), (False, False)]
-        ):
-            topic = f"two-phase-{number}"
-            cluster.create_topic(topic, 1)
-            conf = {
-                "bootstrap.servers": cluster.bootstrap_servers,
-                "transactional.id": topic,
-                "transaction.two.phase.commit.enable": True,
-            }
-            async with AIOProducer(conf) as old, AIOProducer(conf) as new:
-                await old.init_transactions(WAIT_S)
+        async with AIOProducer(conf) as old, AIOProducer(conf) as new:
+            await old.init_transactions(WAIT_S)
+            await old.begin_transaction()
+            await old.produce(topic, "one")
+            state = await old.prepare_transaction(WAIT_S)
+            with kafka_error(KafkaError._STATE):
                 await old.begin_transaction()
-                await old.produce(topic, "one")
-                state = await old.prepare_transaction(WAIT_S)
-                with pytest.raises(KafkaException) as caught:
-                    await old.begin_transaction()
-                assert caught.value.args[0] == KafkaError._STATE
-                if not keeps:
-                    cluster.push_request_errors(
-                        ApiKey.INIT_PRODUCER_ID, [KafkaError.UNSUPPORTED_VERSION]
-                    )
-                await new.init_transactions(WAIT_S, keep_prepared_txn=True)
-                await new.complete_transaction(state if decided else PreparedTxnState(), WAIT_S)
-                async with new.transaction(timeout=WAIT_S):
-                    await new.produce(topic, "two")
-            expected: list[bytes | None] = [b"one", b"two"] if decided else [b"two"]
-            assert await seen(cluster, topic, len(expected)) == expected
-
-    with MockCluster(brokers=1, two_phase_commit=True) as cluster:
-        asyncio.run(work())
+            if not keeps_prepared:
+                cluster.push_request_errors(
+                    ApiKey.INIT_PRODUCER_ID, [KafkaError.UNSUPPORTED_VERSION]
+                )
+            await new.init_transactions(WAIT_S, keep_prepared_txn=True)
+            await new.complete_transaction(state if commits else PreparedTxnState(), WAIT_S)
+            async with new.transaction(timeout=WAIT_S):
+                await new.produce(topic, "two")
+        expected: list[bytes | None] = [b"one", b"two"] if commits else [b"two"]
+        assert await seen(cluster, topic, len(expected)) == expected

@@ -171,7 +171,7 @@ def test_errors_are_worded_as_in_confluent_kafka(conf: dict[str, Any], role: str
 
 @pytest.mark.parametrize("name", ["error_cb", "stats_cb", "oauth_cb", "throttle_cb"])
 @pytest.mark.parametrize("value", [5, "x", {}, []], ids=repr)
-def test_callback_that_cant_be_called_is_confluent_kafkas_error(name: str, value: object) -> None:
+def test_uncallable_callback_gives_confluent_kafkas_error(name: str, value: object) -> None:
     kind = ValueError if name == "throttle_cb" else TypeError
     conf = {"group.id": "g", name: value}
     calls: list[Any] = [confluent_kafka.Producer, confluent_kafka.Consumer]
@@ -216,7 +216,7 @@ def test_topic_properties_may_be_in_a_mapping_of_their_own() -> None:
     ],
     ids=str,
 )
-def test_python_s_own_ways_to_be_wrong_are_the_same(conf: dict[Any, Any], role: str) -> None:
+def test_python_specific_errors_are_the_same(conf: dict[Any, Any], role: str) -> None:
     assert_same_error(conf, role)
 
 
@@ -238,8 +238,8 @@ def test_deprecated_properties_are_warned_about_once(
 def test_librdkafka_warns_about_the_same() -> None:
     for declared in DEPRECATED:
         logger = logging.getLogger(f"deprecated.{declared.name}")
-        heard: list[str] = []
-        logger.addFilter(lambda record, heard=heard: heard.append(record.getMessage()) is not None)  # type: ignore[misc]
+        lines: list[str] = []
+        logger.addFilter(lambda record, lines=lines: lines.append(record.getMessage()) is not None)  # type: ignore[misc]
         client: Any
         if declared.scope == CONSUMER:
             client = confluent_kafka.Consumer(
@@ -249,7 +249,7 @@ def test_librdkafka_warns_about_the_same() -> None:
         else:
             client = confluent_kafka.Producer({declared.name: declared.default, "logger": logger})
             client.poll(0)
-        assert any(f"property {declared.name} is deprecated" in line for line in heard), (
+        assert any(f"property {declared.name} is deprecated" in line for line in lines), (
             declared.name
         )
 
@@ -378,7 +378,7 @@ def test_config_cant_be_changed_and_survives_copy_and_pickle() -> None:
         assert (dict(twin), twin.role, twin.is_set("linger.ms")) == (dict(conf), "producer", True)
 
 
-def test_users_mapping_stays_as_it_is() -> None:
+def test_users_mapping_stays_unchanged() -> None:
     conf = {**PLAIN, "default.topic.config": {"acks": 1}}
     parse(conf, "producer")
     assert conf == {**PLAIN, "default.topic.config": {"acks": 1}}
@@ -432,16 +432,16 @@ CONSUMER_NUMBERS = [p for p in LIBRDKAFKA if p.scope == CONSUMER and p.kind == "
 
 
 @pytest.mark.parametrize("declared", CONSUMER_NUMBERS, ids=lambda p: p.name)
-def test_librdkafka_agrees_on_whose_a_property_is(declared: Property) -> None:
+def test_librdkafka_assigns_properties_to_the_same_clients(declared: Property) -> None:
     logger = logging.getLogger(f"scope.{declared.name}")
-    heard: list[str] = []
-    logger.addFilter(lambda record: heard.append(record.getMessage()) is not None)
+    lines: list[str] = []
+    logger.addFilter(lambda record: lines.append(record.getMessage()) is not None)
     logger.setLevel(logging.DEBUG)
     producer = confluent_kafka.Producer(
         {**PLAIN, declared.name: declared.default, "logger": logger}
     )
     producer.poll(0)
-    assert any("is a consumer property" in line for line in heard)
+    assert any("is a consumer property" in line for line in lines)
 
 
 def warnings_about(
@@ -479,13 +479,10 @@ def test_missing_bootstrap_servers_are_warned_about(caplog: pytest.LogCaptureFix
     assert any("No `bootstrap.servers` configured" in m for m in caplog.messages)
 
 
-@pytest.mark.parametrize(
-    ("conf", "role"),
-    [
-        ({"plugin.library.paths": "x"}, "producer"),
-    ],
-)
-def test_what_would_be_dangerous_to_ignore_is_refused(conf: dict[str, Any], role: Any) -> None:
+@pytest.mark.parametrize(("conf", "role"), [({"plugin.library.paths": "x"}, "producer")])
+def test_properties_that_are_dangerous_to_ignore_are_refused(
+    conf: dict[str, Any], role: Any
+) -> None:
     with pytest.raises(KafkaException, match="not supported by this version") as caught:
         parse({**PLAIN, **conf}, role)
     assert caught.value.args[0] == KafkaError._NOT_IMPLEMENTED
@@ -588,7 +585,7 @@ def test_auto_offset_reset_takes_a_duration(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "1h", "PT", "P", "P1", "P1W", "PT-1H", "-PT1H", "PT1H2", "PT1.5H", "P1Y", "PT٣H"]
 )
-def test_auto_offset_reset_refuses_what_is_no_duration(text: str) -> None:
+def test_auto_offset_reset_refuses_an_invalid_duration(text: str) -> None:
     with pytest.raises(KafkaException, match="duration"):
         parse({"bootstrap.servers": "a", "auto.offset.reset": f"by_duration:{text}"}, "consumer")
 

@@ -63,7 +63,7 @@ def test_bad_server_is_a_clear_error(servers: str, words: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "sasl_plaintext", "SASL_SSL"])
-def test_protocol_has_to_be_that_of_security_protocol(protocol: str) -> None:
+def test_protocol_must_match_security_protocol(protocol: str) -> None:
     with pytest.raises(
         KafkaException, match=r"isn't that of security\.protocol, which is plaintext"
     ) as caught:

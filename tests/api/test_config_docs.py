@@ -15,7 +15,7 @@ def test_page_is_current() -> None:
     assert PAGE.read_text(encoding="utf-8") == render(), "run: python -m kafka_native._reference"
 
 
-def test_page_is_written_where_asked(tmp_path: pathlib.Path) -> None:
+def test_page_is_written_to_the_given_path(tmp_path: pathlib.Path) -> None:
     target = tmp_path / "x" / "page.md"
     assert main(["prog", str(target)]) == 0
     assert target.read_text(encoding="utf-8") == render()
@@ -28,7 +28,7 @@ def test_every_property_is_documented_with_its_state() -> None:
         assert f"`{declared.name}`" in render()
 
 
-def test_aliases_are_declared_like_what_they_stand_for() -> None:
+def test_aliases_are_declared_like_their_properties() -> None:
     for declared in PROPERTIES.values():
         if declared.alias_of:
             real = PROPERTIES[declared.alias_of]

@@ -60,13 +60,13 @@ def test_strategies_may_be_names_assignors_and_lists(value: Any, names: list[str
         (Mine, "Invalid value for configuration property"),
     ],
 )
-def test_strategies_that_cant_be_are_refused_at_once(value: Any, text: str) -> None:
+def test_invalid_strategies_are_refused_at_once(value: Any, text: str) -> None:
     with pytest.raises(KafkaException, match=text) as caught:
         made(value)
     assert caught.value.args[0].code() == KafkaError._INVALID_ARG
 
 
-def test_names_that_pass_are_those_of_the_assignors() -> None:
+def test_accepted_names_are_those_of_the_assignors() -> None:
     for name, assignor in BUILT_IN.items():
         assert made(name) == [name]
         assert assignor.name == name

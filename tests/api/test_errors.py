@@ -172,7 +172,7 @@ def test_protocol_codes_agree_with_the_public_constants() -> None:
     assert {c.value for c in ErrorCode} <= set(TEXTS)
 
 
-def test_retriable_codes_are_those_that_pass_by_themselves() -> None:
+def test_retriable_codes_are_the_transient_ones() -> None:
     assert errors.is_retriable(ErrorCode.NOT_LEADER_FOR_PARTITION)
     assert errors.is_retriable(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert not errors.is_retriable(ErrorCode.MSG_SIZE_TOO_LARGE)

@@ -95,7 +95,7 @@ def test_a_repr_is_one_printable_line(made: Any) -> None:
     )
 
 
-def test_every_repr_that_is_written_by_hand_is_tried() -> None:
+def test_every_handwritten_repr_is_tested() -> None:
     wanted = written(kafka_native) | written(admin)
     clients = {
         name

@@ -114,7 +114,9 @@ def mixed(log: Log) -> None:
 
 
 @pytest.mark.parametrize("level", [None, "read_committed"])
-def test_committed_reads_leave_out_exactly_what_was_aborted(log: Log, level: str | None) -> None:
+def test_committed_reads_leave_out_exactly_the_aborted_messages(
+    log: Log, level: str | None
+) -> None:
     mixed(log)
     values, position = read(log, level)
     assert values == [b"plain 0", b"committed 3", b"plain 4", b"committed 7", b"plain 14"]
@@ -128,7 +130,7 @@ def test_uncommitted_reads_have_everything_but_the_markers(log: Log) -> None:
     assert position == 15
 
 
-def test_reading_may_begin_inside_an_aborted_transaction(log: Log) -> None:
+def test_reading_may_start_inside_an_aborted_transaction(log: Log) -> None:
     mixed(log)
     assert read(log, "read_committed", start=2)[0] == [
         b"committed 3",
@@ -138,7 +140,7 @@ def test_reading_may_begin_inside_an_aborted_transaction(log: Log) -> None:
     ]
 
 
-def test_position_passes_a_log_that_ends_with_what_was_aborted(log: Log) -> None:
+def test_position_passes_aborted_messages_at_the_end_of_a_log(log: Log) -> None:
     log.write(-1, b"plain 0")
     log.abort(7, b"aborted 1")
     assert read(log, "read_committed") == ([b"plain 0"], 3)

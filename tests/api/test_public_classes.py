@@ -182,7 +182,7 @@ def test_every_public_method_has_its_docstring_there(cls: type[Any]) -> None:
 
 
 @CLASSES
-def test_signatures_are_the_written_ones(cls: type[Any]) -> None:
+def test_signatures_match_the_source(cls: type[Any]) -> None:
     for name, method in written_in(cls).items():
         found = inspect.getattr_static(cls, name)
         shown = shown_parameters(found.fget if isinstance(found, property) else getattr(cls, name))
@@ -200,12 +200,12 @@ def test_help_shows_compiled_methods() -> None:
 @pytest.mark.parametrize(
     "core", [ConsumerCore, ProducerCore, AIOProducerCore], ids=lambda core: core.__name__
 )
-def test_the_compiled_core_has_nothing_else(core: type[Any]) -> None:
+def test_the_compiled_core_has_no_other_method(core: type[Any]) -> None:
     [cls] = [each for each in (Consumer, Producer, AIOProducer) if issubclass(each, core)]
     assert {name for name in dir(core) if not name.startswith("_")} <= PUBLIC[cls]
 
 
-def test_a_compiled_method_is_called_as_it_was() -> None:
+def test_a_compiled_method_is_called_directly() -> None:
     for cls, core in ((Producer, ProducerCore), (Consumer, ConsumerCore)):
         for name in PUBLIC[cls] & set(dir(core)):
             assert type(getattr(cls, name)) is type(str.join), name  # no Python function in between

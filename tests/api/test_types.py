@@ -200,7 +200,7 @@ def test_throttle_event_reads_as_in_confluent_kafka() -> None:
     assert vars(ours) == vars(theirs)
 
 
-def test_version_and_libversion_tell_the_same() -> None:
+def test_version_and_libversion_agree() -> None:
     text, number = types.libversion()
     assert text == types.version() == kafka_native.__version__
     major, minor, patch = (

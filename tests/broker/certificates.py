@@ -1,5 +1,5 @@
-"""An authority for listeners of Apache Kafka with TLS, in the PEM files that brokers and clients
-read.
+"""A certificate authority for TLS listeners of Apache Kafka. Brokers and clients read its PEM
+files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HERE = (HOST, "localhost")
 
 
 class Authority:
-    """Issues certificates and keeps them as files of a folder."""
+    """Issues certificates and keeps them as files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -35,8 +35,9 @@ class Authority:
     def listener(
         self, client_auth: str = "none", hosts: Sequence[str] = HERE, **more: str
     ) -> dict[str, str]:
-        """The TLS properties of a listener; ``client_auth``: none, requested or required;
-        ``hosts``: its names.
+        """Return the TLS properties of a listener.
+
+        ``client_auth``: none, requested or required. ``hosts``: the names in its certificate.
         """
         return {
             "ssl.keystore.type": "PEM",
@@ -48,10 +49,10 @@ class Authority:
         }
 
     def broker(self, name: str, path: Path, hosts: Sequence[str] = HERE) -> int:
-        """Writes a keystore with a broker's certificate; its serial number.
+        """Write a keystore with a broker's certificate, and return its serial number.
 
-        Its principal is User:CN=name,...: the same for each of a name, or Kafka won't have them
-        follow each other.
+        Its principal is User:CN=name,... Certificates of one name have the same principal:
+        otherwise Kafka's brokers wouldn't follow each other.
         """
         leaf = self._authority.issue_cert(
             *hosts, common_name=name, organization_unit_name="brokers"
@@ -60,9 +61,9 @@ class Authority:
         return load_pem_x509_certificate(leaf.cert_chain_pems[0].bytes()).serial_number
 
     def client(self, name: str) -> tuple[str, str]:
-        """A client's certificate with its chain, and its key: two files.
+        """Return two files: a client's certificate with its chain, and its key.
 
-        Its principal is User:CN=name,... to Kafka.
+        To Kafka its principal is User:CN=name,...
         """
         leaf = self._authority.issue_cert(f"{name}@client.invalid", common_name=name)
         certificate, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
@@ -71,7 +72,7 @@ class Authority:
         return str(certificate), str(key)
 
     def client_conf(self, name: str) -> dict[str, Any]:
-        """The properties of a client with a certificate of its own."""
+        """Return the properties of a client with its own certificate."""
         certificate, key = self.client(name)
         return {"ssl.certificate.location": certificate, "ssl.key.location": key}
 
@@ -86,6 +87,6 @@ def _chain(leaf: trustme.LeafCert) -> bytes:
 
 
 def _java_key(leaf: trustme.LeafCert) -> bytes:
-    """The key in the one form that Java reads, PKCS#8."""
+    """Return the key as PKCS#8, the only form that Java reads."""
     key = load_pem_private_key(leaf.private_key_pem.bytes(), None)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

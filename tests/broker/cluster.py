@@ -19,8 +19,9 @@ import tempfile
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -84,7 +85,7 @@ class Listener(NamedTuple):
     """``PLAINTEXT``, ``SASL_PLAINTEXT``, ``SSL`` or ``SASL_SSL``."""
     values: dict[str, str]
     """Its properties, without the prefix ``listener.name.NAME.``."""
-    told: Sequence[int] = ()
+    advertised_ports: Sequence[int] = ()
     """The advertised port of each broker, if it is a proxy's port and not the listener's own."""
 
 
@@ -106,18 +107,20 @@ def properties(
     ports: Mapping[str, list[int]] = MappingProxyType({}),
     protocol: str = "PLAINTEXT",
 ) -> dict[str, str]:
-    """The configuration of one broker, a controller at the same time; `node` counts from 1.
+    """Return the configuration of one broker, which is also a controller. ``node`` counts from 1.
 
-    ``protocol``: of the listener that every broker has, for clients and other brokers, and of the
-    controllers'.
+    ``protocol`` is for the listener of clients and other brokers, and for the controllers'
+    listener.
     """
     count = len(brokers)
     voters = ",".join(f"{number}@{HOST}:{port}" for number, port in enumerate(controllers, 1))
     all_ports = {protocol: brokers, **ports}
-    told = all_ports | {name: each.told for name, each in listeners.items() if each.told}
+    advertised = all_ports | {
+        name: each.advertised_ports for name, each in listeners.items() if each.advertised_ports
+    }
     address, advertised = (
         ",".join(f"{name}://{HOST}:{each[node - 1]}" for name, each in found.items())
-        for found in (all_ports, told)
+        for found in (all_ports, advertised)
     )
     protocols = [f"{name}:{listener.protocol}" for name, listener in listeners.items()]
     return {
@@ -327,9 +330,9 @@ class Cluster:
         listeners: dict[str, str] | None = None,
         client: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """``listeners``: the bootstrap servers of those besides the plaintext one, by name.
+        """``listeners``: the bootstrap servers of additional listeners, by name.
 
-        ``client``: what a client has to set to get in at ``bootstrap``.
+        ``client``: the properties that a client needs at ``bootstrap``.
         """
         self.listeners = listeners or {}
         self._client = client
@@ -343,7 +346,7 @@ class Cluster:
         return {"bootstrap.servers": self.bootstrap, **self._client, **more}
 
     def wait_until_up(self) -> None:
-        """Return when every broker answers and knows all the others."""
+        """Return when every broker answers and lists all the others."""
         deadline = time.monotonic() + UP_TIMEOUT_SECONDS
         while not self._is_up():
             dead = [broker for broker in self.brokers.values() if broker.died()]
@@ -369,6 +372,16 @@ class Cluster:
         except (OSError, KafkaException):
             return False
         return True
+
+    @contextmanager
+    def without(self, broker: Broker, end: str = "kill") -> Iterator[None]:
+        """Kill or stop a broker for the block. Afterwards all brokers are up."""
+        getattr(broker, end)()
+        try:
+            yield
+        finally:
+            broker.start()
+            self.wait_until_up()
 
     def admin(self) -> AdminClient:
         """Return librdkafka's admin client, which logs nothing about stopped brokers."""
@@ -424,16 +437,13 @@ def start(
     plugins: Path | None = None,
     tls_only: TlsOnly | None = None,
 ) -> Cluster:
-    """A cluster of this many brokers, up; NoBroker where there can be none.
+    """Start a cluster of this many brokers. Raise NoBroker if none is possible here.
 
-    :param changes: Properties of the brokers that are ours, in place of those that `properties`
-        chooses.
-    :param listeners: What clients can connect to besides, by name; brokers that aren't ours don't
-        have them.
-    :param plugins: A folder of Java classes for ``changes`` to name; only brokers that are our
-        processes find them.
-    :param tls_only: There is no plaintext at all; only for brokers that are our processes: they
-        read its files.
+    :param changes: Properties of our own brokers, in place of those that `properties` chooses.
+    :param listeners: Additional listeners for clients, by name. Only our own brokers have them.
+    :param plugins: A folder of Java classes for ``changes`` to name. Only broker processes find
+        them.
+    :param tls_only: TLS on every listener. Only for broker processes, because they read its files.
     """
     given = os.environ.get("KAFKA_NATIVE_BOOTSTRAP")
     if given and listeners:

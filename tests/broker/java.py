@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from tests import downloads, shared_classes
+from tests.harness.processes import output
 from tests.shared_classes import LEAN
 from tests.waiting import PROGRAM_S
 
@@ -43,9 +44,8 @@ def java_command(
 
 def compiled(source: Path, into: Path) -> Path:
     """Compile a source file that needs Kafka's jars, and return the folder ``into``."""
-    command = ["javac", "-Xlint:all", "-Werror", "-d", str(into), "-cp", f"{jars()}/*", str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROGRAM_S)
-    assert done.returncode == 0, f"{source.name}:\n{done.stdout}{done.stderr}"
+    options = ["-Xlint:all", "-Werror", "-d", str(into), "-cp", f"{jars()}/*"]
+    output("javac", *options, str(source))
     return into
 
 

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from tests.broker.cluster import HOST, free_ports
-from tests.harness.processes import guarded
+from tests.harness.processes import guarded, output
 from tests.waiting import PROGRAM_S
 
 REALM = "TEST.KAFKA"
@@ -86,16 +86,7 @@ class Kdc:
     def run(self, program: str, *arguments: str) -> None:
         """Run one of Kerberos' programs, which must succeed."""
         found = shutil.which(program, path=_path()) or program
-        environment = {**os.environ, **self.environment}
-        done = subprocess.run(
-            [found, *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=PROGRAM_S,
-            check=False,
-        )
-        assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
+        output(found, *arguments, env={**os.environ, **self.environment})
 
     def keytab(self, principal: str) -> Path:
         """Create a principal, and return the file with its keys."""

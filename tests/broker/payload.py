@@ -1,8 +1,7 @@
-"""Values that say what they are, so that a byte that ends up in the wrong place is seen.
+"""Values that describe themselves, so that a misplaced byte is found.
 
-A value carries its topic, partition, number and a digest over all of it. A reader that meets a
-value which isn't what it says, or isn't where it says, has found a client that sent somebody else's
-bytes: that is never to be forgiven.
+A value has its topic, partition, number and a digest of everything. If a reader finds another
+value, or a value at the wrong place, a client has sent the bytes of another message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Prepares a transaction (KIP-939), says which, and waits to be killed.
+"""Prepares a transaction (KIP-939), prints its state, and waits until it is killed.
 
 python -m tests.broker.preparer BOOTSTRAP TOPIC TRANSACTIONAL-ID VALUE...
 """

@@ -40,10 +40,9 @@ def assert_all_comes_back_until(
     consumer: Any,
     topic: str,
 ) -> None:
-    """Writes and reads numbers all the time, until it is enough; each is acked once, and read once
-    and in order.
+    """Write and read numbers until ``is_enough`` is true for the number of read ones.
 
-    ``is_enough`` gets how many were read so far.
+    Each number is acked once, and read once and in order.
     """
     acked: list[bytes] = []
     seen: list[bytes] = []

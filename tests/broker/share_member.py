@@ -1,12 +1,11 @@
-"""One member of a share group, as a process: it does with each record what its number says, and
-logs what is certain.
+"""One member of a share group as a process. The number of a record decides its acknowledgement.
 
     python -m tests.broker.share_member BOOTSTRAP GROUP TOPIC LOG
 
-Numbers that end in 0 are rejected, those that end in 7 released when they come for the first time,
-all others accepted. A line a record: ``got`` before anything is said of it, then ``accepted``,
-``rejected`` or ``released`` once the broker has taken that; with the time and how often the record
-was delivered.
+It rejects numbers that end in 0. It releases numbers that end in 7 at their first delivery. It
+accepts all others. It logs a line ``got`` before it acknowledges a record, and ``accepted``,
+``rejected`` or ``released`` after the broker has accepted that. A line has the time and the
+delivery count.
 """
 
 from __future__ import annotations

@@ -13,6 +13,18 @@ from tests.broker.cluster import Cluster
 from tests.broker.support import end_of, flush, read, their_consumer
 from tests.waiting import wait_for
 
+SETTLE_SECONDS = 60
+BACK_IN_SYNC = "the replicas of the broker that came back"
+
+
+class DeliveryCounts(Counter[int]):
+    """An on_delivery callback that counts the messages of each partition. Reports are in order."""
+
+    def __call__(self, error: KafkaError | None, message: kafka_native.Message) -> None:
+        assert error is None, error
+        assert message.offset() == self[message.partition()]
+        self[message.partition()] += 1
+
 
 class Stream(threading.Thread):
     """Produces numbered values until it is stopped, and keeps every report."""
@@ -70,6 +82,16 @@ class Stream(threading.Thread):
         acked = list(self.acked)  # copied in one step, while the thread continues
         return sum(n >= number and partition in (None, n % self.partitions) for n in acked)
 
+    def wait_acked(self, count: int, what: str) -> None:
+        """Wait until more than ``count`` messages from now on are acked."""
+        start = self.sent
+        wait_for(lambda: self.acked_after(start) > count, what, SETTLE_SECONDS)
+
+    def check_all_acked(self) -> None:
+        """Check that no message failed."""
+        assert self.failed == {}
+        assert self.refused == []
+
     def end(self) -> None:
         """Stop, and wait until every message has an outcome."""
         self._ended.set()
@@ -107,6 +129,26 @@ class Reader:
             return condition()
 
         wait_for(read_on, what, timeout)
+
+    def until_all_go_on(self, stream: Stream, what: str, count: int = 20) -> None:
+        """Read until ``count`` messages of each partition that are sent from now on were read."""
+        start = stream.sent
+        self.until(lambda: all_go_on(self, start, count), what, SETTLE_SECONDS)
+
+    def until_in_sync(self, cluster: Cluster) -> None:
+        """Read until every replica is in sync."""
+        self.until(lambda: in_sync(cluster, self._topic), BACK_IN_SYNC, SETTLE_SECONDS)
+
+    def finish(self, stream: Stream) -> None:
+        """End the stream, and read until every acked message was read."""
+        stream.end()
+        self.until(
+            lambda: stream.acked.keys() <= self.seen.keys(), "what was acked", SETTLE_SECONDS
+        )
+
+
+def wait_in_sync(cluster: Cluster, topic: str) -> None:
+    wait_for(lambda: in_sync(cluster, topic), BACK_IN_SYNC, SETTLE_SECONDS)
 
 
 def in_sync(cluster: Cluster, topic: str) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import confluent_kafka
 import pytest
@@ -18,6 +19,8 @@ from kafka_native import KafkaError
 from kafka_native.admin import AdminClient, FeatureUpdate, UpgradeType
 from tests.broker.cluster import Cluster, NoBroker, quiet, shared, start
 from tests.waiting import WAIT_S, wait_for
+
+T = TypeVar("T")
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -52,9 +55,32 @@ def running(size: int, **how: Any) -> Iterator[Cluster]:
         cluster.close()
 
 
-def told(tool: Callable[..., bytes], cluster: Cluster, command: str, *options: str) -> str:
+def output_of(tool: Callable[..., bytes], cluster: Cluster, command: str, *options: str) -> str:
     """Return the output of one of Kafka's own tools."""
     return tool(command, "--bootstrap-server", cluster.bootstrap, *options).decode()
+
+
+def result_of(futures: Mapping[Any, Future[T]]) -> T:
+    """Return the result of the only future."""
+    (future,) = futures.values()
+    return future.result(WAIT_S)
+
+
+def check_done(futures: Mapping[Any, Future[None]]) -> None:
+    """Wait for the only future, which has no result."""
+    assert result_of(futures) is None
+
+
+def admin_of(cluster: Cluster) -> AdminClient:
+    return AdminClient({"bootstrap.servers": cluster.bootstrap})
+
+
+def code_of(future: Future[Any]) -> int:
+    """Return the error code of a future."""
+    with pytest.raises(kafka_native.KafkaException) as failed:
+        future.result(WAIT_S)
+    code: int = failed.value.args[0].code()
+    return code
 
 
 def lower(cluster: Cluster, feature: str, level: int) -> None:
@@ -137,11 +163,11 @@ def create(
 
 
 def wait_for_answers(admin: Any, topic: str, partitions: int) -> None:
-    """Until the leaders have taken their partitions over, which is some time after the metadata
-    says so.
+    """Wait until the leaders have taken over their partitions, which is later than the metadata
+    say.
 
-    Until then they refuse what is produced, and the retries of a producer that isn't idempotent may
-    change the order.
+    Until then they refuse messages, and the retries of a producer without idempotence may change
+    the order.
     """
     wanted = {
         confluent_kafka.TopicPartition(topic, each): OffsetSpec.earliest()
@@ -249,9 +275,9 @@ def read(
     timeout: float = WAIT_S,
     settle: float = 0.3,
 ) -> list[Record]:
-    """`count` messages of a topic by either client's consumer, from the beginning.
+    """Read ``count`` messages of a topic from its start, with either client's consumer.
 
-    It is an error if more come within ``settle`` seconds.
+    More messages within ``settle`` seconds are an error.
     """
     module = kafka_native if isinstance(consumer, kafka_native.Consumer) else confluent_kafka
     consumer.assign(

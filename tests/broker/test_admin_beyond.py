@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native import KafkaError, KafkaException, ThrottleEvent, TopicCollection, TopicPartition
+from kafka_native import KafkaError, ThrottleEvent, TopicCollection, TopicPartition
 from kafka_native.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -33,29 +33,20 @@ from kafka_native.errors import ErrorCode
 from kafka_native.types import Uuid
 from tests.broker.cluster import Cluster, NoBroker, start
 from tests.broker.java import CONFIGS, TOPICS
-from tests.broker.support import TopicMaker, flush, our_producer, told
+from tests.broker.support import (
+    TopicMaker,
+    admin_of,
+    check_done,
+    code_of,
+    flush,
+    our_producer,
+    output_of,
+    result_of,
+)
 from tests.waiting import WAIT_S, wait_for
 
 Tool = Callable[..., bytes]
 TOOLS = "org.apache.kafka.tools"
-
-
-def of(futures: Any) -> Any:
-    """Return the result of the only future."""
-    (future,) = futures.values()
-    return future.result(WAIT_S)
-
-
-def code_of(future: Any) -> int:
-    """Return the error code of a future."""
-    with pytest.raises(KafkaException) as failed:
-        future.result(WAIT_S)
-    code: int = failed.value.args[0].code()
-    return code
-
-
-def admin_of(kafka: Cluster) -> AdminClient:
-    return AdminClient({"bootstrap.servers": kafka.bootstrap})
 
 
 def filled(kafka: Cluster, topic: str, count: int = 200) -> None:
@@ -68,12 +59,12 @@ def filled(kafka: Cluster, topic: str, count: int = 200) -> None:
 
 def configs(tool: Tool, kafka: Cluster, *args: str) -> str:
     """Return the output of kafka-configs."""
-    return told(tool, kafka, CONFIGS, "--describe", *args)
+    return output_of(tool, kafka, CONFIGS, "--describe", *args)
 
 
 def log_dirs(tool: Tool, kafka: Cluster, topic: str) -> dict[int, dict[str, int]]:
     """Return kafka-log-dirs' directories of a topic and its sizes, for each broker."""
-    text = told(tool, kafka, f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", topic)
+    text = output_of(tool, kafka, f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", topic)
     (line,) = [each for each in text.splitlines() if each.startswith("{")]
     return {
         broker["broker"]: {
@@ -90,7 +81,7 @@ def test_reassignments(owned3: Cluster, new_topic: TopicMaker, tool: Tool, tmp_p
     filled(owned3, topic)
     place, missing = TopicPartition(topic, 0), TopicPartition(topic, 9)
     with admin_of(owned3) as admin:
-        before = of(admin.describe_topics(TopicCollection([topic])))
+        before = result_of(admin.describe_topics(TopicCollection([topic])))
         target = [each.id for each in before.partitions[0].replicas][::-1][:2]
         done = admin.alter_partition_reassignments(
             {place: NewPartitionReassignment(target), missing: NewPartitionReassignment([1])}
@@ -106,7 +97,7 @@ def test_reassignments(owned3: Cluster, new_topic: TopicMaker, tool: Tool, tmp_p
         }
         plan = tmp_path / "plan.json"
         plan.write_text(json.dumps(wanted))
-        verified = told(
+        verified = output_of(
             tool,
             owned3,
             f"{TOOLS}.reassign.ReassignPartitionsCommand",
@@ -122,8 +113,8 @@ def test_reassignments(owned3: Cluster, new_topic: TopicMaker, tool: Tool, tmp_p
             {place: NewPartitionReassignment(target[:1])}, allow_replication_factor_change=False
         )
         assert code_of(refused[place]) == KafkaError.INVALID_REPLICATION_FACTOR
-        nobody = admin.alter_partition_reassignments({place: NewPartitionReassignment([1, 99])})
-        assert code_of(nobody[place]) == KafkaError.INVALID_REPLICA_ASSIGNMENT
+        impossible = admin.alter_partition_reassignments({place: NewPartitionReassignment([1, 99])})
+        assert code_of(impossible[place]) == KafkaError.INVALID_REPLICA_ASSIGNMENT
 
 
 def test_a_reassignment_under_way_is_listed_and_cancelled(
@@ -132,33 +123,29 @@ def test_a_reassignment_under_way_is_listed_and_cancelled(
     topic = new_topic(owned3, 1)
     place, down = TopicPartition(topic, 0), owned3.brokers[3]
     with admin_of(owned3) as admin:
-        assert (
-            of(admin.alter_partition_reassignments({place: NewPartitionReassignment([1])})) is None
-        )
+        check_done(admin.alter_partition_reassignments({place: NewPartitionReassignment([1])}))
         wait_for(
             lambda: not admin.list_partition_reassignments().result(WAIT_S), "the end of the move"
         )
-        down.stop()
-        try:
+        with owned3.without(down, "stop"):
             # A registered broker that is down never catches up, so the move stays in progress.
             begun = admin.alter_partition_reassignments({place: NewPartitionReassignment([1, 3])})
-            assert of(begun) is None
+            check_done(begun)
             found = admin.list_partition_reassignments([place]).result(WAIT_S)[place]
             assert (set(found.replicas), found.adding_replicas, found.removing_replicas) == (
                 {1, 3},
                 (3,),
                 (),
             )
-            listed = told(tool, owned3, f"{TOOLS}.reassign.ReassignPartitionsCommand", "--list")
-            assert re.search(rf"{topic}-0: replicas: .*adding: 3", listed), listed
-            assert of(admin.alter_partition_reassignments({place: None})) is None
-            assert admin.list_partition_reassignments().result(WAIT_S) == {}
-            assert "No partition reassignments found" in told(
+            listed = output_of(
                 tool, owned3, f"{TOOLS}.reassign.ReassignPartitionsCommand", "--list"
             )
-        finally:
-            down.start()
-            owned3.wait_until_up()
+            assert re.search(rf"{topic}-0: replicas: .*adding: 3", listed), listed
+            check_done(admin.alter_partition_reassignments({place: None}))
+            assert admin.list_partition_reassignments().result(WAIT_S) == {}
+            assert "No partition reassignments found" in output_of(
+                tool, owned3, f"{TOOLS}.reassign.ReassignPartitionsCommand", "--list"
+            )
 
 
 def test_quotas(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
@@ -174,7 +161,7 @@ def test_quotas(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
         set_it = ClientQuotaAlteration(
             client, {"producer_byte_rate": 20_000, "request_percentage": 75.5}
         )
-        assert of(admin.alter_client_quotas([set_it], validate_only=True)) is None
+        check_done(admin.alter_client_quotas([set_it], validate_only=True))
         assert admin.describe_client_quotas(mine).result(WAIT_S) == {}
         bad = ClientQuotaAlteration(ClientQuotaEntity({"user": name}), {"bogus": 1})
         done = admin.alter_client_quotas(
@@ -238,14 +225,14 @@ def test_log_dirs(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     with admin_of(owned3) as admin:
 
         def sizes() -> dict[int, dict[str, int]]:
-            told = admin.describe_log_dirs([1, 2, 3])
+            futures = admin.describe_log_dirs([1, 2, 3])
             return {
                 broker: {
                     path: found.replica_infos[place].size
                     for path, found in future.result(WAIT_S).items()
                     if place in found.replica_infos
                 }
-                for broker, future in told.items()
+                for broker, future in futures.items()
             }
 
         wait_for(
@@ -266,10 +253,7 @@ def test_log_dirs(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
             code_of(admin.alter_replica_log_dirs({nowhere: path})[nowhere])
             == KafkaError.UNKNOWN_TOPIC_OR_PART
         )
-        assert (
-            of(admin.alter_partition_reassignments({place: NewPartitionReassignment([1, 2])}))
-            is None
-        )
+        check_done(admin.alter_partition_reassignments({place: NewPartitionReassignment([1, 2])}))
         wait_for(lambda: not sizes()[3], "a broker without it")
         later = TopicPartitionReplica(topic, 0, 3)
         (path,) = admin.describe_log_dirs([3])[3].result(WAIT_S)
@@ -284,13 +268,13 @@ def test_features(owned3: Cluster, tool: Tool) -> None:
     with admin_of(owned3) as admin:
         before = admin.describe_features(broker=2).result(WAIT_S)
         assert before.supported_features[name].max_version >= 2
-        told = levels(tool, owned3)
+        found = levels(tool, owned3)
         ours = {
             each: str(level.max_version_level) for each, level in before.finalized_features.items()
         }
         assert {
             each: level
-            for each, level in told.items()
+            for each, level in found.items()
             if level != "0" and "." in each and "-" not in level
         } == {each: level for each, level in ours.items() if each != "metadata.version"}
         assert (
@@ -298,7 +282,7 @@ def test_features(owned3: Cluster, tool: Tool) -> None:
             == KafkaError.INVALID_UPDATE_VERSION
         )
         down = {name: FeatureUpdate(1, UpgradeType.SAFE_DOWNGRADE)}
-        assert of(admin.update_features(down, validate_only=True)) is None
+        check_done(admin.update_features(down, validate_only=True))
         assert (
             admin.describe_features().result(WAIT_S).finalized_features[name].max_version_level == 2
         )
@@ -306,29 +290,29 @@ def test_features(owned3: Cluster, tool: Tool) -> None:
         assert [code_of(each) for each in admin.update_features(both).values()] == [
             KafkaError.INVALID_UPDATE_VERSION
         ] * 2
-        assert of(admin.update_features(down)) is None
+        check_done(admin.update_features(down))
         try:
             wait_for(lambda: levels(tool, owned3)[name] == "1", "the level by kafka-features")
             after = wait_for(lambda: at_level(admin, name, 1), "the level")
             assert after.finalized_features_epoch > before.finalized_features_epoch
         finally:
-            assert of(admin.update_features({name: FeatureUpdate(2)})) is None
+            check_done(admin.update_features({name: FeatureUpdate(2)}))
         wait_for(lambda: at_level(admin, name, 2), "the level of before")
 
 
 def at_level(admin: AdminClient, name: str, level: int) -> Any:
     """Return the features, once every broker has this one at a level."""
-    told = [admin.describe_features(broker=broker).result(WAIT_S) for broker in (1, 2, 3)]
+    features = [admin.describe_features(broker=broker).result(WAIT_S) for broker in (1, 2, 3)]
     return (
-        told[0]
-        if all(each.finalized_features[name].max_version_level == level for each in told)
+        features[0]
+        if all(each.finalized_features[name].max_version_level == level for each in features)
         else None
     )
 
 
 def levels(tool: Tool, kafka: Cluster) -> dict[str, str]:
     """Return the level of each feature, from kafka-features."""
-    text = told(tool, kafka, f"{TOOLS}.FeatureCommand", "describe")
+    text = output_of(tool, kafka, f"{TOOLS}.FeatureCommand", "describe")
     return dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", text))
 
 
@@ -337,7 +321,7 @@ def test_the_quorum(owned3: Cluster, tool: Tool) -> None:
 
         def reported_in_one_epoch() -> tuple[QuorumInfo, dict[str, str]] | None:
             found = admin.describe_metadata_quorum().result(WAIT_S)
-            text = told(tool, owned3, f"{TOOLS}.MetadataQuorumCommand", "describe", "--status")
+            text = output_of(tool, owned3, f"{TOOLS}.MetadataQuorumCommand", "describe", "--status")
             after = admin.describe_metadata_quorum().result(WAIT_S)
             status = dict(re.findall(r"(\w+):\s+(.*)", text))
             return (found, status) if found.leader_epoch == after.leader_epoch else None
@@ -409,7 +393,7 @@ def voters_may_change(admin: AdminClient) -> bool:
 
 def voters(tool: Tool, kafka: Cluster) -> set[int]:
     """Return the voters, from kafka-metadata-quorum."""
-    text = told(tool, kafka, f"{TOOLS}.MetadataQuorumCommand", "describe", "--replication")
+    text = output_of(tool, kafka, f"{TOOLS}.MetadataQuorumCommand", "describe", "--replication")
     return {
         int(line.split()[0])
         for line in text.splitlines()
@@ -433,39 +417,35 @@ def test_log_levels_and_client_metrics(owned3: Cluster, new_topic: TopicMaker, t
         return ConfigResource(resource.restype, resource.name, incremental_configs=[entry])
 
     with admin_of(owned3) as admin:
-        before = of(admin.describe_configs([levels]))[logger].value
-        assert (
-            of(admin.incremental_alter_configs([change(levels, logger, "DEBUG", set_it)])) is None
-        )
-        assert of(admin.describe_configs([levels]))[logger].value == "DEBUG"
+        before = result_of(admin.describe_configs([levels]))[logger].value
+        check_done(admin.incremental_alter_configs([change(levels, logger, "DEBUG", set_it)]))
+        assert result_of(admin.describe_configs([levels]))[logger].value == "DEBUG"
         text = configs(tool, owned3, "--entity-type", "broker-loggers", "--entity-name", "2")
         assert f"{logger}=DEBUG" in text
         wrong = admin.incremental_alter_configs([change(levels, logger, "LOUD", set_it)])
         assert code_of(wrong[levels]) == KafkaError.INVALID_CONFIG
-        assert (
-            of(admin.incremental_alter_configs([change(levels, logger, None, delete_it)])) is None
-        )
-        assert of(admin.describe_configs([levels]))[logger].value == before
+        check_done(admin.incremental_alter_configs([change(levels, logger, None, delete_it)]))
+        assert result_of(admin.describe_configs([levels]))[logger].value == before
 
-        assert (
-            of(admin.incremental_alter_configs([change(metrics, "interval.ms", "5000", set_it)]))
-            is None
+        check_done(
+            admin.incremental_alter_configs([change(metrics, "interval.ms", "5000", set_it)])
         )
         kinds = {ResourceType.CLIENT_METRICS, ResourceType.TOPIC, ResourceType.BROKER}
         listed = wait_for(lambda: with_resource(admin, kinds, metrics), "the resource")
         assert {ConfigResource("topic", topic), ConfigResource("broker", "3")} <= set(listed)
         assert admin.list_config_resources().result(WAIT_S)
-        assert of(admin.describe_configs([metrics]))["interval.ms"].value == "5000"
+        assert result_of(admin.describe_configs([metrics]))["interval.ms"].value == "5000"
         assert "interval.ms=5000" in configs(
             tool, owned3, "--entity-type", "client-metrics", "--entity-name", name
         )
-        assert (
-            of(admin.incremental_alter_configs([change(metrics, "interval.ms", None, delete_it)]))
-            is None
+        check_done(
+            admin.incremental_alter_configs([change(metrics, "interval.ms", None, delete_it)])
         )
 
         resource = ConfigResource("topic", topic)
-        found = of(admin.describe_configs([resource], include_documentation=True))["retention.ms"]
+        found = result_of(admin.describe_configs([resource], include_documentation=True))[
+            "retention.ms"
+        ]
         assert (found.config_type, "retain a log" in found.documentation) == (ConfigType.LONG, True)
 
 
@@ -475,7 +455,7 @@ def with_resource(admin: AdminClient, kinds: set[ResourceType], wanted: ConfigRe
     return found if wanted in found else None
 
 
-def test_pages_and_what_was_made(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+def test_pages_and_created_topics(owned3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topics = sorted(new_topic(owned3, count) for count in (5, 1, 3))
     with admin_of(owned3) as admin:
         pages = list(
@@ -493,7 +473,7 @@ def test_pages_and_what_was_made(owned3: Cluster, new_topic: TopicMaker, tool: T
                 )
         assert sum(map(len, found.values())) == 9
         assert found["zz-never-was"] == []
-        text = told(tool, owned3, TOPICS, "--describe", "--topic", topics[0])
+        text = output_of(tool, owned3, TOPICS, "--describe", "--topic", topics[0])
         first = next(
             each for page in pages for each in page.topics if each.name == topics[0]
         ).partitions[0]
@@ -513,7 +493,7 @@ def test_pages_and_what_was_made(owned3: Cluster, new_topic: TopicMaker, tool: T
         made = admin.create_topics(
             [NewTopic(name, 3, config={"retention.ms": "77000"})], include_metadata=True
         )
-        reported_of = of(made)
+        reported_of = result_of(made)
         assert (reported_of.error, reported_of.num_partitions, reported_of.replication_factor) == (
             None,
             3,
@@ -522,7 +502,7 @@ def test_pages_and_what_was_made(owned3: Cluster, new_topic: TopicMaker, tool: T
         assert reported_of.config["retention.ms"].value == "77000"
         described = wait_for(lambda: known(admin, name), "the topic")
         assert described.topic_id == reported_of.topic_id
-        assert of(admin.delete_topics([name])) is None
+        check_done(admin.delete_topics([name]))
 
 
 def known(admin: AdminClient, name: str) -> Any:
@@ -535,8 +515,7 @@ def test_a_broker_is_unregistered(owned3: Cluster, tool: Tool) -> None:
     down = owned3.brokers[2]
     with admin_of(owned3) as admin:
         assert code_of(admin.unregister_broker(77)) == ErrorCode.BROKER_ID_NOT_REGISTERED
-        down.stop()
-        try:
+        with owned3.without(down, "stop"):
             wait_for(
                 lambda: len(admin.describe_cluster().result(WAIT_S).nodes) == 2, "a broker less"
             )
@@ -550,7 +529,4 @@ def test_a_broker_is_unregistered(owned3: Cluster, tool: Tool) -> None:
             ]
             text = tool("org.apache.kafka.tools.ClusterTool", *command).decode()
             assert re.findall(r"^(\d+)\s", text, re.MULTILINE) == ["1", "3"], text
-        finally:
-            down.start()
-            owned3.wait_until_up()
         assert [each.id for each in admin.describe_cluster().result(WAIT_S).nodes].count(2) == 1

@@ -1,6 +1,4 @@
-"""Groups' offsets and members on a real Apache Kafka; kafka-consumer-groups.sh sees what was done
-to them.
-"""
+"""Groups' offsets and members on a real Apache Kafka. kafka-consumer-groups.sh checks the results."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOAdminClient, AIOProducer
 from tests.broker.cluster import Cluster
 from tests.broker.java import GROUPS
-from tests.broker.support import TopicMaker, flush, our_consumer, our_producer, told
+from tests.broker.support import TopicMaker, admin_of, flush, our_consumer, our_producer, output_of
 from tests.waiting import WAIT_S, wait_for
 
 
@@ -63,7 +61,9 @@ def test_offsets_are_forgotten_and_members_removed(
         def offsets() -> dict[int, str]:
             lines = [
                 line.split()
-                for line in told(tool, kafka3, GROUPS, "--describe", "--group", group).splitlines()
+                for line in output_of(
+                    tool, kafka3, GROUPS, "--describe", "--group", group
+                ).splitlines()
             ]
             return {int(line[2]): line[3] for line in lines if line[:2] == [group, topic]}
 
@@ -83,7 +83,7 @@ def test_all_members_are_removed(kafka3: Cluster, new_topic: TopicMaker) -> None
     topic, group = new_topic(kafka3), f"admin-{uuid.uuid4().hex[:8]}"
     with (
         our_consumer(kafka3, group_id=group) as consumer,
-        AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin,
+        admin_of(kafka3) as admin,
     ):
         consumer.subscribe([topic])
         wait_for(lambda: (consumer.poll(0.2), consumer.assignment())[1], "an assignment")
@@ -95,7 +95,7 @@ def test_all_members_are_removed(kafka3: Cluster, new_topic: TopicMaker) -> None
         )
 
 
-def test_the_asyncio_twin_has_the_same_answers(kafka3: Cluster) -> None:
+def test_the_asyncio_client_has_the_same_answers(kafka3: Cluster) -> None:
     async def main() -> None:
         conf = {"bootstrap.servers": kafka3.bootstrap}
         async with AIOProducer(conf) as producer, AIOAdminClient.of(producer) as admin:

@@ -1,5 +1,5 @@
-"""Share and streams groups on a real Apache Kafka, by AdminClient; Kafka's own tools see what was
-done to them.
+"""Share and streams groups on a real Apache Kafka, with AdminClient. Kafka's own tools check the
+results.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from kafka_native.protocol.streams import (
 )
 from tests.broker.cluster import Cluster
 from tests.broker.java import SHARE_GROUPS
-from tests.broker.support import TopicMaker
-from tests.broker.test_share_kafka import new_group, produce
+from tests.broker.support import TopicMaker, admin_of, code_of
+from tests.broker.test_share_kafka import group_at_start, produce
 from tests.waiting import WAIT_S, wait_for
 
 Tool = Callable[..., bytes]
@@ -45,15 +45,8 @@ STREAMS = "org.apache.kafka.tools.streams.StreamsGroupCommand"
 GROUPS = "org.apache.kafka.tools.GroupsCommand"
 
 
-def code_of(future: Any) -> int:
-    with pytest.raises(KafkaException) as error:
-        future.result(WAIT_S)
-    code: int = error.value.args[0].code()
-    return code
-
-
 def table(text: bytes, group: str) -> list[list[str]]:
-    """The lines about a group of what a tool has printed."""
+    """Return the lines about a group in a tool's output."""
     return [line.split() for line in text.decode().splitlines() if line.split()[:1] == [group]]
 
 
@@ -71,11 +64,11 @@ def test_share_groups_are_described_and_their_offsets_changed(
     kafka3: Cluster, new_topic: TopicMaker, tool: Tool
 ) -> None:
     topic = new_topic(kafka3)
-    group = new_group(kafka3, topic, tool)
+    group = group_at_start(kafka3, topic, tool)
     produce(kafka3, topic, 0, 5)
     describe = ["--bootstrap-server", kafka3.bootstrap, "--describe", "--group", group]
     place = TopicPartition(topic, 0)
-    with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
+    with admin_of(kafka3) as admin:
         with ShareConsumer(
             {"bootstrap.servers": kafka3.bootstrap, "group.id": group, "client.id": "sharer"}
         ) as consumer:
@@ -108,7 +101,7 @@ def test_share_groups_are_described_and_their_offsets_changed(
                 == KafkaError.NON_EMPTY_GROUP
             )
             assert code_of(admin.delete_share_groups([group])[group]) == KafkaError.NON_EMPTY_GROUP
-        _offsets_of_nobody(admin, group, place)
+        _check_offsets_without_members(admin, group, place)
         assert table(tool(SHARE_GROUPS, *describe), group)[0][1:4] == [topic, "0", "2"]
         with ShareConsumer({"bootstrap.servers": kafka3.bootstrap, "group.id": group}) as consumer:
             consumer.subscribe([topic])
@@ -130,14 +123,14 @@ def test_share_groups_are_described_and_their_offsets_changed(
         )
 
 
-def _offsets_of_nobody(admin: AdminClient, group: str, place: TopicPartition) -> None:
-    """Of a group that has no members any more: read, and moved to 2."""
+def _check_offsets_without_members(admin: AdminClient, group: str, place: TopicPartition) -> None:
+    """Read the offsets of a group without members, and move them to 2."""
     unknown = TopicPartition(place.topic, 7)
 
     def offsets() -> Any:
         found = admin.list_share_group_offsets({group: [place], "nobody": None})
         assert found["nobody"].result(WAIT_S) == {}, (
-            "as with OffsetFetch: who isn't there has no offsets"
+            "as with OffsetFetch: a missing group has no offsets"
         )
         return found[group].result(WAIT_S)[place]
 
@@ -150,25 +143,23 @@ def _offsets_of_nobody(admin: AdminClient, group: str, place: TopicPartition) ->
     assert code_of(altered[negative]) == KafkaError._INVALID_ARG
     moved = offsets()
     assert (moved.start_offset, moved.lag) == (2, 3)
-    # Once: a coordinator that isn't the leader of all looks for a partition that isn't there for
-    # half a minute.
+    # Only once: a coordinator that doesn't lead all partitions looks for a missing one for half a
+    # minute.
     assert (
         admin.list_share_group_offsets({group: [place, unknown]})[group].result(WAIT_S)[unknown]
         is None
     )
     forgotten = admin.delete_share_group_offsets(group, ["no-topic"])
     assert code_of(forgotten["no-topic"]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-    nobody = admin.delete_share_group_offsets("nobody", [place.topic])
-    assert code_of(nobody[place.topic]) == KafkaError.GROUP_ID_NOT_FOUND
+    missing = admin.delete_share_group_offsets("nobody", [place.topic])
+    assert code_of(missing[place.topic]) == KafkaError.GROUP_ID_NOT_FOUND
 
 
 # --- streams groups ---
 
 
 class Member:
-    """A member of a streams group, as far as its coordinator can tell: heartbeats, one after the
-    other.
-    """
+    """A member of a streams group from its coordinator's view: one heartbeat after the other."""
 
     def __init__(self, coordinator: Node, group: str, topic: str) -> None:
         self._socket = socket.create_connection((coordinator.host, coordinator.port), WAIT_S)
@@ -180,7 +171,7 @@ class Member:
         self.tasks: list[TaskIds] = []
 
     def heartbeat(self, **what: Any) -> None:
-        """One heartbeat. The broker's answer has no error."""
+        """Send one heartbeat. The broker's answer has no error."""
         request = StreamsGroupHeartbeatRequest(
             group_id=self.group, member_id=self.id, member_epoch=self.epoch, **what
         )
@@ -195,7 +186,7 @@ class Member:
             self.tasks = reply.active_tasks
 
     def join(self) -> None:
-        """Says what the application does."""
+        """Send the application's topology."""
         kind = StreamsGroupHeartbeatRequest.Topology
         policy = [KeyValue(key="cleanup.policy", value="compact")]
         changelog = TopicInfo(name=f"{self.group}-counts-changelog", topic_configs=policy)
@@ -213,12 +204,12 @@ class Member:
         )
 
     def has_tasks(self) -> bool:
-        """Another heartbeat; whether it has been given something."""
+        """Send another heartbeat, and return whether the member has tasks."""
         self.heartbeat(active_tasks=self.tasks, standby_tasks=[], warmup_tasks=[])
         return bool(self.tasks)
 
     def leave(self) -> None:
-        """Tells the coordinator."""
+        """Leave the group."""
         self.epoch = -1
         self.heartbeat()
         self._file.close()
@@ -227,8 +218,8 @@ class Member:
 
 @contextmanager
 def streaming(admin: AdminClient, group: str, topic: str) -> Iterator[Member]:
-    nobody_yet = admin.describe_consumer_groups([group])[group].result(WAIT_S)
-    member = Member(nobody_yet.coordinator, group, topic)
+    described = admin.describe_consumer_groups([group])[group].result(WAIT_S)
+    member = Member(described.coordinator, group, topic)
     member.join()
     try:
         yield member
@@ -242,10 +233,10 @@ def test_streams_groups_are_described_and_their_offsets_changed(
     topic, group = new_topic(kafka3, 2), f"streams-{uuid.uuid4().hex[:8]}"
     at = ["--bootstrap-server", kafka3.bootstrap]
     places = [TopicPartition(topic, number, 3 + number) for number in range(2)]
-    with AdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
-        nobody = admin.describe_streams_groups([group])[group]
-        assert code_of(nobody) == KafkaError.GROUP_ID_NOT_FOUND, (
-            "and from here on the coordinator is at work"
+    with admin_of(kafka3) as admin:
+        missing = admin.describe_streams_groups([group])[group]
+        assert code_of(missing) == KafkaError.GROUP_ID_NOT_FOUND, (
+            "the coordinator is available from now on"
         )
         with streaming(admin, group, topic) as member:
             wait_for(member.has_tasks, "tasks")
@@ -270,7 +261,7 @@ def test_streams_groups_are_described_and_their_offsets_changed(
         }
         done = admin.alter_streams_group_offsets(asked)[group].result(WAIT_S)
         assert [each.error for each in done.topic_partitions] == [None, None]
-        with streaming(admin, group, topic) as member:  # the tool shows what members read
+        with streaming(admin, group, topic) as member:  # the tool shows the members' positions
             wait_for(member.has_tasks, "tasks")
             shown = table(
                 tool(STREAMS, *at, "--describe", "--offsets", "--verbose", "--group", group), group
@@ -305,7 +296,7 @@ def _check_streams(found: StreamsGroupDescription, member: Member) -> None:
     assert one.target_assignment.active_tasks == one.assignment.active_tasks
 
 
-def test_the_asyncio_twin_asks_the_same(kafka3: Cluster) -> None:
+def test_the_asyncio_client_sends_the_same(kafka3: Cluster) -> None:
     async def main() -> None:
         async with AIOAdminClient({"bootstrap.servers": kafka3.bootstrap}) as admin:
             for call in (

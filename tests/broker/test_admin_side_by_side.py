@@ -1,4 +1,4 @@
-"""The calls of `tests/compat/test_admin_on_both.py` once more, on Apache Kafka."""
+"""The calls of `tests/compat/test_admin_on_both.py`, on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.compat import test_admin_on_both as shared
 for _name, _each in vars(shared).items():
     if (
         _name.startswith("test_") and "cluster" in inspect.signature(_each).parameters
-    ):  # not about data alone
+    ):  # these compare more than data
         globals()[_name] = _each
 
 
 @pytest.fixture(scope="module")
 def cluster(kafka: Cluster) -> Iterator[Stage]:
-    """In the place of the mock cluster."""
+    """Replace the mock cluster."""
     stage = Stage(kafka)
     with shared.prepared(stage):
         yield stage

@@ -1,4 +1,4 @@
-"""Delegation tokens on a real Apache Kafka: its own tool sees them, and lets go of them."""
+"""Delegation tokens on a real Apache Kafka. Its own tool sees them, and their end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafka_native.admin import (
     UserScramCredentialUpsertion,
 )
 from tests.broker.cluster import Cluster, Listener
-from tests.broker.support import running
+from tests.broker.support import admin_of, running
 from tests.waiting import WAIT_S, wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -38,13 +38,13 @@ LISTENER = Listener(
 
 @pytest.fixture(scope="module")
 def tokens() -> Iterator[Cluster]:
-    """One broker that makes delegation tokens, with two users."""
+    """Yield one broker with delegation tokens and two users."""
     changes = {
         "super.users": "User:ANONYMOUS;User:alice",
         "delegation.token.secret.key": "for tests",
     }
     with running(3, changes=changes, listeners={"SASL": LISTENER}) as cluster:
-        with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
+        with admin_of(cluster) as admin:
             info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
             names = [ALICE.name, BOB.name]
             upsertions = [
@@ -68,7 +68,7 @@ def conf(cluster: Cluster, username: str, password: str, **more: Any) -> dict[st
     }
 
 
-def test_tokens_are_made_used_renewed_and_ended(
+def test_tokens_are_created_used_renewed_and_expired(
     tokens: Cluster, tool: Callable[..., bytes], tmp_path: Path
 ) -> None:
     login = f'{MODULE} required username="alice" password="alice-secret";'
@@ -85,21 +85,21 @@ def test_tokens_are_made_used_renewed_and_ended(
         token = alice.create_delegation_token(
             owner=BOB, renewers=[ALICE], max_lifetime_ms=3 * DAY_MS
         ).result(WAIT_S)
-        told = token.token_info
-        assert (told.owner, told.token_requester, told.renewers) == (BOB, ALICE, [ALICE])
-        assert told.max_timestamp == told.issue_timestamp + 3 * DAY_MS
+        info = token.token_info
+        assert (info.owner, info.token_requester, info.renewers) == (BOB, ALICE, [ALICE])
+        assert info.max_timestamp == info.issue_timestamp + 3 * DAY_MS
         seen = wait_for(
             lambda: alice.describe_delegation_token([BOB]).result(WAIT_S),
             "the token in the metadata",
         )
         assert seen == [token]
         table = tool(TOOL, *where, *described).decode()
-        row = next(line.split() for line in table.splitlines() if told.token_id in line)
+        row = next(line.split() for line in table.splitlines() if info.token_id in line)
         assert base64.b64decode(row[1]) == token.hmac
         assert "User:bob" in row
 
         holds = {"sasl.scram.tokenauth": True}
-        with AdminClient(conf(tokens, told.token_id, token.hmac_as_base64, **holds)) as holder:
+        with AdminClient(conf(tokens, info.token_id, token.hmac_as_base64, **holds)) as holder:
             assert holder.list_topics(timeout=WAIT_S).brokers
             with pytest.raises(KafkaException) as refused:
                 holder.create_delegation_token().result(WAIT_S)
@@ -108,16 +108,16 @@ def test_tokens_are_made_used_renewed_and_ended(
         renewed = bob.renew_delegation_token(token.hmac, renew_time_period_ms=2 * DAY_MS).result(
             WAIT_S
         )
-        assert renewed > told.expiry_timestamp
+        assert renewed > info.expiry_timestamp
         alice.expire_delegation_token(token.hmac).result(WAIT_S)
         wait_for(
-            lambda: told.token_id not in tool(TOOL, *where, *described).decode(), "the token's end"
+            lambda: info.token_id not in tool(TOOL, *where, *described).decode(), "the token's end"
         )
         with pytest.raises(KafkaException) as gone:
             bob.renew_delegation_token(token.hmac).result(WAIT_S)
         assert gone.value.args[0].code() == KafkaError.DELEGATION_TOKEN_NOT_FOUND
         with (
-            AdminClient(conf(tokens, told.token_id, token.hmac_as_base64, **holds)) as nobody,
+            AdminClient(conf(tokens, info.token_id, token.hmac_as_base64, **holds)) as refused,
             pytest.raises(KafkaException),
         ):
-            nobody.list_topics(timeout=2)
+            refused.list_topics(timeout=2)

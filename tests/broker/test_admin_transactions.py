@@ -1,6 +1,4 @@
-"""Transactions seen from outside, on a real Apache Kafka; its own tools say the same, and see what
-was done.
-"""
+"""Transactions in an operator's view, on a real Apache Kafka. Its own tools check the results."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from kafka_native.errors import ErrorCode
 from kafka_native.protocol.transactions import InitProducerIdRequest
 from tests.broker.cluster import Cluster
 from tests.broker.java import TRANSACTIONS
-from tests.broker.support import TopicMaker, leaders, our_consumer, our_producer, running
+from tests.broker.support import TopicMaker, admin_of, leaders, our_consumer, our_producer, running
 from tests.mock import wire
 from tests.waiting import WAIT_S, wait_for
 
@@ -31,15 +29,15 @@ Tool = Callable[..., bytes]
 
 @pytest.fixture(scope="module")
 def trusting() -> Iterator[Cluster]:
-    """One broker that writes what comes in a transaction without asking its coordinator, as those
-    before 3.6.
+    """Yield one broker that, like those before 3.6, accepts transactional batches without its
+    coordinator.
     """
     with running(3, changes={"transaction.partition.verification.enable": "false"}) as cluster:
         yield cluster
 
 
 def rows(tool: Tool, cluster: Cluster, *command: str) -> list[dict[str, str]]:
-    """The table that kafka-transactions.sh prints."""
+    """Return the table that kafka-transactions.sh prints."""
     lines = (
         tool(TRANSACTIONS, "--bootstrap-server", cluster.bootstrap, *command).decode().splitlines()
     )
@@ -96,7 +94,7 @@ def test_transactions_are_listed_described_and_fenced(
         nothing = admin.find_hanging_transactions([place], max_transaction_timeout_ms=0).result(
             WAIT_S
         )
-        assert (nothing.valid, nothing.errors) == ([], {}), "its coordinator knows of it"
+        assert (nothing.valid, nothing.errors) == ([], {}), "its coordinator has it"
 
         fenced = admin.fence_producers([name])[name].result(WAIT_S)
         assert fenced.producer_epoch > described.producer_epoch
@@ -112,12 +110,12 @@ def test_transactions_are_listed_described_and_fenced(
 
 
 def hang(cluster: Cluster, topic: str) -> int:
-    """Writes in a transaction that no coordinator knows of; the producer's id."""
+    """Write in a transaction that no coordinator has, and return the producer id."""
     leader = cluster.admin().list_topics(timeout=10).brokers[leaders(cluster, topic)[0]]
     where: Any = SimpleNamespace(address=lambda broker: f"{leader.host}:{leader.port}")
     with wire.Wire(where) as connection:
         asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        # A broker that has just started has no ids to give yet.
+        # A new broker has no producer ids yet.
         identity: Any = wait_for(
             lambda: (
                 identified if (identified := connection.ask(asked, 5)).error_code == 0 else None
@@ -150,7 +148,7 @@ def test_a_hanging_transaction_is_found_and_aborted(
     with our_producer(trusting) as producer:
         producer.produce(topic, b"behind", partition=0)
         assert producer.flush(WAIT_S) == 0
-    with AdminClient({"bootstrap.servers": trusting.bootstrap}) as admin:
+    with admin_of(trusting) as admin:
         for found in (
             admin.find_hanging_transactions([place, TopicPartition(topic, 1)]).result(WAIT_S),
             admin.find_hanging_transactions().result(WAIT_S),
@@ -166,13 +164,11 @@ def test_a_hanging_transaction_is_found_and_aborted(
             trusting, group_id="committed", isolation_level="read_committed"
         ) as consumer:
             consumer.assign([TopicPartition(topic, 0, 0)])
-            assert consumer.poll(2.0) is None, "nobody gets past it"
+            assert consumer.poll(2.0) is None, "no committed reader gets past it"
             assert admin.abort_transaction(hanging.abort_spec).result(WAIT_S) is None
             message = wait_for(lambda: consumer.poll(1.0), "the message behind it")
             assert message.value() == b"behind"
         assert admin.find_hanging_transactions([place]).result(WAIT_S).valid == []
         assert rows(tool, trusting, "find-hanging", "--topic", topic) == []
         stale = admin.abort_transaction(hanging.abort_spec)
-        assert stale.exception(WAIT_S) is None, (
-            "there is nothing to abort any more, which is no error"
-        )
+        assert stale.exception(WAIT_S) is None, "a repeated abort is no error"

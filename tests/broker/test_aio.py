@@ -1,4 +1,4 @@
-"""AIOProducer and AIOConsumer on a real Apache Kafka; confluent_kafka reads what was sent."""
+"""AIOProducer and AIOConsumer on a real Apache Kafka. confluent_kafka reads their messages."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MANY = 5000
 def test_round_trip_in_a_group(kafka: Cluster, new_topic: TopicMaker) -> None:
     topic = new_topic(kafka, 3)
     conf = {"bootstrap.servers": kafka.bootstrap}
-    heard: list[Any] = []
+    events: list[Any] = []
 
     async def on_assign(consumer: AIOConsumer, partitions: list[TopicPartition]) -> None:
         await asyncio.sleep(0)
-        heard.append(len(partitions))
+        events.append(len(partitions))
 
     async def on_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        heard.append(error)
+        events.append(error)
 
     async def main() -> set[tuple[Any, ...]]:
         async with AIOProducer(conf) as producer:
@@ -51,7 +51,7 @@ def test_round_trip_in_a_group(kafka: Cluster, new_topic: TopicMaker) -> None:
             assert found == places
             committed = await consumer.commit(asynchronous=False)
             assert sum(each.offset for each in committed or []) == MANY
-            assert heard[0] == 3
+            assert events[0] == 3
             metadata = await consumer.list_topics(topic, WAIT_S)
             assert len(metadata.topics[topic].partitions) == 3
         return places

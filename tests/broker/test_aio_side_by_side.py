@@ -1,4 +1,4 @@
-"""The calls of `tests/compat/test_aio_side_by_side.py` once more, on Apache Kafka."""
+"""The calls of `tests/compat/test_aio_side_by_side.py`, on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -12,6 +12,4 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 cluster = test_compat_kafka.cluster
 """The broker, in the place of the mock cluster."""
 
-del globals()[
-    "test_throttling_is_told_to_coroutines"
-]  # the mock cluster throttles when it is told to
+del globals()["test_throttle_cb_may_be_a_coroutine"]  # it sets throttling in the mock cluster

@@ -1,6 +1,6 @@
-"""Transactions under faults, shortly; at length: ``python -m tests.broker.bank``.
+"""Short runs of transactions under faults. ``python -m tests.broker.bank`` makes long ones.
 
-First, the judge itself is judged.
+The first tests check the rules themselves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ baseOffset: 5 lastOffset: 5 count: 1 baseSequence: -1 lastSequence: -1 producerI
 
 
 def good() -> Result:
-    """Two orders, and what three readers found of them."""
+    """Return two orders, and the entries that three readers found."""
     orders = {0: (1, 2, 30), 1: (2, 3, 5)}
     entries = [(0, 1, -30), (0, 2, 30), (1, 2, -5), (1, 3, 5)]
     found = {(index % 2, index): json.dumps([*entry, False]) for index, entry in enumerate(entries)}
@@ -85,11 +85,11 @@ def test_each_rule_can_be_broken(rule: str, break_it: Callable[[Result], None]) 
     assert rule in {text.split(":")[0] for text in violations(result)}
 
 
-def test_every_rule_has_something_that_breaks_it() -> None:
+def test_every_rule_has_a_violation() -> None:
     assert set(BREAKS) == {rule.__name__ for rule in RULES}
 
 
-def test_transactions_without_an_end_are_found_in_what_the_tool_prints() -> None:
+def test_open_transactions_are_found_in_the_tools_output() -> None:
     assert list(readers.open_in_logs(DUMPED.format(ender=7))) == []
     assert list(readers.open_in_logs(DUMPED.format(ender=8))) == [
         "producer 7 has an open transaction in entries-0"
@@ -114,7 +114,7 @@ def test_transactions_without_an_end_are_found_in_what_the_tool_prints() -> None
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Rig]:
-    """Three brokers behind proxies."""
+    """Yield three brokers behind proxies."""
     try:
         with rig(0) as found:
             yield found
@@ -125,9 +125,11 @@ def three() -> Iterator[Rig]:
 @pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.parametrize("more", [False, True])
-def test_who_took_too_long_aborts_and_goes_on(three: Rig, more: bool) -> None:
-    """Whether it writes on (the leader knows) or commits (the coordinator does): KIP-588, with
-    KIP-890.
+def test_a_processor_whose_transaction_timed_out_aborts_and_continues(
+    three: Rig, more: bool
+) -> None:
+    """This holds whether it produces (the leader reports it) or commits (the coordinator does):
+    KIP-588, with KIP-890.
     """
     topic = f"late-{more}"
     create(three.cluster, topic)
@@ -158,11 +160,11 @@ def test_who_took_too_long_aborts_and_goes_on(three: Rig, more: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.timeout(900)
-def test_no_money_is_made_or_lost(three: Rig) -> None:
+def test_the_sum_of_money_is_conserved(three: Rig) -> None:
     options = Options(seconds=120.0, timeout_s=4.0, fault_every_s=(0.2, 1.5))
     run = Run(three, options)
     result = run.run()
     print("\n".join([str(options), *run.lines()]))
-    assert violations(result) == [], f"what the processors said is in {run.directory}"
+    assert violations(result) == [], f"the processors' output is in {run.directory}"
     assert result.orders
     assert run.faults

@@ -1,6 +1,6 @@
-"""Groups under chaos, shortly; at length: ``python -m tests.broker.chaos``.
+"""Short runs of groups under chaos. ``python -m tests.broker.chaos`` makes long ones.
 
-First, the judge itself is judged.
+The first tests check the rules themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.chaos import commit_log, figures
-from tests.broker.chaos.history import Commit, History, Life, Settling
+from tests.broker.chaos.history import Commit, History, Life, Round
 from tests.broker.chaos.run import Options, Run
 from tests.broker.chaos.verify import RULES, violations
 from tests.broker.cluster import Cluster
@@ -66,7 +66,7 @@ def good() -> History:
     a.end(24.0, "closed")
     b.end(24.0, "closed")
     history.commits = [Commit(2.4, K, 5, "a"), Commit(11.9, K, 10, "b")]
-    history.settlings = [Settling(20.0, 21.0)]
+    history.rounds = [Round(20.0, 21.0)]
     return history
 
 
@@ -82,7 +82,7 @@ def skipped_for_ever(history: History) -> None:
     del history.lives[1].assignments[0].got[2]
 
 
-def somebody_elses(history: History) -> None:
+def others_messages(history: History) -> None:
     history.acked[K][7] = 999
 
 
@@ -136,7 +136,7 @@ def commit_that_came_later(history: History) -> None:
 
 
 def never_stable(history: History) -> None:
-    history.settlings.append(Settling(30.0, None, "no owner"))
+    history.rounds.append(Round(30.0, None, "no owner"))
 
 
 def died(history: History) -> None:
@@ -157,7 +157,7 @@ def ends_uncommitted(history: History) -> None:
 
 
 BREAKS = {
-    "nothing_lost": [skipped_for_ever, somebody_elses],
+    "nothing_lost": [skipped_for_ever, others_messages],
     "in_order": [swapped, skipped_for_ever],
     "from_the_committed": [began_elsewhere],
     "only_what_is_owned": [handed_out_without_owning],
@@ -178,7 +178,7 @@ def test_each_rule_can_be_broken(rule: str, break_it: Callable[[History], None])
     assert rule in {text.split(":")[0] for text in violations(history)}
 
 
-def test_a_commit_that_was_not_answered_may_be_carried_out_late(tmp_path: Path) -> None:
+def test_an_unanswered_commit_may_be_carried_out_late(tmp_path: Path) -> None:
     history = good()
     committed_back(history)
     life = history.life("b")
@@ -192,11 +192,11 @@ def test_a_commit_that_was_not_answered_may_be_carried_out_late(tmp_path: Path) 
     assert "nothing_ahead" in {text.split(":")[0] for text in violations(history)}
 
 
-def test_every_rule_has_something_that_breaks_it() -> None:
+def test_every_rule_has_a_violation() -> None:
     assert set(BREAKS) == {rule.__name__ for rule in RULES}
 
 
-def test_a_log_that_ends_in_half_a_line_is_read_to_there(tmp_path: Path) -> None:
+def test_a_log_is_read_up_to_its_last_whole_line(tmp_path: Path) -> None:
     log = tmp_path / "m.log"
     whole = json.dumps({"t": 1.0, "e": "assigned", "p": [[T, 0]]}) + "\n"
     log.write_text(whole + '{"t": 2.0, "e": "go')
@@ -233,7 +233,9 @@ def test_commits_are_read_from_the_brokers_bytes() -> None:
     ],
     ids=str,
 )
-def test_nothing_is_lost_and_nobody_shares_a_partition(owned3: Cluster, options: Options) -> None:
+def test_nothing_is_lost_and_each_partition_has_one_owner(
+    owned3: Cluster, options: Options
+) -> None:
     options.seconds = options.round_s = 10.0
     options.fault_every_s = (0.1, 1.0)
     run = Run(owned3, options)

@@ -1,6 +1,4 @@
-"""The command line on a real Apache Kafka, with kcat reading and writing beside it where it is
-installed.
-"""
+"""The command line on a real Apache Kafka. If kcat is installed, it reads and writes beside it."""
 
 from __future__ import annotations
 
@@ -11,8 +9,9 @@ import time
 
 import pytest
 
-from kafka_native.admin import AdminClient, NewTopic
+from kafka_native.admin import NewTopic
 from tests.broker.cluster import Cluster
+from tests.broker.support import admin_of
 from tests.cli.running import run
 from tests.waiting import PROGRAM_S
 
@@ -22,13 +21,13 @@ LINES = b"".join(b"k%d:value %d\n" % (number % 7, number) for number in range(50
 @pytest.fixture
 def topic(kafka: Cluster) -> str:
     name = f"cli-{time.time_ns()}"
-    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
+    with admin_of(kafka) as admin:
         admin.create_topics([NewTopic(name, 3, 1)])[name].result()
     return name
 
 
 @pytest.mark.slow
-def test_lines_envelopes_groups_and_times_go_out_and_back(kafka: Cluster, topic: str) -> None:
+def test_lines_envelopes_groups_and_times_round_trip(kafka: Cluster, topic: str) -> None:
     here = ["-b", kafka.bootstrap, "-t", topic]
     before = time.time_ns() // 1_000_000
     sent = run("produce", *here, "-K:", "-z", "zstd", "--json", stdin=LINES)
@@ -59,12 +58,12 @@ def test_lines_envelopes_groups_and_times_go_out_and_back(kafka: Cluster, topic:
     assert b"once\n" in last.stdout
     assert b"never" not in last.stdout
     rest = run("consume", "-b", kafka.bootstrap, "-G", f"{topic}-readers", "-e", topic)
-    assert rest.stdout == b"once\n", "the group goes on behind what it has printed"
+    assert rest.stdout == b"once\n", "the group continues behind the printed messages"
     listed = json.loads(run("metadata", *here, "--json").stdout)
     assert [len(each["partitions"]) for each in listed["topics"]] == [3]
 
 
-def test_kcat_reads_what_we_write_and_the_reverse(kafka: Cluster, topic: str) -> None:
+def test_kcat_reads_our_messages_and_we_read_kcats(kafka: Cluster, topic: str) -> None:
     if shutil.which("kcat") is None:
         pytest.skip("kcat isn't installed")
     here = ["-b", kafka.bootstrap, "-t", topic]

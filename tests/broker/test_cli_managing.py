@@ -1,4 +1,4 @@
-"""The command line on three real brokers; Kafka's own Java tools read back what it has done."""
+"""The command line on three real brokers. Kafka's own Java tools check the results."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.broker.cluster import Cluster
 from tests.broker.java import ACLS, CONFIGS, GROUPS, SHARE_GROUPS, TOPICS, TRANSACTIONS
-from tests.broker.support import TopicMaker, delete, flush, our_consumer, our_producer, told
+from tests.broker.support import TopicMaker, delete, flush, our_consumer, our_producer, output_of
 from tests.broker.test_admin_beyond import levels
-from tests.broker.test_share_kafka import new_group, produce, sharing
+from tests.broker.test_share_kafka import group_at_start, produce, sharing
 from tests.cli.running import invoke
 from tests.waiting import wait_for
 
@@ -41,13 +41,13 @@ def test_topics_and_settings(kafka3: Cluster, tool: Tool) -> None:
             {"name": "retention.ms", "before": "86400000", "after": "3600000"},
             {"name": "cleanup.policy", "before": "delete", "after": "delete,compact"},
         ]
-        said = told(tool, kafka3, TOPICS, "--describe", "--topic", name)
+        said = output_of(tool, kafka3, TOPICS, "--describe", "--topic", name)
         assert re.search(r"PartitionCount: 4\s+ReplicationFactor: 2", said)
         assert "retention.ms=3600000" in said
         assert re.search(r"cleanup\.policy=(delete,compact|compact,delete)", said)
         cli(kafka3, "configs", "set", "topic", name, "cleanup.policy-=delete")
         cli(kafka3, "configs", "unset", "topic", name, "retention.ms")
-        said = told(
+        said = output_of(
             tool, kafka3, CONFIGS, "--describe", "--entity-type", "topics", "--entity-name", name
         )
         assert "cleanup.policy=compact " in said
@@ -59,7 +59,8 @@ def test_topics_and_settings(kafka3: Cluster, tool: Tool) -> None:
         assert own["cleanup.policy"] == "compact"
         cli(kafka3, "topics", "delete", name, "--yes")
         wait_for(
-            lambda: name not in told(tool, kafka3, TOPICS, "--list").split(), "the end of the topic"
+            lambda: name not in output_of(tool, kafka3, TOPICS, "--list").split(),
+            "the end of the topic",
         )
     finally:
         delete(kafka3, name)
@@ -96,7 +97,7 @@ def test_lag_and_offsets(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> 
     )
 
     def java_offset() -> int:
-        said = told(tool, kafka3, GROUPS, "--describe", "--group", group)
+        said = output_of(tool, kafka3, GROUPS, "--describe", "--group", group)
         (row,) = [line.split() for line in said.splitlines() if line.split()[1:3] == [topic, "0"]]
         return int(row[3])
 
@@ -116,14 +117,14 @@ def test_lag_and_offsets(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> 
         "2023-11-14T22:13:29.000+00:00",
     )
     cli(kafka3, "groups", "delete-offsets", group, "-t", topic, "--yes")
-    assert topic not in told(tool, kafka3, GROUPS, "--describe", "--group", group, "--offsets")
+    assert topic not in output_of(tool, kafka3, GROUPS, "--describe", "--group", group, "--offsets")
     cli(kafka3, "groups", "delete", group, "--yes")
-    assert group not in told(tool, kafka3, GROUPS, "--list").split()
+    assert group not in output_of(tool, kafka3, GROUPS, "--list").split()
 
 
 def test_offsets_of_share_groups(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topic = new_topic(kafka3, 1)
-    group = new_group(kafka3, topic, tool)
+    group = group_at_start(kafka3, topic, tool)
     produce(kafka3, topic, 0, 10)
     with sharing(kafka3, group, topic) as consumer:
         taken: list[object] = []
@@ -142,7 +143,7 @@ def test_offsets_of_share_groups(kafka3: Cluster, new_topic: TopicMaker, tool: T
     wait_for(lambda: cli_json(kafka3, "groups", "lag", group)["total"] == 0, "what was accepted")
 
     def java() -> list[list[str]]:
-        said = told(tool, kafka3, SHARE_GROUPS, "--describe", "--group", group)
+        said = output_of(tool, kafka3, SHARE_GROUPS, "--describe", "--group", group)
         return [
             line.split()[1:4] for line in said.splitlines() if line.split()[:2] == [group, topic]
         ]
@@ -153,7 +154,7 @@ def test_offsets_of_share_groups(kafka3: Cluster, new_topic: TopicMaker, tool: T
     cli(kafka3, "groups", "delete-offsets", group, "-t", topic, "--yes")
     assert java() == []
     cli(kafka3, "groups", "delete", group, "--yes")
-    assert group not in told(tool, kafka3, SHARE_GROUPS, "--list").split()
+    assert group not in output_of(tool, kafka3, SHARE_GROUPS, "--list").split()
 
 
 def test_features(kafka3: Cluster, tool: Tool) -> None:
@@ -188,16 +189,16 @@ def test_permissions_and_users(kafka3: Cluster, tool: Tool) -> None:
     )
     cli(kafka3, "acls", "create", "--cluster", *who, "--operation", "describe", "--deny")
     wait_for(lambda: len(cli_json(kafka3, "acls", "list", *who)) == 2, "the permissions")
-    said = told(tool, kafka3, ACLS, "--list", "--principal", f"User:{name}")
+    said = output_of(tool, kafka3, ACLS, "--list", "--principal", f"User:{name}")
     assert f"resourceType=TOPIC, name={name}, patternType=PREFIXED" in said
     assert f"principal=User:{name}, host=10.1.2.3, operation=READ, permissionType=ALLOW" in said
     assert f"principal=User:{name}, host=*, operation=DESCRIBE, permissionType=DENY" in said
     cli(kafka3, "acls", "delete", *who, "--yes")
-    wait_for(lambda: name not in told(tool, kafka3, ACLS, "--list"), "no permissions")
+    wait_for(lambda: name not in output_of(tool, kafka3, ACLS, "--list"), "no permissions")
 
     cli(kafka3, "users", "set", name, "--password-stdin", "--iterations", "8192", stdin=b"s3cret\n")
     wait_for(lambda: cli_json(kafka3, "users", "list"), "the user")
-    said = told(
+    said = output_of(
         tool, kafka3, CONFIGS, "--describe", "--entity-type", "users", "--entity-name", name
     )
     assert "SCRAM-SHA-512=iterations=8192" in said
@@ -236,7 +237,9 @@ def test_transactions(kafka3: Cluster, new_topic: TopicMaker, tool: Tool) -> Non
             each for each in cli_json(kafka3, "transactions", "list") if each["id"] == name
         ]
         (described,) = cli_json(kafka3, "transactions", "describe", name)
-        said = told(tool, kafka3, TRANSACTIONS, "describe", "--transactional-id", name).splitlines()
+        said = output_of(
+            tool, kafka3, TRANSACTIONS, "describe", "--transactional-id", name
+        ).splitlines()
         java = dict(zip(said[0].split("\t"), said[1].split("\t"), strict=False))
         java = {key.strip(): value.strip() for key, value in java.items()}
         assert (

@@ -32,7 +32,7 @@ def test_a_cluster_has_its_brokers(kafka: Cluster) -> None:
     }
 
 
-def test_where_there_is_nothing_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_kafka_is_reported_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_NATIVE_BOOTSTRAP", raising=False)
     monkeypatch.setattr(clusters, "docker_answers", lambda: False)
     monkeypatch.setattr(java.shutil, "which", lambda name: None)

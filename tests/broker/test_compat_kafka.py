@@ -1,5 +1,5 @@
-"""The calls of `tests/compat/test_on_a_cluster.py` once more, on Apache Kafka: the same on
-confluent_kafka and here.
+"""The calls of `tests/compat/test_on_a_cluster.py`, on Apache Kafka, with confluent_kafka and with
+ours.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ WITHOUT_A_BROKER = {
     "test_a_message_that_is_too_large",
     "test_a_report_has_the_headers_here",
     "test_keys_go_to_the_same_partitions",
-    "test_what_is_purged_is_reported",
+    "test_purged_messages_are_reported",
 }
-"""They are about what a client does by itself."""
+"""They need no cluster."""
 
 globals().update({name: each for name, each in vars(shared).items() if name.startswith("test_")})
 for _name in WITHOUT_A_BROKER:
@@ -27,7 +27,7 @@ for _name in WITHOUT_A_BROKER:
 
 
 class Stage:
-    """A broker, as those calls know it of the mock cluster."""
+    """A broker with the methods of the mock cluster that those calls use."""
 
     def __init__(self, kafka: Cluster) -> None:
         self.kafka = kafka
@@ -41,7 +41,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def cluster(kafka: Cluster) -> Iterator[Stage]:
-    """In the place of the mock cluster."""
+    """Replace the mock cluster."""
     stage = Stage(kafka)
     yield stage
     delete_topics(stage.made)

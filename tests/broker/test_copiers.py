@@ -1,5 +1,5 @@
 """Kafka's own TransactionalMessageCopier and ours in one group: each message is copied once,
-whoever is killed.
+whatever process is killed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ END_S = 180.0
 
 
 def commands(cluster: Cluster, source: str, target: str) -> dict[str, list[str]]:
-    """Two of each, by their transactional ids."""
+    """Return the commands of two of each, by their transactional ids."""
     ours = [sys.executable, "-m", "tests.broker.copier", cluster.bootstrap, source, target, source]
     theirs = java.java_command(
         "org.apache.kafka.tools.TransactionalMessageCopier",
@@ -52,7 +52,7 @@ def commands(cluster: Cluster, source: str, target: str) -> dict[str, list[str]]
 
 
 class Copiers:
-    """Processes that are started again: Kafka's end with what there was when they began."""
+    """Processes that are started again. Kafka's copier ends after the messages of its start time."""
 
     def __init__(self, started_by: dict[str, list[str]], directory: Path) -> None:
         self._commands, self._directory = started_by, directory
@@ -60,7 +60,7 @@ class Copiers:
         self.starts = dict.fromkeys(started_by, 0)
 
     def watch(self) -> None:
-        """Starts those that aren't there."""
+        """Start the missing ones."""
         for name, command in self._commands.items():
             process = self._processes.get(name)
             if process is None or process.poll() is not None:
@@ -70,25 +70,24 @@ class Copiers:
                 self.starts[name] += 1
 
     def kill(self, name: str) -> None:
-        """With SIGKILL, in the middle of whatever it does."""
+        """Kill one with SIGKILL at any moment."""
         self._processes[name].kill()
         self._processes[name].wait(20)
 
     def kill_all(self) -> None:
-        """At the end."""
         for name in self._processes:
             self.kill(name)
 
 
 def copied(output: Path) -> bool:
-    """Whether a copier says so."""
+    """Return whether a copier reports copied messages."""
     said = [json.loads(line) for line in output.read_text().splitlines() if line.startswith("{")]
     return any(each.get("totalProcessed", 0) > 0 for each in said)
 
 
 @contextmanager
 def copiers(started_by: dict[str, list[str]], directory: Path) -> Iterator[Copiers]:
-    """They are gone at the end of the block."""
+    """Yield the copiers. They have ended at the end of the block."""
     found = Copiers(started_by, directory)
     try:
         yield found
@@ -97,7 +96,7 @@ def copiers(started_by: dict[str, list[str]], directory: Path) -> Iterator[Copie
 
 
 def feed(producer: Producer, topic: str, numbers: range, value: Callable[[int], str]) -> None:
-    """A transaction with these."""
+    """Produce these numbers in a transaction."""
     producer.begin_transaction()
     for number in numbers:
         producer.produce(topic, value(number), key=str(number), partition=number % PARTITIONS)

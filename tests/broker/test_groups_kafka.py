@@ -1,8 +1,8 @@
-"""Groups on a real Apache Kafka: ours, librdkafka's and Java's members in one group, in both
+"""Groups on a real Apache Kafka: our members, librdkafka's and Java's in one group, in both
 protocols.
 
-Members come and go while messages are produced; what they leave behind is committed, so that all of
-them together read each message exactly once.
+Members come and go while messages are produced. Each commits before it leaves, so that all of them
+together read each message exactly once.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tests.waiting import WAIT_S, wait_for
 
 Tool = Callable[..., bytes]
 
-# Whose commit a cooperative rebalance may refuse, so that they hand a partition over with the one
-# before: a group of librdkafka's members alone reads some messages twice, too.
+# A cooperative rebalance may refuse the last commit of these members, so that the next owner starts
+# at the one before. A group of librdkafka's members alone reads some messages twice, too.
 REPEATS = ("theirs", "java")
 
 PARTITIONS = 6
@@ -43,9 +43,9 @@ CONSUMER = {"group.protocol": "consumer"}
 CLASSIC = {"partition.assignment.strategy": "cooperative-sticky"}
 
 
-class Producing:
-    """Numbers to all partitions in turn, until it is ended; then ``sent`` says how many each has
-    got.
+class NumberProducer:
+    """Produces numbers to all partitions in turn during the block. ``sent`` counts them for each
+    partition.
     """
 
     def __init__(self, kafka: Cluster, topic: str, per_second: int = 300) -> None:
@@ -64,7 +64,7 @@ class Producing:
                 self.sent[partition] += 1
             self._producer.poll(0)
 
-    def __enter__(self) -> Producing:
+    def __enter__(self) -> NumberProducer:
         self._thread.start()
         return self
 
@@ -77,14 +77,14 @@ class Producing:
 
 @pytest.fixture
 def members(kafka: Cluster, new_topic: TopicMaker, tool: Tool, tmp_path: Path) -> Iterator[Members]:
-    """A group that nobody has joined yet; ``tool``: there has to be Java."""
+    """Yield an empty group. ``tool`` skips the test without Java."""
     topic = new_topic(kafka, PARTITIONS)
     with Members(kafka, topic, PARTITIONS, f"group-{uuid.uuid4().hex[:8]}", tmp_path) as group:
         yield group
 
 
 def committed_by(module: Any, members: Members) -> dict[int, int]:
-    """The group's offsets as a client of either module sees them that is no member."""
+    """Return the group's offsets as a client of either module sees them outside the group."""
     config = {"bootstrap.servers": members.cluster.bootstrap, "group.id": members.group}
     consumer = module.Consumer(config)
     try:
@@ -95,7 +95,7 @@ def committed_by(module: Any, members: Members) -> dict[int, int]:
 
 
 def expect_all_committed(members: Members, sent: dict[int, int]) -> None:
-    """By those who have left: both clients see it."""
+    """Wait until both clients see that the former members have committed everything."""
     for module in (kafka_native, confluent_kafka):
         wait_for(
             lambda m=module: committed_by(m, members) == dict(sent),
@@ -122,7 +122,7 @@ def test_three_clients_in_one_group_read_everything_once(
     members: Members, config: dict[str, str], others: tuple[str, ...]
 ) -> None:
     repeats = REPEATS if config in (CLASSIC, CONSUMER) else ()
-    with Producing(members.cluster, members.topic) as producing:
+    with NumberProducer(members.cluster, members.topic) as producing:
         first = members.join("ours", **config)
         strangers = [members.join(kind, **config) for kind in others]
         members.settle()
@@ -145,7 +145,7 @@ def test_three_clients_in_one_group_read_everything_once(
 
 @pytest.mark.slow
 def test_live_migration_to_the_consumer_protocol_and_back(members: Members) -> None:
-    with Producing(members.cluster, members.topic) as producing:
+    with NumberProducer(members.cluster, members.topic) as producing:
         old = [members.join("ours", **CLASSIC), members.join("theirs", **CLASSIC)]
         members.settle()
         new = [
@@ -162,8 +162,8 @@ def test_live_migration_to_the_consumer_protocol_and_back(members: Members) -> N
         members.settle()
         for member in new:  # the last one of the new protocol moves the group back
             members.leave(member)
-            # One after the other: a classic member that hasn't heard of the group's newest epoch
-            # when the group moves back is told ILLEGAL_GENERATION, so it loses what it has.
+            # One after the other: a classic member that doesn't have the group's newest epoch
+            # when the group moves back gets ILLEGAL_GENERATION, and loses its partitions.
             members.settle()
         assert len(back.owned) == PARTITIONS
     members.expect_each_once(producing.sent, but=REPEATS)
@@ -173,7 +173,7 @@ def test_live_migration_to_the_consumer_protocol_and_back(members: Members) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
-def test_a_pattern_takes_in_topics_that_come_later(
+def test_a_pattern_matches_later_topics(
     kafka: Cluster, new_topic: TopicMaker, protocol: dict[str, str]
 ) -> None:
     first = new_topic(kafka, 2)
@@ -206,7 +206,7 @@ def test_a_pattern_takes_in_topics_that_come_later(
         assert len(consumer.assignment()) == 5
 
 
-def test_static_members_keep_their_partitions_and_their_names(
+def test_static_members_keep_their_partitions_and_their_ids(
     kafka: Cluster, new_topic: TopicMaker
 ) -> None:
     topic = new_topic(kafka, 4)
@@ -246,10 +246,10 @@ def test_static_members_keep_their_partitions_and_their_names(
     [(kafka_native, {}), (kafka_native, CONSUMER), (confluent_kafka, {})],
     ids=["ours, classic", "ours, consumer", "theirs, classic"],
 )
-def test_a_subscription_to_a_topic_that_does_not_exist_says_so(
+def test_a_subscription_to_a_missing_topic_is_reported(
     kafka: Cluster, module: Any, more: dict[str, str]
 ) -> None:
-    """In the same words as librdkafka, which doesn't say so with the consumer protocol."""
+    """The error has the words of librdkafka, which doesn't report it in the consumer protocol."""
     topic = f"missing-{uuid.uuid4().hex[:8]}"
     conf = {"auto.offset.reset": "earliest", "topic.metadata.refresh.interval.ms": 500, **more}
     consumer = module.Consumer(kafka.conf(**{"group.id": topic, **conf}))
@@ -273,7 +273,7 @@ def test_a_subscription_to_a_topic_that_does_not_exist_says_so(
         consumer.close()
 
 
-def test_an_assignment_to_a_topic_that_does_not_exist_says_so(kafka: Cluster) -> None:
+def test_an_assignment_to_a_missing_topic_is_reported(kafka: Cluster) -> None:
     topic = f"missing-{uuid.uuid4().hex[:8]}"
     consumer = our_consumer(kafka, topic_metadata_propagation_max_ms=3_600_000)
     consumer.assign([kafka_native.TopicPartition(topic, 0, 0)])
@@ -283,7 +283,7 @@ def test_an_assignment_to_a_topic_that_does_not_exist_says_so(kafka: Cluster) ->
 
 
 def coordinator_of(cluster: Cluster, group: str) -> int:
-    """The broker that coordinates a group, -1 while none answers."""
+    """Return the broker that coordinates a group, or -1 while none answers."""
     admin = cluster.admin()  # it must live until the future has its result
     try:
         return int(
@@ -296,7 +296,7 @@ def coordinator_of(cluster: Cluster, group: str) -> int:
 
 
 def set_session_timeout(cluster: Cluster, group: str, milliseconds: int) -> None:
-    """Of the members of a group in the consumer protocol, where the brokers decide it."""
+    """Set the session timeout of a group in the consumer protocol, where the brokers decide it."""
     entry = ConfigEntry(
         "consumer.session.timeout.ms",
         str(milliseconds),
@@ -307,12 +307,13 @@ def set_session_timeout(cluster: Cluster, group: str, milliseconds: int) -> None
         admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
 
 
-def test_a_coordinator_that_is_killed_is_no_reason_to_rebalance(
+def test_a_killed_coordinator_causes_no_rebalance(
     owned3: Cluster, new_topic: TopicMaker, tmp_path: Path
 ) -> None:
     topic = new_topic(owned3, PARTITIONS)
     groups = {protocol: f"group-{uuid.uuid4().hex[:8]}" for protocol in ("classic", "consumer")}
-    # A dead broker is missed after six seconds, and two busy cores take as long again to start it.
+    # The cluster notices a dead broker after six seconds, and its start takes as long on two busy
+    # cores.
     set_session_timeout(owned3, groups["consumer"], SESSION_MS)
     classic_conf = {**CLASSIC, "session.timeout.ms": str(SESSION_MS)}
     with (
@@ -322,11 +323,11 @@ def test_a_coordinator_that_is_killed_is_no_reason_to_rebalance(
         everybody = [classic.join("ours", **classic_conf), modern.join("ours", **CONSUMER)]
         classic.settle()
         modern.settle()
-        # Of both groups: there is one partition of offsets.
+        # It coordinates both groups: there is one partition of offsets.
         node = wait_for(lambda: max(coordinator_of(owned3, modern.group), 0), "a coordinator")
         victim = owned3.brokers[node]
         logs = [list(member.log) for member in everybody]
-        with Producing(owned3, topic) as producing:
+        with NumberProducer(owned3, topic) as producing:
             victim.kill()
             wait_for(
                 lambda: coordinator_of(owned3, modern.group) not in (-1, victim.node),

@@ -6,7 +6,6 @@ Clients are processes: Kerberos reads its settings once.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from tests.broker import kerberos
 from tests.broker.cluster import HOST, TEST_OPTIONS, Cluster, Listener
 from tests.broker.kerberos import REALM, Kdc
 from tests.broker.support import TopicMaker, running
-from tests.waiting import PROGRAM_S
+from tests.harness.processes import output
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -51,7 +50,7 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
 
 @pytest.fixture(scope="module")
 def kerberized(kdc: Kdc) -> Iterator[Cluster]:
-    """One broker with a listener for Kerberos."""
+    """Yield one broker with a listener for Kerberos."""
     principal = f"kafka/{HOST}"
     login = (
         "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
@@ -71,7 +70,7 @@ def kerberized(kdc: Kdc) -> Iterator[Cluster]:
 
 
 def client(kdc: Kdc, cluster: Cluster, topic: str, *more: str, **own: str) -> str:
-    """What a client says that writes a message and reads it."""
+    """Return the output of a client that writes a message and reads it."""
     import json
 
     settings = {
@@ -81,27 +80,18 @@ def client(kdc: Kdc, cluster: Cluster, topic: str, *more: str, **own: str) -> st
         **{name.replace("_", "."): value for name, value in own.items()},
     }
     environment = {**os.environ, **kdc.environment, "KRB5CCNAME": f"FILE:{kdc.folder / 'tickets'}"}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, topic, json.dumps(settings), *more],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PROGRAM_S,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    command = [sys.executable, "-c", PROGRAM, topic, json.dumps(settings), *more]
+    return output(*command, env=environment, cwd=Path(__file__).parents[2])
 
 
-def test_a_keytab_a_command_and_tickets_let_in(
+def test_a_keytab_a_command_and_tickets_authenticate(
     kdc: Kdc, kerberized: Cluster, new_topic: TopicMaker
 ) -> None:
     keytab = str(kdc.keytab("app"))
     topic = new_topic(kerberized)
     without = client(kdc, kerberized, topic, "briefly")
     assert "left 1" in without
-    assert "isn't possible" in without, "there are neither tickets nor keys"
+    assert "isn't possible" in without, "without tickets and keys the client can't log in"
     with_keytab = client(
         kdc, kerberized, topic, sasl_kerberos_keytab=keytab, sasl_kerberos_principal="app"
     )
@@ -115,11 +105,13 @@ def test_a_keytab_a_command_and_tickets_let_in(
     )
     assert "left 0" in with_command
     assert client(kdc, kerberized, topic) == "left 0\nvalue b'hello'\n", (
-        "the command's tickets are there still"
+        "the command's tickets still exist"
     )
 
 
-def test_another_service_is_not_known(kdc: Kdc, kerberized: Cluster, new_topic: TopicMaker) -> None:
+def test_another_service_name_is_an_error(
+    kdc: Kdc, kerberized: Cluster, new_topic: TopicMaker
+) -> None:
     own = {"sasl_kerberos_keytab": str(kdc.keytab("app2")), "sasl_kerberos_service_name": "other"}
     said = client(
         kdc, kerberized, new_topic(kerberized), "briefly", sasl_kerberos_principal="app2", **own

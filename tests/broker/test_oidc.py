@@ -1,6 +1,4 @@
-"""OpenID Connect on a real Apache Kafka, which checks tokens with the keys of a provider on this
-machine.
-"""
+"""OpenID Connect on a real Apache Kafka, which checks tokens with the keys of a local provider."""
 
 from __future__ import annotations
 
@@ -39,15 +37,15 @@ CLIENT_CREDENTIALS = "client_credentials"
 GRANTS = {"client_credentials": CLIENT_CREDENTIALS, "jwt_bearer": JWT_BEARER}
 
 
-class Secured(NamedTuple):
-    """A cluster, the authority of its certificates, and the provider that it believes."""
+class OidcBroker(NamedTuple):
+    """A cluster, its certificate authority, and the provider that it trusts."""
 
     cluster: Cluster
     authority: Authority
     provider: IdentityProvider
 
     def conf(self, listener: str = "OIDC", **more: Any) -> dict[str, Any]:
-        """A client that trusts both, without a way to get tokens."""
+        """Return the properties of a client that trusts both, without a way to get tokens."""
         return {
             "bootstrap.servers": self.cluster.listeners[listener],
             "security.protocol": "sasl_ssl",
@@ -57,7 +55,7 @@ class Secured(NamedTuple):
         }
 
     def oidc(self, grant: str, listener: str = "OIDC", **more: Any) -> dict[str, Any]:
-        """A client of the provider's. Its properties are librdkafka's, too."""
+        """Return the properties of a client of the provider, which librdkafka has too."""
         prefix = "sasl.oauthbearer"
         by_grant = {
             CLIENT_CREDENTIALS: {
@@ -81,9 +79,9 @@ class Secured(NamedTuple):
 
 
 def listener(authority: Authority, provider: IdentityProvider, **more: str) -> Listener:
-    """One that checks signature, issuer and audience."""
-    # Without a name of its own the broker's login module wants none of these options, nor lets it
-    # start with them.
+    """Return a listener that checks signature, issuer and audience."""
+    # Without its own subject claim the broker's login module ignores these options, and the broker
+    # doesn't start.
     trusted = f'ssl.truststore.type="PEM" ssl.truststore.location="{provider.ca}"'
     values = {
         "sasl.jaas.config": f"{SECURITY}.OAuthBearerLoginModule required "
@@ -107,8 +105,8 @@ def listener(authority: Authority, provider: IdentityProvider, **more: str) -> L
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """One broker, whose sessions last long on one listener and end soon on the other."""
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OidcBroker]:
+    """Yield one broker. Sessions are long on one listener, and short on the other."""
     authority = Authority(tmp_path_factory.mktemp("brokers"))
     with IdentityProvider(tmp_path_factory.mktemp("provider")) as provider:
         listeners = {
@@ -123,13 +121,13 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         }
         options = [*TEST_OPTIONS, allowed]
         with running(1, java_options=options, changes=users, listeners=listeners) as cluster:
-            yield Secured(cluster, authority, provider)
+            yield OidcBroker(cluster, authority, provider)
 
 
 @pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS.keys())
 @pytest.mark.parametrize("module", [kafka_native, confluent_kafka], ids=["ours", "theirs"])
-def test_messages_go_and_come_with_the_providers_tokens(
-    module: Any, grant: str, secured: Secured, new_topic: TopicMaker
+def test_messages_are_written_and_read_with_the_providers_tokens(
+    module: Any, grant: str, secured: OidcBroker, new_topic: TopicMaker
 ) -> None:
     topic, before = new_topic(secured.cluster), secured.provider.issued(grant)
     conf = secured.oidc(grant, **{"sasl.oauthbearer.scope": "messages"})
@@ -149,10 +147,10 @@ def test_messages_go_and_come_with_the_providers_tokens(
 
 @pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS.keys())
 def test_tokens_that_expire_soon_are_renewed_while_messages_flow(
-    grant: str, secured: Secured, new_topic: TopicMaker, caplog: pytest.LogCaptureFixture
+    grant: str, secured: OidcBroker, new_topic: TopicMaker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The broker ends a connection with its token: it gets another one in time, and no message is
-    lost or doubled.
+    """The broker ends a connection whose token expires. It gets another token in time, and no
+    message is lost or duplicated.
     """
     caplog.set_level(logging.DEBUG, logger="kafka_native.renewed")
     topic, before = new_topic(secured.cluster), secured.provider.issued(grant)
@@ -160,7 +158,7 @@ def test_tokens_that_expire_soon_are_renewed_while_messages_flow(
     once = {
         **conf,
         "enable.idempotence": True,
-    }  # a machine that is too slow to renew in time doubles nothing
+    }  # a machine that is too slow to renew in time duplicates nothing
     group = {"group.id": f"renewed-{topic}", "auto.offset.reset": "earliest"}
 
     def is_renewed(seen: int) -> bool:
@@ -184,17 +182,17 @@ def test_tokens_that_expire_soon_are_renewed_while_messages_flow(
 
 
 def refusal(module: Any, conf: dict[str, Any]) -> str:
-    """What error_cb is told of the authentication."""
+    """Return the authentication error that error_cb gets."""
     errors: list[Any] = []
     producer = module.Producer({**conf, "error_cb": errors.append, "log_level": 0})
     producer.produce("nobody-reads-this", b"x")
 
-    def told() -> list[Any]:
+    def authentication_errors() -> list[Any]:
         producer.poll(0.1)
         return [error for error in errors if error.code() == module.KafkaError._AUTHENTICATION]
 
     try:
-        return str(wait_for(told, "an authentication error")[0].str())
+        return str(wait_for(authentication_errors, "an authentication error")[0].str())
     finally:
         if module is kafka_native:
             producer.close(0)
@@ -212,8 +210,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_is_told(what: str, secured: Secured, tmp_path: Path) -> None:
-    """And confluent_kafka's words for it are printed besides."""
+def test_each_problem_is_reported(what: str, secured: OidcBroker, tmp_path: Path) -> None:
+    """It also prints the words of confluent_kafka."""
     changes, words = WRONG[what]
     nowhere = {
         "https.ca.location": Authority(tmp_path).ca,
@@ -238,10 +236,10 @@ FORGED = {
 
 
 @pytest.mark.parametrize("what", [*FORGED, "signature"])
-def test_tokens_that_are_not_for_this_broker_are_refused_by_it(what: str, secured: Secured) -> None:
-    """With a token of the application's own, so that nothing is seen of it before the broker
-    has.
-    """
+def test_tokens_that_are_not_for_this_broker_are_refused_by_it(
+    what: str, secured: OidcBroker
+) -> None:
+    """The application supplies the token, so only the broker checks it."""
     token = secured.provider.token(**FORGED.get(what, {}))
     if what == "signature":
         token = jwt.encode(

@@ -1,5 +1,5 @@
-"""Apache Kafka 0.8.2, 0.9.0, 0.10.2, 0.11.0: librdkafka reads what ours writes, and the reverse;
-what isn't there.
+"""Apache Kafka 0.8.2, 0.9.0, 0.10.2, 0.11.0: librdkafka reads our messages, we read theirs, and
+missing features are errors.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def their_consumer(kafka: OldKafka) -> confluent_kafka.Consumer:
 
 
 def produce(producer: Any, topic: str, count: int = COUNT) -> list[Report]:
-    """Messages of all kinds to one partition; (error, partition, offset) of each, in order."""
+    """Produce messages of all kinds to one partition, and return (error, partition, offset) of each
+    in order.
+    """
     reports: list[Report] = []
     for number in range(count):
         producer.produce(
@@ -73,7 +75,7 @@ def produce(producer: Any, topic: str, count: int = COUNT) -> list[Report]:
 
 
 def expected(kafka: OldKafka) -> list[Record]:
-    """What produce() wrote, as a consumer shows it."""
+    """Return the messages of produce() in a consumer's form."""
     kind, zero = (1, FIRST_MS) if has_timestamps(kafka) else (0, 0)
     return [
         Record(
@@ -88,7 +90,7 @@ def expected(kafka: OldKafka) -> list[Record]:
 
 @pytest.mark.parametrize("acks", [1, "all"])
 @pytest.mark.parametrize("codec", OLD_CODECS)
-def test_librdkafka_and_ours_read_what_ours_wrote(old_kafka: OldKafka, codec: str, acks: int | str):
+def test_librdkafka_and_we_read_our_messages(old_kafka: OldKafka, codec: str, acks: int | str):
     topic = next(names)
     with ours(
         old_kafka, **{"compression.type": codec, "acks": acks, "batch.num.messages": 100}
@@ -103,7 +105,7 @@ def test_librdkafka_and_ours_read_what_ours_wrote(old_kafka: OldKafka, codec: st
 
 
 @pytest.mark.parametrize("codec", OLD_CODECS)
-def test_ours_reads_what_librdkafka_wrote(old_kafka: OldKafka, codec: str):
+def test_we_read_librdkafkas_messages(old_kafka: OldKafka, codec: str):
     topic = next(names)
     conf = {
         **old_kafka.client_config,
@@ -144,7 +146,7 @@ def test_consumer_starts_in_the_middle_and_sees_the_end(old_kafka: OldKafka, cod
             assert seen == list(range(first, COUNT)), asked
 
 
-def test_message_larger_than_what_is_fetched_at_once(old_kafka: OldKafka):
+def test_message_larger_than_a_fetch(old_kafka: OldKafka):
     topic = next(names)
     values = [b"small", b"x" * 300_000, b"after"]
     with ours(old_kafka) as producer:
@@ -171,7 +173,7 @@ def test_headers_are_stored_from_0_11_on(old_kafka: OldKafka):
     )
 
 
-def test_zstd_fails_with_a_reason_where_it_has_no_place(old_kafka: OldKafka):
+def test_zstd_fails_with_a_reason_where_it_is_not_supported(old_kafka: OldKafka):
     if has_batches(old_kafka):
         pytest.skip("from 0.11 on such a batch goes out uncompressed")
     topic = next(names)
@@ -201,7 +203,7 @@ def test_idempotence_works_or_fails_at_once(old_kafka: OldKafka):
         assert reports == [(None, 0, number) for number in range(20)]
         assert (errors, fatal) == ([], None)
         return
-    # Thrown away by the fatal error, or refused by the partition's leader: whichever comes first.
+    # Either the fatal error purges it, or the partition's leader refuses it first.
     assert {error.code() for error, *_ in reports} <= {
         KafkaError._UNSUPPORTED_FEATURE,
         KafkaError._PURGE_QUEUE,
@@ -221,9 +223,9 @@ def test_all_topics_are_listed(old_kafka: OldKafka):
         assert list(producer.list_topics(topic, timeout=10).topics) == [topic]
 
 
-def test_broker_that_is_asked_all_the_same(old_kafka: OldKafka):
-    """One before 0.10 closes the connection, or never answers; then the fallback says what it
-    knows.
+def test_old_broker_that_is_asked_for_its_versions(old_kafka: OldKafka):
+    """A broker before 0.10 closes the connection, or never answers. Then the fallback has its
+    versions.
     """
     topic = next(names)
     config = {"broker.version.fallback": old_kafka.version, "api.version.fallback.ms": 60_000}
@@ -233,7 +235,7 @@ def test_broker_that_is_asked_all_the_same(old_kafka: OldKafka):
         assert produce(producer, topic, 20) == [(None, 0, number) for number in range(20)]
 
 
-def test_what_we_know_of_a_release_is_what_it_says(old_kafka: OldKafka):
+def test_known_versions_of_a_release_are_the_ones_it_reports(old_kafka: OldKafka):
     if not old_kafka.can_be_asked:
         pytest.skip("it can't be asked")
     with socket.create_connection(
@@ -246,6 +248,8 @@ def test_what_we_know_of_a_release_is_what_it_says(old_kafka: OldKafka):
     _, reply = decode_response(ApiKey.API_VERSIONS, 0, answer)
     assert isinstance(reply, ApiVersionsResponse)
     between_brokers = {*range(4, 8), ApiKey.WRITE_TXN_MARKERS}
-    told = {api.api_key: (api.min_version, api.max_version) for api in reply.api_keys}
+    advertised = {api.api_key: (api.min_version, api.max_version) for api in reply.api_keys}
     known = releases.RELEASES[old_kafka.version.rpartition(".")[0]]
-    assert known == {key: versions for key, versions in told.items() if key not in between_brokers}
+    assert known == {
+        key: versions for key, versions in advertised.items() if key not in between_brokers
+    }

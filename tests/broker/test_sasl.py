@@ -1,4 +1,4 @@
-"""SASL on a real Apache Kafka, with confluent_kafka as the witness on the same listeners."""
+"""SASL on a real Apache Kafka. confluent_kafka uses the same listeners for comparison."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LISTENERS = {
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Cluster]:
-    """One broker with listeners for SASL, and a user with both kinds of SCRAM credentials."""
+    """Yield one broker with listeners for SASL, and a user with both kinds of SCRAM credentials."""
     users = ";".join(f"User:{name}" for name in ("ANONYMOUS", USER, JAAS_USER, "token-user"))
     changes = {"super.users": users, "delegation.token.secret.key": "for tests"}
     with running(1, changes=changes, listeners=LISTENERS) as cluster:
@@ -65,7 +65,7 @@ def conf(
     password: str | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A client's configuration; ``password`` None: the right one."""
+    """Return a client's configuration. ``password`` None stands for the right one."""
     if password is None:
         password = JAAS_SECRET if mechanism == "PLAIN" else SECRET
     return {
@@ -82,7 +82,7 @@ def conf(
 
 
 def round_trip(module: Any, config: dict[str, Any], topic: str, value: bytes) -> bytes | None:
-    """Writes a message and reads the topic's first one with the same client library."""
+    """Write a message, and read the topic's first one with the same client library."""
     reports: list[tuple[Any, Any]] = []
     producer = module.Producer(config)
     producer.produce(
@@ -100,7 +100,7 @@ def round_trip(module: Any, config: dict[str, Any], topic: str, value: bytes) ->
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("module", [kafka_native, confluent_kafka], ids=["ours", "theirs"])
-def test_messages_go_and_come_with_each_mechanism(
+def test_messages_are_written_and_read_with_each_mechanism(
     module: Any, mechanism: str, secured: Cluster, new_topic: TopicMaker
 ) -> None:
     config = conf(secured, mechanism)
@@ -111,7 +111,7 @@ def test_messages_go_and_come_with_each_mechanism(
 
 
 def failure(module: Any, config: dict[str, Any]) -> tuple[list[Any], Any]:
-    """What error_cb and a call say where nobody gets in."""
+    """Return the errors of error_cb and of a call without a successful login."""
     errors: list[Any] = []
     producer = module.Producer({**config, "error_cb": errors.append})
     raised: list[Any] = []
@@ -129,7 +129,7 @@ def failure(module: Any, config: dict[str, Any]) -> tuple[list[Any], Any]:
 
 
 @pytest.mark.parametrize("module", [kafka_native, confluent_kafka], ids=["ours", "theirs"])
-def test_unsecured_tokens_of_both_clients_are_taken(
+def test_unsecured_tokens_of_both_clients_are_accepted(
     module: Any, secured: Cluster, new_topic: TopicMaker
 ) -> None:
     own = {
@@ -143,22 +143,22 @@ def test_unsecured_tokens_of_both_clients_are_taken(
     assert found == b"hello"
 
 
-def test_a_token_that_the_broker_refuses_is_told_as_confluent_kafka_tells_it(
-    secured: Cluster,
-) -> None:
+def test_a_refused_token_is_reported_as_in_confluent_kafka(secured: Cluster) -> None:
     config = conf(
         secured, "OAUTHBEARER", oauth_cb=lambda _: ("not.a.token", time.time() + 60), **QUIET
     )
     errors, raised = failure(kafka_native, config)
     _, their_raised = failure(confluent_kafka, config)
-    told = [error for error in errors if error.code() == KafkaError._AUTHENTICATION]
-    assert "invalid_token" in told[0].str()
+    authentication_errors = [
+        error for error in errors if error.code() == KafkaError._AUTHENTICATION
+    ]
+    assert "invalid_token" in authentication_errors[0].str()
     assert "not.a.token" not in f"{errors} {raised}"
     assert raised.code() == their_raised.code() == KafkaError._TRANSPORT
 
 
 def test_tokens_are_renewed_on_live_connections(secured: Cluster, new_topic: TopicMaker) -> None:
-    """The broker ends a session with its token; a group member reads on through some of them."""
+    """The broker ends a session with its token. A group member reads on through several tokens."""
     topic = new_topic(secured)
     given: list[float] = []
 
@@ -196,33 +196,35 @@ def test_tokens_are_renewed_on_live_connections(secured: Cluster, new_topic: Top
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_wrong_password_is_told_once_as_confluent_kafka_tells_it(
+def test_wrong_password_is_reported_once_as_in_confluent_kafka(
     mechanism: str, secured: Cluster
 ) -> None:
     config = conf(secured, mechanism, password="an0ther-secret", **QUIET)
     errors, raised = failure(kafka_native, config)
     their_errors, their_raised = failure(confluent_kafka, config)
-    told = [error for error in errors if error.code() == KafkaError._AUTHENTICATION]
-    assert len(told) == 1
-    assert f"user {user_of(mechanism)!r} with {mechanism} failed" in told[0].str()
-    assert secured.listeners["SASL"] in told[0].str()
+    authentication_errors = [
+        error for error in errors if error.code() == KafkaError._AUTHENTICATION
+    ]
+    assert len(authentication_errors) == 1
+    assert f"user {user_of(mechanism)!r} with {mechanism} failed" in authentication_errors[0].str()
+    assert secured.listeners["SASL"] in authentication_errors[0].str()
     assert not any(error.fatal() for error in [*errors, *their_errors])
     assert raised.code() == their_raised.code() == KafkaError._TRANSPORT
     assert "an0ther-secret" not in f"{errors} {raised}"
 
 
-def test_mechanism_that_the_broker_lacks_is_told_with_those_it_has(secured: Cluster) -> None:
+def test_error_of_a_missing_mechanism_lists_the_brokers_mechanisms(secured: Cluster) -> None:
     errors, _ = failure(kafka_native, conf(secured, "SCRAM-SHA-256", "PLAINONLY", **QUIET))
     assert "has no SASL mechanism SCRAM-SHA-256: it offers PLAIN" in errors[0].str()
 
 
-def test_sasl_on_a_listener_without_it_says_so(secured: Cluster) -> None:
+def test_sasl_on_a_listener_without_it_is_a_clear_error(secured: Cluster) -> None:
     config = conf(secured, "PLAIN", **{"bootstrap.servers": secured.bootstrap, "log_level": 0})
     errors, _ = failure(kafka_native, config)
     assert "its listener doesn't take SASL" in errors[0].str()
 
 
-def test_no_sasl_on_a_listener_with_it_says_so(secured: Cluster) -> None:
+def test_no_sasl_on_a_listener_with_it_is_a_clear_error(secured: Cluster) -> None:
     errors: list[KafkaError] = []
     config = {"bootstrap.servers": secured.listeners["SASL"], "error_cb": errors.append}
     with AdminClient(config) as admin:
@@ -236,7 +238,7 @@ def test_no_sasl_on_a_listener_with_it_says_so(secured: Cluster) -> None:
 def test_sessions_are_renewed_on_live_connections_and_no_message_is_lost(
     mechanism: str, secured: Cluster, new_topic: TopicMaker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """For some renewals, a producer writes and a consumer reads all the time."""
+    """A producer writes and a consumer reads during several renewals."""
     caplog.set_level(logging.DEBUG, logger=f"kafka_native.{mechanism}")
     topic = new_topic(secured)
     config = conf(secured, mechanism, "SESSIONS", **{"client.id": mechanism, "debug": "security"})
@@ -254,7 +256,7 @@ def test_sessions_are_renewed_on_live_connections_and_no_message_is_lost(
     assert JAAS_SECRET not in caplog.text
 
 
-def test_a_delegation_token_is_as_good_as_its_owner(
+def test_a_delegation_token_has_the_rights_of_its_owner(
     secured: Cluster, new_topic: TopicMaker, tool: Callable[..., bytes], tmp_path: Path
 ) -> None:
     login = (
@@ -280,7 +282,7 @@ def test_a_delegation_token_is_as_good_as_its_owner(
     assert token_id in errors[0].str()
 
 
-def test_other_credentials_at_run_time_are_the_next_connections(
+def test_new_credentials_at_run_time_are_used_by_the_next_connection(
     secured: Cluster, new_topic: TopicMaker
 ) -> None:
     topic = new_topic(secured)

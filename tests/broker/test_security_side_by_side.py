@@ -1,7 +1,7 @@
-"""TLS and SASL on a real Apache Kafka with confluent_kafka and with us: who gets in, what the
-others hear.
+"""TLS and SASL on a real Apache Kafka with confluent_kafka and with ours: the same clients get in,
+the others get the same errors.
 
-The table of all cases is printed at the end: ``pytest -s
+At the end it prints the table of all cases: ``pytest -s
 tests/broker/test_security_side_by_side.py``.
 """
 
@@ -30,15 +30,15 @@ PROTOCOLS = {
 
 
 class Listeners(NamedTuple):
-    """A broker with a listener for each kind of security, and the authority of its certificates."""
+    """A broker with a listener for each kind of security, and its certificate authority."""
 
     cluster: Cluster
     authority: Authority
     strangers: Authority
-    """Whom the broker doesn't know."""
+    """An authority that the broker doesn't know."""
 
     def conf(self, listener: str, **client: Any) -> dict[str, Any]:
-        """A client that does it as the listener wants, but for what ``client`` says."""
+        """Return the properties that the listener requires, changed by ``client``."""
         servers = (
             self.cluster.bootstrap if listener == "PLAINTEXT" else self.cluster.listeners[listener]
         )
@@ -77,11 +77,11 @@ table = pytest.fixture(scope="module")(printed)
 
 
 class Case(NamedTuple):
-    """A listener, a client, and what comes of it: ``DELIVERS``, or the name of an error that
-    error_cb hears.
+    """A listener, a client, and the result: ``DELIVERS``, or the name of the error that error_cb
+    gets.
 
-    ``client``: what it does otherwise than the listener wants. ``theirs``: what confluent_kafka
-    says if that is less.
+    ``client``: its differences from the listener's requirements. ``theirs``: the error of
+    confluent_kafka, if it is less specific.
     """
 
     name: str
@@ -148,7 +148,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_both_get_in_or_hear_the_same(
+def test_both_connect_or_get_the_same_error(
     case: Case, listeners: Listeners, table: list[Outcomes], new_topic: TopicMaker
 ) -> None:
     client = dict(case.client)

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932) of Apache Kafka: members that are killed, and others' clients in the same
+"""Share groups (KIP-932) of Apache Kafka: members that are killed, and other clients in the same
 group.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,20 +18,32 @@ import pytest
 from kafka_native import IllegalStateException, KafkaError, ShareConsumer, TopicPartition
 from tests.broker import java
 from tests.broker.cluster import Cluster, quiet
-from tests.broker.support import TopicMaker, our_producer, told
+from tests.broker.support import TopicMaker, our_producer, output_of
 from tests.waiting import wait_for
 
 COUNT = 3000
 STEP = 500  # produced at once
 Tool = Callable[..., bytes]
+NewGroup = Callable[[Cluster, int], tuple[str, str]]
 
 
-def new_group(kafka: Cluster, topic: str, tool: Tool) -> str:
-    """A group that begins with what is there already; Kafka keeps that with the group."""
+@pytest.fixture
+def new_group(new_topic: TopicMaker, tool: Tool) -> NewGroup:
+    """Return a function that makes a topic, and a group that begins at its start."""
+
+    def make(kafka: Cluster, partitions: int) -> tuple[str, str]:
+        topic = new_topic(kafka, partitions)
+        return topic, group_at_start(kafka, topic, tool)
+
+    return make
+
+
+def group_at_start(kafka: Cluster, topic: str, tool: Tool) -> str:
+    """Return a group that begins at the start of a topic. Kafka keeps this setting with the group."""
     group = f"share-{topic}"
     change = ["--alter", "--entity-type", "groups", "--entity-name", group]
     setting = "share.auto.offset.reset=earliest"
-    told(tool, kafka, java.CONFIGS, *change, "--add-config", setting)
+    output_of(tool, kafka, java.CONFIGS, *change, "--add-config", setting)
     return group
 
 
@@ -51,8 +63,13 @@ def sharing(kafka: Cluster, group: str, topic: str, **conf: Any) -> Iterator[Sha
         yield consumer
 
 
+def numbers(messages: Iterable[Any]) -> list[int]:
+    """Return the values of messages without an error."""
+    return [int(each.value() or b"") for each in messages if each.error() is None]
+
+
 class Line(NamedTuple):
-    """What a member has logged."""
+    """A line of a member's log."""
 
     at: float
     what: str
@@ -61,7 +78,7 @@ class Line(NamedTuple):
 
 
 class Workers:
-    """Members as processes, which are killed and started again."""
+    """Members as processes that are killed and started again."""
 
     def __init__(self, kafka: Cluster, group: str, topic: str, folder: Path) -> None:
         self._arguments = [kafka.bootstrap, group, topic]
@@ -85,7 +102,7 @@ class Workers:
         self._processes.append(subprocess.Popen(command, cwd=Path(__file__).parents[2]))
 
     def kill_one(self, choice: random.Random) -> None:
-        """Ends one at whatever it is doing, and starts another in its place."""
+        """Kill one at any moment, and start another in its place."""
         process = self._processes.pop(choice.randrange(len(self._processes)))
         assert process.poll() is None, "a member has ended by itself"
         process.kill()
@@ -95,8 +112,9 @@ class Workers:
         self.start()
 
     def limbo(self) -> set[int]:
-        """What killed members had in hand: the broker may have taken an acknowledgement that wasn't
-        logged any more.
+        """Return the open records of killed members.
+
+        The broker may have accepted an acknowledgement that the member couldn't log any more.
         """
         found: set[int] = set()
         for path in self._killed:
@@ -106,8 +124,8 @@ class Workers:
         return found
 
     def lines(self) -> list[Line]:
-        """What all of them have logged so far, in the order of time; a line that is cut off by a
-        kill doesn't count.
+        """Return the log lines of all members in the order of time, without lines that a kill cut
+        off.
         """
         return sorted(line for path in self._folder.iterdir() for line in _lines(path))
 
@@ -122,18 +140,17 @@ def _lines(path: Path) -> list[Line]:
 
 
 def is_done(kafka: Cluster, group: str, tool: Tool) -> bool:
-    """Whether nothing is left for the group to do, as Kafka's own tool says."""
-    text = told(tool, kafka, java.SHARE_GROUPS, "--describe", "--group", group)
+    """Return whether Kafka's own tool reports no lag of the group."""
+    text = output_of(tool, kafka, java.SHARE_GROUPS, "--describe", "--group", group)
     rows = [line.split() for line in text.splitlines() if line.startswith(group)]
     return bool(rows) and all(row[-1] == "0" for row in rows)
 
 
 @pytest.mark.slow
-def test_members_that_are_killed_lose_nothing(
-    kafka: Cluster, new_topic: TopicMaker, tool: Tool, tmp_path: Path
+def test_killed_members_lose_nothing(
+    kafka: Cluster, new_group: NewGroup, tool: Tool, tmp_path: Path
 ) -> None:
-    topic = new_topic(kafka, 3)
-    group = new_group(kafka, topic, tool)
+    topic, group = new_group(kafka, 3)
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     choice = random.Random(seed)
@@ -159,7 +176,7 @@ def test_members_that_are_killed_lose_nothing(
     assert accepted | rejected | limbo == set(range(COUNT))
     assert not {each for each in accepted if not each % 10}
     assert not {each for each in rejected if each % 10}
-    assert len(limbo - accepted - rejected) <= workers.kills * STEP  # a batch is handed out whole
+    assert len(limbo - accepted - rejected) <= workers.kills * STEP  # a batch is delivered whole
     last_seen = {
         line.number: line.at for line in lines if line.what == "got"
     }  # later ones take the place of earlier
@@ -172,11 +189,8 @@ def test_members_that_are_killed_lose_nothing(
 
 
 @pytest.mark.slow
-def test_confluent_kafka_and_ours_share_a_group(
-    kafka: Cluster, new_topic: TopicMaker, tool: Tool
-) -> None:
-    topic = new_topic(kafka, 1)
-    group = new_group(kafka, topic, tool)
+def test_confluent_kafka_and_ours_share_a_group(kafka: Cluster, new_group: NewGroup) -> None:
+    topic, group = new_group(kafka, 1)
     theirs = confluent_kafka.ShareConsumer(
         quiet({"bootstrap.servers": kafka.bootstrap, "group.id": group})
     )
@@ -192,11 +206,7 @@ def test_confluent_kafka_and_ours_share_a_group(
                     produce(kafka, topic, produced, produced + 100)
                     produced += 100
                 for each, consumer in zip(found, (ours, theirs), strict=True):
-                    each += [
-                        int(message.value())
-                        for message in consumer.poll(0.2)
-                        if message.error() is None
-                    ]
+                    each += numbers(consumer.poll(0.2))
                 return all(found) and sum(map(len, found)) >= produced
 
             wait_for(both, "each has had some, and together all")
@@ -209,10 +219,9 @@ def test_confluent_kafka_and_ours_share_a_group(
 
 @pytest.mark.slow
 def test_javas_share_consumer_and_ours_share_a_group(
-    kafka: Cluster, new_topic: TopicMaker, tool: Tool, tmp_path: Path
+    kafka: Cluster, new_group: NewGroup, tmp_path: Path
 ) -> None:
-    topic = new_topic(kafka, 2)
-    group = new_group(kafka, topic, tool)
+    topic, group = new_group(kafka, 2)
     output = tmp_path / "java"
     name = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
     arguments = ["--bootstrap-server", kafka.bootstrap, "--topic", topic, "--group", group]
@@ -234,9 +243,7 @@ def test_javas_share_consumer_and_ours_share_a_group(
                 if produced < 20_000 and not (theirs() and ours):
                     produce(kafka, topic, produced, produced + 100)
                     produced += 100
-                ours.update(
-                    int(each.value() or b"") for each in consumer.poll(0.3) if each.error() is None
-                )
+                ours.update(numbers(consumer.poll(0.3)))
                 return bool(theirs() and ours) and ours | theirs() == set(range(produced))
 
             wait_for(shared, "Java and we have read everything together", 90)
@@ -244,15 +251,14 @@ def test_javas_share_consumer_and_ours_share_a_group(
     finally:
         process.terminate()
         process.wait(20)
-    assert not ours & theirs(), "nothing was delivered to both"
+    assert not ours & theirs(), "no record was delivered to both"
 
 
 @pytest.mark.slow
-def test_a_lock_that_expires_lets_a_record_come_again(
-    kafka: Cluster, new_topic: TopicMaker, tool: Tool
+def test_a_record_is_delivered_again_when_its_lock_expires(
+    kafka: Cluster, new_group: NewGroup
 ) -> None:
-    topic = new_topic(kafka, 1)
-    group = new_group(kafka, topic, tool)
+    topic, group = new_group(kafka, 1)
     produce(kafka, topic, 0, 10)
     with sharing(kafka, group, topic) as slow, sharing(kafka, group, topic) as quick:
         first = wait_for(lambda: [*slow.poll(0.5)], "records")
@@ -269,10 +275,9 @@ def test_a_lock_that_expires_lets_a_record_come_again(
 
 @pytest.mark.slow
 def test_explicit_acknowledgements_and_markers_of_transactions(
-    kafka: Cluster, new_topic: TopicMaker, tool: Tool
+    kafka: Cluster, new_group: NewGroup
 ) -> None:
-    topic = new_topic(kafka, 1)
-    group = new_group(kafka, topic, tool)
+    topic, group = new_group(kafka, 1)
     with our_producer(kafka, transactional_id=f"tx-{topic}") as producer:
         producer.init_transactions()
         for start in (0, 5):
@@ -280,10 +285,10 @@ def test_explicit_acknowledgements_and_markers_of_transactions(
             for number in range(start, start + 5):
                 producer.produce(topic, str(number))
             producer.commit_transaction()
-    heard: list[Any] = []
+    outcomes: list[Any] = []
     with sharing(kafka, group, topic, share_acknowledgement_mode="explicit") as consumer:
         consumer.set_acknowledgement_commit_callback(
-            lambda offsets, error: heard.append((offsets, error))
+            lambda offsets, error: outcomes.append((offsets, error))
         )
         messages: list[Any] = []
         while len(messages) < 10:
@@ -294,21 +299,18 @@ def test_explicit_acknowledgements_and_markers_of_transactions(
             consumer.acknowledge_offset(topic, 0, 5)  # a marker
         assert set(consumer.commit_sync().values()) <= {None}
     assert [int(each.value()) for each in messages] == list(range(10))
-    told = {
+    counted = {
         offset
-        for offsets, error in heard
+        for offsets, error in outcomes
         if error is None
         for offset in offsets[TopicPartition(topic, 0)]
     }
-    assert told == {0, 1, 2, 3, 4, 6, 7, 8, 9, 10}
+    assert counted == {0, 1, 2, 3, 4, 6, 7, 8, 9, 10}
 
 
 @pytest.mark.slow
-def test_a_topic_that_is_made_anew_is_read(
-    kafka: Cluster, new_topic: TopicMaker, tool: Tool
-) -> None:
-    topic = new_topic(kafka, 1)
-    group = new_group(kafka, topic, tool)
+def test_a_recreated_topic_is_read(kafka: Cluster, new_group: NewGroup) -> None:
+    topic, group = new_group(kafka, 1)
     produce(kafka, topic, 0, 5)
     with sharing(kafka, group, topic, topic_metadata_refresh_interval_ms=500) as consumer:
         assert len(wait_for(lambda: [*consumer.poll(0.5)], "records")) == 5
@@ -324,38 +326,26 @@ def test_a_topic_that_is_made_anew_is_read(
         seen: set[int] = set()
 
         def all_seen() -> bool:
-            seen.update(
-                int(each.value() or b"") for each in consumer.poll(0.5) if each.error() is None
-            )
+            seen.update(numbers(consumer.poll(0.5)))
             return seen == set(range(5, 12))
 
         wait_for(all_seen, "the records of the new topic")
 
 
 @pytest.mark.slow
-def test_a_broker_that_restarts_takes_nothing_with_it(
-    owned3: Cluster, new_topic: TopicMaker, tool: Tool
-) -> None:
-    topic = new_topic(owned3, 3)
-    group = new_group(owned3, topic, tool)
+def test_a_broker_restart_loses_nothing(owned3: Cluster, new_group: NewGroup) -> None:
+    topic, group = new_group(owned3, 3)
     produce(owned3, topic, 0, 600)
     seen: set[int] = set()
     with sharing(owned3, group, topic, max_poll_records=50) as consumer:
 
         def reads(count: int) -> bool:
-            seen.update(
-                int(each.value() or b"") for each in consumer.poll(0.5) if each.error() is None
-            )
+            seen.update(numbers(consumer.poll(0.5)))
             return len(seen) >= count
 
         wait_for(lambda: reads(100), "records")
-        broker = owned3.brokers[1]
-        broker.kill()
-        try:
+        with owned3.without(owned3.brokers[1]):
             produce(owned3, topic, 600, 900)
             wait_for(lambda: reads(900), "everything", 90)
-        finally:
-            broker.start()
-            owned3.wait_until_up()
         produce(owned3, topic, 900, 1000)
         wait_for(lambda: reads(1000), "everything after it is back", 90)

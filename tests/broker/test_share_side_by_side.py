@@ -1,6 +1,4 @@
-"""The calls of `tests/compat/test_share_side_by_side.py` that need a cluster once more, on Apache
-Kafka.
-"""
+"""The calls of `tests/compat/test_share_side_by_side.py` that need a cluster, on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -26,19 +24,19 @@ cluster = test_compat_kafka.cluster
 """The broker, in the place of the mock cluster."""
 
 for _name in (
-    "test_every_call_comes_to_the_same",
+    "test_every_call_has_the_same_outcome",
     "test_exceptions_are_of_the_same_kinds",
-    "test_properties_that_mean_nothing_are_refused_by_both",
+    "test_properties_without_effect_are_refused_by_both",
 ):
-    del globals()[_name]  # they are about what a client does by itself
+    del globals()[_name]  # they need no cluster
 
 GROUP = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "60000"}
-"""Begins with what is there already, and nothing comes again because a machine is slow."""
+"""Groups begin at the start of a topic, and locks outlast the pauses of a slow machine."""
 
 
 @pytest.fixture
 def begin(kafka: Cluster) -> Callable[[str], None]:
-    """Kafka keeps with a group how it begins."""
+    """Set the start offset of a group, which Kafka keeps with the group."""
 
     def change(group: str) -> None:
         entries = [

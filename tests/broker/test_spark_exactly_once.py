@@ -1,6 +1,6 @@
-"""Micro-batches of Spark's sink as transactions of a real Apache Kafka, read by two clients.
+"""Micro-batches of the Spark sink as transactions on a real Apache Kafka, read by two clients.
 
-No JVM of Spark's.
+Spark's JVM takes no part.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tests.waiting import wait_for
 
 @pytest.fixture
 def topic(kafka: Cluster, new_topic: TopicMaker) -> Iterator[str]:
-    """A topic of two partitions; no client that a test left behind."""
+    """Return a topic of two partitions, without clients of earlier tests."""
     yield new_topic(kafka, 2)
     producers.close_idle()
     exactly_once.close_idle()
 
 
-def told(kafka: Cluster, topic: str, **more: str) -> dict[str, str]:
+def sink_options(kafka: Cluster, topic: str, **more: str) -> dict[str, str]:
     return {
         "kafka.bootstrap.servers": kafka.bootstrap,
         "kafka.transactional.id": topic,
@@ -37,7 +37,7 @@ def told(kafka: Cluster, topic: str, **more: str) -> dict[str, str]:
 
 
 def both(kafka: Cluster, topic: str) -> dict[int, list[str]]:
-    """What our committed reader sees, and confluent_kafka's."""
+    """Return the values that our committed reader and confluent_kafka's see."""
     ours = seen(kafka.bootstrap, topic, 2)
     theirs: dict[int, list[str]] = {}
     for (partition, _), value in sorted(by_theirs(kafka, topic, 2, 0).items()):
@@ -47,7 +47,7 @@ def both(kafka: Cluster, topic: str) -> dict[int, list[str]]:
 
 
 def test_micro_batches_are_seen_whole_and_once(kafka: Cluster, topic: str) -> None:
-    options = told(kafka, topic)
+    options = sink_options(kafka, topic)
     batch = MicroBatch(options, 0)
     batch.task(0, {0: ["a"]})
     batch.task(1, {1: ["b"]})
@@ -59,11 +59,11 @@ def test_micro_batches_are_seen_whole_and_once(kafka: Cluster, topic: str) -> No
     assert both(kafka, topic) == {0: ["a", "c", "e"], 1: ["b", "d"]}
     assert not is_committed(
         kafka, topic, 2, topic
-    )  # the group's offset is a marker, no place in the topic
+    )  # the group's offset marks the batch, it is no position in the topic
 
 
-def test_what_died_is_aborted_and_fenced(kafka: Cluster, topic: str) -> None:
-    options = told(kafka, topic)
+def test_a_dead_batch_is_aborted_and_fenced(kafka: Cluster, topic: str) -> None:
+    options = sink_options(kafka, topic)
     dead = MicroBatch(options, 0)
     dead.task(0, {0: ["lost"]})
     again = MicroBatch(options, 0)
@@ -81,10 +81,10 @@ def test_what_died_is_aborted_and_fenced(kafka: Cluster, topic: str) -> None:
 
 
 @pytest.mark.slow
-def test_transaction_that_takes_too_long_is_refused_then_done_again(
+def test_transaction_that_takes_too_long_is_refused_then_repeated(
     kafka: Cluster, topic: str
 ) -> None:
-    options = told(kafka, topic, **{"kafka.transaction.timeout.ms": "5000"})
+    options = sink_options(kafka, topic, **{"kafka.transaction.timeout.ms": "5000"})
     batch = MicroBatch(options, 0)
     batch.task(0, {0: ["lost"]})
     reader = their_consumer(kafka)
@@ -97,4 +97,4 @@ def test_transaction_that_takes_too_long_is_refused_then_done_again(
     run(options, 0, {0: ["a"]})
     assert both(kafka, topic) == {0: ["a"]}
     with pytest.raises(OptionError, match=r"option kafka.transaction.timeout.ms: 900001"):
-        MicroBatch(told(kafka, topic, **{"kafka.transaction.timeout.ms": "900001"}), 0)
+        MicroBatch(sink_options(kafka, topic, **{"kafka.transaction.timeout.ms": "900001"}), 0)

@@ -1,7 +1,7 @@
-"""Spark's processes, killed at steps of writing exactly once; at length: ``python -m
-tests.broker.spark_once``.
+"""Spark's processes, killed at steps of writing exactly once. ``python -m tests.broker.spark_once``
+makes long runs.
 
-First the judge is judged, and what it needs to kill the right one.
+The first tests check the rules, and the choice of the process to kill.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.waiting import wait_for
 
 
 def good() -> Result:
-    """Three rows, seen by two readers."""
+    """Return three rows that two readers have seen."""
     return Result(3, {name: Counter([0, 1, 2]) for name in ("a", "b")})
 
 
@@ -55,7 +55,7 @@ def test_each_rule_can_be_broken(break_it: Callable[[Result], None]) -> None:
     assert len(violations(result)) == 1
 
 
-def test_the_owner_of_a_connection_is_found_among_its_kin() -> None:
+def test_the_owner_of_a_connection_is_found_among_related_processes() -> None:
     program = (
         "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); "
         "sys.stdin.read()"
@@ -74,7 +74,7 @@ def test_the_owner_of_a_connection_is_found_among_its_kin() -> None:
                 child.kill()
 
 
-def test_the_proxy_tells_each_step_and_ends_connections() -> None:
+def test_the_proxy_reports_each_step_and_ends_connections() -> None:
     steps: list[tuple[int, str]] = []
     cut: list[int] = []
 
@@ -87,7 +87,7 @@ def test_the_proxy_tells_each_step_and_ends_connections() -> None:
         with AdminClient({"bootstrap.servers": proxy.address}) as admin:
             admin.list_topics(timeout=30)
         wanted = [(ApiKey.METADATA, phase) for phase in (BEFORE, ANSWERED, AFTER)]
-        wait_for(lambda: wanted[-1] in steps, "the last step")  # which isn't waited for
+        wait_for(lambda: wanted[-1] in steps, "the last step")  # which the client doesn't wait for
         assert [step for step in steps if step[0] == ApiKey.METADATA][:3] == wanted
         assert steps.index((ApiKey.API_VERSIONS, ANSWERED)) < steps.index((ApiKey.METADATA, BEFORE))
         steps.clear()
@@ -95,21 +95,23 @@ def test_the_proxy_tells_each_step_and_ends_connections() -> None:
         with AdminClient({"bootstrap.servers": proxy.address, "reconnect.backoff.ms": 10}) as admin:
             admin.list_topics(timeout=30)
         versions = [phase for api, phase in steps if api == ApiKey.API_VERSIONS]
-        assert versions[:3] == [BEFORE, ANSWERED, BEFORE], "no answer came: it is asked again"
+        assert versions[:3] == [BEFORE, ANSWERED, BEFORE], (
+            "without an answer the client sends it again"
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.timeout(1800)
-def test_each_row_is_seen_once_whoever_is_killed() -> None:
+def test_each_row_is_seen_once_whatever_process_is_killed() -> None:
     if shutil.which("java") is None:
         pytest.skip("no Spark: java is not installed")
-    options = Options(kills=10, seconds=240, jvm_share=0.2)  # what a slow machine gets through
+    options = Options(kills=10, seconds=240, jvm_share=0.2)  # enough for a slow machine
     run = Run(options)
     try:
         result = run.run()
     except NoBroker as reason:
         pytest.skip(f"no Apache Kafka: {reason}")
     print("\n".join([str(options), *run.lines()]))
-    assert violations(result) == [], f"what the drivers said is in {run.directory}"
+    assert violations(result) == [], f"the drivers' output is in {run.directory}"
     assert result.rows

@@ -1,6 +1,6 @@
-"""What Spark's tasks write arrives in a real Apache Kafka; another client reads it.
+"""Rows that Spark's tasks write to a real Apache Kafka arrive. Another client reads them.
 
-No JVM of Spark's takes part.
+Spark's JVM takes no part.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def rows(start: int) -> pa.RecordBatch:
-    """Numbers as keys; every third value is a tombstone, every second row has a partition and
-    headers.
+    """Return rows with numbers as keys. Every third value is a tombstone, every second row has a
+    partition and headers.
     """
     numbers = range(start, start + BATCH_ROWS)
     columns = {

@@ -1,5 +1,5 @@
-"""Client metrics on Apache Kafka with a plugin that takes them: ours and librdkafka's beside each
-other.
+"""Client metrics on Apache Kafka, with a plugin that receives them from our clients and
+librdkafka's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 
 class Push(NamedTuple):
-    """A line of the plugin's."""
+    """A line of the plugin's file."""
 
     client_id: str
     instance_id: str
@@ -59,8 +59,8 @@ class Push(NamedTuple):
         }
 
 
-class Metered(NamedTuple):
-    """A cluster and what its plugin was given."""
+class MeteredCluster(NamedTuple):
+    """A cluster, and the pushes that its plugin got."""
 
     cluster: Cluster
     file: Path
@@ -81,13 +81,13 @@ class Metered(NamedTuple):
         return found
 
     def seen(self, client_id: str) -> dict[str, Any]:
-        """Every metric that a client has pushed, the newest of each."""
+        """Return the newest value of every metric that a client has pushed."""
         return {
             name: metric for push in self.pushes(client_id) for name, metric in push.metrics.items()
         }
 
     def tool(self, *args: str) -> str:
-        """kafka-client-metrics.sh."""
+        """Run kafka-client-metrics.sh."""
         main = "org.apache.kafka.tools.ClientMetricsCommand"
         return java.java_tool(main, "--bootstrap-server", self.cluster.bootstrap, *args).decode()
 
@@ -100,8 +100,8 @@ class Metered(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def metered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metered]:
-    """One broker with the plugin; everything is subscribed to."""
+def metered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeteredCluster]:
+    """Yield one broker with the plugin, and a subscription to everything."""
     why = java.missing()
     if why:
         pytest.skip(f"no Apache Kafka with a plugin: {why}")
@@ -110,19 +110,19 @@ def metered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metered]:
     plugins = java.compiled(PLUGIN, folder / "classes")
     changes = {"metric.reporters": "ClientMetrics", "client.metrics.file": str(file)}
     with running(1, changes=changes, plugins=plugins) as cluster:
-        found = Metered(cluster, file)
+        found = MeteredCluster(cluster, file)
         found.subscribe("everything", PREFIX)
         yield found
 
 
 def kind_of(metric: Any) -> tuple[str, int]:
-    """Gauge or sum, and its temporality."""
+    """Return gauge or sum, and its temporality."""
     kind = metric.WhichOneof("data")
     return kind, metric.sum.aggregation_temporality if kind == "sum" else 0
 
 
 def work(producer: Any, consumer: Any, topic: str, done: Callable[[], bool]) -> None:
-    """Produces, reads and commits until something holds."""
+    """Produce, read and commit until the condition is true."""
 
     def step() -> bool:
         for number in range(COUNT):
@@ -137,7 +137,7 @@ def work(producer: Any, consumer: Any, topic: str, done: Callable[[], bool]) -> 
     wait_for(step, "all metrics")
 
 
-def clients_of(metered: Metered, whose: str, topic: str) -> tuple[Any, Any]:
+def clients_of(metered: MeteredCluster, whose: str, topic: str) -> tuple[Any, Any]:
     make = (our_producer, our_consumer) if whose == "ours" else (their_producer, their_consumer)
     group = {
         "group_id": f"{whose}-{topic}",
@@ -149,8 +149,8 @@ def clients_of(metered: Metered, whose: str, topic: str) -> tuple[Any, Any]:
     )
 
 
-def test_ours_push_all_that_librdkafka_does_and_what_else_is_required(
-    metered: Metered, new_topic: TopicMaker
+def test_ours_push_librdkafkas_metrics_and_all_required_ones(
+    metered: MeteredCluster, new_topic: TopicMaker
 ) -> None:
     topic = new_topic(metered.cluster, 2)
     for whose in ("ours", "theirs"):
@@ -200,7 +200,7 @@ def test_ours_push_all_that_librdkafka_does_and_what_else_is_required(
     assert metered.pushes("ours-producer")[-1].last
 
 
-def test_the_id_is_the_one_that_the_broker_knows(metered: Metered, new_topic: TopicMaker) -> None:
+def test_the_id_is_the_brokers(metered: MeteredCluster, new_topic: TopicMaker) -> None:
     topic = new_topic(metered.cluster)
     with our_producer(metered.cluster, client_id="known") as producer:
         found = str(producer.client_instance_id(30))
@@ -213,8 +213,8 @@ def test_the_id_is_the_one_that_the_broker_knows(metered: Metered, new_topic: To
     }
 
 
-def test_pushes_keep_to_the_interval_and_follow_another_subscription(
-    metered: Metered, new_topic: TopicMaker
+def test_pushes_keep_to_the_interval_and_follow_a_changed_subscription(
+    metered: MeteredCluster, new_topic: TopicMaker
 ) -> None:
     topic = new_topic(metered.cluster)
     client_id = "follower"
@@ -243,13 +243,15 @@ def test_pushes_keep_to_the_interval_and_follow_another_subscription(
             wait_for(lambda: not telemetry._subscription.specs, "that nothing is wanted")  # type: ignore[union-attr]
         finally:
             metered.subscribe("everything", PREFIX)
-        # A broker that is told of two changes within an interval may put a question off by as long.
+        # After two changes within an interval a broker may delay a subscription request by an interval.
         assert set(refused) <= {"THROTTLING_QUOTA_EXCEEDED"}
 
 
-def test_operators_can_tell_ours_from_others(metered: Metered, new_topic: TopicMaker) -> None:
+def test_operators_can_distinguish_our_clients(
+    metered: MeteredCluster, new_topic: TopicMaker
+) -> None:
     topic = new_topic(metered.cluster)
-    metered.tool("--delete", "--name", "everything")  # with it, both would be wanted
+    metered.tool("--delete", "--name", "everything")  # with it, the subscription would match both
     metered.subscribe(
         "ours",
         f"{PREFIX}producer.connection",
@@ -271,9 +273,7 @@ def test_operators_can_tell_ours_from_others(metered: Metered, new_topic: TopicM
         metered.subscribe("everything", PREFIX)
 
 
-def test_a_broker_without_a_plugin_is_asked_for_nothing(
-    kafka: Cluster, new_topic: TopicMaker
-) -> None:
+def test_a_broker_without_a_plugin_gets_no_requests(kafka: Cluster, new_topic: TopicMaker) -> None:
     topic = new_topic(kafka)
     with our_producer(kafka) as producer:
         producer.produce(topic, "v")

@@ -1,6 +1,4 @@
-"""Three brokers, acks=all: leaders that are killed, restarted and moved, and nothing that was acked
-is lost.
-"""
+"""Three brokers, acks=all: leaders are killed, restarted and moved, and no acked message is lost."""
 
 from __future__ import annotations
 
@@ -10,10 +8,16 @@ from collections import Counter
 import pytest
 
 import kafka_native
-from kafka_native import KafkaError
 from tests.broker import payload
 from tests.broker.cluster import Cluster
-from tests.broker.streams import Reader, Stream, all_go_on, check_places, in_sync
+from tests.broker.streams import (
+    SETTLE_SECONDS,
+    DeliveryCounts,
+    Reader,
+    Stream,
+    check_places,
+    wait_in_sync,
+)
 from tests.broker.support import (
     CODECS,
     TopicMaker,
@@ -28,7 +32,12 @@ from tests.waiting import wait_for
 
 PARTITIONS = 6
 MANY = 30_000
-SETTLE_SECONDS = 40
+
+
+def produce_numbers(producer: kafka_native.Producer, topic: str, count: int) -> None:
+    for number in range(count):
+        partition = number % PARTITIONS
+        producer.produce(topic, payload.make(topic, partition, number), partition=partition)
 
 
 def test_messages_over_three_leaders_keep_content_and_order(
@@ -37,16 +46,10 @@ def test_messages_over_three_leaders_keep_content_and_order(
     topic = new_topic(kafka3, PARTITIONS)
     assert len(set(wait_for(lambda: leaders(kafka3, topic), "leaders").values())) == 3
     digests = [hashlib.sha256() for _ in range(PARTITIONS)]
-    delivered: Counter[int] = Counter()
-
-    def on_delivery(error: KafkaError | None, message: kafka_native.Message) -> None:
-        assert error is None, error
-        assert message.offset() == delivered[message.partition()]
-        delivered[message.partition()] += 1
-
+    delivered = DeliveryCounts()
     for number_of_codec, codec in enumerate(CODECS):
         with our_producer(
-            kafka3, compression_codec=codec, acks="all", on_delivery=on_delivery
+            kafka3, compression_codec=codec, acks="all", on_delivery=delivered
         ) as producer:
             for number in range(number_of_codec * MANY // 5, (number_of_codec + 1) * MANY // 5):
                 value = payload.make(topic, number % PARTITIONS, number, 50)
@@ -68,12 +71,7 @@ def test_one_bootstrap_address_finds_all_leaders(kafka3: Cluster, new_topic: Top
     topic = new_topic(kafka3, PARTITIONS)
     first, last = kafka3.bootstrap.split(",")[0], kafka3.bootstrap.split(",")[-1]
     with kafka_native.Producer({"bootstrap.servers": first}) as producer:
-        for number in range(PARTITIONS * 10):
-            producer.produce(
-                topic,
-                payload.make(topic, number % PARTITIONS, number),
-                partition=number % PARTITIONS,
-            )
+        produce_numbers(producer, topic, PARTITIONS * 10)
     with kafka_native.Consumer({"bootstrap.servers": last}) as consumer:
         found = read(consumer, topic, range(PARTITIONS), PARTITIONS * 10)
     assert {payload.number_of(each.value, topic, each.partition) for each in found} == set(
@@ -93,40 +91,20 @@ def test_nothing_acked_is_lost_when_a_leader_is_killed(
         Stream(producer, topic, PARTITIONS) as stream,
     ):
         reader = Reader(consumer, topic, PARTITIONS)
-        try:
-            reader.until(lambda: len(reader.seen) > 500, "the first messages")
-            victim.kill()
-            at_kill = stream.sent
-            # Every partition goes on, also those of the broker that is gone.
-            reader.until(
-                lambda: all_go_on(reader, at_kill, 20),
-                "messages of every partition",
-                SETTLE_SECONDS,
-            )
+        reader.until(lambda: len(reader.seen) > 500, "the first messages")
+        with owned3.without(victim):
+            # Every partition goes on, also those of the killed broker.
+            reader.until_all_go_on(stream, "messages of every partition")
             before.update(reader.seen)
-        finally:
-            victim.start()
-            owned3.wait_until_up()
-        reader.until(
-            lambda: in_sync(owned3, topic),
-            "the replicas of the broker that came back",
-            SETTLE_SECONDS,
-        )
+        reader.until_in_sync(owned3)
         # And back: its partitions move to it while messages flow.
         wait_for(
             lambda: leaders(owned3, topic).get(0) == victim.node, "the old leader", SETTLE_SECONDS
         )
-        at_move = stream.sent
-        reader.until(
-            lambda: all_go_on(reader, at_move, 20), "messages after the move", SETTLE_SECONDS
-        )
-        stream.end()
-        reader.until(
-            lambda: stream.acked.keys() <= reader.seen.keys(), "what was acked", SETTLE_SECONDS
-        )
+        reader.until_all_go_on(stream, "messages after the move")
+        reader.finish(stream)
     assert before.keys() <= reader.seen.keys()
-    assert stream.failed == {}
-    assert stream.refused == []
+    stream.check_all_acked()
     assert set(reader.seen) == set(range(stream.sent))
     check_places(owned3, stream)
 
@@ -146,27 +124,12 @@ def test_retries_keep_order_with_one_request_in_flight(
         Stream(producer, topic, PARTITIONS) as stream,
     ):
         wait_for(lambda: len(stream.acked) > 500, "the first messages")
-        try:
-            victim.stop()
-            at_stop = stream.sent
-            wait_for(
-                lambda: stream.acked_after(at_stop) > 500,
-                "messages while a broker is away",
-                SETTLE_SECONDS,
-            )
-        finally:
-            victim.start()
-            owned3.wait_until_up()
-        wait_for(
-            lambda: in_sync(owned3, topic),
-            "the replicas of the broker that came back",
-            SETTLE_SECONDS,
-        )
-        at_start = stream.sent
-        wait_for(lambda: stream.acked_after(at_start) > 500, "messages after the restart")
+        with owned3.without(victim, "stop"):
+            stream.wait_acked(500, "messages while a broker is away")
+        wait_in_sync(owned3, topic)
+        stream.wait_acked(500, "messages after the restart")
         stream.end()
-    assert stream.failed == {}
-    assert stream.refused == []
+    stream.check_all_acked()
     numbers = check_places(owned3, stream)
     for partition in range(PARTITIONS):
         first_seen = list(dict.fromkeys(numbers[partition]))
@@ -178,25 +141,13 @@ def test_a_client_started_while_a_broker_is_away(
     owned3: Cluster, new_topic: TopicMaker, policy: str
 ) -> None:
     topic = new_topic(owned3, PARTITIONS)
-    victim = owned3.brokers[1]
-    getattr(victim, policy)()
-    try:
+    with owned3.without(owned3.brokers[1], policy):
         with our_producer(owned3, acks="all") as producer:
-            for number in range(PARTITIONS * 20):
-                producer.produce(
-                    topic,
-                    payload.make(topic, number % PARTITIONS, number),
-                    partition=number % PARTITIONS,
-                )
+            produce_numbers(producer, topic, PARTITIONS * 20)
             flush(producer)
         with our_consumer(owned3) as consumer:
             reader = Reader(consumer, topic, PARTITIONS)
             reader.until(
                 lambda: len(reader.seen) == PARTITIONS * 20, "all messages", SETTLE_SECONDS
             )
-    finally:
-        victim.start()
-        owned3.wait_until_up()
-    wait_for(
-        lambda: in_sync(owned3, topic), "the replicas of the broker that came back", SETTLE_SECONDS
-    )
+    wait_in_sync(owned3, topic)

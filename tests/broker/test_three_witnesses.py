@@ -1,5 +1,5 @@
-"""Witnesses where the partitions of a topic have different leaders: every byte, both ways, with
-librdkafka and Java.
+"""Byte-for-byte comparison with librdkafka and Java, both ways, on partitions with different
+leaders.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ LINES = 300
 
 
 def spread_topic(kafka3: Cluster, new_topic: TopicMaker) -> str:
-    """A topic whose partitions, one for each codec, are led by all three brokers."""
+    """Return a topic with one partition for each codec. All three brokers lead some."""
     topic = new_topic(kafka3, len(CODECS))
-    # Whom this asks may hear of the topic a moment later than whom its maker has asked.
+    # This broker may learn of the topic a moment later than the one that new_topic asked.
     assert (
         set(wait_for(lambda: leaders(kafka3, topic), "leaders").values()) == {1, 2, 3}
         or not kafka3.brokers
@@ -49,7 +49,7 @@ def acks_all(make: Callable[..., Any]) -> Callable[..., Any]:
     return lambda cluster, **config: make(cluster, acks="all", **config)
 
 
-def test_librdkafka_and_java_read_what_ours_wrote(
+def test_librdkafka_and_java_read_our_messages(
     kafka3: Cluster, new_topic: TopicMaker, tool: Tool
 ) -> None:
     topic = spread_topic(kafka3, new_topic)
@@ -60,7 +60,7 @@ def test_librdkafka_and_java_read_what_ours_wrote(
     check_lines(console_consumer(tool, kafka3, topic, ALL_COUNT))
 
 
-def test_ours_reads_what_librdkafka_wrote(kafka3: Cluster, new_topic: TopicMaker) -> None:
+def test_we_read_librdkafkas_messages(kafka3: Cluster, new_topic: TopicMaker) -> None:
     topic = spread_topic(kafka3, new_topic)
     write_with_all_codecs(acks_all(their_producer), kafka3, topic)
     with our_consumer(kafka3, check_crcs=True) as consumer:

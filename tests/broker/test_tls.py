@@ -1,4 +1,4 @@
-"""TLS on a real Apache Kafka, with confluent_kafka as the witness on the same listeners."""
+"""TLS on a real Apache Kafka. confluent_kafka uses the same listeners for comparison."""
 
 from __future__ import annotations
 
@@ -26,14 +26,12 @@ SASL_PLAIN = {
 }
 
 
-class Secured(NamedTuple):
-    """A cluster, and the authority of its certificates."""
-
+class TlsBroker(NamedTuple):
     cluster: Cluster
     authority: Authority
 
     def conf(self, listener: str, **more: Any) -> dict[str, Any]:
-        """A client that trusts the authority."""
+        """Return the properties of a client that trusts the authority."""
         return {
             "bootstrap.servers": self.cluster.listeners[listener],
             "security.protocol": "ssl",
@@ -43,8 +41,8 @@ class Secured(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """One broker with a listener for each way to do TLS."""
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
+    """Yield one broker with a listener for each way to do TLS."""
     authority = Authority(tmp_path_factory.mktemp("certificates"))
     older = {"ssl.enabled.protocols": "TLSv1.2", "ssl.protocol": "TLSv1.2"}
     mutual = authority.listener("required") | {
@@ -60,11 +58,11 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     with running(
         1, changes={"super.users": "User:ANONYMOUS;User:alice"}, listeners=listeners
     ) as cluster:
-        yield Secured(cluster, authority)
+        yield TlsBroker(cluster, authority)
 
 
 def round_trip(module: Any, config: dict[str, Any], topic: str) -> None:
-    """Writes messages of several sizes and reads them with the same client library."""
+    """Write messages of several sizes, and read them with the same client library."""
     if module is confluent_kafka:
         config = quiet(config)
     values = [b"a" * size for size in (1, 1000, 16_384, 100_000, 900_000)]
@@ -81,8 +79,8 @@ def round_trip(module: Any, config: dict[str, Any], topic: str) -> None:
 
 @pytest.mark.parametrize("listener", ["TLS", "OLDER", "MUTUAL", "MUTUALOLDER", "SASLTLS"])
 @pytest.mark.parametrize("module", [kafka_native, confluent_kafka], ids=["ours", "theirs"])
-def test_messages_go_and_come_over_each_listener(
-    module: Any, listener: str, secured: Secured, new_topic: TopicMaker
+def test_messages_are_written_and_read_over_each_listener(
+    module: Any, listener: str, secured: TlsBroker, new_topic: TopicMaker
 ) -> None:
     more: dict[str, Any] = (
         secured.authority.client_conf("alice") if listener.startswith("MUTUAL") else {}
@@ -95,8 +93,8 @@ def test_messages_go_and_come_over_each_listener(
 
 @pytest.mark.parametrize("listener", ["PLAINTEXT", "TLS"])
 @pytest.mark.parametrize("kind", [Socks5, HttpConnect])
-def test_messages_go_and_come_through_a_proxy(
-    kind: type[Tunnels], listener: str, secured: Secured, new_topic: TopicMaker
+def test_messages_are_written_and_read_through_a_proxy(
+    kind: type[Tunnels], listener: str, secured: TlsBroker, new_topic: TopicMaker
 ) -> None:
     conf = secured.conf("TLS")
     if listener == "PLAINTEXT":
@@ -111,7 +109,7 @@ def test_messages_go_and_come_through_a_proxy(
 
 
 def first_error(config: dict[str, Any]) -> KafkaError:
-    """What error_cb is told first."""
+    """Return the first error that error_cb gets."""
     errors: list[KafkaError] = []
     producer = kafka_native.Producer({**config, "error_cb": errors.append})
     try:
@@ -123,7 +121,7 @@ def first_error(config: dict[str, Any]) -> KafkaError:
 
 
 @pytest.mark.parametrize("listener", ["MUTUAL", "MUTUALOLDER"])
-def test_client_without_certificate_is_told_to_have_one(listener: str, secured: Secured) -> None:
+def test_error_without_a_certificate_asks_for_one(listener: str, secured: TlsBroker) -> None:
     error = first_error(secured.conf(listener))
     assert error.code() == KafkaError._SSL
     assert "wants a client certificate" in error.str()
@@ -131,33 +129,33 @@ def test_client_without_certificate_is_told_to_have_one(listener: str, secured: 
 
 @pytest.mark.parametrize("listener", ["MUTUAL", "MUTUALOLDER"])
 def test_certificate_of_another_authority_is_named(
-    listener: str, secured: Secured, tmp_path: Path
+    listener: str, secured: TlsBroker, tmp_path: Path
 ) -> None:
     error = first_error(secured.conf(listener, **Authority(tmp_path).client_conf("alice")))
     assert error.code() == KafkaError._SSL
     assert "refuses the client's certificate, CN=alice" in error.str()
 
 
-def test_another_authority_is_not_trusted(secured: Secured, tmp_path: Path) -> None:
+def test_another_authority_is_not_trusted(secured: TlsBroker, tmp_path: Path) -> None:
     error = first_error(secured.conf("TLS", **{"ssl.ca.location": Authority(tmp_path).ca}))
     assert error.code() == KafkaError._SSL
     assert "is none of the CAs of ssl.ca.location=" in error.str()
 
 
-def test_plaintext_listener_is_recognised(secured: Secured) -> None:
+def test_plaintext_listener_is_recognised(secured: TlsBroker) -> None:
     error = first_error(secured.conf("TLS", **{"bootstrap.servers": secured.cluster.bootstrap}))
     assert error.code() == KafkaError._SSL
     assert "a PLAINTEXT listener? security.protocol=plaintext" in error.str()
 
 
-def test_tls_listener_is_recognised(secured: Secured) -> None:
+def test_tls_listener_is_recognised(secured: TlsBroker) -> None:
     error = first_error(secured.conf("TLS", **{"security.protocol": "plaintext"}))
     assert error.code() == KafkaError._BAD_MSG
     assert "security.protocol" in error.str()
     assert "TLS" in error.str()
 
 
-def test_versions_and_suites_that_are_not_shared(secured: Secured) -> None:
+def test_versions_and_suites_without_overlap_are_errors(secured: TlsBroker) -> None:
     error = first_error(secured.conf("OLDER", **{"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}))
     assert error.code() == KafkaError._SSL
     assert "see what ssl.cipher.suites leaves to offer" in error.str()

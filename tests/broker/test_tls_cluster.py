@@ -1,5 +1,5 @@
-"""Three brokers without a plaintext port: TLS with certificates at both ends for clients, brokers
-and controllers.
+"""Three brokers without a plaintext port: TLS with mutual authentication for clients, brokers and
+controllers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kafka_native.admin import (
 from tests.broker import payload
 from tests.broker.certificates import Authority
 from tests.broker.cluster import HOST, Cluster, TlsOnly
-from tests.broker.streams import Reader, Stream, all_go_on, check_places, in_sync
+from tests.broker.streams import SETTLE_SECONDS, Reader, Stream, all_go_on, check_places
 from tests.broker.support import (
     TopicMaker,
     flush,
@@ -47,13 +47,10 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 PARTITIONS = 6
 MANY = 3000
-SETTLE_SECONDS = 60
 
 
-class Sealed(NamedTuple):
-    """A cluster, the authority of its certificates, and the one that follows it; brokers trust
-    both.
-    """
+class TlsCluster(NamedTuple):
+    """A cluster, its certificate authority, and the next authority. Brokers trust both."""
 
     cluster: Cluster
     authority: Authority
@@ -63,8 +60,8 @@ class Sealed(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
-    """Nobody but the holders of the right certificates may do anything on it."""
+def tls_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsCluster]:
+    """Yield a cluster that only holders of the right certificates can use."""
     first, second, folder = (
         tmp_path_factory.mktemp(name) for name in ("first", "second", "brokers")
     )
@@ -93,11 +90,11 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
     }
     users = {"super.users": "User:alice;User:broker-1;User:broker-2;User:broker-3"}
     with running(3, changes=users, tls_only=TlsOnly(broker, client)) as cluster:
-        yield Sealed(cluster, authority, next_authority, folder)
+        yield TlsCluster(cluster, authority, next_authority, folder)
 
 
 def talk(context: ssl.SSLContext, port: int) -> bytes:
-    """A TLS connection, and one byte of what comes: with TLS 1.3 a client is refused after its
+    """Connect with TLS, and return one byte: with TLS 1.3 the server refuses a client after its
     handshake.
     """
     with (
@@ -108,13 +105,13 @@ def talk(context: ssl.SSLContext, port: int) -> bytes:
         return made.recv(1)
 
 
-def shown_serial(sealed: Sealed, port: int) -> int:
-    """The serial number of the certificate that is shown at a port, to somebody with one of the
-    right ones.
+def shown_serial(tls_cluster: TlsCluster, port: int) -> int:
+    """Return the serial number of the certificate at a port, for a client with the right
+    certificate.
     """
-    context = ssl.create_default_context(cafile=str(sealed.keystores / "authorities.pem"))
-    certificate = sealed.cluster.conf()["ssl.certificate.location"]
-    context.load_cert_chain(certificate, sealed.cluster.conf()["ssl.key.location"])
+    context = ssl.create_default_context(cafile=str(tls_cluster.keystores / "authorities.pem"))
+    certificate = tls_cluster.cluster.conf()["ssl.certificate.location"]
+    context.load_cert_chain(certificate, tls_cluster.cluster.conf()["ssl.key.location"])
     with (
         socket.create_connection((HOST, port), 10) as plain,
         context.wrap_socket(plain, server_hostname=HOST) as made,
@@ -122,23 +119,22 @@ def shown_serial(sealed: Sealed, port: int) -> int:
         return load_der_x509_certificate(made.getpeercert(binary_form=True) or b"").serial_number
 
 
-def test_no_listener_lets_in_who_has_no_certificate(sealed: Sealed) -> None:
-    """Also those for controllers, whose certificates are the brokers'."""
-    with AdminClient(sealed.cluster.conf()) as admin:
+def test_no_listener_accepts_a_client_without_a_certificate(tls_cluster: TlsCluster) -> None:
+    """This includes the controllers' listeners, which use the brokers' certificates."""
+    with AdminClient(tls_cluster.cluster.conf()) as admin:
         quorum = admin.describe_metadata_quorum().result(WAIT_S)
-    ports = [broker.port for broker in sealed.cluster.brokers.values()]
+    ports = [broker.port for broker in tls_cluster.cluster.brokers.values()]
     ports += [each.endpoints[0].port for each in quorum.nodes.values()]
     assert len(set(ports)) == 6
     for port in ports:
-        assert shown_serial(sealed, port)
-        context = ssl.create_default_context(cafile=sealed.authority.ca)
+        assert shown_serial(tls_cluster, port)
+        context = ssl.create_default_context(cafile=tls_cluster.authority.ca)
         with pytest.raises(ssl.SSLError, match=r"(?i)alert"):
             talk(context, port)
 
 
-def test_topics_messages_and_groups(sealed: Sealed) -> None:
-    """Each client reads what the other wrote, too."""
-    cluster, name = sealed.cluster, f"sealed-{uuid.uuid4().hex[:8]}"
+def test_topics_messages_and_groups(tls_cluster: TlsCluster) -> None:
+    cluster, name = tls_cluster.cluster, f"tls_cluster-{uuid.uuid4().hex[:8]}"
     with AdminClient(cluster.conf()) as admin:
         admin.create_topics([NewTopic(name, PARTITIONS, 3)])[name].result(WAIT_S)
         wait_for(lambda: len(leaders(cluster, name)) == PARTITIONS, "leaders")
@@ -169,7 +165,7 @@ def test_topics_messages_and_groups(sealed: Sealed) -> None:
 
 
 def read_as_a_group(cluster: Cluster, name: str, admin: AdminClient) -> set[int]:
-    """The numbers of a topic that two members read, who share its partitions."""
+    """Return the numbers that two members of a group read from a topic. They share its partitions."""
     found: set[int] = set()
     with our_consumer(cluster, group_id=name) as one, our_consumer(cluster, group_id=name) as other:
         members = (one, other)
@@ -195,7 +191,7 @@ def read_as_a_group(cluster: Cluster, name: str, admin: AdminClient) -> set[int]
 
 
 def witness_offsets(cluster: Cluster, name: str) -> dict[int, int]:
-    """What librdkafka says that the group has committed."""
+    """Return the group's committed offsets, from librdkafka."""
     reader = their_consumer(cluster, group_id=name)
     try:
         places = [confluent_kafka.TopicPartition(name, number) for number in range(PARTITIONS)]
@@ -205,9 +201,9 @@ def witness_offsets(cluster: Cluster, name: str) -> dict[int, int]:
 
 
 def test_leaders_move_and_are_killed_while_messages_flow(
-    sealed: Sealed, new_topic: TopicMaker
+    tls_cluster: TlsCluster, new_topic: TopicMaker
 ) -> None:
-    cluster = sealed.cluster
+    cluster = tls_cluster.cluster
     topic = new_topic(cluster, PARTITIONS)
     place = TopicPartition(topic, 0)
     with (
@@ -229,43 +225,27 @@ def test_leaders_move_and_are_killed_while_messages_flow(
         )
         assert set(admin.elect_leaders(ElectionType.PREFERRED, [place]).result(WAIT_S)) == {place}
         wait_for(lambda: leaders(cluster, topic).get(0) == other, "another leader", SETTLE_SECONDS)
-        at_move = stream.sent
-        reader.until(
-            lambda: all_go_on(reader, at_move, 20), "messages after the move", SETTLE_SECONDS
-        )
+        reader.until_all_go_on(stream, "messages after the move")
         victim = cluster.brokers[leaders(cluster, topic)[0]]
-        victim.kill()
-        try:
-            at_kill = stream.sent
-            reader.until(
-                lambda: all_go_on(reader, at_kill, 20),
-                "messages of every partition",
-                SETTLE_SECONDS,
-            )
-        finally:
-            victim.start()
-            cluster.wait_until_up()
-        stream.end()
-        reader.until(
-            lambda: stream.acked.keys() <= reader.seen.keys(), "what was acked", SETTLE_SECONDS
-        )
-    assert stream.failed == {}
-    assert stream.refused == []
+        with cluster.without(victim):
+            reader.until_all_go_on(stream, "messages of every partition")
+        reader.finish(stream)
+    stream.check_all_acked()
     assert set(reader.seen) == set(range(stream.sent))
     numbers = check_places(cluster, stream)
     assert [each for each in numbers if each != sorted(set(each))] == [], "once, and in order"
 
 
 def test_certificates_are_rotated_while_messages_flow(
-    sealed: Sealed, new_topic: TopicMaker, tmp_path: Path
+    tls_cluster: TlsCluster, new_topic: TopicMaker, tmp_path: Path
 ) -> None:
-    """One broker's while it runs, one's by a restart and to another authority, which clients get to
-    know meanwhile.
+    """One broker gets a new certificate while it runs. Another gets one of the next authority at
+    its restart, and clients learn to trust that authority before.
     """
-    cluster = sealed.cluster
+    cluster = tls_cluster.cluster
     topic = new_topic(cluster, PARTITIONS)
     trusted = tmp_path / "trusted.pem"
-    shutil.copy(sealed.authority.ca, trusted)
+    shutil.copy(tls_cluster.authority.ca, trusted)
     own = {"ssl.ca.location": str(trusted)}
     with (
         our_producer(cluster, acks="all", enable_idempotence=True, **own) as producer,
@@ -275,69 +255,51 @@ def test_certificates_are_rotated_while_messages_flow(
         reader = Reader(consumer, topic, PARTITIONS)
         reader.until(lambda: all_go_on(reader, 0, 50), "the first messages")
         live, restarted = cluster.brokers[1], cluster.brokers[2]
-        serial = rotate_live(sealed, live.node, tmp_path)
+        serial = rotate_live(tls_cluster, live.node, tmp_path)
         reader.until(
-            lambda: shown_serial(sealed, live.port) == serial,
+            lambda: shown_serial(tls_cluster, live.port) == serial,
             "the certificate of a broker that runs",
         )
-        Path(trusted).write_bytes((sealed.keystores / "authorities.pem").read_bytes())
-        serial = sealed.next_authority.broker(
-            f"broker-{restarted.node}", sealed.keystores / f"{restarted.node}.pem"
+        Path(trusted).write_bytes((tls_cluster.keystores / "authorities.pem").read_bytes())
+        serial = tls_cluster.next_authority.broker(
+            f"broker-{restarted.node}", tls_cluster.keystores / f"{restarted.node}.pem"
         )
-        restarted.stop()
-        at_stop = stream.sent
-        reader.until(
-            lambda: all_go_on(reader, at_stop, 20),
-            "messages while a broker is away",
-            SETTLE_SECONDS,
-        )
-        restarted.start()
-        cluster.wait_until_up()
-        assert shown_serial(sealed, restarted.port) == serial
-        reader.until(
-            lambda: in_sync(cluster, topic),
-            "the replicas of the broker that came back",
-            SETTLE_SECONDS,
-        )
+        with cluster.without(restarted, "stop"):
+            reader.until_all_go_on(stream, "messages while a broker is away")
+        assert shown_serial(tls_cluster, restarted.port) == serial
+        reader.until_in_sync(cluster)
         wait_for(
             lambda: restarted.node in leaders(cluster, topic).values(),
             "its leaderships",
             SETTLE_SECONDS,
         )
-        at_move = stream.sent
-        reader.until(
-            lambda: all_go_on(reader, at_move, 20), "messages after the move", SETTLE_SECONDS
-        )
-        stream.end()
-        reader.until(
-            lambda: stream.acked.keys() <= reader.seen.keys(), "what was acked", SETTLE_SECONDS
-        )
-    assert stream.failed == {}
-    assert stream.refused == []
+        reader.until_all_go_on(stream, "messages after the move")
+        reader.finish(stream)
+    stream.check_all_acked()
     assert set(reader.seen) == set(range(stream.sent))
     check_places(cluster, stream)
 
 
-def rotate_live(sealed: Sealed, node: int, folder: Path) -> int:
-    """Has a broker that runs take another certificate (KIP-226); its serial number."""
+def rotate_live(tls_cluster: TlsCluster, node: int, folder: Path) -> int:
+    """Give a running broker another certificate (KIP-226), and return its serial number."""
     keystore = folder / "rotated.pem"
-    serial = sealed.authority.broker(f"broker-{node}", keystore)
+    serial = tls_cluster.authority.broker(f"broker-{node}", keystore)
     change = ConfigEntry(
         "listener.name.ssl.ssl.keystore.location",
         str(keystore),
         incremental_operation=AlterConfigOpType.SET,
     )
     resource = ConfigResource(ConfigResource.Type.BROKER, str(node), incremental_configs=[change])
-    with AdminClient(sealed.cluster.conf()) as admin:
+    with AdminClient(tls_cluster.cluster.conf()) as admin:
         admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
     return serial
 
 
-def test_a_client_that_does_not_know_the_authority_is_told_so(
-    sealed: Sealed, tmp_path: Path
+def test_a_client_without_the_authority_gets_a_clear_error(
+    tls_cluster: TlsCluster, tmp_path: Path
 ) -> None:
     errors: list[Any] = []
-    conf = sealed.cluster.conf(
+    conf = tls_cluster.cluster.conf(
         **{"ssl.ca.location": Authority(tmp_path).ca, "error_cb": errors.append}
     )
     with kafka_native.Consumer({**conf, "group.id": "nobody"}) as consumer:

@@ -1,6 +1,4 @@
-"""Topics that gain partitions, and topics that are deleted and made anew, under clients that know
-them.
-"""
+"""Topics that gain partitions, and topics that are deleted and recreated, while clients use them."""
 
 from __future__ import annotations
 
@@ -34,15 +32,15 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def grow(cluster: Cluster, topic: str, partitions: int) -> None:
-    """Returns as soon as the controller says so; brokers hear of it a moment later."""
+    """Add partitions. It returns with the controller's answer, and brokers learn of it a moment
+    later.
+    """
     with AdminClient(cluster.conf()) as admin:
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(WAIT_S)
 
 
 def check_growth(cluster: Cluster, topic: str) -> None:
-    """Twice, a topic gains a partition, which is produced to and read at once by clients that know
-    it as it was.
-    """
+    """Add a partition twice. Clients that know the old number produce to it and read it at once."""
     reports: list[KafkaError | None] = []
     with (
         our_producer(cluster) as producer,
@@ -74,21 +72,21 @@ def check_growth(cluster: Cluster, topic: str) -> None:
     assert len(read(their_consumer(cluster), topic, range(3), 201)) == 201
 
 
-def test_partitions_that_were_just_added(kafka: Cluster, new_topic: TopicMaker) -> None:
+def test_new_partitions_are_used_at_once(kafka: Cluster, new_topic: TopicMaker) -> None:
     check_growth(kafka, new_topic(kafka))
 
 
-def test_partitions_that_were_just_added_on_three_brokers(
+def test_new_partitions_are_used_at_once_on_three_brokers(
     kafka3: Cluster, new_topic: TopicMaker
 ) -> None:
     check_growth(kafka3, new_topic(kafka3))
 
 
 class Reader:
-    """A consumer with a group that reads a topic in some way."""
+    """A consumer that reads a topic in one of the ways in WAYS."""
 
     def __init__(self, cluster: Cluster, topic: str, way: str, **config: Any) -> None:
-        self.topic, self.told = topic, list[str]()
+        self.topic, self.callbacks = topic, list[str]()
         group = f"{topic}-{way.replace(' ', '-')}"
         self.consumer = kafka_native.Consumer(
             cluster.conf(
@@ -106,9 +104,9 @@ class Reader:
         else:
             self.consumer.subscribe(
                 [topic],
-                on_assign=lambda consumer, partitions: self.told.append("assign"),
-                on_revoke=lambda consumer, partitions: self.told.append("revoke"),
-                on_lost=lambda consumer, partitions: self.told.append("lose"),
+                on_assign=lambda consumer, partitions: self.callbacks.append("assign"),
+                on_revoke=lambda consumer, partitions: self.callbacks.append("revoke"),
+                on_lost=lambda consumer, partitions: self.callbacks.append("lose"),
             )
 
     def read(self, count: int) -> list[int]:
@@ -133,7 +131,7 @@ class Reader:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_topic_that_is_made_anew_is_read_from_its_beginning(
+def test_recreated_topic_is_read_from_its_beginning(
     kafka: Cluster, new_topic: TopicMaker, way: str
 ) -> None:
     topic = new_topic(kafka)
@@ -152,6 +150,6 @@ def test_topic_that_is_made_anew_is_read_from_its_beginning(
         assert reader.read(60) == list(range(100, 160))
         reader.wait_committed(60)
     if way != "by hand":
-        first, given_up, again, *_ = reader.told
+        first, given_up, again, *_ = reader.callbacks
         assert (first, again) == ("assign", "assign")
         assert given_up in ("revoke", "lose")

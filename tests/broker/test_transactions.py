@@ -1,5 +1,5 @@
-"""Transactions on real Apache Kafka, of both versions (KIP-890); librdkafka's readers say what came
-of them.
+"""Transactions on a real Apache Kafka, in both versions (KIP-890). librdkafka's readers check the
+results.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import pytest
 
 import kafka_native
 from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from kafka_native.admin import AdminClient
 from kafka_native.control.producer.transactions import TRANSACTION_VERSION
 from kafka_native.eos import Progress, process
 from tests.broker.cluster import Cluster, quiet
-from tests.broker.support import TopicMaker, lower, running
+from tests.broker.support import TopicMaker, admin_of, lower, running
 from tests.waiting import WAIT_S
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -26,7 +25,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 @pytest.fixture(scope="module", params=[2, 1], ids=["v2", "v1"])
 def versioned(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """One broker that ends transactions with a new epoch each, and one that doesn't."""
+    """Yield one broker with a new epoch after each transaction, and one without."""
     if request.param == 2:
         yield request.getfixturevalue("kafka")
         return
@@ -44,8 +43,8 @@ def transactional(cluster: Cluster, name: str, **conf: Any) -> Producer:
 
 
 def epoch_of(cluster: Cluster, name: str) -> int:
-    """The epoch of the producer with an id, as the coordinator has it."""
-    with AdminClient({"bootstrap.servers": cluster.bootstrap}) as admin:
+    """Return the epoch of a transactional id, from its coordinator."""
+    with admin_of(cluster) as admin:
         epoch: int = admin.describe_transactions([name])[name].result(WAIT_S).producer_epoch
         return epoch
 
@@ -53,7 +52,7 @@ def epoch_of(cluster: Cluster, name: str) -> int:
 def values(
     lib: Any, cluster: Cluster, topic: str, partitions: int, isolation: str = "read_committed"
 ) -> list[str]:
-    """What a reader of either library gets of the whole topic."""
+    """Return the values of a whole topic, from a reader of either library."""
     conf = {
         "bootstrap.servers": cluster.bootstrap,
         "group.id": "readers",
@@ -93,7 +92,7 @@ def test_commits_are_seen_and_aborts_are_not(
             assert len(values(lib, versioned, topic, 2, "read_uncommitted")) == 9
 
 
-def test_the_newer_instance_has_the_id(versioned: Cluster, new_topic: TopicMaker) -> None:
+def test_the_newer_instance_fences_the_older_one(versioned: Cluster, new_topic: TopicMaker) -> None:
     topic = new_topic(versioned, 1)
     with transactional(versioned, topic) as old:
         old.begin_transaction()
@@ -112,7 +111,7 @@ def test_the_newer_instance_has_the_id(versioned: Cluster, new_topic: TopicMaker
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_two_processors_share_a_topic_and_each_message_goes_through_once(
+def test_two_processors_share_a_topic_and_process_each_message_once(
     protocol: str, versioned: Cluster, new_topic: TopicMaker
 ) -> None:
     source, target, count = new_topic(versioned, 4), new_topic(versioned, 2), 2000
@@ -158,7 +157,7 @@ def test_two_processors_share_a_topic_and_each_message_goes_through_once(
     workers = [threading.Thread(target=work, args=(number,)) for number in range(2)]
     for worker in workers:
         worker.start()
-        time.sleep(1)  # the second one joins while the first is at work
+        time.sleep(1)  # the second one joins while the first one works
     for worker in workers:
         worker.join(WAIT_S + 30)
     expected = sorted(str(number) for number in range(count))

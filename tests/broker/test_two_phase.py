@@ -1,9 +1,9 @@
-"""Two-phase commit (KIP-939) on Apache Kafka 4.3, whose brokers have it as an unstable feature, and
-not all of it.
+"""Two-phase commit (KIP-939) on Apache Kafka 4.3, whose brokers have a part of it as an unstable
+feature.
 
-They give transactions without a timeout, and refuse KeepPreparedTxn with UNSUPPORTED_VERSION
-whatever is set. So what is prepared is completed by its identity. Processes are killed between
-prepare and the end.
+They give transactions without a timeout. But they always refuse KeepPreparedTxn with
+UNSUPPORTED_VERSION, so clients complete a prepared transaction by its identity. The tests kill
+processes between prepare and the end.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def unstable() -> Iterator[Cluster]:
-    """One broker that has two-phase commit."""
+    """Yield one broker with two-phase commit."""
     soon = {
         "transaction.max.timeout.ms": "5000",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
@@ -54,7 +54,7 @@ def of(cluster: Cluster, name: str) -> Producer:
 
 
 def prepared_and_killed(cluster: Cluster, topic: str, *values: str) -> PreparedTxnState:
-    """By a process that is no more."""
+    """Return the state of a transaction that a killed process has prepared."""
     command = [
         sys.executable,
         "-m",
@@ -74,7 +74,7 @@ def prepared_and_killed(cluster: Cluster, topic: str, *values: str) -> PreparedT
 
 
 def seen(cluster: Cluster, topic: str) -> list[str]:
-    """What committed readers have, which agree."""
+    """Return the values of committed readers, which must agree."""
     ours, theirs = (
         sorted(read(cluster, topic, 2, 0).values()) for read in (readers.by_ours, readers.by_theirs)
     )
@@ -83,7 +83,7 @@ def seen(cluster: Cluster, topic: str) -> list[str]:
 
 
 def wait_until_another_took_too_long(cluster: Cluster, topic: str, name: str) -> None:
-    """One that began later, without two-phase commit, and is ended by the broker."""
+    """Begin a later transaction without two-phase commit, and wait until the broker aborts it."""
     conf = {
         "bootstrap.servers": cluster.bootstrap,
         "transactional.id": name,
@@ -108,7 +108,7 @@ def commit_one(producer: Producer, topic: str, value: str) -> None:
         producer.produce(topic, value, partition=0)
 
 
-def test_what_a_killed_process_has_prepared_is_completed_as_was_decided(
+def test_a_killed_processs_prepared_transaction_is_completed_as_decided(
     unstable: Cluster, new_topic: TopicMaker, tool: object
 ) -> None:
     for decided in (True, False):
@@ -123,9 +123,7 @@ def test_what_a_killed_process_has_prepared_is_completed_as_was_decided(
             producer.complete_transaction(state if decided else PreparedTxnState(), WAIT_S)
             assert seen(unstable, topic) == (["one", "two"] if decided else [])
             commit_one(producer, topic, "zero")
-        with of(
-            unstable, topic
-        ) as again:  # nothing is open, and what was decided last is told once more
+        with of(unstable, topic) as again:  # nothing is open, and the last decision is repeated
             again.init_transactions(WAIT_S, keep_prepared_txn=True)
             again.complete_transaction(state, WAIT_S)
             commit_one(again, topic, "zzz")
@@ -135,7 +133,7 @@ def test_what_a_killed_process_has_prepared_is_completed_as_was_decided(
         assert readers.open_transactions(unstable, topic, topic) == []
 
 
-def test_what_is_prepared_outlives_the_longest_timeout_and_is_aborted_by_a_new_instance(
+def test_a_prepared_transaction_outlasts_the_timeout_and_a_new_instance_aborts_it(
     unstable: Cluster, new_topic: TopicMaker
 ) -> None:
     topic = new_topic(unstable, 2)
@@ -152,7 +150,7 @@ def test_what_is_prepared_outlives_the_longest_timeout_and_is_aborted_by_a_new_i
     assert seen(unstable, topic) == ["five", "one", "two"]
 
 
-def test_a_producer_ends_what_it_has_prepared(unstable: Cluster, new_topic: TopicMaker) -> None:
+def test_a_producer_ends_its_prepared_transaction(unstable: Cluster, new_topic: TopicMaker) -> None:
     topic = new_topic(unstable, 2)
     with of(unstable, topic) as producer:
         producer.init_transactions(WAIT_S)
@@ -166,10 +164,10 @@ def test_a_producer_ends_what_it_has_prepared(unstable: Cluster, new_topic: Topi
     assert seen(unstable, topic) == ["one", "three"]
 
 
-def test_the_broker_refuses_to_keep_what_is_prepared(
+def test_the_broker_refuses_to_keep_a_prepared_transaction(
     unstable: Cluster, new_topic: TopicMaker
 ) -> None:
-    """Why it is completed by its identity: once this fails, brokers keep it."""
+    """This is why clients complete by identity. If this test fails, brokers keep it."""
     topic = new_topic(unstable, 2)
     asked = InitProducerIdRequest(
         transactional_id=topic, transaction_timeout_ms=60_000, enable2_pc=True
@@ -182,7 +180,9 @@ def test_the_broker_refuses_to_keep_what_is_prepared(
     assert codes == ["NO_ERROR", "UNSUPPORTED_VERSION"]
 
 
-def test_brokers_that_do_not_allow_it_are_told_apart(kafka: Cluster, new_topic: TopicMaker) -> None:
+def test_brokers_without_two_phase_commit_have_distinct_errors(
+    kafka: Cluster, new_topic: TopicMaker
+) -> None:
     topic = new_topic(kafka, 2)
     with of(kafka, topic) as producer, pytest.raises(KafkaException) as caught:
         producer.init_transactions(WAIT_S)

@@ -1,6 +1,4 @@
-"""What our client writes, librdkafka's and Java's read byte for byte, and the reverse, through a
-real broker.
-"""
+"""librdkafka and Java read our messages byte for byte, and we read theirs, through a real broker."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ SAMPLES: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]
 
 
 def expected(partition: int) -> list[Record]:
-    """SAMPLES as a partition of their own shows them."""
+    """Return SAMPLES as the records of one partition."""
     return [
         Record(
             partition,
@@ -69,7 +67,7 @@ def expected(partition: int) -> list[Record]:
 
 
 def write_samples(producer: Any, topic: str, partition: int) -> None:
-    """With either client. Both take headers as pairs."""
+    """Produce SAMPLES with either client. Both take headers as pairs."""
     for number, (key, value, headers) in enumerate(SAMPLES):
         producer.produce(
             topic, value, key, partition, timestamp=START_MS + number, headers=headers or None
@@ -78,7 +76,7 @@ def write_samples(producer: Any, topic: str, partition: int) -> None:
 
 
 def write_with_all_codecs(make_producer: Callable[..., Any], kafka: Cluster, topic: str) -> None:
-    """A partition for each codec."""
+    """Produce to one partition for each codec."""
     for partition, codec in enumerate(CODECS):
         producer = make_producer(kafka, compression_codec=codec, linger_ms=50)
         write_samples(producer, topic, partition)
@@ -87,7 +85,7 @@ def write_with_all_codecs(make_producer: Callable[..., Any], kafka: Cluster, top
 
 
 def by_partition(found: list[Record]) -> dict[int, list[Record]]:
-    """The records of each partition in the order in which they came."""
+    """Return the records of each partition in their order."""
     partitions: dict[int, list[Record]] = {}
     for record in found:
         partitions.setdefault(record.partition, []).append(record)
@@ -100,7 +98,7 @@ ALL_COUNT = len(SAMPLES) * len(CODECS)
 
 @pytest.fixture(scope="module")
 def ours(kafka: Cluster) -> Iterator[str]:
-    """A topic that our producer wrote, a partition for each codec."""
+    """Yield a topic of our producer, with one partition for each codec."""
     made: list[tuple[Cluster, str]] = []
     topic = TopicMaker("ours", made)(kafka, len(CODECS))
     write_with_all_codecs(our_producer, kafka, topic)
@@ -108,18 +106,18 @@ def ours(kafka: Cluster) -> Iterator[str]:
     delete_topics(made)
 
 
-def test_ours_reads_what_ours_wrote(kafka: Cluster, ours: str) -> None:
+def test_we_read_our_messages(kafka: Cluster, ours: str) -> None:
     with our_consumer(kafka) as consumer:
         assert by_partition(read(consumer, ours, range(len(CODECS)), ALL_COUNT)) == ALL_EXPECTED
 
 
-def test_librdkafka_reads_what_ours_wrote(kafka: Cluster, ours: str) -> None:
+def test_librdkafka_reads_our_messages(kafka: Cluster, ours: str) -> None:
     consumer = their_consumer(kafka, check_crcs=True)
     assert by_partition(read(consumer, ours, range(len(CODECS)), ALL_COUNT)) == ALL_EXPECTED
     consumer.close()
 
 
-def test_ours_reads_what_librdkafka_wrote(kafka: Cluster, new_topic: TopicMaker) -> None:
+def test_we_read_librdkafkas_messages(kafka: Cluster, new_topic: TopicMaker) -> None:
     topic = new_topic(kafka, len(CODECS))
     write_with_all_codecs(their_producer, kafka, topic)
     with our_consumer(kafka, check_crcs=True) as consumer:
@@ -131,7 +129,7 @@ FIELD, LINE, NULL = "<-field->", "<-line->", "<-null->"
 
 
 def formatted(record: Record) -> bytes:
-    """A record as Java's console consumer prints it when it is asked for everything."""
+    """Return a record as Java's console consumer prints it with all fields."""
     separator, null = FIELD.encode(), NULL.encode()
     headers = b"\x01".join(
         name.encode() + b":" + (null if value is None else value) for name, value in record.headers
@@ -148,13 +146,13 @@ def formatted(record: Record) -> bytes:
 
 
 def place(line: bytes) -> tuple[int, int]:
-    """The partition and the offset of a printed record."""
+    """Return the partition and the offset of a printed record."""
     _, partition, offset, *_ = line.split(FIELD.encode())
     return int(partition.removeprefix(b"Partition:")), int(offset.removeprefix(b"Offset:"))
 
 
 def console_consumer(tool: Tool, kafka: Cluster, topic: str, count: int) -> list[bytes]:
-    """What Java's console consumer prints of a topic, one item a record."""
+    """Return the output of Java's console consumer for a topic, one item a record."""
     printed = [
         f"print.{what}=true"
         for what in ("timestamp", "partition", "offset", "headers", "key", "value")
@@ -175,8 +173,9 @@ def console_consumer(tool: Tool, kafka: Cluster, topic: str, count: int) -> list
 
 
 def check_lines(lines: list[bytes]) -> None:
-    """The console consumer has printed each record of the samples once: first which ones, which is
-    short to tell.
+    """Check that the console consumer printed each sample once.
+
+    The first assertion compares places only, because its message is short.
     """
     found = Counter(map(place, lines))
     assert found == dict.fromkeys(((p, o) for p in ALL_EXPECTED for o in range(len(SAMPLES))), 1)
@@ -185,7 +184,7 @@ def check_lines(lines: list[bytes]) -> None:
     )
 
 
-def test_java_reads_what_ours_wrote(kafka: Cluster, ours: str, tool: Tool) -> None:
+def test_java_reads_our_messages(kafka: Cluster, ours: str, tool: Tool) -> None:
     lines = console_consumer(tool, kafka, ours, ALL_COUNT)
     check_lines(lines)
     for partition in range(len(CODECS)):
@@ -198,7 +197,7 @@ def test_java_reads_what_ours_wrote(kafka: Cluster, ours: str, tool: Tool) -> No
 
 
 @pytest.mark.slow
-def test_ours_reads_what_java_wrote(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
+def test_we_read_javas_messages(kafka: Cluster, new_topic: TopicMaker, tool: Tool) -> None:
     topic = new_topic(kafka)
     expected_records: list[
         tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -247,7 +246,7 @@ def parsed(headers: str) -> tuple[tuple[str, bytes | None], ...]:
     return tuple((name, unmarked(value)) for name, value in pairs)
 
 
-def test_java_finds_a_log_file_of_ours_sound(kafka: Cluster, ours: str, tool: Tool) -> None:
+def test_java_accepts_our_log_file(kafka: Cluster, ours: str, tool: Tool) -> None:
     brokers = list(kafka.brokers.values())
     if not brokers or not isinstance(brokers[0], ProcessBroker):
         pytest.skip(f"the log files of {kafka.kind} are out of reach")
@@ -273,7 +272,7 @@ def test_java_finds_a_log_file_of_ours_sound(kafka: Cluster, ours: str, tool: To
 
 
 def log_file(broker: ProcessBroker, topic: str, partition: int) -> Path:
-    """The only segment of a partition."""
+    """Return the only segment of a partition."""
     [found] = (broker.log_dir / f"{topic}-{partition}").glob("*.log")
     return found
 

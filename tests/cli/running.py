@@ -1,4 +1,4 @@
-"""Runs `kafka-native` as a user does: in this process where possible, otherwise in its own."""
+"""Runs `kafka-native` as a user does, in this process or in another one."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ def environment(**more: str) -> dict[str, str]:
     return {**found, **more}
 
 
-def invoke(*arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Result:
-    """Run a command here.
+def properties(*pairs: str) -> list[str]:
+    """Return an option ``-X`` for each NAME=VALUE."""
+    return [word for pair in pairs for word in ("-X", pair)]
 
-    The result has ``exit_code``, ``stdout``, ``stdout_bytes`` and ``stderr``.
-    """
+
+def invoke(*arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Result:
+    """Run a command in this process, and return its result."""
     unset: dict[str, str | None] = dict.fromkeys((*ENVIRONMENT, "KAFKA_NATIVE_CONFIG"))
     variables = {**unset, "XDG_CONFIG_HOME": "/nowhere", **(env or {})}
     return CliRunner().invoke(

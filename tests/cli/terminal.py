@@ -1,4 +1,4 @@
-"""A terminal for a program: it shows the output, and tests can type."""
+"""A terminal for a program: tests read its output, and type."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Terminal:
         self._master = master
 
     def wait_for(self, text: str, times: int = 1) -> str:
-        """Wait until a text was shown so often, and return everything shown."""
+        """Wait until a text was shown this number of times, and return everything shown."""
         deadline = time.monotonic() + WAIT_S
         while self.shown.count(text) < times:
             assert time.monotonic() < deadline, f"{text!r} isn't there: {self.shown!r}"
@@ -33,7 +33,6 @@ class Terminal:
         return self.shown
 
     def type(self, text: str) -> None:
-        """Type a text."""
         os.write(self._master, text.encode())
 
     def end(self) -> int:
@@ -55,14 +54,36 @@ class Terminal:
         return bool(data)
 
 
+def output_on_terminal(command: Sequence[str], stream: str) -> tuple[bytes, bytes]:
+    """Run a program with one output stream on a terminal, the other one in a pipe.
+
+    :param stream: ``stdout`` or ``stderr``.
+    :returns: The output on the terminal, and that in the pipe.
+    """
+    master, slave = pty.openpty()
+    env = environment(TERM="xterm-256color", COLUMNS="80")
+    env.pop("NO_COLOR")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: slave}
+    shown = b""
+    with subprocess.Popen(command, env=env, **pipes) as process:  # type: ignore[call-overload]
+        os.close(slave)
+        try:
+            while chunk := os.read(master, 65536):
+                shown += chunk
+        except OSError:
+            pass  # Linux: EIO, the other end is closed
+        pipe = process.stderr if stream == "stdout" else process.stdout
+        piped: bytes = pipe.read()
+        assert process.wait(WAIT_S) == 0
+    os.close(master)
+    return shown, piped
+
+
 @contextmanager
 def terminal(
     *arguments: str, columns: int = 120, program: Sequence[str] = PROGRAM
 ) -> Iterator[Terminal]:
-    """`kafka-native` on a terminal of its own, killed if it is still there behind the block.
-
-    :param program: Another program.
-    """
+    """Start `kafka-native` or another program on a new terminal, and kill it after the block."""
     master, slave = pty.openpty()
     env = environment(TERM="xterm", COLUMNS=str(columns), LINES="40")
     env.pop("NO_COLOR")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -35,44 +36,25 @@ def allow(cluster: MockCluster, *words: str) -> str:
     return cli(cluster, "acls", "create", *words)
 
 
-def test_permissions_are_made_for_each_combination(cluster: MockCluster) -> None:
-    who = ["--principal", "User:alice", "--principal", "User:bob"]
-    said = allow(
-        cluster,
-        "-t",
-        "orders",
-        "-g",
-        "readers",
-        *who,
-        "--operation",
-        "read",
-        "--operation",
-        "describe",
-    )
-    assert len(said.splitlines()) == 8
-    assert "created: allow User:alice to read topic orders" in said.splitlines()
+def test_permissions_are_created_for_each_combination(cluster: MockCluster) -> None:
+    principals = ["--principal", "User:alice", "--principal", "User:bob"]
+    words = shlex.split("-t orders -g readers --operation read --operation describe")
+    output = allow(cluster, *words, *principals)
+    assert len(output.splitlines()) == 8
+    assert "created: allow User:alice to read topic orders" in output.splitlines()
     assert ("group", "readers", "literal", "User:bob", "*", "describe", "allow") in listed(cluster)
     assert len(cluster.access.acls) == 8
 
 
 def test_every_kind_of_permission(cluster: MockCluster) -> None:
-    who = ["--principal", "User:a"]
-    allow(cluster, "--cluster", *who, "--operation", "idempotent-write")
-    allow(
-        cluster,
-        "--transactional-id",
-        "bank-",
-        "--prefixed",
-        *who,
-        "--operation",
-        "write",
-        "--host",
-        "10.0.0.1",
-    )
-    allow(cluster, "--transactional-id", "bank", *who, "--operation", "two-phase-commit")
-    allow(cluster, "--delegation-token", "token-1", *who, "--operation", "describe")
-    allow(cluster, "--user-principal", "User:b", *who, "--operation", "create-tokens")
-    allow(cluster, "-t", "*", *who, "--operation", "all", "--deny")
+    principals = ["--principal", "User:a"]
+    allow(cluster, "--cluster", *principals, "--operation", "idempotent-write")
+    words = shlex.split("--transactional-id bank- --prefixed --operation write --host 10.0.0.1")
+    allow(cluster, *words, *principals)
+    allow(cluster, "--transactional-id", "bank", *principals, "--operation", "two-phase-commit")
+    allow(cluster, "--delegation-token", "token-1", *principals, "--operation", "describe")
+    allow(cluster, "--user-principal", "User:b", *principals, "--operation", "create-tokens")
+    allow(cluster, "-t", "*", *principals, "--operation", "all", "--deny")
     assert listed(cluster) == [
         ("topic", "*", "literal", "User:a", "*", "all", "deny"),
         ("cluster", "kafka-cluster", "literal", "User:a", "*", "idempotent-write", "allow"),
@@ -82,20 +64,10 @@ def test_every_kind_of_permission(cluster: MockCluster) -> None:
         ("user", "User:b", "literal", "User:a", "*", "create-tokens", "allow"),
     ]
     assert "name a resource" in cli(
-        cluster, "acls", "create", *who, "--operation", "read", status=2
+        cluster, "acls", "create", *principals, "--operation", "read", status=2
     )
-    assert "Error: acl allow alice" in cli(
-        cluster,
-        "acls",
-        "create",
-        "-t",
-        "a",
-        "--principal",
-        "alice",
-        "--operation",
-        "read",
-        status=1,
-    )
+    words = shlex.split("acls create -t a --principal alice --operation read")
+    assert "Error: acl allow alice" in cli(cluster, *words, status=1)
 
 
 @pytest.fixture
@@ -121,7 +93,7 @@ def guarded(cluster: MockCluster) -> MockCluster:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_is_listed_is_what_is_deleted(
+def test_list_and_delete_select_the_same_permissions(
     guarded: MockCluster, options: list[str], count: int
 ) -> None:
     before = listed(guarded)
@@ -132,7 +104,7 @@ def test_what_is_listed_is_what_is_deleted(
     assert listed(guarded) == [each for each in before if each not in meant]
 
 
-def test_deleting_permissions_is_asked_about(guarded: MockCluster) -> None:
+def test_deleting_permissions_needs_a_confirmation(guarded: MockCluster) -> None:
     assert "say which permissions, or --all" in cli(guarded, "acls", "delete", "--yes", status=2)
     assert "say --yes" in cli(guarded, "acls", "delete", "-t", "orders", status=1)
     assert len(guarded.access.acls) == 3
@@ -156,17 +128,10 @@ def has_password(cluster: MockCluster, user: str, password: str, mechanism: int 
 
 
 def test_password_from_stdin_and_from_the_environment(cluster: MockCluster) -> None:
-    said = cli(cluster, "users", "set", "alice", "--password-stdin", stdin=f"{SECRET}\n".encode())
-    assert said == "user alice: has a password for SCRAM-SHA-512\n"
+    output = cli(cluster, "users", "set", "alice", "--password-stdin", stdin=f"{SECRET}\n".encode())
+    assert output == "user alice: has a password for SCRAM-SHA-512\n"
     assert has_password(cluster, "alice", SECRET)
-    options = [
-        "--mechanism",
-        "SCRAM-SHA-256",
-        "--iterations",
-        "8192",
-        "--password-env",
-        "NEW_PASSWORD",
-    ]
+    options = shlex.split("--mechanism SCRAM-SHA-256 --iterations 8192 --password-env NEW_PASSWORD")
     cli(cluster, "users", "set", "alice", *options, NEW_PASSWORD=SECRET)
     assert has_password(cluster, "alice", SECRET, 1)
     found = json.loads(cli(cluster, "users", "list", "--json"))
@@ -188,7 +153,7 @@ def test_password_is_asked_for_and_not_shown(cluster: MockCluster) -> None:
     assert has_password(cluster, "alice", SECRET)
 
 
-def test_password_that_is_nowhere(cluster: MockCluster) -> None:
+def test_missing_password_is_an_error(cluster: MockCluster) -> None:
     assert "there is no terminal to ask on" in cli(cluster, "users", "set", "alice", status=1)
     assert "no password on stdin" in cli(
         cluster, "users", "set", "alice", "--password-stdin", status=1
@@ -200,7 +165,7 @@ def test_password_that_is_nowhere(cluster: MockCluster) -> None:
     assert not cluster.access.users
 
 
-def test_password_is_no_argument(cluster: MockCluster) -> None:
+def test_password_cannot_be_an_argument(cluster: MockCluster) -> None:
     done = run("users", "set", "alice", "--password", SECRET, "-b", cluster.bootstrap_servers)
     assert done.returncode == 2
     assert SECRET.encode() not in done.stdout

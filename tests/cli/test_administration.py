@@ -52,17 +52,17 @@ def cli(cluster: MockCluster) -> Cli:
 # --- topics ---
 
 
-def test_topics_are_made_as_asked_for(cli: Cli, cluster: MockCluster) -> None:
+def test_topics_are_created_with_their_options(cli: Cli, cluster: MockCluster) -> None:
     wanted = ["-p", "3", "-r", "2", "-c", "retention.ms=5000", "-c", "cleanup.policy=compact"]
-    said = cli("topics", "create", "a", "b", *wanted)
-    assert said == "topic a: created\ntopic b: created\n"
+    output = cli("topics", "create", "a", "b", *wanted)
+    assert output == "topic a: created\ntopic b: created\n"
     for name in ("a", "b"):
         topic = cluster.topics[name]
         assert [len(each.replicas) for each in topic.partitions] == [2, 2, 2]
         assert topic.configs == {"retention.ms": "5000", "cleanup.policy": "compact"}
 
 
-def test_dry_run_makes_nothing(cli: Cli, cluster: MockCluster) -> None:
+def test_dry_run_changes_nothing(cli: Cli, cluster: MockCluster) -> None:
     assert cli("topics", "create", "a", "--dry-run") == "topic a: would be created\n"
     assert not cluster.topics
     cluster.create_topic("b", 1)
@@ -73,7 +73,7 @@ def test_dry_run_makes_nothing(cli: Cli, cluster: MockCluster) -> None:
     assert len(cluster.topics["b"].partitions) == 1
 
 
-def test_one_topic_fails_the_others_are_made(cli: Cli, cluster: MockCluster) -> None:
+def test_one_topic_fails_and_the_others_are_created(cli: Cli, cluster: MockCluster) -> None:
     cluster.create_topic("there")
     outcomes = cli.json("topics", "create", "there", "new", "no good", status=1)
     assert [(each["topic"], each["ok"]) for each in outcomes] == [
@@ -116,7 +116,7 @@ def cli_of(servers: str) -> Cli:
     return made
 
 
-def test_lines_are_whole_where_nobody_looks(cluster: MockCluster) -> None:
+def test_lines_are_whole_without_a_terminal(cluster: MockCluster) -> None:
     name = "a" * 200
     cluster.create_topic(name)
     done = run("topics", "list", "-b", cluster.bootstrap_servers, COLUMNS="40")
@@ -159,7 +159,7 @@ def test_topics_are_deleted_when_a_script_says_yes(cli: Cli, cluster: MockCluste
     cli("topics", "delete", "a", "--yes", "--if-exists")
 
 
-def test_somebody_at_a_terminal_is_asked(cluster: MockCluster) -> None:
+def test_user_at_a_terminal_is_asked(cluster: MockCluster) -> None:
     cluster.create_topic("a")
     command = ["topics", "delete", "a", "-b", cluster.bootstrap_servers]
     with terminal(*command) as screen:
@@ -203,7 +203,7 @@ def test_offsets(cli: Cli, cluster: MockCluster) -> None:
     )
 
 
-def test_offsets_of_some_partitions_at_times_of_their_own(cli: Cli, cluster: MockCluster) -> None:
+def test_offsets_of_some_partitions_at_different_times(cli: Cli, cluster: MockCluster) -> None:
     for name in "ab":
         cluster.create_topic(name, 3)
         fill(cluster, name, 5)
@@ -360,7 +360,7 @@ def test_reset(cli: Cli, member: Consumer, options: list[str], new: int) -> None
     assert committed(cli, "readers") == {0: new}
 
 
-def test_reset_says_what_it_does(cli: Cli, member: Consumer) -> None:
+def test_reset_shows_what_it_would_do(cli: Cli, member: Consumer) -> None:
     member.close()
     text = cli("groups", "reset-offsets", "readers", "-t", "a", "--to-offset", "9")
     assert text.splitlines()[-1] == "group readers: nothing is changed without --execute"
@@ -437,22 +437,22 @@ def test_settings_are_changed(cli: Cli, cluster: MockCluster) -> None:
     cli("configs", "set", "topic", "a", "retention.ms", status=2)
 
 
-def test_lists_are_added_to_and_taken_from(cli: Cli, cluster: MockCluster) -> None:
-    def told(before: str | None, written: str) -> str:
+def test_list_settings_are_extended_and_reduced(cli: Cli, cluster: MockCluster) -> None:
+    def value_after(before: str | None, written: str) -> str:
         entry = None if before is None else ConfigEntry("cleanup.policy", before)
         return str(configs.change_record(entry, configs.change(written))["after"])
 
-    assert told("delete", "cleanup.policy+=compact") == "delete,compact"
-    assert told("delete", "cleanup.policy+=delete") == "delete"
-    assert told("delete,compact", "cleanup.policy-=delete") == "compact"
-    assert told(None, "cleanup.policy=") == ""
-    assert told("a", "cleanup.policy=b=c") == "b=c"
+    assert value_after("delete", "cleanup.policy+=compact") == "delete,compact"
+    assert value_after("delete", "cleanup.policy+=delete") == "delete"
+    assert value_after("delete,compact", "cleanup.policy-=delete") == "compact"
+    assert value_after(None, "cleanup.policy=") == ""
+    assert value_after("a", "cleanup.policy=b=c") == "b=c"
     cluster.create_topic("a")
     cli("configs", "set", "topic", "a", "cleanup.policy+=compact", status=1)
     assert "can't be changed this way" in cli.errors, "the mock cluster was asked to append"
 
 
-def test_secrets_are_not_told() -> None:
+def test_secrets_are_not_shown() -> None:
     before = ConfigEntry("ssl.key.password", None, is_sensitive=True)
     record = configs.change_record(before, configs.change("ssl.key.password=hunter2"))
     assert record == {"name": "ssl.key.password", "before": "(secret)", "after": "(secret)"}
@@ -490,7 +490,7 @@ def test_cluster_that_cannot_be_reached(words: list[str]) -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_refusals_are_told_in_a_line(cli: Cli, cluster: MockCluster) -> None:
+def test_broker_errors_are_one_line(cli: Cli, cluster: MockCluster) -> None:
     def refuse(reply: Any) -> None:
         for topic in reply.topics:
             topic.error_code = KafkaError.POLICY_VIOLATION
@@ -504,14 +504,14 @@ def test_refusals_are_told_in_a_line(cli: Cli, cluster: MockCluster) -> None:
 # --- changes ---
 
 
-def test_times_are_told_in_one_way() -> None:
-    for milliseconds, told in (
+def test_times_have_one_format() -> None:
+    for milliseconds, text in (
         (0, "1970-01-01T00:00:00.000"),
         (-2, "1969-12-31T23:59:59.998"),
         (253_402_300_799_999, "9999-12-31T23:59:59.999"),
     ):
-        assert texts.time_text(milliseconds) == f"{told}+00:00"
-        assert texts.time_text(milliseconds, "Z") == f"{told}Z"
+        assert texts.time_text(milliseconds) == f"{text}+00:00"
+        assert texts.time_text(milliseconds, "Z") == f"{text}Z"
     assert texts.time_text(-1) is None
     for milliseconds in (253_402_300_800_000, 2**63 - 1, -(2**63), -62_135_596_800_001):
         assert (

@@ -15,27 +15,17 @@ from bench.report import MORE, ratio
 from kafka_native.cli.mock import mock_cluster
 
 
+def bench_options(bootstrap: str, messages: int, output: Path) -> list[str]:
+    options = {"bootstrap": bootstrap, "messages": messages, "rounds": 1, "output": output}
+    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+
+
 @pytest.mark.slow
 def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
     with mock_cluster() as bootstrap:
-        arguments = [
-            "--bootstrap",
-            bootstrap,
-            "--messages",
-            "3000",
-            "--rounds",
-            "1",
-            "--output",
-            str(tmp_path),
-        ]
-        arguments += [
-            "--wide",
-            "20",
-            "--topics",
-            "5",
-            "--adapters",
-            "kafka_native,confluent_kafka,aiokafka,raw",
-        ]
+        arguments = bench_options(bootstrap, 3000, tmp_path)
+        arguments += ["--adapters", "kafka_native,confluent_kafka,aiokafka,raw"]
+        arguments += ["--wide", "20", "--topics", "5"]
         result = CliRunner().invoke(main, [*arguments, *SCENARIOS], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     results = json.loads((tmp_path / "results.json").read_text())
@@ -95,16 +85,7 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
 )
 def test_options(tmp_path: Path, options: list[str], measured: list[str]) -> None:
     with mock_cluster() as bootstrap:
-        arguments = [
-            "--bootstrap",
-            bootstrap,
-            "--messages",
-            "20000",
-            "--rounds",
-            "1",
-            "--output",
-            str(tmp_path),
-        ]
+        arguments = bench_options(bootstrap, 20000, tmp_path)
         adapters = ["--adapters", "kafka_native,confluent_kafka,raw"]
         result = CliRunner().invoke(main, [*options, *arguments, *adapters], catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -114,21 +95,12 @@ def test_options(tmp_path: Path, options: list[str], measured: list[str]) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("peer", ["librdkafka", "franz_go"])
-def test_peers_that_are_no_python(tmp_path: Path, peer: str) -> None:
+def test_peers_in_other_languages(tmp_path: Path, peer: str) -> None:
     reason = importlib.import_module(f"bench.adapters.{peer}").missing()
     if reason:
         pytest.skip(f"{peer}: {reason}")
     with mock_cluster() as bootstrap:
-        arguments = [
-            "--bootstrap",
-            bootstrap,
-            "--messages",
-            "20000",
-            "--rounds",
-            "1",
-            "--output",
-            str(tmp_path),
-        ]
+        arguments = bench_options(bootstrap, 20000, tmp_path)
         arguments += ["--adapters", f"kafka_native,{peer}"]
         scenarios = [
             "produce",

@@ -1,4 +1,4 @@
-"""The arithmetic of the benchmarks: a wrong figure is worse than none."""
+"""The arithmetic of the benchmarks."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def test_messages_that_the_broker_lacks_fail_the_run() -> None:
         check_landed("raw", Figures(100, 1.0, 0.1), 99)
 
 
-def test_a_disturbed_empty_loop_does_not_flatter_the_call() -> None:
+def test_a_slow_empty_loop_does_not_reduce_the_cost_of_a_call() -> None:
     assert net_call_ns([2.0, 1.5, 3.0], [0.5, 4.0, 0.5], 10_000_000) == pytest.approx(100.0)
 
 
 def test_targets_beside_the_best_peer_and_by_difference() -> None:
-    def found(p50: float, p99: float) -> Figures:
+    def figures(p50: float, p99: float) -> Figures:
         return Figures(1, 1.0, 1.0, {"p50": p50, "p99": p99})
 
     rounds = {
-        "kafka_native": [found(0.6, 2.0), found(0.4, 2.0)],
-        "confluent_kafka": [found(0.4, 3.0), found(0.4, 3.0)],
-        "franz_go": [found(0.5, 1.0), found(0.2, 4.0)],
+        "kafka_native": [figures(0.6, 2.0), figures(0.4, 2.0)],
+        "confluent_kafka": [figures(0.4, 3.0), figures(0.4, 3.0)],
+        "franz_go": [figures(0.5, 1.0), figures(0.2, 4.0)],
     }
     assert verdicts("end_to_end", rounds) == [
         "p50 / the best peer: 1.75, target at most 1.2: not reached",

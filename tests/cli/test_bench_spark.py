@@ -23,7 +23,7 @@ def test_cpu_of_children_counts_while_they_run_and_when_they_have_ended() -> Non
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
         assert child.stdout is not None
-        child.stdout.readline()  # the grandchild has ended, the child lives
+        child.stdout.readline()  # the grandchild has ended, the child still runs
         assert cpu_seconds(os.getpid()) - before >= 0.28
     assert cpu_seconds(os.getpid()) - before >= 0.28
 
@@ -53,7 +53,7 @@ def test_every_target_is_measured() -> None:
     assert {name for each in SCENARIOS.values() for name in each} == set(CONTESTANTS)
 
 
-def test_values_have_the_size_that_was_asked_for() -> None:
+def test_values_have_the_requested_size() -> None:
     assert {len(event(number, size)) for number in range(500) for size in (20,)} == {20}
     assert {len(event(number, 100)) for number in range(500)} == {100}
     assert len({event(number, 100) for number in range(500)}) == 500

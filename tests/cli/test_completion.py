@@ -70,22 +70,22 @@ def test_a_shell_is_offered_plain_names_only(hostile: MockCluster, shell: str, w
         "COMP_CWORD": str(count),
     }
     done = run(**variables, KAFKA_BOOTSTRAP=hostile.bootstrap_servers)
-    told = done.stdout.decode()
+    output = done.stdout.decode()
     if shell == "zsh":
-        found = told.splitlines()
+        found = output.splitlines()
         assert found[::3] == ["plain"] * len(GOOD)
         assert found[2::3] == ["_"] * len(GOOD)
         names = found[1::3]
     else:
-        assert all(each.startswith("plain,") for each in told.splitlines())
-        names = [each.removeprefix("plain,") for each in told.splitlines()]
+        assert all(each.startswith("plain,") for each in output.splitlines())
+        names = [each.removeprefix("plain,") for each in output.splitlines()]
     assert sorted(names) == sorted(GOOD)
 
 
 def test_bash_completes_and_runs_nothing(
     hostile: MockCluster, marker: Path, tmp_path: Path
 ) -> None:
-    """Run our script in a real bash. The completions become words of a command that runs."""
+    """Run our script in a real bash, which evaluates a command with each completion."""
     program = tmp_path / PROGRAM
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kafka_native.cli "$@"\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -109,7 +109,7 @@ def test_bash_completes_and_runs_nothing(
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_shells_that_are_here_read_the_script(shell: str) -> None:
+def test_installed_shells_accept_the_script(shell: str) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} isn't installed")
     script = invoke("completion", shell).stdout
@@ -125,7 +125,7 @@ def test_the_script_is_clicks_own(shell: str) -> None:
 
 
 @pytest.mark.parametrize("name", BAD, ids=lambda name: repr(name[:20]))
-def test_a_name_that_a_shell_could_obey_is_not_offered(name: str) -> None:
+def test_a_name_with_shell_syntax_is_not_offered(name: str) -> None:
     assert not completion.is_offered(name)
 
 
@@ -134,11 +134,8 @@ def test_plain_names_are_offered(name: str) -> None:
     assert completion.is_offered(name)
 
 
-def test_names_reach_a_shell_in_one_way() -> None:
-    """One function completes names from a cluster.
-
-    The other completions are the program's commands.
-    """
+def test_one_function_completes_names() -> None:
+    """One function completes names from a cluster, the other completes the program's commands."""
     found = {
         path.name
         for path in (ROOT / "kafka_native" / "cli").rglob("*.py")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import pty
 import signal
 import subprocess
 import time
@@ -25,7 +24,7 @@ from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.cli.running import PROGRAM, environment, invoke, run, started
-from tests.waiting import PROGRAM_S
+from tests.cli.terminal import output_on_terminal
 
 T0 = 1_700_000_000_000
 """2023-11-14T22:13:20Z."""
@@ -33,10 +32,7 @@ T0 = 1_700_000_000_000
 
 @pytest.fixture
 def filled(cluster: MockCluster) -> Iterator[MockCluster]:
-    """Fill topic t:
-
-    partition 0 with values 0 to 9, a second apart, 1 with one odd message, 2 empty.
-    """
+    """Fill topic t: partition 0 with values 0 to 9, one a second, 1 with two unusual messages."""
     cluster.create_topic("t", 3)
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
         for number in range(10):
@@ -51,6 +47,11 @@ def filled(cluster: MockCluster) -> Iterator[MockCluster]:
 
 def consume(cluster: MockCluster, *arguments: str) -> Any:
     return invoke("consume", "-b", cluster.bootstrap_servers, "-t", "t", *arguments)
+
+
+def produce(cluster: MockCluster, stdin: bytes, *arguments: str) -> None:
+    done = invoke("produce", "-b", cluster.bootstrap_servers, "-t", "t", *arguments, stdin=stdin)
+    assert done.exit_code == 0, done.output
 
 
 def values(cluster: MockCluster, *arguments: str) -> list[str]:
@@ -80,7 +81,7 @@ def values(cluster: MockCluster, *arguments: str) -> list[str]:
         (["--from", "4", "-e", "-c", "2"], 4, 5),
     ],
 )
-def test_where_it_begins_and_ends(
+def test_begin_and_end_options(
     filled: MockCluster, arguments: list[str], first: int, last: int
 ) -> None:
     assert values(filled, *arguments) == [str(number) for number in range(first, last + 1)]
@@ -96,7 +97,7 @@ def test_where_it_begins_and_ends(
         ["-p", "2", "--to", "end"],
     ],
 )
-def test_where_nothing_is_it_ends_at_once(filled: MockCluster, arguments: list[str]) -> None:
+def test_empty_ranges_end_at_once(filled: MockCluster, arguments: list[str]) -> None:
     done = consume(filled, *(arguments if "-p" in arguments else ["-p", "0", *arguments]))
     assert (done.exit_code, done.stdout) == (0, "")
 
@@ -115,7 +116,7 @@ def test_several_partitions_each_end(filled: MockCluster) -> None:
         (["-p", "0", "-o", "11"], "offset 11 of t [0] is after its end, 10"),
     ],
 )
-def test_what_is_not_there_is_status_1(
+def test_missing_partitions_and_offsets_are_status_1(
     filled: MockCluster, arguments: list[str], text: str
 ) -> None:
     done = consume(filled, *arguments)
@@ -178,7 +179,7 @@ def test_formats_are_kcats(filled: MockCluster) -> None:
 
 
 @pytest.fixture
-def odd(filled: MockCluster) -> MockCluster:
+def unusual(filled: MockCluster) -> MockCluster:
     """Add a header name that isn't UTF-8, and times before 1970 and beyond any calendar."""
     times = [0, -1_500, -62_135_596_800_000, -1, 2**62]
     records = [(time, None, b"v", [(b"caf\xe9", b"\xff"), ("größe", None)]) for time in times]
@@ -186,8 +187,8 @@ def odd(filled: MockCluster) -> MockCluster:
     return filled
 
 
-def test_times_before_1970_are_times(odd: MockCluster) -> None:
-    done = consume(odd, "-p", "2", "-e", "-f", "%I %T\\n")
+def test_times_before_1970_are_times(unusual: MockCluster) -> None:
+    done = consume(unusual, "-p", "2", "-e", "-f", "%I %T\\n")
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines() == [
         "1970-01-01T00:00:00.000Z 0",
@@ -198,30 +199,30 @@ def test_times_before_1970_are_times(odd: MockCluster) -> None:
     ]
 
 
-def test_header_names_that_are_not_utf8_are_printed(odd: MockCluster) -> None:
-    done = consume(odd, "-p", "2", "-e", "-c", "1", "-f", "%h\\n")
+def test_header_names_that_are_not_utf8_are_printed(unusual: MockCluster) -> None:
+    done = consume(unusual, "-p", "2", "-e", "-c", "1", "-f", "%h\\n")
     assert done.exit_code == 0, done.output
     assert done.stdout_bytes == b"caf\xe9=\xff," + "größe=\n".encode()
-    lines = consume(odd, "-p", "2", "-e", "-c", "1", "-J").stdout_bytes
+    lines = consume(unusual, "-p", "2", "-e", "-c", "1", "-J").stdout_bytes
     assert json.loads(lines)["headers"] == [
         [{"base64": "Y2Fm6Q=="}, {"base64": "/w=="}],
         ["größe", None],
     ]
-    odd.create_topic("copy", 1)
+    unusual.create_topic("copy", 1)
     again = invoke(
-        "produce", "-b", odd.bootstrap_servers, "-t", "copy", "-p", "0", "-J", stdin=lines
+        "produce", "-b", unusual.bootstrap_servers, "-t", "copy", "-p", "0", "-J", stdin=lines
     )
     assert again.exit_code == 0, again.output
-    assert odd.messages("copy", 0)[0].headers == odd.messages("t", 2)[0].headers
+    assert unusual.messages("copy", 0)[0].headers == unusual.messages("t", 2)[0].headers
     for name in ('"\\ud800"', "7", "null", '{"base64":"?"}', '{"bytes":""}'):
         line = f'{{"headers":[[{name},null]],"value":"x"}}'.encode()
-        refused = invoke("produce", "-b", odd.bootstrap_servers, "-t", "copy", "-J", stdin=line)
+        refused = invoke("produce", "-b", unusual.bootstrap_servers, "-t", "copy", "-J", stdin=line)
         assert refused.exit_code != 0
         assert "headers" in refused.output
         assert "Traceback" not in refused.output
 
 
-def test_envelopes_are_read_back_as_they_were(filled: MockCluster) -> None:
+def test_produce_reads_the_envelopes_of_consume(filled: MockCluster) -> None:
     filled.create_topic("copy", 3)
     for key_as, value_as in (("raw", "raw"), ("hex", "base64"), ("raw", "json")):
         lines = consume(filled, "-e", "-J", "--key-as", key_as, "--value-as", value_as).stdout_bytes
@@ -238,7 +239,7 @@ def test_envelopes_are_read_back_as_they_were(filled: MockCluster) -> None:
         assert sorted(got, key=repr) == sorted(wanted * 3, key=repr)
 
 
-def test_an_envelope_says_everything(filled: MockCluster) -> None:
+def test_an_envelope_has_every_field(filled: MockCluster) -> None:
     done = consume(filled, "-p", "1", "-c", "1", "--json")
     assert json.loads(done.stdout) == {
         "topic": "t",
@@ -252,15 +253,10 @@ def test_an_envelope_says_everything(filled: MockCluster) -> None:
     }
 
 
-def test_json_values_are_embedded_where_asked_for(cluster: MockCluster) -> None:
+def test_json_values_are_embedded_on_request(cluster: MockCluster) -> None:
     cluster.create_topic("t", 1)
-    told = [b'{"a": [1]}', b"[]", b'"text"', b"7", b"{broken", b'{"hex":"ff"}', b"null"]
-    assert (
-        invoke(
-            "produce", "-b", cluster.bootstrap_servers, "-t", "t", stdin=b"\n".join(told)
-        ).exit_code
-        == 0
-    )
+    sent = [b'{"a": [1]}', b"[]", b'"text"', b"7", b"{broken", b'{"hex":"ff"}', b"null"]
+    produce(cluster, b"\n".join(sent))
     done = consume(cluster, "-e", "-J", "--value-as", "json")
     assert [json.loads(line)["value"] for line in done.stdout.splitlines()] == [
         {"a": [1]},
@@ -306,7 +302,7 @@ def test_an_empty_topic_makes_files_that_can_be_read(cluster: MockCluster, tmp_p
     assert (table.num_rows, table.num_columns) == (0, 8)
 
 
-def test_bytes_that_are_no_text_are_an_error_of_a_text_column(
+def test_bytes_that_are_not_text_are_an_error_of_a_text_column(
     filled: MockCluster, tmp_path: Path
 ) -> None:
     done = consume(
@@ -316,7 +312,7 @@ def test_bytes_that_are_no_text_are_an_error_of_a_text_column(
     assert "--columns takes it as binary" in done.stderr
 
 
-def test_without_pyarrow_it_says_what_is_missing(filled: MockCluster, tmp_path: Path) -> None:
+def test_missing_pyarrow_is_named(filled: MockCluster, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['pyarrow'] = None\n")
     path = os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])
     done = run(
@@ -331,24 +327,19 @@ def committed(cluster: MockCluster, group: str, partition: int = 0) -> int:
         return consumer.committed([TopicPartition("t", partition)], 10)[0].offset
 
 
-def test_a_group_commits_what_was_printed_and_goes_on_there(filled: MockCluster) -> None:
+def test_a_group_commits_printed_messages_and_continues_there(filled: MockCluster) -> None:
     group = ["consume", "-b", filled.bootstrap_servers, "-G", "g", "t"]
     first = invoke(*group, "-o", "beginning", "-e", "-f", "%p:%s\\n")
     assert first.exit_code == 0, first.output
     assert len(first.stdout_bytes.split(b"\n")) == 12 + 2  # one value has a newline
     assert committed(filled, "g") == 10
     assert committed(filled, "g", 1) == 2
-    assert (
-        invoke(
-            "produce", "-b", filled.bootstrap_servers, "-t", "t", "-p", "0", stdin=b"new\n"
-        ).exit_code
-        == 0
-    )
+    produce(filled, b"new\n", "-p", "0")
     assert invoke(*group, "-o", "beginning", "-c", "1").stdout == "new\n"
     assert committed(filled, "g") == 11
 
 
-def test_stored_goes_on_where_it_has_ended(filled: MockCluster) -> None:
+def test_stored_continues_where_it_ended(filled: MockCluster) -> None:
     stored = ["-X", "group.id=s", "-o", "stored"]
     assert values(filled, *stored, "-c", "4") == ["0", "1", "2", "3"]
     assert values(filled, *stored, "-c", "4") == ["4", "5", "6", "7"]
@@ -376,40 +367,23 @@ def test_a_signal_commits_and_leaves(
     assert committed(filled, "g") == 10
 
 
-def test_following_prints_what_comes_at_once(filled: MockCluster) -> None:
+def test_following_prints_new_messages_at_once(filled: MockCluster) -> None:
     with started(
         "consume", "-b", filled.bootstrap_servers, "t", "-o", "-1", "-p", "0", "-q"
     ) as process:
         assert lines_of(process, 1) == [b"9\n"]
-        assert (
-            invoke(
-                "produce", "-b", filled.bootstrap_servers, "-t", "t", "-p", "0", stdin=b"new"
-            ).exit_code
-            == 0
-        )
+        produce(filled, b"new", "-p", "0")
         assert lines_of(process, 1) == [b"new\n"]
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
 
 
-def test_a_broken_pipe_ends_quietly_and_commits_no_more_than_was_written(
-    cluster: MockCluster,
-) -> None:
+def test_a_broken_pipe_ends_quietly_and_commits_written_messages_only(cluster: MockCluster) -> None:
     cluster.create_topic("t", 1)
     lines = b"".join(b"%06d\n" % number for number in range(200_000))
-    assert invoke("produce", "-b", cluster.bootstrap_servers, "-t", "t", stdin=lines).exit_code == 0
-    command = [
-        "consume",
-        "-b",
-        cluster.bootstrap_servers,
-        "-G",
-        "g",
-        "-o",
-        "beginning",
-        "t",
-        "-D",
-        "x" * 500 + "\\n",
-    ]
+    produce(cluster, lines)
+    command = ["consume", "-b", cluster.bootstrap_servers, "-G", "g", "-o", "beginning", "t"]
+    command += ["-D", "x" * 500 + "\\n"]
     with started(*command) as process:
         assert lines_of(process, 1)[0].startswith(b"000000x")
         assert process.stdout is not None
@@ -420,43 +394,18 @@ def test_a_broken_pipe_ends_quietly_and_commits_no_more_than_was_written(
     assert committed(cluster, "g") < 100_000
 
 
-def test_ends_are_told_on_a_terminal_unless_quiet(filled: MockCluster) -> None:
-    def told(*arguments: str) -> bytes:
-        ours, theirs = pty.openpty()
-        command = [
-            *PROGRAM,
-            "consume",
-            "-b",
-            filled.bootstrap_servers,
-            "-p",
-            "0",
-            "t",
-            "-e",
-            *arguments,
-        ]
-        done = subprocess.run(
-            command,
-            stderr=theirs,
-            stdout=subprocess.PIPE,
-            env=environment(TERM="xterm"),
-            timeout=PROGRAM_S,
-            check=True,
-        )
-        os.set_blocking(ours, False)
-        os.close(theirs)
-        try:
-            seen = os.read(ours, 65536)
-        except OSError:
-            seen = b""
-        os.close(ours)
-        assert done.stdout.count(b"\n") == 10
-        return seen
+def test_ends_are_shown_on_a_terminal_unless_quiet(filled: MockCluster) -> None:
+    def shown(*arguments: str) -> bytes:
+        words = ["consume", "-b", filled.bootstrap_servers, "-p", "0", "t", "-e", *arguments]
+        ends, messages = output_on_terminal([*PROGRAM, *words], "stderr")
+        assert messages.count(b"\n") == 10
+        return ends
 
-    assert told() == b"reached the end of t [0] at offset 10\r\n"
-    assert told("-q") == b""
+    assert shown() == b"reached the end of t [0] at offset 10\r\n"
+    assert shown("-q") == b""
 
 
-def test_kcats_words(filled: MockCluster) -> None:
+def test_kcats_options(filled: MockCluster) -> None:
     done = run(
         "-C", "-b", filled.bootstrap_servers, "-qet", "t", "-p0", "-o", "-2", "-f", "%k=%s\\n"
     )
@@ -469,7 +418,7 @@ def test_kcats_words(filled: MockCluster) -> None:
     assert (group.returncode, group.stdout.count(b";")) == (0, 13)
 
 
-def test_places() -> None:
+def test_offset_bounds() -> None:
     assert offset_bounds.parsed("Earliest") == offset_bounds.BEGINNING
     assert offset_bounds.parsed("12") == offset_bounds.OffsetBound("offset", 12)
     assert offset_bounds.parsed("-12") == offset_bounds.OffsetBound("tail", 12)
@@ -481,9 +430,7 @@ def test_places() -> None:
         offset_bounds.parsed("yesterday")
 
 
-def test_an_error_of_a_partition_is_status_1_behind_what_came_before_it(
-    filled: MockCluster,
-) -> None:
+def test_an_error_of_a_partition_is_status_1(filled: MockCluster) -> None:
     filled.create_topic("closed", 1)
     filled.push_request_errors(ApiKey.FETCH, [KafkaError.TOPIC_AUTHORIZATION_FAILED])
     done = invoke("consume", "-b", filled.bootstrap_servers, "closed", "-e")
@@ -492,19 +439,7 @@ def test_an_error_of_a_partition_is_status_1_behind_what_came_before_it(
     assert done.stderr.startswith("Error: ")
 
 
-def test_a_group_hears_of_a_topic_that_does_not_exist_and_goes_on(filled: MockCluster) -> None:
-    group = [
-        "consume",
-        "-b",
-        filled.bootstrap_servers,
-        "-G",
-        "g",
-        "t",
-        "nosuch",
-        "-o",
-        "beginning",
-        "-c",
-        "12",
-    ]
-    done = invoke(*group, "-f", "%o,")
+def test_a_group_continues_without_a_missing_topic(filled: MockCluster) -> None:
+    group = ["-b", filled.bootstrap_servers, "-G", "g", "t", "nosuch", "-o", "beginning"]
+    done = invoke("consume", *group, "-c", "12", "-f", "%o,")
     assert (done.exit_code, done.stdout.count(",")) == (0, 12)

@@ -26,19 +26,19 @@ def test_option_tables_are_those_of_the_commands(page: object) -> None:
     assert text == reference.filled(text), "make docs"
 
 
-def words() -> list[str]:
-    places = [
+def commands_with_table() -> list[str]:
+    commands = [
         match[2]
         for page in sorted(PAGES.glob("*.md"))
         for match in reference.OPTIONS_BLOCK.finditer(page.read_text())
     ]
-    return [each for each in places if each != reference.SHARED]
+    return [each for each in commands if each != reference.SHARED]
 
 
-@pytest.mark.parametrize("name", words())
+@pytest.mark.parametrize("name", commands_with_table())
 def test_help_has_every_option_of_the_table(name: str) -> None:
-    told = invoke(*name.split(), "--help").output
-    listed = set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", told.partition("Options:")[2]))
+    help_text = invoke(*name.split(), "--help").output
+    listed = set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", help_text.partition("Options:")[2]))
     for names, _text in reference.rows(name):
         assert set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", names)) <= listed
 
@@ -59,17 +59,20 @@ def test_every_leaf_with_options_has_a_table() -> None:
         ]
 
     everything = [leaf for name in COMMANDS for leaf in leaves(reference.find(name), name)]
-    assert not [leaf for leaf in everything if leaf not in words() and leaf != "mock"]
+    assert not [leaf for leaf in everything if leaf not in commands_with_table() and leaf != "mock"]
 
 
 def test_mocks_page_names_its_options() -> None:
-    told = invoke("mock", "--help").output
+    help_text = invoke("mock", "--help").output
     page = (PAGES / "mock.md").read_text()
-    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", told)) - {"--help", "--no-auto-create"}
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", help_text)) - {
+        "--help",
+        "--no-auto-create",
+    }
     assert options
     assert not [option for option in options if f"`{option}`" not in page]
 
 
-def test_find_knows_no_other_command() -> None:
+def test_find_refuses_unknown_commands() -> None:
     with pytest.raises(KeyError):
         reference.find("perf nosuch")

@@ -16,9 +16,9 @@ from tests.hostile import unprintable
 from tests.waiting import WAIT_S
 
 NAME = "\u00db\u65e5\U0001f600"
-"""In Latin-1, in no 8-bit encoding, outside the BMP.
+"""A character of Latin-1, one of no 8-bit encoding, and one outside the BMP.
 
-In UTF-8 the first is C3 9B, and 9B is CSI in Latin-1.
+The first is C3 9B in UTF-8, and 9B is CSI in Latin-1.
 """
 SHOWN = {"ascii": r"\xdb\u65e5\U0001f600", "latin-1": "\u00db" + r"\u65e5\U0001f600", "utf-8": NAME}
 COMMANDS = [
@@ -65,8 +65,8 @@ def test_json_stays_the_same_document(named: MockCluster, encoding: str, command
     done = run(
         *words, "--json", "-b", named.bootstrap_servers, "-m", "5", PYTHONIOENCODING=encoding
     )
-    told = json.loads(done.stdout.decode(encoding))
-    assert NAME in json.dumps(told, ensure_ascii=False)
+    document = json.loads(done.stdout.decode(encoding))
+    assert NAME in json.dumps(document, ensure_ascii=False)
 
 
 @contextmanager

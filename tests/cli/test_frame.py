@@ -1,12 +1,9 @@
-"""Common parts of all commands: cluster options, exit statuses, errors, completion, kcat's
-letters.
-"""
+"""Common parts of the commands: options, exit statuses, errors, completion, kcat's letters."""
 
 from __future__ import annotations
 
 import json
-import os
-import pty
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +16,7 @@ from kafka_native.cli.app import COMMANDS
 from kafka_native.cli.connection import Connection, connected
 from kafka_native.mock import MockCluster
 from tests.cli.running import PROGRAM, environment, invoke, run
+from tests.cli.terminal import output_on_terminal
 from tests.waiting import PROGRAM_S
 
 
@@ -42,7 +40,7 @@ def merged(*arguments: str, **variables: str) -> dict[str, str]:
     return found
 
 
-def test_later_places_win_over_earlier_ones(tmp_path: Path) -> None:
+def test_later_sources_of_properties_win(tmp_path: Path) -> None:
     own, other = tmp_path / "kafka-native.conf", tmp_path / "other.conf"
     own.write_text("# mine\nmetadata.broker.list=own:1\nclient.id=own\n\nsasl.password = a b=c\n")
     other.write_text("bootstrap.servers: other:1\n")
@@ -57,16 +55,8 @@ def test_later_places_win_over_earlier_ones(tmp_path: Path) -> None:
         "bootstrap.servers": "other:1"
     }
     assert merged("-F", "none", **home, BOOTSTRAP="env:1") == {"bootstrap.servers": "env:1"}
-    everything = [
-        "-F",
-        str(other),
-        "-X",
-        "bootstrap.servers=x:1",
-        "-X",
-        "topic.acks=all",
-        "-d",
-        "broker",
-    ]
+    options = "-X bootstrap.servers=x:1 -X topic.acks=all -d broker"
+    everything = ["-F", str(other), *shlex.split(options)]
     assert merged(*everything) == {
         "bootstrap.servers": "x:1",
         "request.required.acks": "all",
@@ -81,13 +71,13 @@ def test_properties_of_the_other_kind_of_client_are_left_out() -> None:
             "bootstrap.servers": "a:1",
             "group.id": "g",
             "queue.buffering.max.ms": "5",
-            "unheard.of": "1",
+            "unknown.property": "1",
         }
     )
     assert connection.config("consumer") == {
         "bootstrap.servers": "a:1",
         "group.id": "g",
-        "unheard.of": "1",
+        "unknown.property": "1",
     }
     made = connection.config(
         "producer", {"compression.type": "lz4", "retries": None}, linger_ms=1, acks=0
@@ -97,12 +87,12 @@ def test_properties_of_the_other_kind_of_client_are_left_out() -> None:
         "queue.buffering.max.ms": "5",
         "request.required.acks": 0,
         "compression.codec": "lz4",
-        "unheard.of": "1",
+        "unknown.property": "1",
     }
     assert "a:1" not in repr(connection)
 
 
-def test_no_broker_named_is_wrong_usage() -> None:
+def test_missing_bootstrap_servers_are_wrong_usage() -> None:
     done = invoke("metadata")
     assert done.exit_code == 2
     assert "no broker is named: write -b HOST:PORT" in done.stderr
@@ -150,14 +140,14 @@ def test_metadata_as_a_table_and_as_json(cluster: MockCluster) -> None:
     assert done.exit_code == 0, done.stderr
     assert "2 topics, 4 partitions" in done.stdout
     assert "controller" in done.stdout
-    assert "x" * 249 in done.stdout, "where it is no terminal nothing is cut off"
+    assert "x" * 249 in done.stdout, "without a terminal nothing is cut off"
     assert "\x1b" not in done.stdout
-    told = json.loads(
+    document = json.loads(
         invoke("metadata", "-b", cluster.bootstrap_servers, "--json", "-t", "greetings").stdout
     )
-    assert [topic["topic"] for topic in told["topics"]] == ["greetings"]
-    assert [each["partition"] for each in told["topics"][0]["partitions"]] == [0, 1, 2]
-    assert len(told["brokers"]) == 2
+    assert [topic["topic"] for topic in document["topics"]] == ["greetings"]
+    assert [each["partition"] for each in document["topics"][0]["partitions"]] == [0, 1, 2]
+    assert len(document["brokers"]) == 2
 
 
 def test_unknown_topic_is_status_1(cluster: MockCluster) -> None:
@@ -171,25 +161,10 @@ def test_unknown_topic_is_status_1(cluster: MockCluster) -> None:
 
 def test_colour_is_for_terminals_only(cluster: MockCluster) -> None:
     cluster.create_topic("greetings", 1)
-    ours, theirs = pty.openpty()
     command = [*PROGRAM, "metadata", "-b", cluster.bootstrap_servers]
-    variables = environment(TERM="xterm-256color", COLUMNS="80")
-    del variables["NO_COLOR"]
-    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE, env=variables) as process:
-        os.close(theirs)
-        seen = b""
-        while True:
-            try:
-                chunk = os.read(ours, 65536)
-            except OSError:  # EIO: the other end is closed
-                break
-            if not chunk:
-                break
-            seen += chunk
-        assert process.wait(30) == 0
-    os.close(ours)
-    assert b"\x1b[1m" in seen
-    assert b"greetings" in seen
+    shown, _ = output_on_terminal(command, "stdout")
+    assert b"\x1b[1m" in shown
+    assert b"greetings" in shown
 
 
 def test_help_lists_every_command_without_importing_one() -> None:
@@ -233,14 +208,14 @@ def completed(line: str) -> list[str]:
     return [each.partition(",")[2] for each in done.stdout.decode().splitlines()]
 
 
-def test_completion_answers() -> None:
+def test_completion_suggests_commands_and_options() -> None:
     assert completed("kafka-native m") == ["metadata", "mock"]
     assert "--bootstrap" in completed("kafka-native metadata --boot")
     assert completed("kafka-native completion ") == ["bash", "zsh", "fish"]
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("given", "translated"),
     [
         ("-L -b h:1", "metadata -bh:1"),
         ("-b h:1 -L -J -t x", "metadata -bh:1 --json -tx"),
@@ -255,15 +230,14 @@ def test_completion_answers() -> None:
         ("--version", "--version"),
     ],
 )
-def test_kcats_letters(given: str, meant: str) -> None:
-    assert kcat.translated(given.split()) == meant.split()
+def test_kcats_letters(given: str, translated: str) -> None:
+    assert kcat.translated(given.split()) == translated.split()
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
-    [("-P -L", "one of them"), ("-C -w", "-w"), ("-P -t", "requires")],
+    ("given", "text"), [("-P -L", "one of them"), ("-C -w", "-w"), ("-P -t", "requires")]
 )
-def test_kcats_letters_that_cannot_be_meant(given: str, text: str) -> None:
+def test_wrong_letters_of_kcat_are_refused(given: str, text: str) -> None:
     done = invoke(*given.split())
     assert done.exit_code == 2
     assert text in done.stderr

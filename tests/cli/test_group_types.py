@@ -50,11 +50,11 @@ def test_groups_of_every_type_are_listed_and_described(cli: Cli, cluster: MockCl
         ]
         assert (streams["type"], streams["subtopologies"]) == ("streams", {"0": [topic]})
         assert streams["members"][0]["tasks"] == {"0": [0, 1]}
-        said = cli("groups", "describe", group, "counts")
-        assert f"group {group}: stable, type share, coordinator" in said
-        assert f"{topic}:0-1" in said
-        assert "group counts: stable, type streams" in said
-        assert "0:0-1" in said
+        output = cli("groups", "describe", group, "counts")
+        assert f"group {group}: stable, type share, coordinator" in output
+        assert f"{topic}:0-1" in output
+        assert "group counts: stable, type streams" in output
+        assert "0:0-1" in output
     cli("groups", "describe", "nobody", status=1)
     assert cli.errors == "Error: group nobody: there is no such group\n"
     cluster.push_request_errors(
@@ -73,7 +73,7 @@ def test_groups_of_a_cluster_without_other_types() -> None:
         assert cli.errors == "Error: group nobody: there is no such group\n"
 
 
-def test_a_state_of_newer_groups_has_a_name(cli: Cli, cluster: MockCluster) -> None:
+def test_states_of_newer_groups_have_names(cli: Cli, cluster: MockCluster) -> None:
     for state, name in (
         ("Assigning", "assigning"),
         ("Reconciling", "reconciling"),
@@ -93,8 +93,8 @@ def test_offsets_are_forgotten(cli: Cli, cluster: MockCluster) -> None:
     cluster.set_committed("forgets", {(topic, number): number for number in range(3)})
     cli("groups", "delete-offsets", "forgets", "-t", f"{topic}:0", status=1)
     assert "say --yes" in cli.errors
-    said = cli("groups", "delete-offsets", "forgets", "-t", f"{topic}:0,2", "--yes")
-    assert said == f"offset {topic} [0]: forgotten\noffset {topic} [2]: forgotten\n"
+    output = cli("groups", "delete-offsets", "forgets", "-t", f"{topic}:0,2", "--yes")
+    assert output == f"offset {topic} [0]: forgotten\noffset {topic} [2]: forgotten\n"
     assert cluster.group("forgets").offsets.keys() == {(topic, 1)}
     assert (
         cli.json("groups", "delete-offsets", "nobody", "-t", topic, "--yes", status=1)[0]["ok"]
@@ -123,17 +123,17 @@ def test_offsets_of_share_groups(cli: Cli, cluster: MockCluster) -> None:
         assert table(cli("groups", "lag", group))[1][2:7] == ["0", "10", "10", "0", "sharer"]
         cli("groups", "reset-offsets", group, "--to-earliest", "--execute", status=1)
         assert f"group {group} is stable, with 1 members" in cli.errors
-    place = (f"{topic}:0",)
-    assert table(cli("groups", "reset-offsets", group, "-t", *place, "--shift-by", "-4"))[1][
+    partition = (f"{topic}:0",)
+    assert table(cli("groups", "reset-offsets", group, "-t", *partition, "--shift-by", "-4"))[1][
         2:5
     ] == ["10", "6", "-4"]
     assert cli.json("groups", "lag", group)["partitions"][0]["committed"] == 10, (
         "that was a dry run"
     )
-    cli("groups", "reset-offsets", group, "-t", *place, "--to-offset", "3", "--execute")
+    cli("groups", "reset-offsets", group, "-t", *partition, "--to-offset", "3", "--execute")
     row = cli.json("groups", "lag", group)["partitions"][0]
     assert (row["committed"], row["end"], row["lag"]) == (3, 10, 7)
-    cli("groups", "delete-offsets", group, "-t", *place, "--yes", status=1)
+    cli("groups", "delete-offsets", group, "-t", *partition, "--yes", status=1)
     assert "forgets whole topics" in cli.errors
     assert (
         cli("groups", "delete-offsets", group, "-t", topic, "--yes")
@@ -159,8 +159,8 @@ def test_features_are_shown_and_updated() -> None:
         assert "say --yes" in cli.errors
         cli(*down, "--yes", status=1)
         assert "Error: feature transaction.version" in cli.errors, "that is no upgrade"
-        said = cli(*down, "--downgrade", "safe", "--dry-run")
-        assert said == "feature transaction.version: would be updated\n"
+        output = cli(*down, "--downgrade", "safe", "--dry-run")
+        assert output == "feature transaction.version: would be updated\n"
         assert cli.json("cluster", "features") == list(before.values())
         assert (
             cli(*down, "--downgrade", "safe", "--yes") == "feature transaction.version: updated\n"
@@ -187,13 +187,13 @@ def test_fenced_brokers_are_shown() -> None:
         assert table(cli("cluster", "--fenced"))[1][-1] == "fenced"
 
 
-# --- what a shell completes ---
+# --- completion ---
 
 
 def completed(line: str, **environment: str) -> list[str]:
     words = {"_KAFKA_NATIVE_COMPLETE": "bash_complete", "COMP_WORDS": line}
     done = run(**words, COMP_CWORD=str(len(line.split(" ")) - 1), **environment)
-    assert done.stderr == b"", "nothing is said"
+    assert done.stderr == b"", "nothing is on stderr"
     return [each.partition(",")[2] for each in done.stdout.decode().splitlines() if each]
 
 
@@ -216,19 +216,19 @@ def test_names_of_topics_and_groups_are_completed(cluster: MockCluster) -> None:
 
 
 @pytest.mark.parametrize("servers", ["", "127.0.0.1:1", "nobody.invalid:9092"])
-def test_without_a_cluster_there_is_nothing_to_complete(servers: str) -> None:
+def test_nothing_is_completed_without_a_cluster(servers: str) -> None:
     assert completed("kafka-native topics describe x", KAFKA_BOOTSTRAP=servers) == []
 
 
 # --- the mock cluster's line ---
 
 
-def test_mock_tells_where_it_is_as_json() -> None:
+def test_mock_prints_its_address_as_json() -> None:
     with started("mock", "--brokers", "2", "--topics", "a:2", "--json") as process:
         assert process.stdout is not None
-        told = json.loads(process.stdout.readline())
-        assert (told["pid"], len(told["bootstrap.servers"].split(","))) == (process.pid, 2)
-        done = run("metadata", "--json", "-b", told["bootstrap.servers"])
-        assert json.loads(done.stdout)["cluster_id"] == told["cluster_id"]
+        document = json.loads(process.stdout.readline())
+        assert (document["pid"], len(document["bootstrap.servers"].split(","))) == (process.pid, 2)
+        done = run("metadata", "--json", "-b", document["bootstrap.servers"])
+        assert json.loads(done.stdout)["cluster_id"] == document["cluster_id"]
         process.terminate()
         assert process.wait(30) == 0

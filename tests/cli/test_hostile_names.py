@@ -50,7 +50,7 @@ OWN_COLOURS = {
     "\x1b[1;31m",
     "\x1b[1;32m",
 }
-EVER = 1_000_000
+ALL_RESPONSES = 1_000_000
 
 
 # --- the functions ---
@@ -157,11 +157,11 @@ def hostile() -> Iterator[MockCluster]:
         streams = kind(group_id=STREAMS, group_state="Stable", members=[member])
         cluster.set_streams_group(streams)
         cluster.edit_responses(
-            ApiKey.DESCRIBE_CLUSTER, poison("host", "rack", "cluster_id"), count=EVER
+            ApiKey.DESCRIBE_CLUSTER, poison("host", "rack", "cluster_id"), count=ALL_RESPONSES
         )
-        cluster.edit_responses(ApiKey.METADATA, poison("rack", "cluster_id"), count=EVER)
+        cluster.edit_responses(ApiKey.METADATA, poison("rack", "cluster_id"), count=ALL_RESPONSES)
         cluster.edit_responses(
-            ApiKey.DESCRIBE_GROUPS, poison("client_host", "error_message"), count=EVER
+            ApiKey.DESCRIBE_GROUPS, poison("client_host", "error_message"), count=ALL_RESPONSES
         )
         own = {"bootstrap.servers": cluster.bootstrap_servers, "client.id": CLIENT}
         producer = stack.enter_context(Producer({**own, "transactional.id": TRANSACTION}))
@@ -180,19 +180,19 @@ def hostile() -> Iterator[MockCluster]:
         consumer.subscribe([TOPIC])
         share = stack.enter_context(ShareConsumer({**own, "group.id": SHARE}))
         share.subscribe([TOPIC])
-        with Serving(consumer, share):
+        with ActiveMembers(consumer, share):
             yield cluster
 
 
-class Serving:
-    """Members that stay in their groups."""
+class ActiveMembers:
+    """Two members that stay in their groups for a block."""
 
     def __init__(self, consumer: Consumer, share: ShareConsumer) -> None:
-        self._over, self._joined = threading.Event(), threading.Event()
+        self._ended, self._joined = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._serve, args=(consumer, share))
 
     def _serve(self, consumer: Consumer, share: ShareConsumer) -> None:
-        while not self._over.is_set():
+        while not self._ended.is_set():
             consumer.poll(0.05)
             share.poll(0.05)
             if consumer.assignment():
@@ -203,7 +203,7 @@ class Serving:
         assert self._joined.wait(WAIT_S)
 
     def __exit__(self, *_error: object) -> None:
-        self._over.set()
+        self._ended.set()
         self._thread.join(WAIT_S)
 
 
@@ -228,7 +228,7 @@ LISTINGS: dict[str, list[str]] = {
 }
 """Commands that change nothing, with their arguments."""
 
-OTHERS: dict[str, list[str]] = {
+OTHER_COMMANDS: dict[str, list[str]] = {
     "acls create": ["-t", TOPIC, "--principal", VALUE, "--operation", "nosuch"],
     "acls delete": ["--all"],
     "cluster update-features": [f"{VALUE}=1", "--dry-run"],
@@ -250,9 +250,9 @@ OTHERS: dict[str, list[str]] = {
     "produce": ["-t", f"nosuch{MARKS}", "-p", "77"],
     "consume": [TOPIC, "-o", "77"],
 }
-"""Commands that change something or show messages: their output, or why they have none."""
+"""Commands that change something or show messages, with arguments for which they print."""
 
-NAMELESS = {"completion", "mock", "perf all"}
+WITHOUT_NAMES = {"completion", "mock", "perf all"}
 """Commands that get no names."""
 
 
@@ -270,16 +270,16 @@ def leaves(command: click.Command, path: str) -> list[str]:
 
 def test_every_command_is_tried() -> None:
     everything = {leaf for name in COMMANDS for leaf in leaves(find(name), name)}
-    assert everything == {*LISTINGS, *OTHERS, *NAMELESS}
+    assert everything == {*LISTINGS, *OTHER_COMMANDS, *WITHOUT_NAMES}
 
 
 def run(cluster: MockCluster, name: str, *more: str) -> Any:
-    words = (LISTINGS | OTHERS)[name]
+    words = (LISTINGS | OTHER_COMMANDS)[name]
     return invoke(*name.split(), *words, *more, "-b", cluster.bootstrap_servers, "-m", "5")
 
 
-@pytest.mark.parametrize("name", sorted(LISTINGS | OTHERS))
-def test_no_command_prints_what_a_terminal_obeys(hostile: MockCluster, name: str) -> None:
+@pytest.mark.parametrize("name", sorted(LISTINGS | OTHER_COMMANDS))
+def test_no_command_prints_control_characters(hostile: MockCluster, name: str) -> None:
     done = run(hostile, name)
     assert not isinstance(done.exception, Exception), done.exception
     assert done.output
@@ -288,17 +288,15 @@ def test_no_command_prints_what_a_terminal_obeys(hostile: MockCluster, name: str
 
 
 @pytest.mark.parametrize("name", sorted(LISTINGS))
-def test_listings_show_hostile_names_so_that_they_can_be_told_apart(
-    hostile: MockCluster, name: str
-) -> None:
+def test_listings_show_hostile_names_escaped(hostile: MockCluster, name: str) -> None:
     done = run(hostile, name)
     if name == "transactions hanging":
         assert done.exit_code == 0
         return
     shown = done.stdout + done.stderr
     assert ESCAPED_MARKS in shown or (name == "doctor" and "?" in shown)
-    told = json.loads(run(hostile, name, "--json").stdout)
-    assert name == "doctor" or MARKS in "".join(strings(told))
+    document = json.loads(run(hostile, name, "--json").stdout)
+    assert name == "doctor" or MARKS in "".join(strings(document))
 
 
 def strings(data: Any) -> Iterator[str]:
@@ -312,7 +310,7 @@ def strings(data: Any) -> Iterator[str]:
             yield from strings(each)
 
 
-@pytest.mark.parametrize("name", sorted((LISTINGS | OTHERS).keys() - {"consume"}))
+@pytest.mark.parametrize("name", sorted((LISTINGS | OTHER_COMMANDS).keys() - {"consume"}))
 def test_json_is_printable_too(hostile: MockCluster, name: str) -> None:
     done = run(hostile, name, "--json")
     check(done.stdout)
@@ -330,10 +328,8 @@ TERMINALS = [
 
 
 @pytest.mark.parametrize("name", TERMINALS)
-def test_on_a_terminal_there_are_our_own_colours_and_no_others(
-    hostile: MockCluster, name: str
-) -> None:
-    words = [*name.split(), *(LISTINGS | OTHERS)[name], "-b", hostile.bootstrap_servers]
+def test_terminal_output_has_only_our_own_colours(hostile: MockCluster, name: str) -> None:
+    words = [*name.split(), *(LISTINGS | OTHER_COMMANDS)[name], "-b", hostile.bootstrap_servers]
     with terminal(*words, columns=4000) as screen:
         if name == "acls delete":
             screen.wait_for("[y/N]")
@@ -348,18 +344,9 @@ def test_on_a_terminal_there_are_our_own_colours_and_no_others(
     check(COLOURS.sub("", shown))
 
 
-def test_the_table_of_lag_that_changes(hostile: MockCluster) -> None:
-    words = [
-        "groups",
-        "lag",
-        GROUP,
-        f"nosuch{MARKS}",
-        "--watch",
-        "0.2",
-        "-b",
-        hostile.bootstrap_servers,
-    ]
-    with terminal(*words, columns=4000) as screen:
+def test_watched_table_of_lag_is_printable(hostile: MockCluster) -> None:
+    words = ["groups", "lag", GROUP, f"nosuch{MARKS}", "--watch", "0.2"]
+    with terminal(*words, "-b", hostile.bootstrap_servers, columns=4000) as screen:
         shown = screen.wait_for("total lag", 3)
     shown = re.sub(r"\x1b\[(\?25[hl]|2K|1A)|\r", "", COLOURS.sub("", shown))
     assert "Error: nosuch" in shown
@@ -392,7 +379,7 @@ def test_errors_are_printable(words: list[str]) -> None:
     check(done.stderr)
 
 
-def test_what_a_broker_says_of_an_error_is_printable(cluster: MockCluster) -> None:
+def test_error_messages_of_brokers_are_printable(cluster: MockCluster) -> None:
     def refuse(reply: Any) -> None:
         for topic in reply.topics:
             topic.error_code, topic.error_message = 44, MARKS
@@ -420,7 +407,7 @@ def test_log_lines_are_printable() -> None:
     assert shown_lines[1].startswith("Traceback")
 
 
-def test_the_program_logs_with_it(cluster: MockCluster) -> None:
+def test_logs_of_the_program_are_printable(cluster: MockCluster) -> None:
     words = ["metadata", "-b", cluster.bootstrap_servers, "-d", "all", "-X", f"client.id={MARKS}"]
     with terminal(*words, columns=4000) as screen:
         assert screen.end() == 0
@@ -439,8 +426,7 @@ def test_tracebacks_are_printable() -> None:
 
 
 @pytest.mark.parametrize("main", ["kafka_native.cli", "kafka_native.spark.__main__"])
-def test_what_python_prints_by_itself_is_printable(main: str) -> None:
-    """Errors of other threads and of finalizers, and warnings."""
+def test_errors_and_warnings_that_python_prints_are_printable(main: str) -> None:
     program = f"""
         import sys, threading, warnings
         import kafka_native.cli.app as app, kafka_native.spark.commands as commands
@@ -468,7 +454,7 @@ def test_what_python_prints_by_itself_is_printable(main: str) -> None:
     assert f"UserWarning: {ESCAPED_MARKS}\n" in shown
 
 
-def test_markup_in_strings_means_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_markup_in_strings_has_no_effect(capsys: pytest.CaptureFixture[str]) -> None:
     table = Table(title="[red]title", caption=f"caption{MARKS}")
     table.add_column("[red]\x1b")
     table.add_row("[link=https://example.invalid]:smile:\x9b")
@@ -486,8 +472,8 @@ def test_markup_in_strings_means_nothing(capsys: pytest.CaptureFixture[str]) -> 
         assert text in shown
 
 
-def test_what_children_print_on_stderr_is_escaped(capfd: pytest.CaptureFixture[str]) -> None:
-    """Children that start within the block, including their output after it."""
+def test_stderr_of_children_is_escaped(capfd: pytest.CaptureFixture[str]) -> None:
+    """This holds for children that start within the block, even for output after the block."""
     program = (
         "import "
         "sys\nsys.stderr.buffer.write(b'first\\n')\nsys.stderr.flush()\nsys.stdin.readline()\n"
@@ -515,15 +501,13 @@ def test_what_children_print_on_stderr_is_escaped(capfd: pytest.CaptureFixture[s
     assert sum(line.count("y") for line in shown_lines) == 100_000
 
 
-def test_what_a_child_says_before_it_fails_is_printed_before_the_error(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_stderr_of_failed_child_is_printed_before_error(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(subprocess.CalledProcessError), lines.escaped_children("child"):
         subprocess.run([sys.executable, "-c", "import sys; sys.exit('no \x1b')"], check=True)
     assert capfd.readouterr().err == "child: no \\x1b\n"
 
 
-def test_children_may_write_on_when_nobody_reads_stderr() -> None:
+def test_children_can_write_after_stderr_is_closed() -> None:
     program = "import subprocess, sys, threading\nfrom kafka_native.terminal import lines\n"
     program += "threading.excepthook = lambda failed: print(failed.exc_value)\n"
     program += "child = [sys.executable, '-c', 'import os; input(); os.write(2, bytes(100)); os.write(2, bytes(10**6))']\n"
@@ -582,7 +566,7 @@ SOURCES = ("cli/**/*.py", "spark/commands/**/*.py", "spark/__main__.py")
 """The command lines. They print with the package `terminal`."""
 
 
-def test_nothing_is_printed_anywhere_else() -> None:
+def test_only_the_package_terminal_prints() -> None:
     """One module prints lines, another prints with rich. Both escape their output."""
     package = ROOT / "kafka_native"
     paths = [path for pattern in SOURCES for path in sorted(package.glob(pattern))]
@@ -673,7 +657,7 @@ def test_messages_on_a_terminal_are_escaped(sent: MockCluster) -> None:
     assert json.loads(line)["value"].encode() == SENT["value"]
 
 
-def test_raw_is_raw(sent: MockCluster) -> None:
+def test_raw_output_is_not_escaped(sent: MockCluster) -> None:
     assert (
         consumed(sent, "--raw", "-f", "%s")
         .encode("utf-8", "surrogateescape")
@@ -683,7 +667,7 @@ def test_raw_is_raw(sent: MockCluster) -> None:
     assert "\u202e" in consumed(sent, "--raw", "-J")
 
 
-def test_pipes_and_files_get_the_bytes_as_they_are(sent: MockCluster, tmp_path: Path) -> None:
+def test_pipes_and_files_get_unchanged_bytes(sent: MockCluster, tmp_path: Path) -> None:
     words = ["consume", "t", "-e", "-q", "-b", sent.bootstrap_servers]
     assert invoke(*words, "-K", "=", "-D", "").stdout_bytes == SENT["key"] + b"=" + SENT["value"]
     assert invoke(*words, "-f", "%h").stdout_bytes == b"h\x1b=\x1bh"
@@ -695,13 +679,13 @@ def test_pipes_and_files_get_the_bytes_as_they_are(sent: MockCluster, tmp_path: 
     assert file.read_bytes() == SENT["value"] + b"\n"
 
 
-def test_columns_are_not_written_to_a_terminal(sent: MockCluster) -> None:
+def test_arrow_is_not_written_to_a_terminal(sent: MockCluster) -> None:
     with terminal("consume", "t", "-e", "--arrow", "-", "-b", sent.bootstrap_servers) as screen:
         assert screen.end() == 2
     assert "--raw" in screen.shown
 
 
-def test_all_that_comes_from_a_message_is_escaped_by_every_letter() -> None:
+def test_every_letter_of_a_format_escapes_message_data() -> None:
     data = MARKS.encode()
     message = Message(MARKS, 0, 0, key=data, value=data, headers=[(MARKS, data)], timestamp=(1, 27))
     text = "".join(f"%{letter} " for letter in formats.LETTERS.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,11 +20,11 @@ import kafka_native
 from kafka_native.cli import measurements, perf
 from kafka_native.cli.app import cli
 from kafka_native.cli.commands import perf as perf_module
-from kafka_native.cli.connection import ENVIRONMENT
 from kafka_native.cli.mock import mock_cluster
 from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.cli.running import PROGRAM, environment
 from tests.waiting import PROGRAM_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,13 +35,6 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def environment() -> dict[str, str]:
-    found = {**os.environ, "PYTHONPATH": str(ROOT)}
-    for name in ENVIRONMENT:
-        found.pop(name, None)
-    return found
-
-
 def white_share(picture: Path) -> float:
     from matplotlib import image
 
@@ -48,20 +42,11 @@ def white_share(picture: Path) -> float:
     return float((pixels[:, :, :3].min(axis=2) > 0.99).mean())
 
 
-def test_demo_runs_and_leaves_a_chart(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "kafka_native.cli",
-        "perf",
-        "--messages",
-        "20000",
-        "--latency-messages",
-        "50",
-    ]
+def test_demo_runs_and_writes_a_chart(tmp_path: Path) -> None:
+    options = shlex.split("--messages 20000 --latency-messages 50")
     done = subprocess.run(
-        [*command, "--output", str(tmp_path)],
-        env=environment(),
+        [*PROGRAM, "perf", *options, "--output", str(tmp_path)],
+        env=environment(XDG_CONFIG_HOME=str(tmp_path)),  # matplotlib creates its own there
         capture_output=True,
         text=True,
         timeout=PROGRAM_S,
@@ -90,21 +75,11 @@ def test_demo_runs_and_leaves_a_chart(tmp_path: Path) -> None:
         assert 0 < result["latency"]["p50"] <= result["latency"]["p99"] <= result["latency"]["p999"]
     picture = tmp_path / "perf.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert 0.3 < white_share(picture) < 0.95, "an empty chart, or one that isn't a chart"
+    assert 0.3 < white_share(picture) < 0.95, "an empty chart, or perf_on that isn't a chart"
 
 
 def test_named_cluster_is_used_and_left_clean(cluster: MockCluster) -> None:
-    arguments = [
-        "--messages",
-        "3000",
-        "--codecs",
-        "lz4,none",
-        "--json",
-        "--batch-size",
-        "5000",
-        "--linger",
-        "1",
-    ]
+    arguments = shlex.split("--messages 3000 --codecs lz4,none --json --batch-size 5000 --linger 1")
     done = CliRunner().invoke(
         cli, ["perf", *arguments, "-b", cluster.bootstrap_servers, "-X", "client.id=me"]
     )
@@ -115,18 +90,8 @@ def test_named_cluster_is_used_and_left_clean(cluster: MockCluster) -> None:
     assert [result["codec"] for result in json.loads(done.stdout)["results"]] == ["lz4", "none"]
 
 
-def test_kept_topics_hold_what_was_asked_for(cluster: MockCluster) -> None:
-    arguments = [
-        "--messages",
-        "3000",
-        "--partitions",
-        "3",
-        "--codecs",
-        "zstd",
-        "--size",
-        "250",
-        "--keep",
-    ]
+def test_kept_topics_have_the_requested_messages(cluster: MockCluster) -> None:
+    arguments = shlex.split("--messages 3000 --partitions 3 --codecs zstd --size 250 --keep")
     status, output = run(*arguments, "--bootstrap", cluster.bootstrap_servers)
     assert status == 0, output
     [(name, topic)] = cluster.topics.items()
@@ -196,7 +161,7 @@ def test_lost_messages_are_noticed(cluster: MockCluster, monkeypatch: pytest.Mon
     assert "3000 messages were sent, the topic holds 0" in output
 
 
-def test_topic_that_cannot_be_made_ends_with_status_1(cluster: MockCluster) -> None:
+def test_topic_that_cannot_be_created_ends_with_status_1(cluster: MockCluster) -> None:
     cluster.push_request_errors(ApiKey.CREATE_TOPICS, [KafkaError.CLUSTER_AUTHORIZATION_FAILED])
     status, output = run("--messages", "10", "--bootstrap", cluster.bootstrap_servers)
     assert status == 1
@@ -247,7 +212,7 @@ def test_check_accepts_what_was_sent() -> None:
         ([*READ, (0, 2, perf.payloads(4, 100)[3])], "never sent"),
     ],
 )
-def test_check_notices(read: list[perf.ReadRecord], text: str) -> None:
+def test_check_notices_damage(read: list[perf.ReadRecord], text: str) -> None:
     with pytest.raises(perf.CheckFailed, match=text):
         perf.check(VALUES, read)
 
@@ -278,16 +243,7 @@ def test_version() -> None:
 def test_missing_extra_is_one_line_with_the_command(missing: str, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{missing!r}] = None\n")
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
-    command = [
-        sys.executable,
-        "-m",
-        "kafka_native.cli",
-        "perf",
-        "--output",
-        str(tmp_path),
-        "--messages",
-        "10",
-    ]
+    command = [*PROGRAM, "perf", "--output", str(tmp_path), "--messages", "10"]
     done = subprocess.run(
         command,
         env={**environment(), "PYTHONPATH": path},
@@ -303,16 +259,7 @@ def test_missing_extra_is_one_line_with_the_command(missing: str, tmp_path: Path
 
 
 def test_mock_command_serves_until_a_signal() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "kafka_native.cli",
-        "mock",
-        "--brokers",
-        "2",
-        "--topics",
-        "a:3",
-    ]
+    command = [*PROGRAM, "mock", "--brokers", "2", "--topics", "a:3"]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         servers = process.stdout.readline().strip().partition("=")[2]
@@ -352,29 +299,29 @@ def test_own_mock_cluster_ends_with_its_block() -> None:
         assert len(producer.list_topics(timeout=10).brokers) == 1
 
 
-def one(cluster: MockCluster, *arguments: str) -> Any:
+def perf_on(cluster: MockCluster, *arguments: str) -> Any:
     return CliRunner().invoke(
         cli, ["perf", *arguments, "-b", cluster.bootstrap_servers, "-F", "none"]
     )
 
 
-def test_one_thing_at_a_time_on_a_topic_of_ones_own(cluster: MockCluster, tmp_path: Path) -> None:
+def test_single_measurements_of_an_existing_topic(cluster: MockCluster, tmp_path: Path) -> None:
     cluster.create_topic("load", 2)
-    sent = one(cluster, "produce", "-t", "load", "--messages", "3000", "--size", "50", "--json")
+    sent = perf_on(cluster, "produce", "-t", "load", "--messages", "3000", "--size", "50", "--json")
     assert sent.exit_code == 0, sent.output
-    told = json.loads(sent.stdout)
-    assert (told["messages"], told["bytes"]) == (3000, 150_000)
-    read = one(cluster, "consume", "-t", "load")
+    sums = json.loads(sent.stdout)
+    assert (sums["messages"], sums["bytes"]) == (3000, 150_000)
+    read = perf_on(cluster, "consume", "-t", "load")
     assert read.exit_code == 0, read.output
     assert read.stdout.startswith("3,000 messages in ")
     assert (
-        json.loads(one(cluster, "consume", "-t", "load", "--messages", "10", "--json").stdout)[
+        json.loads(perf_on(cluster, "consume", "-t", "load", "--messages", "10", "--json").stdout)[
             "messages"
         ]
         == 10
     )
     picture = tmp_path / "latency.png"
-    timed = one(
+    timed = perf_on(
         cluster, "latency", "-t", "load", "--messages", "20", "--json", "--chart", str(picture)
     )
     assert timed.exit_code == 0, timed.output
@@ -383,7 +330,7 @@ def test_one_thing_at_a_time_on_a_topic_of_ones_own(cluster: MockCluster, tmp_pa
     assert 0 < figures["min"] <= figures["p50"] <= figures["p99.9"] <= figures["max"]
     # neither empty nor filled: the area of the bars is random
     assert 0.05 < white_share(picture) < 0.98
-    shown = one(cluster, "latency", "-t", "load", "--messages", "5").stdout
+    shown = perf_on(cluster, "latency", "-t", "load", "--messages", "5").stdout
     assert " ms " in shown
     assert "#" in shown
     assert "p99.9" in shown
@@ -391,7 +338,7 @@ def test_one_thing_at_a_time_on_a_topic_of_ones_own(cluster: MockCluster, tmp_pa
 
 def test_an_empty_topic_has_no_rate(cluster: MockCluster) -> None:
     cluster.create_topic("load", 2)
-    done = one(cluster, "consume", "-t", "load")
+    done = perf_on(cluster, "consume", "-t", "load")
     assert (done.exit_code, done.stderr) == (1, "Error: topic load has no messages\n")
 
 
@@ -403,7 +350,7 @@ def test_histogram_has_everything_once() -> None:
     assert buckets[-1][0] <= 8.0 < buckets[-1][1]
 
 
-def test_the_whole_job_goes_to_no_cluster_that_is_not_named_for_it(cluster: MockCluster) -> None:
+def test_perf_all_ignores_the_cluster_of_the_environment(cluster: MockCluster) -> None:
     arguments = ["perf", "--messages", "10", "--codecs", "none", "--latency-messages", "1"]
     done = CliRunner().invoke(
         cli, arguments, env={"KAFKA_BOOTSTRAP": cluster.bootstrap_servers, "BOOTSTRAP": None}

@@ -44,7 +44,7 @@ def cli_json(cluster: MockCluster, *words: str) -> Any:
     return json.loads(cli(cluster, *words, "--json"))
 
 
-def test_listed_and_described(cluster: MockCluster) -> None:
+def test_transactions_are_listed_and_described(cluster: MockCluster) -> None:
     cluster.create_topic("a", 3)
     with transaction(cluster, "open", "a", 0, 2), transaction(cluster, "done", "a", 1) as other:
         other.commit_transaction(WAIT_S)
@@ -73,7 +73,7 @@ def test_listed_and_described(cluster: MockCluster) -> None:
         )
 
 
-def test_a_hanging_one_is_found_and_aborted(cluster: MockCluster) -> None:
+def test_a_hanging_transaction_is_found_and_aborted(cluster: MockCluster) -> None:
     cluster.create_topic("a", 2)
     with transaction(cluster, "hangs", "a", 0), transaction(cluster, "fine", "a", 1):
         assert cli_json(cluster, "hanging") == []
@@ -92,8 +92,8 @@ def test_a_hanging_one_is_found_and_aborted(cluster: MockCluster) -> None:
             cluster, "abort", "a", "0", "--start-offset", "7", "-y", status=1
         )
         assert log.last_stable_offset == 0
-        said = cli(cluster, "abort", "a", "0", "--start-offset", "0", "-y")
-        assert said == "transaction a [0] at 0: aborted\n"
+        output = cli(cluster, "abort", "a", "0", "--start-offset", "0", "-y")
+        assert output == "transaction a [0] at 0: aborted\n"
         assert log.last_stable_offset == log.end_offset
         assert cli_json(cluster, "hanging") == []
 

@@ -1,4 +1,4 @@
-"""Columns next to Messages: the expected result of `consume_arrow()` from `consume()`."""
+"""Compares columns with Messages: expected rows of `consume_arrow()` are made from `consume()`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_native import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from kafka_native import Consumer, Message
 from kafka_native.arrow import COLUMNS, ArrowBatch
 from tests.waiting import WAIT_S
-
-from .support import Client
 
 ALL = tuple(COLUMNS)
 
@@ -34,6 +32,10 @@ def rows(batch: ArrowBatch) -> list[dict[str, Any]]:
     return found.to_pylist()
 
 
+def offsets(*batches: ArrowBatch) -> list[int]:
+    return [row["offset"] for batch in batches for row in rows(batch)]
+
+
 def row_of(message: Message) -> dict[str, Any]:
     """Return the expected row of a record."""
     kind, timestamp = message.timestamp()
@@ -51,15 +53,6 @@ def row_of(message: Message) -> dict[str, Any]:
         else [{"key": key, "value": value} for key, value in headers],
         "leader_epoch": message.leader_epoch(),
     }
-
-
-def assigned(client: Client, topic: str, partitions: int = 1, **conf: Any) -> Consumer:
-    """Return a consumer at the beginning of every partition."""
-    consumer = client.consumer(**conf)
-    consumer.assign(
-        [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)]
-    )
-    return consumer
 
 
 def collect(consumer: Consumer, count: int, **more: Any) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Common parts of the transactional producer's tests."""
+"""Common parts of the tests of transactional producers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SOON = {"retry.backoff.ms": 10, "reconnect.backoff.ms": 10, "linger.ms": 0}
 
 
 class Bank:
-    """A topic of one test, its producers, and the view of read_committed readers."""
+    """A topic of one test, its transactional producers, and a consumer of its messages."""
 
     def __init__(self, cluster: MockCluster, name: str) -> None:
-        """``name`` is the test's name, from which the topic's name is made."""
+        """``name`` is the test's name. The topic's name is derived from it."""
         self.cluster = cluster
         self.topic = re.sub(r"[^\w.-]+", "-", name)
         cluster.create_topic(self.topic, 2)
@@ -35,16 +35,33 @@ class Bank:
             producer.close(0)
         self.cluster.faults.clear()
 
-    def producer(self, **conf: Any) -> Producer:
-        settings = {
+    def conf(self, **own: Any) -> dict[str, Any]:
+        """Return the configuration of the transactional producer."""
+        return {
             "bootstrap.servers": self.cluster.bootstrap_servers,
             "transactional.id": f"{self.topic}-tx",
             **SOON,
+            **own,
         }
-        producer = Producer({**settings, **conf})
+
+    def consumer(self, **own: Any) -> Consumer:
+        """Return a consumer of the test's group."""
+        conf = {
+            "bootstrap.servers": self.cluster.bootstrap_servers,
+            "group.id": f"{self.topic}-group",
+        }
+        return Consumer({**conf, **own})
+
+    def producer(self, **conf: Any) -> Producer:
+        producer = Producer(self.conf(**conf))
         self.made.append(producer)
         producer.init_transactions(WAIT_S)
         return producer
+
+    def commit(self, producer: Producer, value: str, **how: Any) -> None:
+        """Commit a transaction with one message."""
+        with producer.transaction(timeout=WAIT_S):
+            producer.produce(self.topic, value, **how)
 
     def seen(self, isolation: str = "read_committed") -> list[str]:
         conf = {

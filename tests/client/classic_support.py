@@ -1,4 +1,4 @@
-"""Members of classic groups for tests. Each polls in its own thread, and ownership is recorded."""
+"""Members of classic groups for tests. Each polls in its own thread and records its partitions."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Owners:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.of: dict[Key, Any] = {}
-        self.twice: list[tuple[Key, str, str]] = []
+        self.conflicts: list[tuple[Key, str, str]] = []
 
     def take(self, member: Reader, keys: set[Key]) -> None:
         with self.lock:
             for key in keys:
                 other = self.of.get(key)
                 if other is not None and other is not member:
-                    self.twice.append((key, other.name, member.name))
+                    self.conflicts.append((key, other.name, member.name))
                 self.of[key] = member
 
     def give(self, member: Reader, keys: set[Key]) -> None:
@@ -45,7 +45,7 @@ class Owners:
 
 
 class Reader:
-    """A member that polls in its thread until it is stopped, and records everything."""
+    """A member that polls in its own thread, and records events, messages and errors."""
 
     def __init__(self, group: Readers, name: str, topics: list[str], **conf: Any) -> None:
         self.name = name
@@ -190,20 +190,28 @@ class Readers:
         return {(self.topic, number) for number in range(self.partitions)}
 
     def shared(self) -> bool:
-        """Return whether each partition has one owner, and no member has less than its fair
-        share.
-        """
+        """Return whether each partition has one owner, and every member has its fair share."""
         owned = [key for reader in self.readers for key in tuple(reader.owned)]
         least = self.partitions // len(self.readers)
         fair = all(len(reader.owned) >= least for reader in self.readers)
         return len(owned) == len(set(owned)) and set(owned) == self.all and fair
 
+    def add_and_settle(self, *topics: str, **conf: Any) -> Reader:
+        """Add a member, and wait until each partition has its owner."""
+        reader = self.add(*topics, **conf)
+        self.settle()
+        return reader
+
+    def wait(self, condition: Callable[[], Any], **options: Any) -> None:
+        """Wait for a condition. A timeout shows the members."""
+        wait_for(condition, lambda: repr(self.readers), **options)
+
     def settle(self) -> None:
         """Wait until each partition has its owner."""
-        wait_for(self.shared, lambda: repr(self.readers))
+        self.wait(self.shared)
 
     def fill(self, count: int, start: int = 0) -> None:
-        """Produce messages with the numbers from ``start`` on, to all partitions."""
+        """Produce the numbers from ``start`` on, to all partitions."""
         fill(self.client, self.topic, count, start=start)
 
     def values(self) -> list[int]:
@@ -224,4 +232,4 @@ class Readers:
             reader.pause.clear()
             reader.stop()
         if error is None:
-            assert self.owners.twice == []
+            assert self.owners.conflicts == []

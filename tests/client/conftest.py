@@ -6,9 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafka_native.admin import AdminClient
 from kafka_native.mock import MockCluster
 
+from .admin_support import admin_of
 from .bank import Bank
+from .share_support import new_group
 from .support import Client
 
 
@@ -19,8 +22,8 @@ def cluster() -> Iterator[MockCluster]:
 
 
 @pytest.fixture
-def mended(cluster: MockCluster) -> Iterator[None]:
-    """Repair the cluster after each test, for modules that ask for it."""
+def repaired_cluster(cluster: MockCluster) -> Iterator[None]:
+    """Repair the cluster after each test of a module that uses this fixture."""
     yield
     cluster.faults.clear()
     for broker in cluster.broker_ids:
@@ -33,6 +36,24 @@ def client(cluster: MockCluster) -> Client:
 
 
 @pytest.fixture
+def topic(client: Client) -> str:
+    """Return a new topic of one partition."""
+    return client.topic()
+
+
+@pytest.fixture
+def group(client: Client) -> str:
+    """Return a new share group."""
+    return new_group(client)
+
+
+@pytest.fixture
 def bank(cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Bank]:
     with Bank(cluster, request.node.name) as made:
+        yield made
+
+
+@pytest.fixture
+def admin(client: Client) -> Iterator[AdminClient]:
+    with admin_of(client) as made:
         yield made

@@ -1,8 +1,8 @@
-"""A program that forks again and again while its threads use clients of all kinds, see `test_fork`.
+"""A program that forks repeatedly while its threads use clients of all kinds, see `test_fork`.
 
-Each child looks at what it has of its parent's and ends as programs do, with destructors and
-atexit. One that hangs shows where it does and ends with status 1; one in which something else
-happens than what is promised says what.
+Each child uses its copies of the parent's clients, and ends as programs do, with destructors and
+atexit. A child that hangs prints its stacks and ends with status 1. A child whose calls do not fail
+as documented raises an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kafka_native import Consumer, KafkaException, Producer, ShareConsumer
 from kafka_native.admin import AdminClient
 
 HANG_S = 60.0
-"""A child that runs longer hangs."""
+"""The timeout of a child."""
 PARENT = "belongs to the parent"
 
 
@@ -48,7 +48,7 @@ class Program:
         self.consumer.subscribe([topic])
         self.share = ShareConsumer({**self.conf, "group.id": "s"})
         self.admin = AdminClient(self.conf)
-        self.kept: list[Any] = []  # messages, columns, futures: the objects that outlive clients
+        self.kept: list[Any] = []  # messages, columns, futures: objects that outlive clients
         self.over = False
         self.threads = [
             threading.Thread(target=self._run, args=(work,), daemon=True)
@@ -58,7 +58,7 @@ class Program:
                 self.consume,
                 self.columns,
                 self.open_and_close,
-                self.ask,
+                self.call_admin,
                 self.log,
             )
         ]
@@ -92,7 +92,7 @@ class Program:
         consumer.close()
         AdminClient(self.conf).close()
 
-    def ask(self) -> None:
+    def call_admin(self) -> None:
         self.admin.list_topics(timeout=5)
         self.kept_future: Future[Any] = self.admin.describe_cluster()
         self.kept_future.result(5)
@@ -101,8 +101,8 @@ class Program:
         logging.getLogger("app").warning("a line")
         time.sleep(0.001)
 
-    def look(self, rng: random.Random) -> None:
-        """In a child: check every promise, in random order."""
+    def check_promises(self, rng: random.Random) -> None:
+        """Check in a child that calls are refused and that closing works, in random order."""
         refused: list[Callable[[], object]] = [
             lambda: self.producer.produce(self.topic, b"child"),
             lambda: self.producer.produce("another", b"child"),
@@ -152,8 +152,8 @@ def child(program: Program, seed: int, own: bool) -> None:
     faulthandler.dump_traceback_later(HANG_S, exit=True, file=sys.__stdout__)
     rng = random.Random(seed)
     if rng.random() < 0.5:
-        program.look(rng)
-    if own:  # a client of its own works
+        program.check_promises(rng)
+    if own:  # the child can create a client
         with Producer(program.conf) as producer:
             producer.produce(program.topic, b"z", on_delivery=_nothing)
             if producer.flush(HANG_S / 2):
@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
-    # from Python 3.12 on, for any fork next to threads
+    # Python 3.12 and later warn of a fork in a process with threads
     warnings.simplefilter("ignore", DeprecationWarning)
     rng = random.Random(options.seed)
     program = Program(options.bootstrap, options.topic)

@@ -34,12 +34,12 @@ class Reader:
     def subscribe(self, topics: list[str]) -> None:
         self.consumer.subscribe(
             topics,
-            on_assign=self._hears("assign"),
-            on_revoke=self._hears("revoke"),
-            on_lost=self._hears("lost"),
+            on_assign=self._recorder("assign"),
+            on_revoke=self._recorder("revoke"),
+            on_lost=self._recorder("lost"),
         )
 
-    def _hears(self, what: str) -> Callable[[Consumer, list[TopicPartition]], None]:
+    def _recorder(self, what: str) -> Callable[[Consumer, list[TopicPartition]], None]:
         def callback(consumer: Consumer, partitions: list[TopicPartition]) -> None:
             keys = sorted((each.topic, each.partition) for each in partitions)
             self.log.append((what, keys))
@@ -63,7 +63,7 @@ class Reader:
                 assert offset is not None
                 self.read[topic, partition, offset] += 1
 
-    def heard(self, what: str) -> list[list[tuple[str, int]]]:
+    def calls(self, what: str) -> list[list[tuple[str, int]]]:
         """Return the partitions of each call of this callback."""
         return [keys for kind, keys in self.log if kind == what]
 
@@ -84,7 +84,7 @@ class Workers:
             **conf,
         }
         self.readers: list[Reader] = []
-        self.gone: list[Reader] = []
+        self.left: list[Reader] = []
 
     def __enter__(self) -> Workers:
         return self
@@ -97,9 +97,16 @@ class Workers:
         self.readers.append(Reader(self, list(topics), **conf))
         return self.readers[-1]
 
+    def start(self, partitions: int, **conf: Any) -> tuple[str, Reader]:
+        """Create a topic and join one reader, and wait until it owns all partitions."""
+        topic = self.client.topic(partitions)
+        reader = self.join(topic, **conf)
+        self.settle(*keys(topic, partitions))
+        return topic, reader
+
     def leave(self, reader: Reader) -> None:
         self.readers.remove(reader)
-        self.gone.append(reader)
+        self.left.append(reader)
         reader.consumer.close()
 
     def until(self, condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S) -> None:
@@ -132,12 +139,12 @@ class Workers:
     def read(self) -> Counter[tuple[str, int, int]]:
         """Return the messages of all members, including those that left."""
         total: Counter[tuple[str, int, int]] = Counter()
-        for reader in [*self.readers, *self.gone]:
+        for reader in [*self.readers, *self.left]:
             total.update(reader.read)
         return total
 
     def expect_read(self, topic: str, counts: dict[int, int]) -> None:
-        """Check that each message was read once: so many of each partition."""
+        """Check that each message was read once. ``counts`` has their number by partition."""
         places = {
             (topic, partition, offset)
             for partition, count in counts.items()

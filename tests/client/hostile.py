@@ -1,9 +1,8 @@
-"""A broker that lies at the level of bytes: attacks on the frames of a mock cluster, and what they
-cost the client.
+"""A broker that sends invalid bytes: attacks on the frames of a mock cluster.
 
-A ``Siege`` rewrites the next responses of an API, each in another way, and lets the cluster be good
-afterwards: a client that neither crashes nor hangs gets through, and one that believes lengths
-shows it in its memory.
+A ``Siege`` rewrites the next responses of an API, each in another way. Later responses are valid
+again, so a client that neither crashes nor hangs succeeds. ``Memory`` measures whether the client
+allocated memory for the lengths in invalid frames.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ def _framed(body: bytes) -> bytes:
 
 
 def noise(frame: bytes, dice: random.Random) -> bytes:
-    """The announced length, filled with noise."""
+    """A frame of the right length with random bytes."""
     return frame[:4] + dice.randbytes(len(frame) - 4)
 
 
 def noise_behind_the_head(frame: bytes, dice: random.Random) -> bytes:
-    """The right correlation id, followed by noise."""
+    """The right correlation id, followed by random bytes."""
     return frame[:HEAD] + dice.randbytes(len(frame) - HEAD)
 
 
@@ -61,12 +60,12 @@ def huge_counts(frame: bytes, dice: random.Random) -> bytes:
 
 
 def cut(frame: bytes, dice: random.Random) -> bytes:
-    """A shorter response in a frame of its size."""
+    """A truncated response in a frame with the right length."""
     return _framed(frame[4 : dice.randrange(4, len(frame))])
 
 
 def stretched(frame: bytes, dice: random.Random) -> bytes:
-    """A response with extra bytes."""
+    """A response with additional bytes."""
     return _framed(frame[4:] + dice.randbytes(dice.randint(1, 5000)))
 
 
@@ -91,12 +90,12 @@ def other_protocol(frame: bytes, dice: random.Random) -> bytes:
 
 
 def alert(frame: bytes, dice: random.Random) -> bytes:
-    """The alert of a TLS server to a client that it doesn't understand."""
+    """The alert of a TLS server to a client without TLS."""
     return b"\x15\x03\x03\x00\x02\x02\x46"
 
 
 def twice(frame: bytes, dice: random.Random) -> bytes:
-    """The same response two times."""
+    """The same response twice."""
     return frame + frame
 
 
@@ -123,9 +122,9 @@ ATTACKS: tuple[Attack, ...] = (
 
 
 class Siege:
-    """The next responses of an API are attacked in turn; ``seed`` decides how.
+    """Attacks the next responses of an API in turn, in an order that ``seed`` decides.
 
-    ``left`` counts down to 0, from where on the cluster is honest again.
+    ``left`` counts down to 0. From then on the responses are valid.
     """
 
     def __init__(self, cluster: MockCluster, api_key: int, seed: int, rounds: int = 1) -> None:
@@ -137,7 +136,7 @@ class Siege:
 
     @property
     def left(self) -> int:
-        """Return how many attacks are still to come."""
+        """Return the number of remaining attacks."""
         return len(self._attacks)
 
     def _rewrite(self, frame: bytes) -> bytes:
@@ -146,10 +145,10 @@ class Siege:
 
 
 class Flips:
-    """An unreliable line: each of the first connections through a ``Proxy`` has a wrong bit."""
+    """Flips one bit in each of the first connections through a ``Proxy``."""
 
     def __init__(self, seed: int, connections: int, bytes_max: int) -> None:
-        """The bit is among the first bytes, in the handshake or behind it."""
+        """The bit is among the first ``bytes_max`` bytes, in the handshake or after it."""
         self._dice = random.Random(seed)
         self._bytes_max = bytes_max
         self._lock = threading.Lock()
@@ -166,7 +165,7 @@ class Flips:
 
 
 class Memory:
-    """The maximum memory of the process since the start. Linux only."""
+    """The maximum resident memory of the process since this object was created. Linux only."""
 
     STATUS = Path("/proc/self/status")
 
@@ -175,7 +174,7 @@ class Memory:
         self._before = self._kilobytes("VmRSS")
 
     def grown_bytes(self) -> int:
-        """Return how far it has risen above its start."""
+        """Return the growth of the maximum above the memory at creation."""
         return (self._kilobytes("VmHWM") - self._before) * 1024
 
     def _kilobytes(self, name: str) -> int:

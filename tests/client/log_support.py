@@ -14,8 +14,8 @@ from tests.waiting import wait_for
 _numbers = itertools.count()
 
 
-class Heard(logging.Handler):
-    """Every record of one client.id."""
+class CapturedLog(logging.Handler):
+    """All log records of one client.id."""
 
     def __init__(self, client_id: str) -> None:
         super().__init__()
@@ -41,9 +41,9 @@ class Heard(logging.Handler):
 
 
 @contextmanager
-def heard() -> Iterator[Heard]:
+def captured_log() -> Iterator[CapturedLog]:
     """Capture the log of a new client.id."""
-    handler = Heard(f"log-test-{next(_numbers)}")
+    handler = CapturedLog(f"log-test-{next(_numbers)}")
     logger = logging.getLogger(f"kafka_native.{handler.client_id}")
     logger.addHandler(handler)
     logger.propagate = False
@@ -54,8 +54,8 @@ def heard() -> Iterator[Heard]:
         logger.removeHandler(handler)
 
 
-class Plain:
-    """An object with log() and no other method of a logger."""
+class PlainLogger:
+    """A logger that has only the method log()."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []

@@ -1,8 +1,8 @@
-"""A program with every kind of secret in it: ``python -m tests.client.secretive``.
+"""A program whose settings have every kind of secret: ``python -m tests.client.secretive``.
 
-Settings, and whether they are good, come as a line of JSON. It succeeds, is refused, is asked for
-everything that it can be asked for, and dumps its threads' stacks. What it writes is for others to
-look through.
+It reads a line of JSON from stdin: sets of settings, each with a flag that says whether they are
+valid. It uses clients with them, prints all results and errors, and dumps its threads' stacks.
+The test searches the output for secrets.
 """
 
 from __future__ import annotations
@@ -19,23 +19,26 @@ from kafka_native import Consumer, KafkaException, Producer
 from kafka_native.admin import AdminClient
 
 GOOD_S, BAD_S = 20.0, 1.5
-"""How long to wait for good and for bad settings."""
+"""Timeouts for valid and for invalid settings."""
 
 
-def tell(what: Any) -> None:
-    """Print a value as a program's author would."""
+def show(what: Any) -> None:
+    """Print a value in the usual ways."""
     print(f"{what!r} {what} {getattr(what, '__dict__', '')}")
 
 
 def use(conf: dict[str, Any], good: bool) -> None:
-    """Use every kind of client, or one that fails, and print all errors."""
+    """Use every kind of client with valid settings, or a producer with invalid ones.
+
+    Print all results and errors.
+    """
     wait_s = GOOD_S if good else BAD_S
     common = {
         **conf,
         "debug": "all",
         "statistics.interval.ms": 500,
-        "error_cb": tell,
-        "stats_cb": tell,
+        "error_cb": show,
+        "stats_cb": show,
     }
     made: list[tuple[type[Any], dict[str, Any]]] = [
         (Producer, {}),
@@ -45,22 +48,22 @@ def use(conf: dict[str, Any], good: bool) -> None:
     for kind, own in made if good else made[:1]:
         try:
             with kind({**common, **own}) as client:
-                tell(client)
-                tell(client.metrics())
+                show(client)
+                show(client.metrics())
                 try:
                     pickle.dumps(client)
                 except TypeError as error:
-                    tell(error)
+                    show(error)
                 if kind is Producer:
-                    client.produce("t", b"x", on_delivery=lambda error, message: tell(message))
-                    tell(client.flush(wait_s))
-                    client.purge()  # no wait at the end
-                tell(client.list_topics(timeout=wait_s))
+                    client.produce("t", b"x", on_delivery=lambda error, message: show(message))
+                    show(client.flush(wait_s))
+                    client.purge()  # so that close() does not wait
+                show(client.list_topics(timeout=wait_s))
                 client.poll(0.1)
                 faulthandler.dump_traceback()
         except KafkaException as error:
-            tell(error)
-            tell(error.args[0])
+            show(error)
+            show(error.args[0])
             traceback.print_exc()
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -13,7 +9,6 @@ import pytest
 from kafka_native import (
     OFFSET_END,
     OFFSET_INVALID,
-    Consumer,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     ConsumerGroupType,
@@ -38,202 +33,138 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
-from .support import Client, fill
-from .test_admin_topics import admin_of, code_of
+from .admin_support import (
+    admin_of,
+    changed,
+    cluster_and_admin,
+    expect_error,
+    expect_success,
+    member,
+    result_of,
+    stable,
+)
+from .support import Client, check_refused, fill, filled, partitions_of
 
 
-def changed(name: str, **settings: str | None) -> ConfigResource:
-    """Return a topic with settings to set, None to unset. An underscore stands for a dot."""
-    operations = {True: AlterConfigOpType.DELETE, False: AlterConfigOpType.SET}
-    entries = [
-        ConfigEntry(each.replace("_", "."), value, incremental_operation=operations[value is None])
-        for each, value in settings.items()
-    ]
-    return ConfigResource("topic", name, incremental_configs=entries)
-
-
-@contextmanager
-def member(client: Client, group: str, topic: str, **conf: Any) -> Iterator[Consumer]:
-    """Yield a consumer that has read and committed a message in a group."""
-    with client.consumer(
-        **{"group.id": group, "auto.offset.reset": "earliest", **conf}
-    ) as consumer:
-        consumer.subscribe([topic])
-        deadline = time.monotonic() + WAIT_S
-        while (message := consumer.poll(0.5)) is None:
-            assert time.monotonic() < deadline
-        assert message.error() is None
-        consumer.commit(message, asynchronous=False)
-        yield consumer
-
-
-def stable(admin: AdminClient, group: str, partitions: int) -> Any:
-    """Return the group's description once its one member has so many partitions."""
-    deadline = time.monotonic() + WAIT_S
-    while True:
-        described = result_of(admin.describe_consumer_groups([group])[group])
-        held = [place for each in described.members for place in each.assignment.topic_partitions]
-        if described.state is ConsumerGroupState.STABLE and len(held) == partitions:
-            return described
-        assert time.monotonic() < deadline, vars(described)
-        time.sleep(0.02)
-
-
-def result_of(future: Future[Any]) -> Any:
-    return future.result(WAIT_S)
-
-
-def test_the_cluster_and_its_topics_are_described(client: Client) -> None:
+def test_the_cluster_and_its_topics_are_described(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
-    with admin_of(client) as admin:
-        cluster = result_of(admin.describe_cluster(include_authorized_operations=True))
-        assert [node.id for node in cluster.nodes] == [1, 2, 3]
-        assert cluster.controller.id == client.cluster.controller_id()
-        assert cluster.cluster_id == admin.list_topics(timeout=WAIT_S).cluster_id
-        described = admin.describe_topics(TopicCollection([topic, "never-was"]))
-        found = result_of(described[topic])
-        assert (found.name, found.is_internal, [each.id for each in found.partitions]) == (
-            topic,
-            False,
-            [0, 1],
-        )
-        assert bytes(found.topic_id) == client.cluster.topic_id(topic)
-        assert found.partitions[0].leader.id == client.cluster.leader(topic, 0)
-        assert {node.id for node in found.partitions[0].isr} == {1, 2, 3}
-        assert code_of(described["never-was"]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-        assert admin.describe_topics(TopicCollection([])) == {}
-        with pytest.raises(TypeError):
-            admin.describe_topics([topic])  # type: ignore[arg-type]
+    cluster = result_of(admin.describe_cluster(include_authorized_operations=True))
+    assert [node.id for node in cluster.nodes] == [1, 2, 3]
+    assert cluster.controller.id == client.cluster.controller_id()
+    assert cluster.cluster_id == admin.list_topics(timeout=WAIT_S).cluster_id
+    described = admin.describe_topics(TopicCollection([topic, "never-was"]))
+    found = result_of(described[topic])
+    assert (found.name, found.is_internal) == (topic, False)
+    assert [each.id for each in found.partitions] == [0, 1]
+    assert bytes(found.topic_id) == client.cluster.topic_id(topic)
+    assert found.partitions[0].leader.id == client.cluster.leader(topic, 0)
+    assert {node.id for node in found.partitions[0].isr} == {1, 2, 3}
+    expect_error(described["never-was"], KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert admin.describe_topics(TopicCollection([])) == {}
+    with pytest.raises(TypeError):
+        admin.describe_topics([topic])  # type: ignore[arg-type]
 
 
-def test_a_cluster_before_describe_cluster_is_described_by_its_metadata() -> None:
-    with (
-        MockCluster(max_versions={ApiKey.DESCRIBE_CLUSTER: -1}) as old,
-        admin_of(Client(old)) as admin,
-    ):
+def test_a_cluster_without_describe_cluster_is_described_by_its_metadata() -> None:
+    with cluster_and_admin(max_versions={ApiKey.DESCRIBE_CLUSTER: -1}) as (old, admin):
         cluster = result_of(admin.describe_cluster())
         assert [node.id for node in cluster.nodes] == old.broker_ids
         assert cluster.controller.id == old.controller_id()
 
 
-def test_settings_are_told_and_changed(client: Client) -> None:
-    topic = client.topic()
-    with admin_of(client) as admin:
-        resource = ConfigResource("topic", topic)
-        before = result_of(admin.describe_configs([resource])[resource])["retention.ms"]
-        assert (before.is_default, before.source) == (True, ConfigSource.DEFAULT_CONFIG.value)
-        tried = admin.incremental_alter_configs(
-            [changed(topic, retention_ms="7000")], validate_only=True
-        )
-        assert result_of(tried[resource]) is None
-        assert "retention.ms" not in client.cluster.topics[topic].configs
-        missing = changed("never-was", retention_ms="7000")
-        done = admin.incremental_alter_configs([changed(topic, retention_ms="7000"), missing])
-        assert result_of(done[resource]) is None
-        assert code_of(done[missing]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-        after = result_of(admin.describe_configs([resource])[resource])["retention.ms"]
-        assert (after.value, after.is_default) == ("7000", False)
-        assert after.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-        assert (
-            result_of(
-                admin.incremental_alter_configs([changed(topic, retention_ms=None)])[resource]
-            )
-            is None
-        )
-        assert (
-            result_of(admin.describe_configs([resource])[resource])["retention.ms"].value
-            == before.value
-        )
+def test_settings_are_described_and_changed(client: Client, topic: str, admin: AdminClient) -> None:
+    resource = ConfigResource("topic", topic)
+    before = result_of(admin.describe_configs([resource])[resource])["retention.ms"]
+    assert (before.is_default, before.source) == (True, ConfigSource.DEFAULT_CONFIG.value)
+    tried = admin.incremental_alter_configs(
+        [changed("topic", topic, retention_ms="7000")], validate_only=True
+    )
+    expect_success(tried[resource])
+    assert "retention.ms" not in client.cluster.topics[topic].configs
+    missing = changed("topic", "never-was", retention_ms="7000")
+    done = admin.incremental_alter_configs([changed("topic", topic, retention_ms="7000"), missing])
+    expect_success(done[resource])
+    expect_error(done[missing], KafkaError.UNKNOWN_TOPIC_OR_PART)
+    after = result_of(admin.describe_configs([resource])[resource])["retention.ms"]
+    assert (after.value, after.is_default) == ("7000", False)
+    assert after.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    expect_success(
+        admin.incremental_alter_configs([changed("topic", topic, retention_ms=None)])[resource]
+    )
+    unset = result_of(admin.describe_configs([resource])[resource])["retention.ms"]
+    assert unset.value == before.value
 
 
-def test_a_broker_is_asked_for_its_own_settings(client: Client) -> None:
+def test_a_broker_is_asked_for_its_own_settings(client: Client, admin: AdminClient) -> None:
     brokers = [ConfigResource("broker", "2"), ConfigResource("broker", "3")]
     bad = [
         ConfigResource("broker", "77"),
         ConfigResource("broker", "x"),
         ConfigResource("transactional_id", "t"),
     ]
-    with admin_of(client) as admin:
-        client.cluster.clear_requests()
-        futures = admin.describe_configs([*brokers, *bad])
-        for resource in brokers:
-            assert "message.max.bytes" in result_of(futures[resource])
-        codes = [code_of(futures[resource]) for resource in bad]
-        assert codes == [
-            KafkaError._UNKNOWN_BROKER,
-            KafkaError._INVALID_ARG,
-            KafkaError._INVALID_ARG,
-        ]
-        assert {seen.broker for seen in client.cluster.requests_of(ApiKey.DESCRIBE_CONFIGS)} == {
-            2,
-            3,
-        }
-        client.cluster.clear_requests()
-        futures = admin.describe_configs([ConfigResource("topic", client.topic())], broker=3)
-        result_of(futures.popitem()[1])  # the dict belongs to the caller
-        assert [seen.broker for seen in client.cluster.requests_of(ApiKey.DESCRIBE_CONFIGS)] == [3]
+    client.cluster.clear_requests()
+    futures = admin.describe_configs([*brokers, *bad])
+    for resource in brokers:
+        assert "message.max.bytes" in result_of(futures[resource])
+    expect_error(futures[bad[0]], KafkaError._UNKNOWN_BROKER)
+    for resource in bad[1:]:
+        expect_error(futures[resource], KafkaError._INVALID_ARG)
+    requests = client.cluster.requests_of(ApiKey.DESCRIBE_CONFIGS)
+    assert {each.broker for each in requests} == {2, 3}
+    client.cluster.clear_requests()
+    futures = admin.describe_configs([ConfigResource("topic", client.topic())], broker=3)
+    result_of(futures.popitem()[1])  # the caller may change the dict
+    assert [seen.broker for seen in client.cluster.requests_of(ApiKey.DESCRIBE_CONFIGS)] == [3]
 
 
-def test_bad_settings(client: Client) -> None:
-    with admin_of(client) as admin:
-        bad: Any
-        for bad in (None, ["x"], "x"):
-            with pytest.raises(TypeError):
-                admin.describe_configs(bad)
-        with pytest.raises(ValueError, match="incremental_configs"):
-            admin.incremental_alter_configs([ConfigResource("topic", "t", {"retention.ms": "1"})])
-        for entry in (
-            ConfigEntry("n", "v"),
-            ConfigEntry("n", None, incremental_operation=AlterConfigOpType.SET),
-        ):
-            with pytest.raises(TypeError):
-                admin.incremental_alter_configs(
-                    [ConfigResource("topic", "t", incremental_configs=[entry])]
-                )
+def test_bad_settings(client: Client, admin: AdminClient) -> None:
+    check_refused(admin.describe_configs, TypeError, None, ["x"], "x")
+    with pytest.raises(ValueError, match="incremental_configs"):
+        admin.incremental_alter_configs([ConfigResource("topic", "t", {"retention.ms": "1"})])
+    for entry in (
+        ConfigEntry("n", "v"),
+        ConfigEntry("n", None, incremental_operation=AlterConfigOpType.SET),
+    ):
+        with pytest.raises(TypeError):
+            admin.incremental_alter_configs(
+                [ConfigResource("topic", "t", incremental_configs=[entry])]
+            )
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_groups_are_listed_described_and_deleted(client: Client, protocol: str) -> None:
+def test_groups_are_listed_described_and_deleted(
+    client: Client, admin: AdminClient, protocol: str
+) -> None:
     topic, group = client.topic(2), f"group-{protocol}"
     fill(client, topic, 3, partition=0)
     kind = ConsumerGroupType[protocol.upper()]
-    with admin_of(client) as admin:
-        with member(
-            client, group, topic, **{"group.protocol": protocol, "client.id": "the reader"}
-        ) as consumer:
-            described = stable(admin, group, 2)
-            listed = result_of(
-                admin.list_consumer_groups(states={ConsumerGroupState.STABLE}, types={kind})
-            )
-            assert listed.errors == []
-            (found,) = [each for each in listed.valid if each.group_id == group]
-            assert (found.state, found.type) == (ConsumerGroupState.STABLE, kind)
-            assert not found.is_simple_consumer_group
-            assert described.type is kind
-            (one,) = described.members
-            assert (one.member_id, one.client_id) == (consumer.memberid(), "the reader")
-            assert one.assignment.topic_partitions == [
-                TopicPartition(topic, 0),
-                TopicPartition(topic, 1),
-            ]
-            assert described.coordinator.id in {1, 2, 3}
-            nobody = admin.describe_consumer_groups([group, "nobody"])["nobody"]
-            assert result_of(nobody).state is ConsumerGroupState.DEAD
-            assert (
-                code_of(admin.delete_consumer_groups([group])[group]) == KafkaError.NON_EMPTY_GROUP
-            )
-        gone = admin.delete_consumer_groups([group, "nobody"])
-        assert result_of(gone[group]) is None
-        assert code_of(gone["nobody"]) == KafkaError.GROUP_ID_NOT_FOUND
-        assert group not in {
-            each.group_id for each in result_of(admin.list_consumer_groups()).valid
-        }
+    conf = {"group.protocol": protocol, "client.id": "the reader"}
+    with member(client, group, topic, **conf) as consumer:
+        described = stable(admin, group, 2)
+        listed = result_of(
+            admin.list_consumer_groups(states={ConsumerGroupState.STABLE}, types={kind})
+        )
+        assert listed.errors == []
+        (found,) = [each for each in listed.valid if each.group_id == group]
+        assert (found.state, found.type) == (ConsumerGroupState.STABLE, kind)
+        assert not found.is_simple_consumer_group
+        assert described.type is kind
+        (one,) = described.members
+        assert (one.member_id, one.client_id) == (consumer.memberid(), "the reader")
+        assert one.assignment.topic_partitions == partitions_of(topic, 2)
+        assert described.coordinator.id in {1, 2, 3}
+        nobody = admin.describe_consumer_groups([group, "nobody"])["nobody"]
+        assert result_of(nobody).state is ConsumerGroupState.DEAD
+        expect_error(admin.delete_consumer_groups([group])[group], KafkaError.NON_EMPTY_GROUP)
+    gone = admin.delete_consumer_groups([group, "nobody"])
+    expect_success(gone[group])
+    expect_error(gone["nobody"], KafkaError.GROUP_ID_NOT_FOUND)
+    assert group not in {each.group_id for each in result_of(admin.list_consumer_groups()).valid}
 
 
-def test_list_groups_has_the_members(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 1)
-    with admin_of(client) as admin, member(client, "listed", topic) as consumer:
+def test_list_groups_has_the_members(client: Client, admin: AdminClient) -> None:
+    topic = filled(client, 1)
+    with member(client, "listed", topic) as consumer:
         stable(admin, "listed", 1)
         (found,) = admin.list_groups("listed", WAIT_S)
         assert (found.id, found.state, found.protocol_type) == ("listed", "Stable", "consumer")
@@ -243,16 +174,15 @@ def test_list_groups_has_the_members(client: Client) -> None:
         assert admin.list_groups("nobody", WAIT_S) == []
 
 
-def test_a_broker_that_does_not_tell_its_groups_is_among_the_errors(client: Client) -> None:
+def test_a_refusal_to_list_groups_is_among_the_errors(client: Client, admin: AdminClient) -> None:
     client.cluster.push_request_errors(
         ApiKey.LIST_GROUPS, [KafkaError.CLUSTER_AUTHORIZATION_FAILED], broker=2
     )
-    with admin_of(client) as admin:
-        (error,) = result_of(admin.list_consumer_groups()).errors
-        assert error.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
+    (error,) = result_of(admin.list_consumer_groups()).errors
+    assert error.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_coordinators_are_looked_up_together_and_again(client: Client) -> None:
+def test_coordinators_share_lookups_also_after_a_move(client: Client, admin: AdminClient) -> None:
     groups = [f"together-{number}" for number in range(8)]
 
     def moved(reply: Any) -> None:
@@ -261,9 +191,8 @@ def test_coordinators_are_looked_up_together_and_again(client: Client) -> None:
 
     client.cluster.clear_requests()
     client.cluster.edit_responses(ApiKey.DELETE_GROUPS, moved, broker=1)
-    with admin_of(client) as admin:
-        for future in admin.delete_consumer_groups(groups).values():
-            assert code_of(future) == KafkaError.GROUP_ID_NOT_FOUND
+    for future in admin.delete_consumer_groups(groups).values():
+        expect_error(future, KafkaError.GROUP_ID_NOT_FOUND)
     asked = client.cluster.requests_of(ApiKey.DELETE_GROUPS)
     assert {each.broker for each in asked} == {1, 2, 3}
     assert [each.broker for each in asked].count(1) == 2
@@ -271,10 +200,9 @@ def test_coordinators_are_looked_up_together_and_again(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 7, 9, 10])
-def test_committed_offsets_are_told(version: int) -> None:
-    with MockCluster(
-        brokers=3, max_versions={ApiKey.OFFSET_FETCH: version, ApiKey.FIND_COORDINATOR: 3}
-    ) as cluster:
+def test_committed_offsets_are_listed(version: int) -> None:
+    versions = {ApiKey.OFFSET_FETCH: version, ApiKey.FIND_COORDINATOR: 3}
+    with MockCluster(brokers=3, max_versions=versions) as cluster:
         client = Client(cluster)
         topic = client.topic(2)
         fill(client, topic, 3, partition=1)
@@ -286,28 +214,19 @@ def test_committed_offsets_are_told(version: int) -> None:
             )
             places = {(each.topic, each.partition): each.offset for each in found.topic_partitions}
             assert places[topic, 1] >= 1
-            wanted = [
-                TopicPartition(topic, 0),
-                TopicPartition(topic, 1),
-                TopicPartition("never-was", 4),
-            ]
+            wanted = [*partitions_of(topic, 2), TopicPartition("never-was", 4)]
             asked = ConsumerGroupTopicPartitions("kept", wanted)
             found = result_of(admin.list_consumer_group_offsets([asked])["kept"])
             assert found.topic_partitions == wanted
-            assert [each.offset for each in found.topic_partitions] == [
-                OFFSET_INVALID,
-                places[topic, 1],
-                OFFSET_INVALID,
-            ]
+            offsets = [each.offset for each in found.topic_partitions]
+            assert offsets == [OFFSET_INVALID, places[topic, 1], OFFSET_INVALID]
             nobody = ConsumerGroupTopicPartitions("nobody")
-            assert (
-                result_of(admin.list_consumer_group_offsets([nobody])["nobody"]).topic_partitions
-                == []
-            )
+            found = result_of(admin.list_consumer_group_offsets([nobody])["nobody"])
+            assert found.topic_partitions == []
 
 
 @pytest.mark.parametrize("version", [5, 7, 8, 9])
-def test_groups_of_one_coordinator_are_asked_about_together(version: int) -> None:
+def test_groups_of_one_coordinator_share_a_request(version: int) -> None:
     groups = [f"together-{number}" for number in range(20)]
     with MockCluster(brokers=3, max_versions={ApiKey.OFFSET_FETCH: version}) as cluster:
         topic = Client(cluster).topic(2)
@@ -334,12 +253,12 @@ def test_groups_of_one_coordinator_are_asked_about_together(version: int) -> Non
             requests = [each for each in cluster.requests if each.api_key == ApiKey.OFFSET_FETCH]
             assert {each.version for each in requests} == {version}
             if version >= 8:
-                assert len(requests) <= 2 * 3, "once each, and again where it was refused"
+                assert len(requests) <= 2 * 3, "one for each broker, and again if it was refused"
             else:
                 assert len(requests) >= len(groups)
 
 
-def test_offsets_are_committed_for_a_group_without_members(client: Client) -> None:
+def test_offsets_are_altered_in_a_group_without_members(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
     fill(client, topic, 3, partition=0)
     wanted = [
@@ -354,171 +273,146 @@ def test_offsets_are_committed_for_a_group_without_members(client: Client) -> No
                 partition.error_code = KafkaError.NOT_COORDINATOR
 
     client.cluster.edit_responses(ApiKey.OFFSET_COMMIT, moved)
-    with admin_of(client) as admin:
-        done = result_of(
-            admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions("moved", wanted)])[
-                "moved"
-            ]
-        )
-        errors = [each.error and each.error.code() for each in done.topic_partitions]
-        assert errors == [None, None, KafkaError.UNKNOWN_TOPIC_OR_PART]
-        found = result_of(
-            admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("moved")])["moved"]
-        )
-        kept = sorted(
-            (each.partition, each.offset, each.metadata) for each in found.topic_partitions
-        )
-        assert kept == [(0, 2, "noted"), (1, 0, None)]
-        with member(client, "busy", topic):
-            stable(admin, "busy", 2)
-            asked = ConsumerGroupTopicPartitions("busy", wanted[:1])
-            (refused,) = result_of(
-                admin.alter_consumer_group_offsets([asked])["busy"]
-            ).topic_partitions
-            assert refused.error.code() == KafkaError.UNKNOWN_MEMBER_ID
+    done = result_of(
+        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions("moved", wanted)])["moved"]
+    )
+    errors = [each.error and each.error.code() for each in done.topic_partitions]
+    assert errors == [None, None, KafkaError.UNKNOWN_TOPIC_OR_PART]
+    found = result_of(
+        admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("moved")])["moved"]
+    )
+    kept = sorted((each.partition, each.offset, each.metadata) for each in found.topic_partitions)
+    assert kept == [(0, 2, "noted"), (1, 0, None)]
+    with member(client, "busy", topic):
+        stable(admin, "busy", 2)
+        asked = ConsumerGroupTopicPartitions("busy", wanted[:1])
+        (refused,) = result_of(admin.alter_consumer_group_offsets([asked])["busy"]).topic_partitions
+        assert refused.error.code() == KafkaError.UNKNOWN_MEMBER_ID
 
 
-def test_bad_requests_for_committed_offsets(client: Client) -> None:
+def test_bad_requests_for_committed_offsets(client: Client, admin: AdminClient) -> None:
     one = ConsumerGroupTopicPartitions
-    with admin_of(client) as admin:
-        bad: Any
-        for bad in (None, ["g"], [one(1)], [one("g", ["x"])]):  # type: ignore[arg-type, list-item]
-            with pytest.raises(TypeError):
-                admin.list_consumer_group_offsets(bad)
-        wrong = [
-            one(""),
-            one("g", []),
-            one("g", [TopicPartition("t", 0, 5)]),
-            one("g", [TopicPartition("t", -1)]),
-        ]
-        for bad in ([], *([each] for each in wrong), [one("g"), one("")]):
-            with pytest.raises(ValueError, match=r"group|partition"):
-                admin.list_consumer_group_offsets(bad)
-        two: Any = [one(name, [TopicPartition("t", 0, 5)]) for name in ("g", "h")]
-        with pytest.raises(ValueError, match="single consumer group"):
-            admin.alter_consumer_group_offsets(two)
+    bad: Any
+    for bad in (None, ["g"], [one(1)], [one("g", ["x"])]):  # type: ignore[arg-type, list-item]
+        with pytest.raises(TypeError):
+            admin.list_consumer_group_offsets(bad)
+    wrong = [
+        one(""),
+        one("g", []),
+        one("g", [TopicPartition("t", 0, 5)]),
+        one("g", [TopicPartition("t", -1)]),
+    ]
+    for bad in ([], *([each] for each in wrong), [one("g"), one("")]):
+        with pytest.raises(ValueError, match=r"group|partition"):
+            admin.list_consumer_group_offsets(bad)
+    two: Any = [one(name, [TopicPartition("t", 0, 5)]) for name in ("g", "h")]
+    with pytest.raises(ValueError, match="single consumer group"):
+        admin.alter_consumer_group_offsets(two)
 
 
-def test_offsets_are_found_on_the_leaders_again_when_one_has_moved(client: Client) -> None:
+def test_offsets_are_found_when_a_leader_has_moved(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
     fill(client, topic, 10, partition=0)
     first, second, missing = (TopicPartition(topic, number) for number in (0, 1, 9))
     nowhere = TopicPartition("never-was", 0)
-    with admin_of(client) as admin:
-        client.cluster.push_request_errors(
-            ApiKey.LIST_OFFSETS, [KafkaError.NOT_LEADER_FOR_PARTITION], topic=topic, partition=0
-        )
-        spec = {first: OffsetSpec.latest(), second: OffsetSpec.earliest()}
-        spec |= {missing: OffsetSpec.latest(), nowhere: OffsetSpec.latest()}
-        found = admin.list_offsets(spec, isolation_level=IsolationLevel.READ_COMMITTED)
-        assert result_of(found[first]).offset == 10
-        assert result_of(found[second]).offset == 0
-        assert code_of(found[missing]) == KafkaError._UNKNOWN_PARTITION
-        assert code_of(found[nowhere]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-        assert (
-            result_of(admin.list_offsets({first: OffsetSpec.for_timestamp(1)})[first]).offset == 0
-        )
-        newest = result_of(admin.list_offsets({first: OffsetSpec.max_timestamp()})[first])
-        assert newest.timestamp > 0
-        assert admin.list_offsets({}) == {}
+    client.cluster.push_request_errors(
+        ApiKey.LIST_OFFSETS, [KafkaError.NOT_LEADER_FOR_PARTITION], topic=topic, partition=0
+    )
+    spec = {first: OffsetSpec.latest(), second: OffsetSpec.earliest()}
+    spec |= {missing: OffsetSpec.latest(), nowhere: OffsetSpec.latest()}
+    found = admin.list_offsets(spec, isolation_level=IsolationLevel.READ_COMMITTED)
+    assert result_of(found[first]).offset == 10
+    assert result_of(found[second]).offset == 0
+    expect_error(found[missing], KafkaError._UNKNOWN_PARTITION)
+    expect_error(found[nowhere], KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert result_of(admin.list_offsets({first: OffsetSpec.for_timestamp(1)})[first]).offset == 0
+    newest = result_of(admin.list_offsets({first: OffsetSpec.max_timestamp()})[first])
+    assert newest.timestamp > 0
+    assert admin.list_offsets({}) == {}
 
 
-def test_a_broker_before_it_is_not_asked_for_the_highest_timestamp() -> None:
-    with MockCluster(max_versions={ApiKey.LIST_OFFSETS: 6}) as old, admin_of(Client(old)) as admin:
+def test_an_older_broker_is_not_asked_for_the_highest_timestamp() -> None:
+    with cluster_and_admin(max_versions={ApiKey.LIST_OFFSETS: 6}) as (old, admin):
         place = TopicPartition(Client(old).topic(), 0)
         future = admin.list_offsets({place: OffsetSpec.max_timestamp()})[place]
-        assert code_of(future) == KafkaError._UNSUPPORTED_FEATURE
+        expect_error(future, KafkaError._UNSUPPORTED_FEATURE)
         assert old.requests_of(ApiKey.LIST_OFFSETS) == []
 
 
-def test_records_are_deleted(client: Client) -> None:
+def test_records_are_deleted(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
     fill(client, topic, 10, partition=0)
     some, beyond = TopicPartition(topic, 0, 4), TopicPartition(topic, 1, 99)
-    with admin_of(client) as admin:
-        futures = admin.delete_records([some, beyond])
-        assert result_of(futures[some]).low_watermark == 4
-        assert client.cluster.watermarks(topic, 0) == (4, 10)
-        assert code_of(futures[beyond]) == KafkaError.OFFSET_OUT_OF_RANGE
-        whole = TopicPartition(topic, 0, OFFSET_END)
-        assert result_of(admin.delete_records([whole])[whole]).low_watermark == 10
-        bad: Any
-        for bad in (None, ["x"], {}):
-            with pytest.raises(TypeError):
-                admin.delete_records(bad)
-        for bad in (TopicPartition(topic, -1, 1), TopicPartition("", 0, 1)):
-            with pytest.raises(ValueError, match="partition"):
-                admin.delete_records([bad])
+    futures = admin.delete_records([some, beyond])
+    assert result_of(futures[some]).low_watermark == 4
+    assert client.cluster.watermarks(topic, 0) == (4, 10)
+    expect_error(futures[beyond], KafkaError.OFFSET_OUT_OF_RANGE)
+    whole = TopicPartition(topic, 0, OFFSET_END)
+    assert result_of(admin.delete_records([whole])[whole]).low_watermark == 10
+    bad: Any
+    check_refused(admin.delete_records, TypeError, None, ["x"], {})
+    for bad in (TopicPartition(topic, -1, 1), TopicPartition("", 0, 1)):
+        with pytest.raises(ValueError, match="partition"):
+            admin.delete_records([bad])
 
 
-def test_what_a_broker_leaves_out_of_its_answer_fails(client: Client) -> None:
+def test_a_partition_missing_from_the_response_fails(client: Client, admin: AdminClient) -> None:
     place = TopicPartition(client.topic(), 0)
     client.cluster.edit_responses(ApiKey.LIST_OFFSETS, lambda reply: reply.topics.clear())
-    with admin_of(client) as admin:
-        assert (
-            code_of(admin.list_offsets({place: OffsetSpec.latest()})[place]) == KafkaError._BAD_MSG
-        )
+    expect_error(admin.list_offsets({place: OffsetSpec.latest()})[place], KafkaError._BAD_MSG)
 
 
-# --- what is too large ---
+# --- large requests ---
 
 
-def test_what_no_broker_takes_fails_before_the_wire_and_the_rest_goes_on(client: Client) -> None:
+def test_too_long_names_fail_alone_without_a_request(client: Client, admin: AdminClient) -> None:
     name, longer = client.topic(), "x" * 0x8000  # Kafka's strings end at 32767 bytes
-    with admin_of(client) as admin:
-        made = admin.create_topics(
-            [NewTopic("fits", 1), NewTopic(longer, 1), NewTopic("huge", 1, config={"a": longer})]
-        )
-        assert result_of(made["fits"]) is None
-        for each in (longer, "huge"):
-            assert code_of(made[each]) == KafkaError._INVALID_ARG
-            with pytest.raises(KafkaException, match="too long"):
-                result_of(made[each])
-        assert "huge" not in client.cluster.topics
-        found = admin.describe_consumer_groups(["there", longer])
-        assert result_of(found["there"]).state is ConsumerGroupState.DEAD
-        assert code_of(found[longer]) == KafkaError._INVALID_ARG
-        assert name in admin.list_topics(timeout=WAIT_S).topics
+    made = admin.create_topics(
+        [NewTopic("fits", 1), NewTopic(longer, 1), NewTopic("huge", 1, config={"a": longer})]
+    )
+    expect_success(made["fits"])
+    for each in (longer, "huge"):
+        expect_error(made[each], KafkaError._INVALID_ARG)
+        with pytest.raises(KafkaException, match="too long"):
+            result_of(made[each])
+    assert "huge" not in client.cluster.topics
+    found = admin.describe_consumer_groups(["there", longer])
+    assert result_of(found["there"]).state is ConsumerGroupState.DEAD
+    expect_error(found[longer], KafkaError._INVALID_ARG)
+    assert name in admin.list_topics(timeout=WAIT_S).topics
 
 
-def test_requests_are_as_large_as_brokers_take(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+def test_requests_are_split_at_the_maximum_size(
+    client: Client, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    most = 1000
-    monkeypatch.setattr(operations, "REQUEST_MAX_BYTES", most)
-    monkeypatch.setattr(base, "REQUEST_MAX_BYTES", most)
+    limit = 1000
+    monkeypatch.setattr(operations, "REQUEST_MAX_BYTES", limit)
+    monkeypatch.setattr(base, "REQUEST_MAX_BYTES", limit)
     names = [f"large-{number}" for number in range(40)]
     sizes: list[int] = []
     client.cluster.edit_responses(
         ApiKey.CREATE_TOPICS, lambda message: sizes.append(len(message.topics)), count=100
     )
-    with admin_of(client) as admin:
-        topics = [
-            NewTopic(each, 1, config={"cleanup.policy": "compact" + ",compact" * 8})
-            for each in names
-        ]
-        made = admin.create_topics(
-            [*topics, NewTopic("alone", 1, config={"cleanup.policy": "x" * most})]
-        )
-        assert [result_of(made[each]) for each in names] == [None] * 40
-        assert code_of(made["alone"]) == KafkaError.MSG_SIZE_TOO_LARGE
-        assert {*names} <= client.cluster.topics.keys()
-        assert len(sizes) > 3
-        assert sum(sizes) == 40
-        assert "alone" not in client.cluster.topics
+    topics = [
+        NewTopic(each, 1, config={"cleanup.policy": "compact" + ",compact" * 8}) for each in names
+    ]
+    made = admin.create_topics(
+        [*topics, NewTopic("alone", 1, config={"cleanup.policy": "x" * limit})]
+    )
+    assert [result_of(made[each]) for each in names] == [None] * 40
+    expect_error(made["alone"], KafkaError.MSG_SIZE_TOO_LARGE)
+    assert {*names} <= client.cluster.topics.keys()
+    assert len(sizes) > 3
+    assert sum(sizes) == 40
+    assert "alone" not in client.cluster.topics
 
 
-def test_fenced_brokers_are_told_when_they_are_wanted() -> None:
-    with MockCluster(brokers=3) as cluster, admin_of(Client(cluster)) as admin:
+def test_fenced_brokers_are_described_on_request() -> None:
+    with cluster_and_admin(brokers=3) as (cluster, admin):
         cluster.remove_broker(3)
         assert {each.id for each in result_of(admin.describe_cluster()).nodes} == {1, 2}
         found = result_of(admin.describe_cluster(include_fenced_brokers=True)).nodes
         assert {each.id: each.is_fenced for each in found} == {1: False, 2: False, 3: True}
-    with (
-        MockCluster(brokers=1, max_versions={int(ApiKey.DESCRIBE_CLUSTER): 1}) as old,
-        admin_of(Client(old)) as admin,
-    ):
-        assert (
-            code_of(admin.describe_cluster(include_fenced_brokers=True)) == KafkaError._INVALID_ARG
-        )
+    with cluster_and_admin(1, max_versions={ApiKey.DESCRIBE_CLUSTER: 1}) as (_, admin):
+        expect_error(admin.describe_cluster(include_fenced_brokers=True), KafkaError._INVALID_ARG)
         assert len(result_of(admin.describe_cluster()).nodes) == 1

@@ -14,16 +14,12 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
-from .support import Client, fill
-from .test_admin_topics import admin_of
-
-
-def result_of(future: Any) -> Any:
-    return future.result(WAIT_S)
+from .admin_support import admin_of, expect_success, result_of
+from .support import Client
 
 
 @pytest.mark.parametrize("kind", ["producer", "consumer", "admin"])
-def test_calls_go_over_the_clients_own_connections(kind: str) -> None:
+def test_calls_use_the_owners_connections(kind: str) -> None:
     with MockCluster(brokers=1) as cluster:
         client = Client(cluster)
         makers: dict[str, Any] = {
@@ -34,10 +30,10 @@ def test_calls_go_over_the_clients_own_connections(kind: str) -> None:
         conf = {"client.id": "the-owner", **({"group.id": "of"} if kind == "consumer" else {})}
         with makers[kind](client, **conf) if kind == "admin" else makers[kind](**conf) as owner:
             with AdminClient.of(owner) as first:  # opens every connection
-                assert result_of(first.create_topics([NewTopic("first", 1)])["first"]) is None
+                expect_success(first.create_topics([NewTopic("first", 1)])["first"])
             threads, connections = threading.active_count(), cluster.connection_count(1)
             with AdminClient.of(owner) as admin:
-                assert result_of(admin.create_topics([NewTopic("made", 2)])["made"]) is None
+                expect_success(admin.create_topics([NewTopic("made", 2)])["made"])
                 assert len(admin.list_topics("made", timeout=WAIT_S).topics["made"].partitions) == 2
                 assert admin.cluster_id(WAIT_S) == cluster.cluster_id
                 assert threading.active_count() <= threads, (
@@ -48,13 +44,13 @@ def test_calls_go_over_the_clients_own_connections(kind: str) -> None:
                     "the-owner"
                 }
                 assert f"#{kind}-" in admin.metrics().name
-                assert admin.poll(1000) == 0, "callbacks are the owner's"
+                assert admin.poll(1000) == 0, "only the owner runs callbacks"
                 assert "the-owner" in repr(admin)
                 assert "open" in repr(admin)
             assert "closed" in repr(admin)
             with pytest.raises(RuntimeError, match="AdminClient has been closed"):
                 admin.list_consumer_groups()
-            assert "made" in owner.list_topics(timeout=WAIT_S).topics, "the owner goes on"
+            assert "made" in owner.list_topics(timeout=WAIT_S).topics, "the owner is still open"
 
 
 def test_a_producer_and_a_consumer_work_beside_their_admin_calls(client: Client) -> None:
@@ -72,7 +68,7 @@ def test_a_producer_and_a_consumer_work_beside_their_admin_calls(client: Client)
         assert [result_of(each).errors for each in futures] == [[]] * len(futures)
 
 
-def test_what_is_not_done_fails_when_the_owner_closes_and_not_before() -> None:
+def test_open_operations_fail_when_the_owner_closes_and_not_before() -> None:
     with MockCluster(brokers=1) as cluster:
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
         admin = AdminClient.of(producer)
@@ -95,7 +91,7 @@ def test_what_is_not_done_fails_when_the_owner_closes_and_not_before() -> None:
             left.list_consumer_groups()
 
 
-def test_the_owner_lives_as_long_as_its_admin_client(client: Client) -> None:
+def test_an_admin_client_keeps_its_owner_alive(client: Client) -> None:
     admin = AdminClient.of(client.producer())
     gc.collect()
     assert result_of(admin.describe_cluster()).cluster_id == client.cluster.cluster_id
@@ -119,11 +115,9 @@ def test_only_a_client_has_a_handle(client: Client) -> None:
         AdminClient.of(Uninitialized())
 
 
-def test_subclasses_stay_what_they_are(client: Client) -> None:
+def test_of_returns_an_instance_of_the_subclass(client: Client) -> None:
     class Mine(AdminClient):
         """A subclass of the application."""
 
-    topic = client.topic()
-    fill(client, topic, 3)
     with client.producer() as producer, Mine.of(producer) as admin:
         assert isinstance(admin, Mine)

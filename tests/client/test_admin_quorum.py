@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from kafka_native import KafkaError, Producer, Uuid
+from kafka_native import KafkaError, Uuid
 from kafka_native.admin import (
     AclBinding,
     AdminClient,
-    AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     ConfigSource,
@@ -23,13 +22,19 @@ from kafka_native.admin import (
     UpgradeType,
 )
 from kafka_native.errors import ErrorCode
-from kafka_native.mock import CLOSE_CONNECTION, MockCluster
+from kafka_native.mock import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
-from .support import Client
-from .test_admin_calls import result_of
-from .test_admin_topics import admin_of, code_of
+from .admin_support import (
+    changed,
+    cluster_and_admin,
+    code_of,
+    expect_error,
+    expect_success,
+    result_of,
+)
+from .support import Client, check_refused
 
 FEATURE = "transaction.version"
 DIRECTORY = Uuid(1, 2)
@@ -41,88 +46,71 @@ def settings_of(admin: AdminClient, resource: ConfigResource) -> dict[str, Confi
     return found
 
 
-def changed(kind: str, name: str, **settings: str | None) -> ConfigResource:
-    """Return a resource with settings to set, None to unset. An underscore stands for a dot."""
-    operations = {True: AlterConfigOpType.DELETE, False: AlterConfigOpType.SET}
-    entries = [
-        ConfigEntry(each.replace("_", "."), value, incremental_operation=operations[value is None])
-        for each, value in settings.items()
-    ]
-    return ConfigResource(kind, name, incremental_configs=entries)
-
-
 # --- features ---
 
 
-def test_features_are_told_and_updated_and_transactions_obey() -> None:
-    with MockCluster(2) as cluster, admin_of(Client(cluster)) as admin:
+def test_features_are_described_and_updated_and_transactions_follow() -> None:
+    with cluster_and_admin(2) as (cluster, admin):
         before = result_of(admin.describe_features())
         assert before.finalized_features == {FEATURE: FinalizedVersionRange(2, 2)}
         assert before.supported_features == {FEATURE: SupportedVersionRange(0, 2)}
         up = admin.update_features({FEATURE: FeatureUpdate(1)})
-        assert code_of(up[FEATURE]) == KafkaError.INVALID_UPDATE_VERSION, "it would be a downgrade"
+        assert code_of(up[FEATURE]) == KafkaError.INVALID_UPDATE_VERSION, "it is a downgrade"
         down = {FEATURE: FeatureUpdate(1, UpgradeType.SAFE_DOWNGRADE)}
-        assert result_of(admin.update_features(down, validate_only=True)[FEATURE]) is None
+        expect_success(admin.update_features(down, validate_only=True)[FEATURE])
         assert cluster.transaction_version == 2
-        assert result_of(admin.update_features(down)[FEATURE]) is None
+        expect_success(admin.update_features(down)[FEATURE])
         after = result_of(admin.describe_features(broker=2))
         assert after.finalized_features == {FEATURE: FinalizedVersionRange(1, 1)}
         assert after.finalized_features_epoch == before.finalized_features_epoch + 1
         cluster.create_topic("written")
-        with Producer(
-            {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "t"}
-        ) as producer:
+        with Client(cluster).producer(**{"transactional.id": "t"}) as producer:
             producer.init_transactions(WAIT_S)
             producer.begin_transaction()
             producer.produce("written", "x")
             producer.commit_transaction(WAIT_S)
         assert cluster.requests_of(ApiKey.ADD_PARTITIONS_TO_TXN), "as before KIP-890"
         ended = admin.update_features({FEATURE: FeatureUpdate(0, UpgradeType.UNSAFE_DOWNGRADE)})
-        assert result_of(ended[FEATURE]) is None
+        expect_success(ended[FEATURE])
         assert result_of(admin.describe_features()).finalized_features == {}
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_updates_succeed_one_by_one_or_as_a_whole(version: int) -> None:
-    with (
-        MockCluster(1, max_versions={ApiKey.UPDATE_FEATURES: version}) as cluster,
-        admin_of(Client(cluster)) as admin,
-    ):
+    with cluster_and_admin(1, max_versions={ApiKey.UPDATE_FEATURES: version}) as (cluster, admin):
         both = {FEATURE: FeatureUpdate(1, UpgradeType.SAFE_DOWNGRADE), "none": FeatureUpdate(1)}
         done = admin.update_features(both)
-        assert code_of(done["none"]) == KafkaError.INVALID_UPDATE_VERSION
+        expect_error(done["none"], KafkaError.INVALID_UPDATE_VERSION)
         if version < 2:
-            assert result_of(done[FEATURE]) is None
+            expect_success(done[FEATURE])
         else:
-            assert code_of(done[FEATURE]) == KafkaError.INVALID_UPDATE_VERSION
+            expect_error(done[FEATURE], KafkaError.INVALID_UPDATE_VERSION)
         assert cluster.transaction_version == (1 if version < 2 else 2)
         if not version:
             tried = admin.update_features({FEATURE: FeatureUpdate(2)}, validate_only=True)
-            assert code_of(tried[FEATURE]) == KafkaError._INVALID_ARG, (
-                "it can't be told to change nothing"
-            )
+            expect_error(
+                tried[FEATURE], KafkaError._INVALID_ARG
+            )  # the request has no validate_only
             assert cluster.transaction_version == 1
 
 
-def test_features_of_a_broker_that_is_not_there_or_too_old(client: Client) -> None:
-    with admin_of(client) as admin:
-        assert code_of(admin.describe_features(broker=77)) == KafkaError._UNKNOWN_BROKER
+def test_features_of_an_unknown_or_too_old_broker(client: Client, admin: AdminClient) -> None:
+    expect_error(admin.describe_features(broker=77), KafkaError._UNKNOWN_BROKER)
     versions = {ApiKey.API_VERSIONS: 2, ApiKey.UPDATE_FEATURES: -1}
-    with MockCluster(1, max_versions=versions) as old, admin_of(Client(old)) as admin:
+    with cluster_and_admin(1, max_versions=versions) as (_, admin):
         found = result_of(admin.describe_features())
         assert (found.finalized_features, found.supported_features) == ({}, {})
         assert found.finalized_features_epoch is None
-        assert (
-            code_of(admin.update_features({"x": FeatureUpdate(1)})["x"])
-            == KafkaError._UNSUPPORTED_FEATURE
+        expect_error(
+            admin.update_features({"x": FeatureUpdate(1)})["x"], KafkaError._UNSUPPORTED_FEATURE
         )
 
 
 # --- the quorum ---
 
 
-def test_the_quorum_is_told_and_voters_come_and_go() -> None:
-    with MockCluster(3) as cluster, admin_of(Client(cluster)) as admin:
+def test_the_quorum_is_described_and_voters_are_added_and_removed() -> None:
+    with cluster_and_admin(3) as (cluster, admin):
         before = result_of(admin.describe_metadata_quorum())
         assert [each.replica_id for each in before.voters] == [1, 2, 3]
         assert before.leader_id == cluster.controller_id()
@@ -130,43 +118,37 @@ def test_the_quorum_is_told_and_voters_come_and_go() -> None:
         follower = before.voters[1]
         assert follower.last_fetch_timestamp == follower.last_caught_up_timestamp
         assert bytes(follower.replica_directory_id) == cluster.quorum.voters[2]
-        assert [(each.listener, each.port) for each in before.nodes[2].endpoints] == [
-            ("CONTROLLER", int(cluster.address(2).rpartition(":")[2]))
-        ]
-        assert result_of(admin.remove_raft_voter(2, follower.replica_directory_id)) is None
-        assert (
-            code_of(admin.remove_raft_voter(2, follower.replica_directory_id))
-            == ErrorCode.VOTER_NOT_FOUND
+        (endpoint,) = before.nodes[2].endpoints
+        port = int(cluster.address(2).rpartition(":")[2])
+        assert (endpoint.listener, endpoint.port) == ("CONTROLLER", port)
+        expect_success(admin.remove_raft_voter(2, follower.replica_directory_id))
+        expect_error(
+            admin.remove_raft_voter(2, follower.replica_directory_id), ErrorCode.VOTER_NOT_FOUND
         )
-        assert code_of(admin.remove_raft_voter(3, DIRECTORY)) == ErrorCode.VOTER_NOT_FOUND
-        assert (
-            result_of(admin.add_raft_voter(4, DIRECTORY, ENDPOINTS, cluster_id=cluster.cluster_id))
-            is None
-        )
-        assert code_of(admin.add_raft_voter(4, DIRECTORY, ENDPOINTS)) == ErrorCode.DUPLICATE_VOTER
+        expect_error(admin.remove_raft_voter(3, DIRECTORY), ErrorCode.VOTER_NOT_FOUND)
+        expect_success(admin.add_raft_voter(4, DIRECTORY, ENDPOINTS, cluster_id=cluster.cluster_id))
+        expect_error(admin.add_raft_voter(4, DIRECTORY, ENDPOINTS), ErrorCode.DUPLICATE_VOTER)
         other = admin.add_raft_voter(5, DIRECTORY, ENDPOINTS, cluster_id="another")
-        assert code_of(other) == ErrorCode.INCONSISTENT_CLUSTER_ID
+        expect_error(other, ErrorCode.INCONSISTENT_CLUSTER_ID)
         after = result_of(admin.describe_metadata_quorum())
         assert [each.replica_id for each in after.voters] == [1, 3, 4]
-        assert (after.voters[2].replica_directory_id, after.nodes[4].endpoints) == (
-            DIRECTORY,
-            tuple(ENDPOINTS),
-        )
+        assert after.voters[2].replica_directory_id == DIRECTORY
+        assert after.nodes[4].endpoints == tuple(ENDPOINTS)
         assert after.high_watermark == before.high_watermark + 2
 
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_the_quorum_of_older_brokers(version: int) -> None:
     versions = {ApiKey.DESCRIBE_QUORUM: version, ApiKey.ADD_RAFT_VOTER: 0}
-    with MockCluster(2, max_versions=versions) as old, admin_of(Client(old)) as admin:
+    with cluster_and_admin(2, max_versions=versions) as (_, admin):
         found = result_of(admin.describe_metadata_quorum())
         assert ([each.replica_id for each in found.voters], found.nodes) == ([1, 2], {})
         assert {each.replica_directory_id for each in found.voters} == {None}
         assert [each.last_caught_up_timestamp is None for each in found.voters] == [not version] * 2
-        assert result_of(admin.add_raft_voter(4, DIRECTORY, ENDPOINTS)) is None
+        expect_success(admin.add_raft_voter(4, DIRECTORY, ENDPOINTS))
 
 
-def test_a_quorum_that_says_nonsense_or_has_no_leader(client: Client) -> None:
+def test_invalid_quorum_responses_and_a_missing_leader(client: Client, admin: AdminClient) -> None:
     def forget(message: Any) -> None:
         message.topics.clear()
 
@@ -177,152 +159,123 @@ def test_a_quorum_that_says_nonsense_or_has_no_leader(client: Client) -> None:
     def fail(message: Any) -> None:
         message.topics[0].partitions[0].error_code = ErrorCode.UNKNOWN_SERVER_ERROR
 
-    with admin_of(client) as admin:
-        client.cluster.edit_responses(ApiKey.DESCRIBE_QUORUM, forget)
-        assert code_of(admin.describe_metadata_quorum()) == KafkaError._BAD_MSG
-        client.cluster.edit_responses(ApiKey.DESCRIBE_QUORUM, fail)
-        assert code_of(admin.describe_metadata_quorum()) == KafkaError.UNKNOWN
-        client.cluster.edit_responses(ApiKey.DESCRIBE_QUORUM, leaderless)
-        found = result_of(admin.describe_metadata_quorum())
-        assert (found.leader_id, found.high_watermark) == (None, None)
+    client.cluster.edit_responses(ApiKey.DESCRIBE_QUORUM, forget)
+    expect_error(admin.describe_metadata_quorum(), KafkaError._BAD_MSG)
+    client.cluster.edit_responses(ApiKey.DESCRIBE_QUORUM, fail)
+    expect_error(admin.describe_metadata_quorum(), KafkaError.UNKNOWN)
+    client.cluster.edit_responses(ApiKey.DESCRIBE_QUORUM, leaderless)
+    found = result_of(admin.describe_metadata_quorum())
+    assert (found.leader_id, found.high_watermark) == (None, None)
 
 
-def test_a_broker_is_forgotten_and_registers_again() -> None:
-    with MockCluster(3) as cluster, admin_of(Client(cluster)) as admin:
-        assert code_of(admin.unregister_broker(77)) == ErrorCode.BROKER_ID_NOT_REGISTERED
+def test_a_broker_is_unregistered_and_registers_again() -> None:
+    with cluster_and_admin(3) as (cluster, admin):
+        expect_error(admin.unregister_broker(77), ErrorCode.BROKER_ID_NOT_REGISTERED)
         cluster.broker_down(3)
-        assert result_of(admin.unregister_broker(3)) is None
-        assert code_of(admin.unregister_broker(3)) == ErrorCode.BROKER_ID_NOT_REGISTERED
+        expect_success(admin.unregister_broker(3))
+        expect_error(admin.unregister_broker(3), ErrorCode.BROKER_ID_NOT_REGISTERED)
         cluster.broker_up(3)
-        assert result_of(admin.unregister_broker(3)) is None
+        expect_success(admin.unregister_broker(3))
         assert [node.id for node in result_of(admin.describe_cluster()).nodes] == [1, 2]
         cluster.push_request_errors(ApiKey.UNREGISTER_BROKER, [CLOSE_CONNECTION])
-        assert code_of(admin.unregister_broker(2)) == KafkaError._TRANSPORT, (
-            "a change isn't made twice"
-        )
+        expect_error(admin.unregister_broker(2), KafkaError._TRANSPORT)  # not sent twice
         assert len(cluster.requests_of(ApiKey.UNREGISTER_BROKER)) == 5
 
 
-# --- what has settings ---
+# --- resources with settings ---
 
 
-def test_log_levels_of_a_broker(client: Client) -> None:
+def test_log_levels_of_a_broker(client: Client, admin: AdminClient) -> None:
     client.cluster.clear_requests()
     resource = ConfigResource(ResourceType.BROKER_LOGGER, "2")
-    with admin_of(client) as admin:
-        before = settings_of(admin, resource)
-        assert (before["root"].value, before["root"].is_default) == ("INFO", True)
-        set_it = changed("broker_logger", "2", kafka="DEBUG")
-        assert (
-            result_of(admin.incremental_alter_configs([set_it], validate_only=True)[resource])
-            is None
-        )
-        assert settings_of(admin, resource)["kafka"].value == "INFO"
-        wrong = changed("broker_logger", "3", kafka="LOUD")
-        done = admin.incremental_alter_configs([set_it, wrong])
-        assert result_of(done[resource]) is None
-        assert code_of(done[wrong]) == KafkaError.INVALID_CONFIG
-        after = settings_of(admin, resource)["kafka"]
-        assert (after.value, after.source) == (
-            "DEBUG",
-            ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG.value,
-        )
-        assert (
-            result_of(
-                admin.incremental_alter_configs([changed("broker_logger", "2", kafka=None)])[
-                    resource
-                ]
-            )
-            is None
-        )
-        assert settings_of(admin, resource)["kafka"].is_default
-        assert {each.broker for each in client.cluster.requests_of(ApiKey.DESCRIBE_CONFIGS)} == {2}
-        everybody = ConfigResource("broker_logger", "")
-        assert code_of(admin.describe_configs([everybody])[everybody]) == KafkaError._INVALID_ARG
+    before = settings_of(admin, resource)
+    assert (before["root"].value, before["root"].is_default) == ("INFO", True)
+    set_it = changed("broker_logger", "2", kafka="DEBUG")
+    expect_success(admin.incremental_alter_configs([set_it], validate_only=True)[resource])
+    assert settings_of(admin, resource)["kafka"].value == "INFO"
+    wrong = changed("broker_logger", "3", kafka="LOUD")
+    done = admin.incremental_alter_configs([set_it, wrong])
+    expect_success(done[resource])
+    expect_error(done[wrong], KafkaError.INVALID_CONFIG)
+    after = settings_of(admin, resource)["kafka"]
+    assert after.value == "DEBUG"
+    assert after.source == ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG.value
+    expect_success(
+        admin.incremental_alter_configs([changed("broker_logger", "2", kafka=None)])[resource]
+    )
+    assert settings_of(admin, resource)["kafka"].is_default
+    assert {each.broker for each in client.cluster.requests_of(ApiKey.DESCRIBE_CONFIGS)} == {2}
+    nameless = ConfigResource("broker_logger", "")
+    expect_error(admin.describe_configs([nameless])[nameless], KafkaError._INVALID_ARG)
 
 
-def test_client_metrics_resources_come_to_be_by_their_settings(client: Client) -> None:
-    resource = ConfigResource(ResourceType.CLIENT_METRICS, "watched")
-    with admin_of(client) as admin:
-        set_it = changed(
-            "client_metrics", "watched", interval_ms="1000", metrics="org.apache.kafka."
-        )
-        assert result_of(admin.incremental_alter_configs([set_it])[resource]) is None
-        found = settings_of(admin, resource)
-        assert (found["interval.ms"].value, found["metrics"].value) == ("1000", "org.apache.kafka.")
-        assert found["interval.ms"].source == ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG.value
-        assert result_of(admin.list_config_resources({ResourceType.CLIENT_METRICS})) == [resource]
-        gone = changed("client_metrics", "watched", interval_ms=None, metrics=None)
-        assert result_of(admin.incremental_alter_configs([gone])[resource]) is None
-        assert result_of(admin.list_config_resources({ResourceType.CLIENT_METRICS})) == []
+def test_client_metrics_exist_while_they_have_settings(client: Client, admin: AdminClient) -> None:
+    resource = ConfigResource(ResourceType.CLIENT_METRICS, "subscription")
+    set_it = changed(
+        "client_metrics", "subscription", interval_ms="1000", metrics="org.apache.kafka."
+    )
+    expect_success(admin.incremental_alter_configs([set_it])[resource])
+    found = settings_of(admin, resource)
+    assert (found["interval.ms"].value, found["metrics"].value) == ("1000", "org.apache.kafka.")
+    assert found["interval.ms"].source == ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG.value
+    assert result_of(admin.list_config_resources({ResourceType.CLIENT_METRICS})) == [resource]
+    gone = changed("client_metrics", "subscription", interval_ms=None, metrics=None)
+    expect_success(admin.incremental_alter_configs([gone])[resource])
+    assert result_of(admin.list_config_resources({ResourceType.CLIENT_METRICS})) == []
 
 
-def test_what_has_settings_is_listed(client: Client) -> None:
-    topic = client.topic()
-    with admin_of(client) as admin:
-        found = result_of(admin.list_config_resources())
-        assert ConfigResource("topic", topic) in found
-        assert [each.name for each in found if each.restype is ResourceType.BROKER] == [
-            "1",
-            "2",
-            "3",
-        ]
-        both = result_of(
-            admin.list_config_resources({ResourceType.BROKER, ResourceType.BROKER_LOGGER})
-        )
-        assert {each.restype for each in both} == {ResourceType.BROKER, ResourceType.BROKER_LOGGER}
+def test_config_resources_are_listed(client: Client, topic: str, admin: AdminClient) -> None:
+    found = result_of(admin.list_config_resources())
+    assert ConfigResource("topic", topic) in found
+    brokers = [each.name for each in found if each.restype is ResourceType.BROKER]
+    assert brokers == ["1", "2", "3"]
+    both = result_of(admin.list_config_resources({ResourceType.BROKER, ResourceType.BROKER_LOGGER}))
+    assert {each.restype for each in both} == {ResourceType.BROKER, ResourceType.BROKER_LOGGER}
 
-        def later(message: Any) -> None:
-            message.config_resources[0].resource_type = 64
+    def from_a_newer_broker(message: Any) -> None:
+        message.config_resources[0].resource_type = 64
 
-        client.cluster.edit_responses(ApiKey.LIST_CONFIG_RESOURCES, later)
-        assert result_of(admin.list_config_resources())[0].restype is ResourceType.UNKNOWN
-        with pytest.raises(ValueError, match="TRANSACTIONAL_ID"):
-            admin.list_config_resources({ResourceType.TRANSACTIONAL_ID})
-        with pytest.raises(TypeError):
-            admin.list_config_resources(["topic"])  # type: ignore[arg-type]
+    client.cluster.edit_responses(ApiKey.LIST_CONFIG_RESOURCES, from_a_newer_broker)
+    assert result_of(admin.list_config_resources())[0].restype is ResourceType.UNKNOWN
+    with pytest.raises(ValueError, match="TRANSACTIONAL_ID"):
+        admin.list_config_resources({ResourceType.TRANSACTIONAL_ID})
+    with pytest.raises(TypeError):
+        admin.list_config_resources(["topic"])  # type: ignore[arg-type]
 
 
 def test_an_older_broker_lists_client_metrics_only() -> None:
-    with (
-        MockCluster(1, max_versions={ApiKey.LIST_CONFIG_RESOURCES: 0}) as old,
-        admin_of(Client(old)) as admin,
-    ):
+    with cluster_and_admin(1, max_versions={ApiKey.LIST_CONFIG_RESOURCES: 0}) as (_, admin):
         result_of(
             admin.incremental_alter_configs(
-                [changed("client_metrics", "watched", interval_ms="1000")]
-            )[ConfigResource("client_metrics", "watched")]
+                [changed("client_metrics", "subscription", interval_ms="1000")]
+            )[ConfigResource("client_metrics", "subscription")]
         )
         found = result_of(admin.list_config_resources({ResourceType.CLIENT_METRICS}))
-        assert found == [ConfigResource("client_metrics", "watched")]
+        assert found == [ConfigResource("client_metrics", "subscription")]
         for kinds in (None, {ResourceType.CLIENT_METRICS, ResourceType.GROUP}):
-            assert code_of(admin.list_config_resources(kinds)) == KafkaError._UNSUPPORTED_FEATURE
+            expect_error(admin.list_config_resources(kinds), KafkaError._UNSUPPORTED_FEATURE)
 
 
-def test_settings_say_of_what_kind_they_are_and_what_for(client: Client) -> None:
+def test_settings_have_a_type_and_documentation(client: Client, admin: AdminClient) -> None:
     resource = ConfigResource("topic", client.topic())
-    with admin_of(client) as admin:
-        plain = settings_of(admin, resource)["retention.ms"]
-        assert (plain.config_type, plain.documentation) == (ConfigType.LONG, None)
-        told = result_of(admin.describe_configs([resource], include_documentation=True)[resource])
-        assert "retention.ms" in told["retention.ms"].documentation
+    plain = settings_of(admin, resource)["retention.ms"]
+    assert (plain.config_type, plain.documentation) == (ConfigType.LONG, None)
+    documented = result_of(admin.describe_configs([resource], include_documentation=True)[resource])
+    assert "retention.ms" in documented["retention.ms"].documentation
 
-        def later(message: Any) -> None:
-            message.results[0].configs[0].config_type = 99
+    def from_a_newer_broker(message: Any) -> None:
+        message.results[0].configs[0].config_type = 99
 
-        client.cluster.edit_responses(ApiKey.DESCRIBE_CONFIGS, later)
-        assert next(iter(settings_of(admin, resource).values())).config_type is ConfigType.UNKNOWN
-    with (
-        MockCluster(1, max_versions={ApiKey.DESCRIBE_CONFIGS: 2}) as old,
-        admin_of(Client(old)) as admin,
-    ):
+    client.cluster.edit_responses(ApiKey.DESCRIBE_CONFIGS, from_a_newer_broker)
+    assert next(iter(settings_of(admin, resource).values())).config_type is ConfigType.UNKNOWN
+    with cluster_and_admin(1, max_versions={ApiKey.DESCRIBE_CONFIGS: 2}) as (_, admin):
         broker = ConfigResource("broker", "1")
         assert settings_of(admin, broker)["num.partitions"].config_type is ConfigType.UNKNOWN
         asked = admin.describe_configs([broker], include_documentation=True)
-        assert code_of(asked[broker]) == KafkaError._INVALID_ARG
+        expect_error(asked[broker], KafkaError._INVALID_ARG)
 
 
-def test_what_only_has_settings_has_no_permissions() -> None:
+def test_resources_with_only_settings_have_no_acls() -> None:
     for kind in ("broker_logger", "client_metrics"):
         with pytest.raises(ValueError, match="restype"):
             AclBinding(kind, "x", "literal", "User:x", "*", "read", "allow")
@@ -331,14 +284,10 @@ def test_what_only_has_settings_has_no_permissions() -> None:
 # --- bad input ---
 
 
-def test_arguments_that_cannot_be(client: Client) -> None:
+def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> None:
     bad: Any
-    for bad in (-1, 0, 1 << 15):
-        with pytest.raises(ValueError, match="max_version_level"):
-            FeatureUpdate(bad)
-    for bad in ("1", True, None, 1.0):
-        with pytest.raises(TypeError):
-            FeatureUpdate(bad)
+    check_refused(FeatureUpdate, ValueError, -1, 0, 1 << 15, match="max_version_level")
+    check_refused(FeatureUpdate, TypeError, "1", True, None, 1.0)
     with pytest.raises(TypeError):
         FeatureUpdate(1, 2)  # type: ignore[arg-type]
     for bad in (-1, 1 << 16):
@@ -347,25 +296,20 @@ def test_arguments_that_cannot_be(client: Client) -> None:
     for bad in (("x", "y", "1"), (1, "y", 1), ("x", None, 1)):
         with pytest.raises(TypeError):
             RaftVoterEndpoint(*bad)
-    with admin_of(client) as admin:
-        for bad in (None, [], {"x": 1}, {1: FeatureUpdate(1)}):
-            with pytest.raises(TypeError):
-                admin.update_features(bad)
-        for bad in ({}, {" ": FeatureUpdate(1)}):
-            with pytest.raises(ValueError, match=r"."):
-                admin.update_features(bad)
-        for bad in (-1, 1 << 31):
-            with pytest.raises(ValueError, match="broker"):
-                admin.unregister_broker(bad)
-            with pytest.raises(ValueError, match="broker"):
-                admin.add_raft_voter(bad, DIRECTORY, ENDPOINTS)
-            with pytest.raises(ValueError, match="broker"):
-                admin.remove_raft_voter(bad, DIRECTORY)
-        with pytest.raises(TypeError):
-            admin.remove_raft_voter(1, "x")  # type: ignore[arg-type]
-        with pytest.raises(TypeError):
-            admin.remove_raft_voter(1, DIRECTORY, cluster_id=1)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="non-empty"):
-            admin.add_raft_voter(1, DIRECTORY, [])
-        with pytest.raises(TypeError):
-            admin.describe_features(broker="1")  # type: ignore[arg-type]
+    check_refused(admin.update_features, TypeError, None, [], {"x": 1}, {1: FeatureUpdate(1)})
+    check_refused(admin.update_features, ValueError, {}, {" ": FeatureUpdate(1)}, match=r".")
+    for bad in (-1, 1 << 31):
+        with pytest.raises(ValueError, match="broker"):
+            admin.unregister_broker(bad)
+        with pytest.raises(ValueError, match="broker"):
+            admin.add_raft_voter(bad, DIRECTORY, ENDPOINTS)
+        with pytest.raises(ValueError, match="broker"):
+            admin.remove_raft_voter(bad, DIRECTORY)
+    with pytest.raises(TypeError):
+        admin.remove_raft_voter(1, "x")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        admin.remove_raft_voter(1, DIRECTORY, cluster_id=1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="non-empty"):
+        admin.add_raft_voter(1, DIRECTORY, [])
+    with pytest.raises(TypeError):
+        admin.describe_features(broker="1")  # type: ignore[arg-type]

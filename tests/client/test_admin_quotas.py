@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
-from kafka_native import OFFSET_BEGINNING, KafkaError, ThrottleEvent, TopicPartition
+from kafka_native import KafkaError, ThrottleEvent
 from kafka_native.admin import (
     AdminClient,
     ClientQuotaAlteration,
@@ -17,20 +16,26 @@ from kafka_native.admin import (
 )
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from tests.waiting import WAIT_S
+from tests.waiting import poll_until
 
-from .support import Client
-from .test_admin_calls import result_of
-from .test_admin_topics import admin_of, code_of
+from .admin_support import (
+    admin_of,
+    cluster_and_admin,
+    code_of,
+    expect_error,
+    expect_success,
+    result_of,
+)
+from .support import Client, assigned, check_refused, deliver
 
 ALICE = ClientQuotaEntity({"user": "alice"})
 ALICE_AT_WORK = ClientQuotaEntity({"user": "alice", "client-id": "work"})
-ANYBODY = ClientQuotaEntity({"user": None})
+DEFAULT_USER = ClientQuotaEntity({"user": None})
 CLIENT = ClientQuotaEntity({"client-id": "slow"})
 ADDRESS = ClientQuotaEntity({"ip": "10.0.0.1"})
 
 
-def told(
+def quotas_of(
     admin: AdminClient, quota_filter: ClientQuotaFilter
 ) -> dict[ClientQuotaEntity, dict[str, float]]:
     found: dict[ClientQuotaEntity, dict[str, float]] = result_of(
@@ -42,67 +47,61 @@ def told(
 @pytest.mark.parametrize("version", [0, 1])
 def test_quotas_are_set_found_and_removed(version: int) -> None:
     versions = {ApiKey.DESCRIBE_CLIENT_QUOTAS: version, ApiKey.ALTER_CLIENT_QUOTAS: version}
-    with MockCluster(2, max_versions=versions) as cluster, admin_of(Client(cluster)) as admin:
+    with cluster_and_admin(2, max_versions=versions) as (_, admin):
         rate = {"producer_byte_rate": 1e6}
         done = admin.alter_client_quotas(
             [
                 ClientQuotaAlteration(ALICE, {**rate, "request_percentage": 12.5}),
                 ClientQuotaAlteration(ALICE_AT_WORK, rate),
-                ClientQuotaAlteration(ANYBODY, rate),
+                ClientQuotaAlteration(DEFAULT_USER, rate),
                 ClientQuotaAlteration(ADDRESS, {"connection_creation_rate": 5}),
                 ClientQuotaAlteration(CLIENT, {"bogus": 1}),
             ]
         )
-        assert [result_of(done[each]) for each in (ALICE, ALICE_AT_WORK, ANYBODY, ADDRESS)] == [
-            None
-        ] * 4
-        assert code_of(done[CLIENT]) == KafkaError.INVALID_REQUEST
+        for each in (ALICE, ALICE_AT_WORK, DEFAULT_USER, ADDRESS):
+            expect_success(done[each])
+        expect_error(done[CLIENT], KafkaError.INVALID_REQUEST)
         component = ClientQuotaFilterComponent
-        everything = told(admin, ClientQuotaFilter.all())
+        everything = quotas_of(admin, ClientQuotaFilter.all())
         assert everything == {
             ALICE: {"producer_byte_rate": 1e6, "request_percentage": 12.5},
             ALICE_AT_WORK: rate,
-            ANYBODY: rate,
+            DEFAULT_USER: rate,
             ADDRESS: {"connection_creation_rate": 5.0},
         }
         alice = [component.of_entity("user", "alice")]
-        assert set(told(admin, ClientQuotaFilter.contains(alice))) == {ALICE, ALICE_AT_WORK}
-        assert set(told(admin, ClientQuotaFilter.contains_only(alice))) == {ALICE}
+        assert set(quotas_of(admin, ClientQuotaFilter.contains(alice))) == {ALICE, ALICE_AT_WORK}
+        assert set(quotas_of(admin, ClientQuotaFilter.contains_only(alice))) == {ALICE}
         default = [component.of_default_entity("user")]
-        assert set(told(admin, ClientQuotaFilter.contains(default))) == {ANYBODY}
+        assert set(quotas_of(admin, ClientQuotaFilter.contains(default))) == {DEFAULT_USER}
         users = [component.of_entity_type("user")]
-        assert set(told(admin, ClientQuotaFilter.contains(users))) == {
-            ALICE,
-            ALICE_AT_WORK,
-            ANYBODY,
-        }
+        found = quotas_of(admin, ClientQuotaFilter.contains(users))
+        assert found.keys() == {ALICE, ALICE_AT_WORK, DEFAULT_USER}
         twice = admin.describe_client_quotas(ClientQuotaFilter.contains([*users, *alice]))
-        assert code_of(twice) == KafkaError.INVALID_REQUEST
+        expect_error(twice, KafkaError.INVALID_REQUEST)
 
         less = ClientQuotaAlteration(ALICE, {"producer_byte_rate": None, "request_percentage": 50})
-        assert result_of(admin.alter_client_quotas([less], validate_only=True)[ALICE]) is None
-        assert told(admin, ClientQuotaFilter.all()) == everything
-        assert result_of(admin.alter_client_quotas([less])[ALICE]) is None
-        assert told(admin, ClientQuotaFilter.contains_only(alice)) == {
-            ALICE: {"request_percentage": 50.0}
-        }
+        expect_success(admin.alter_client_quotas([less], validate_only=True)[ALICE])
+        assert quotas_of(admin, ClientQuotaFilter.all()) == everything
+        expect_success(admin.alter_client_quotas([less])[ALICE])
+        found = quotas_of(admin, ClientQuotaFilter.contains_only(alice))
+        assert found == {ALICE: {"request_percentage": 50.0}}
 
 
-def test_an_entity_that_is_there_twice_fails_before_the_wire(client: Client) -> None:
+def test_a_duplicate_entity_fails_without_a_request(client: Client, admin: AdminClient) -> None:
     rate = {"producer_byte_rate": 1e6}
-    with admin_of(client) as admin:
-        done = admin.alter_client_quotas(
-            [ClientQuotaAlteration(ALICE, rate), ClientQuotaAlteration(ALICE, rate)]
-        )
-        assert code_of(done[ALICE]) == KafkaError._INVALID_ARG
-        nul = admin.alter_client_quotas(
-            [ClientQuotaAlteration(ClientQuotaEntity({"user": "\ud800"}), rate)]
-        )
-        assert [code_of(each) for each in nul.values()] == [KafkaError._INVALID_ARG]
-        assert told(admin, ClientQuotaFilter.all()) == {}
+    done = admin.alter_client_quotas(
+        [ClientQuotaAlteration(ALICE, rate), ClientQuotaAlteration(ALICE, rate)]
+    )
+    expect_error(done[ALICE], KafkaError._INVALID_ARG)
+    nul = admin.alter_client_quotas(
+        [ClientQuotaAlteration(ClientQuotaEntity({"user": "\ud800"}), rate)]
+    )
+    assert [code_of(each) for each in nul.values()] == [KafkaError._INVALID_ARG]
+    assert quotas_of(admin, ClientQuotaFilter.all()) == {}
 
 
-def test_a_quota_throttles_those_that_it_is_for() -> None:
+def test_a_quota_throttles_only_its_entity() -> None:
     with MockCluster(1) as cluster:
         client = Client(cluster)
         cluster.create_topic("written")
@@ -111,27 +110,19 @@ def test_a_quota_throttles_those_that_it_is_for() -> None:
             change = ClientQuotaAlteration(
                 CLIENT, {"producer_byte_rate": 1000.0, "consumer_byte_rate": 1000.0}
             )
-            assert result_of(admin.alter_client_quotas([change])[CLIENT]) is None
+            expect_success(admin.alter_client_quotas([change])[CLIENT])
             for name, own in events.items():
                 with client.producer(**{"client.id": name, "throttle_cb": own.append}) as producer:
-                    producer.produce("written", b"x" * 1100)
-                    assert producer.flush(WAIT_S) == 0
-                    deadline = time.monotonic() + WAIT_S
-                    while name == "slow" and not own:
-                        producer.poll(0.05)
-                        assert time.monotonic() < deadline
+                    deliver(producer, "written", b"x" * 1100)
+                    if name == "slow":
+                        poll_until(lambda: events["slow"], producer)
             assert (events["fast"], 0 < events["slow"][0].throttle_time < 10) == ([], True)
-            with client.consumer(
-                **{"client.id": "slow", "throttle_cb": events["slow"].append}
-            ) as consumer:
-                consumer.assign([TopicPartition("written", 0, OFFSET_BEGINNING)])
-                deadline = time.monotonic() + WAIT_S
-                while len(events["slow"]) < 2:
-                    consumer.poll(0.05)
-                    assert time.monotonic() < deadline
+            conf = {"client.id": "slow", "throttle_cb": events["slow"].append}
+            with assigned(client, "written", **conf) as consumer:
+                poll_until(lambda: len(events["slow"]) >= 2, consumer)
             back = ClientQuotaAlteration(CLIENT, dict.fromkeys(change.ops))
-            assert result_of(admin.alter_client_quotas([back])[CLIENT]) is None
-            assert told(admin, ClientQuotaFilter.all()) == {}
+            expect_success(admin.alter_client_quotas([back])[CLIENT])
+            assert quotas_of(admin, ClientQuotaFilter.all()) == {}
 
 
 def test_the_most_specific_quota_counts() -> None:
@@ -147,57 +138,50 @@ def test_the_most_specific_quota_counts() -> None:
             frozenset({("user", "alice"), ("client-id", "work")}), {"producer_byte_rate": 5000.0}
         )
         assert (ms("bob", "x"), ms("alice", "x"), ms("alice", "work")) == (4000, 1500, 0)
-        assert ms("alice", "work") == 1000, "the second time there is nothing left"
-        assert quotas.throttle_ms(1, "alice", "work", "producer_byte_rate", 0, 103.0) == 0, (
-            "later there is again"
-        )
+        assert ms("alice", "work") == 1000, "the first call has used the quota"
+        later = quotas.throttle_ms(1, "alice", "work", "producer_byte_rate", 0, 103.0)
+        assert later == 0, "three seconds later the quota is available again"
 
 
-def test_changes_go_to_the_controller_and_a_lost_one_is_not_made_again(client: Client) -> None:
+def test_quota_changes_follow_the_controller(client: Client, admin: AdminClient) -> None:
     client.cluster.clear_requests()
     client.cluster.push_request_errors(ApiKey.ALTER_CLIENT_QUOTAS, [KafkaError.NOT_CONTROLLER, 0])
     change = ClientQuotaAlteration(ALICE, {"producer_byte_rate": 1e6})
-    with admin_of(client) as admin:
-        assert result_of(admin.alter_client_quotas([change])[ALICE]) is None
-        seen = client.cluster.requests_of(ApiKey.ALTER_CLIENT_QUOTAS)
-        assert [each.broker for each in seen] == [client.cluster.controller_id()] * 2
-        back = ClientQuotaAlteration(ALICE, {"producer_byte_rate": None})
-        assert result_of(admin.alter_client_quotas([back])[ALICE]) is None
+    expect_success(admin.alter_client_quotas([change])[ALICE])
+    seen = client.cluster.requests_of(ApiKey.ALTER_CLIENT_QUOTAS)
+    assert [each.broker for each in seen] == [client.cluster.controller_id()] * 2
+    back = ClientQuotaAlteration(ALICE, {"producer_byte_rate": None})
+    expect_success(admin.alter_client_quotas([back])[ALICE])
 
 
-def test_an_answer_about_nobody_is_an_error(client: Client) -> None:
-    def nobody(message: Any) -> None:
+def test_a_response_without_entities_is_an_error(client: Client, admin: AdminClient) -> None:
+    def without_entities(message: Any) -> None:
         for entry in message.entries:
             entry.entity.clear()
 
     change = ClientQuotaAlteration(ADDRESS, {"connection_creation_rate": 5})
-    with admin_of(client) as admin:
-        client.cluster.edit_responses(ApiKey.ALTER_CLIENT_QUOTAS, nobody)
-        assert code_of(admin.alter_client_quotas([change])[ADDRESS]) == KafkaError._BAD_MSG
-        client.cluster.edit_responses(ApiKey.DESCRIBE_CLIENT_QUOTAS, nobody)
-        assert code_of(admin.describe_client_quotas(ClientQuotaFilter.all())) == KafkaError._BAD_MSG
-        back = ClientQuotaAlteration(ADDRESS, {"connection_creation_rate": None})
-        assert result_of(admin.alter_client_quotas([back])[ADDRESS]) is None
+    client.cluster.edit_responses(ApiKey.ALTER_CLIENT_QUOTAS, without_entities)
+    expect_error(admin.alter_client_quotas([change])[ADDRESS], KafkaError._BAD_MSG)
+    client.cluster.edit_responses(ApiKey.DESCRIBE_CLIENT_QUOTAS, without_entities)
+    expect_error(admin.describe_client_quotas(ClientQuotaFilter.all()), KafkaError._BAD_MSG)
+    back = ClientQuotaAlteration(ADDRESS, {"connection_creation_rate": None})
+    expect_success(admin.alter_client_quotas([back])[ADDRESS])
 
 
-def test_entities_are_compared_by_what_they_say() -> None:
+def test_entities_with_equal_entries_are_equal() -> None:
     assert ClientQuotaEntity({"client-id": "work", "user": "alice"}) == ALICE_AT_WORK
     assert len({ALICE, ClientQuotaEntity({"user": "alice"}), ALICE_AT_WORK}) == 2
-    assert repr(ANYBODY) == "ClientQuotaEntity(entries={'user': None})"
+    assert repr(DEFAULT_USER) == "ClientQuotaEntity(entries={'user': None})"
     names: dict[str, str | None] = {"user": "alice"}
     entity = ClientQuotaEntity(names)
     names["user"] = "bob"
     assert entity == ALICE
 
 
-def test_arguments_that_cannot_be(client: Client) -> None:
+def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> None:
     bad: Any
-    for bad in (None, "user", {"user": 1}, {1: "x"}):
-        with pytest.raises(TypeError):
-            ClientQuotaEntity(bad)
-    for bad in ({}, {"": "x"}):
-        with pytest.raises(ValueError, match="kind"):
-            ClientQuotaEntity(bad)
+    check_refused(ClientQuotaEntity, TypeError, None, "user", {"user": 1}, {1: "x"})
+    check_refused(ClientQuotaEntity, ValueError, {}, {"": "x"}, match="kind")
     for bad in (None, {"x": "1"}, {1: 1.0}, {"x": True}):
         with pytest.raises(TypeError):
             ClientQuotaAlteration(ALICE, bad)
@@ -210,10 +194,9 @@ def test_arguments_that_cannot_be(client: Client) -> None:
         ClientQuotaFilterComponent.of_entity("user", None)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         ClientQuotaFilter.contains(["user"])  # type: ignore[list-item]
-    with admin_of(client) as admin:
-        with pytest.raises(TypeError):
-            admin.describe_client_quotas(None)  # type: ignore[arg-type]
-        with pytest.raises(TypeError):
-            admin.alter_client_quotas([ALICE])  # type: ignore[list-item]
-        with pytest.raises(ValueError, match="non-empty"):
-            admin.alter_client_quotas([])
+    with pytest.raises(TypeError):
+        admin.describe_client_quotas(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        admin.alter_client_quotas([ALICE])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="non-empty"):
+        admin.alter_client_quotas([])

@@ -22,7 +22,6 @@ from kafka_native.admin import (
     StreamsTopicInfo,
 )
 from kafka_native.aio import AIOAdminClient
-from kafka_native.mock import MockCluster
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.streams import (
@@ -36,13 +35,9 @@ from kafka_native.protocol.streams import (
 from tests.aio.support import run
 from tests.waiting import WAIT_S
 
+from .admin_support import cluster_and_admin, expect_error, expect_success, result_of
 from .share_support import new_group, sharing, take, values
-from .support import Client, fill
-from .test_admin_topics import admin_of, code_of
-
-
-def result_of(future: Any) -> Any:
-    return future.result(WAIT_S)
+from .support import Client, fill, partitions_of
 
 
 def listed(
@@ -57,26 +52,21 @@ def listed(
 # --- share groups ---
 
 
-def test_share_groups_are_described_with_their_members(client: Client) -> None:
+def test_share_groups_are_described_with_their_members(client: Client, admin: AdminClient) -> None:
     topic, group = client.topic(2), new_group(client)
-    with admin_of(client) as admin, sharing(client, group, topic, client_id="sharer") as consumer:
+    with sharing(client, group, topic, client_id="sharer") as consumer:
         consumer.poll(0.2)
         described = admin.describe_share_groups([group, "nobody"])
-        assert code_of(described["nobody"]) == KafkaError.GROUP_ID_NOT_FOUND
+        expect_error(described["nobody"], KafkaError.GROUP_ID_NOT_FOUND)
         found = result_of(described[group])
         assert (found.group_id, found.group_state) == (group, ConsumerGroupState.STABLE)
         assert found.coordinator.id == client.cluster.coordinator_of(group).id
         assert found.group_epoch == found.target_assignment_epoch == 1
         assert found.authorized_operations is None
         (member,) = found.members
-        assert (member.consumer_id, member.client_id) == (
-            client.cluster.share.members(group)[0],
-            "sharer",
-        )
-        assert member.assignment.topic_partitions == [
-            TopicPartition(topic, 0),
-            TopicPartition(topic, 1),
-        ]
+        assert member.consumer_id == client.cluster.share.members(group)[0]
+        assert member.client_id == "sharer"
+        assert member.assignment.topic_partitions == partitions_of(topic, 2)
         for api, calls in (
             (ApiKey.SHARE_GROUP_DESCRIBE, admin.describe_share_groups),
             (
@@ -88,17 +78,17 @@ def test_share_groups_are_described_with_their_members(client: Client) -> None:
             client.cluster.push_request_errors(api, moved)
             assert result_of(calls([group])[group])
             client.cluster.push_request_errors(api, [KafkaError.GROUP_AUTHORIZATION_FAILED])
-            assert code_of(calls([group])[group]) == KafkaError.GROUP_AUTHORIZATION_FAILED
+            expect_error(calls([group])[group], KafkaError.GROUP_AUTHORIZATION_FAILED)
 
 
-def test_groups_are_listed_by_their_type(client: Client) -> None:
+def test_groups_are_listed_by_their_type(client: Client, admin: AdminClient) -> None:
     topic, group = client.topic(), new_group(client)
     kinds = {ConsumerGroupType.SHARE, ConsumerGroupType.STREAMS}
     client.cluster.set_streams_group(
         StreamsGroupDescribeResponse.Group(group_id="app", group_state="NotReady")
     )
     client.cluster.set_committed("classic", {(topic, 0): 1})
-    with admin_of(client) as admin, sharing(client, group, topic) as consumer:
+    with sharing(client, group, topic) as consumer:
         consumer.poll(0.2)
         share = (ConsumerGroupType.SHARE, ConsumerGroupState.STABLE)
         streams = (ConsumerGroupType.STREAMS, ConsumerGroupState.NOT_READY)
@@ -108,19 +98,12 @@ def test_groups_are_listed_by_their_type(client: Client) -> None:
         consumers = listed(admin)
         assert not {group, "app"} & consumers.keys()
         assert "classic" in consumers
-        assert group in listed(
-            admin, types={ConsumerGroupType.SHARE}, states={ConsumerGroupState.STABLE}
-        )
-        assert group not in listed(
-            admin, types={ConsumerGroupType.SHARE}, states={ConsumerGroupState.EMPTY}
-        )
+        shared = {ConsumerGroupType.SHARE}
+        assert group in listed(admin, types=shared, states={ConsumerGroupState.STABLE})
+        assert group not in listed(admin, types=shared, states={ConsumerGroupState.EMPTY})
         (one,) = admin.list_groups(group, WAIT_S)
-        assert (one.type, one.state, one.protocol_type, one.error) == (
-            share[0],
-            "Stable",
-            "share",
-            None,
-        )
+        assert (one.type, one.state) == (share[0], "Stable")
+        assert (one.protocol_type, one.error) == ("share", None)
         assert {group, "app"} <= {
             each.id for each in admin.list_groups(timeout=WAIT_S, types=kinds)
         }
@@ -129,66 +112,55 @@ def test_groups_are_listed_by_their_type(client: Client) -> None:
             admin.list_groups(types={ConsumerGroupType.UNKNOWN})
 
 
-def test_offsets_of_share_groups_are_told_moved_and_forgotten(client: Client) -> None:
+def test_share_group_offsets_are_listed_altered_deleted(client: Client, admin: AdminClient) -> None:
     topic, group = client.topic(2), new_group(client)
     fill(client, topic, 5, partition=0)
     first, second, unknown = (TopicPartition(topic, number) for number in (0, 1, 7))
-    with admin_of(client) as admin:
-        with sharing(client, group, topic) as consumer:
-            assert len(take(consumer, 5)) == 5
-            consumer.commit_sync()
-            assert (
-                code_of(admin.alter_share_group_offsets(group, {first: 0})[first])
-                == KafkaError.NON_EMPTY_GROUP
-            )
-            assert (
-                code_of(admin.delete_share_group_offsets(group, [topic])[topic])
-                == KafkaError.NON_EMPTY_GROUP
-            )
-            assert code_of(admin.delete_share_groups([group])[group]) == KafkaError.NON_EMPTY_GROUP
-        found = admin.list_share_group_offsets({group: [first, unknown], "nobody": None})
-        assert result_of(found["nobody"]) == {}
-        offsets = result_of(found[group])
-        assert offsets[first] == SharePartitionOffsetInfo(5, 0, 0)
-        assert offsets[unknown] is None
-        assert result_of(admin.list_share_group_offsets({group: None})[group]).keys() == {
-            first,
-            second,
-        }
-        client.cluster.push_request_errors(
-            ApiKey.ALTER_SHARE_GROUP_OFFSETS, [KafkaError.NOT_COORDINATOR]
+    with sharing(client, group, topic) as consumer:
+        assert len(take(consumer, 5)) == 5
+        consumer.commit_sync()
+        expect_error(
+            admin.alter_share_group_offsets(group, {first: 0})[first], KafkaError.NON_EMPTY_GROUP
         )
-        altered = admin.alter_share_group_offsets(group, {first: 2, unknown: 0, second: -1})
-        assert result_of(altered[first]) is None
-        assert code_of(altered[unknown]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-        assert code_of(altered[second]) == KafkaError._INVALID_ARG
-        assert result_of(admin.list_share_group_offsets({group: [first]})[group])[first].lag == 3
-        with sharing(client, group, topic) as consumer:
-            assert values(take(consumer, 3)) == [b"2", b"3", b"4"], (
-                "it goes on where it was told to"
-            )
-        gone = admin.delete_share_group_offsets(group, [topic, "no-topic"])
-        assert result_of(gone[topic]) is None
-        assert code_of(gone["no-topic"]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-        assert result_of(
-            admin.list_share_group_offsets({group: [first], "nobody": [first]})[group]
-        ) == {first: None}
-        with sharing(client, group, topic) as consumer:
-            assert len(take(consumer, 5)) == 5, "it begins anew"
-        assert result_of(admin.delete_share_groups([group])[group]) is None
-        assert code_of(admin.delete_share_groups([group])[group]) == KafkaError.GROUP_ID_NOT_FOUND
-        client.cluster.push_request_errors(ApiKey.DELETE_SHARE_GROUP_OFFSETS, [CLOSE_CONNECTION])
-        assert (
-            code_of(admin.delete_share_group_offsets(group, [topic])[topic])
-            == KafkaError._TRANSPORT
+        expect_error(
+            admin.delete_share_group_offsets(group, [topic])[topic], KafkaError.NON_EMPTY_GROUP
         )
+        expect_error(admin.delete_share_groups([group])[group], KafkaError.NON_EMPTY_GROUP)
+    found = admin.list_share_group_offsets({group: [first, unknown], "nobody": None})
+    assert result_of(found["nobody"]) == {}
+    offsets = result_of(found[group])
+    assert offsets[first] == SharePartitionOffsetInfo(5, 0, 0)
+    assert offsets[unknown] is None
+    every = result_of(admin.list_share_group_offsets({group: None})[group])
+    assert every.keys() == {first, second}
+    client.cluster.push_request_errors(
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS, [KafkaError.NOT_COORDINATOR]
+    )
+    altered = admin.alter_share_group_offsets(group, {first: 2, unknown: 0, second: -1})
+    expect_success(altered[first])
+    expect_error(altered[unknown], KafkaError.UNKNOWN_TOPIC_OR_PART)
+    expect_error(altered[second], KafkaError._INVALID_ARG)
+    assert result_of(admin.list_share_group_offsets({group: [first]})[group])[first].lag == 3
+    with sharing(client, group, topic) as consumer:
+        assert values(take(consumer, 3)) == [b"2", b"3", b"4"], "it starts at the altered offset"
+    gone = admin.delete_share_group_offsets(group, [topic, "no-topic"])
+    expect_success(gone[topic])
+    expect_error(gone["no-topic"], KafkaError.UNKNOWN_TOPIC_OR_PART)
+    found = admin.list_share_group_offsets({group: [first], "nobody": [first]})
+    assert result_of(found[group]) == {first: None}
+    with sharing(client, group, topic) as consumer:
+        assert len(take(consumer, 5)) == 5, "it starts again at the beginning"
+    expect_success(admin.delete_share_groups([group])[group])
+    expect_error(admin.delete_share_groups([group])[group], KafkaError.GROUP_ID_NOT_FOUND)
+    client.cluster.push_request_errors(ApiKey.DELETE_SHARE_GROUP_OFFSETS, [CLOSE_CONNECTION])
+    expect_error(admin.delete_share_group_offsets(group, [topic])[topic], KafkaError._TRANSPORT)
 
 
 # --- streams groups ---
 
 
 def application(group: str, topic: str, *members: str) -> StreamsGroupDescribeResponse.Group:
-    """Return a group that counts words."""
+    """Return the description of an application that counts words."""
     kind = StreamsGroupDescribeResponse.Group
     counts = TopicInfo(
         name="counts", partitions=2, topic_configs=[KeyValue(key="cleanup.policy", value="compact")]
@@ -219,67 +191,54 @@ def application(group: str, topic: str, *members: str) -> StreamsGroupDescribeRe
     )
 
 
-def test_streams_groups_are_described_with_members_and_topology(client: Client) -> None:
+def test_streams_groups_have_members_and_a_topology(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
     client.cluster.set_streams_group(application("counts", topic, "m"))
-    with admin_of(client) as admin:
-        described = admin.describe_streams_groups(
-            ["counts", "nobody"], include_authorized_operations=True
-        )
-        assert code_of(described["nobody"]) == KafkaError.GROUP_ID_NOT_FOUND
-        found = result_of(described["counts"])
-        assert (found.group_state, found.topology_epoch) == (ConsumerGroupState.STABLE, 4)
-        assert (found.group_epoch, found.target_assignment_epoch) == (3, 2)
-        (part,) = found.subtopologies
-        assert (part.source_topics, part.repartition_sink_topics) == ([topic], [])
-        assert part.state_changelog_topics == {
-            "counts": StreamsTopicInfo(2, 0, {"cleanup.policy": "compact"})
-        }
-        (member,) = found.members
-        assert (member.member_id, member.user_endpoint, member.client_tags) == (
-            "m",
-            ("here", 80),
-            {"zone": "a"},
-        )
-        assert member.task_offsets == [StreamsTaskOffset("0", 1, 9)]
-        assert member.assignment.active_tasks == {"0": [0, 1]}
-        assert member.target_assignment.active_tasks == member.assignment.warmup_tasks == {}
-        assert (
-            result_of(admin.describe_consumer_groups(["counts"])["counts"]).state
-            is ConsumerGroupState.DEAD
-        )
-        client.cluster.push_request_errors(
-            ApiKey.STREAMS_GROUP_DESCRIBE, [KafkaError.NOT_COORDINATOR]
-        )
-        assert (
-            result_of(admin.describe_streams_groups(["counts"])["counts"]).members == found.members
-        )
+    described = admin.describe_streams_groups(
+        ["counts", "nobody"], include_authorized_operations=True
+    )
+    expect_error(described["nobody"], KafkaError.GROUP_ID_NOT_FOUND)
+    found = result_of(described["counts"])
+    assert (found.group_state, found.topology_epoch) == (ConsumerGroupState.STABLE, 4)
+    assert (found.group_epoch, found.target_assignment_epoch) == (3, 2)
+    (part,) = found.subtopologies
+    assert (part.source_topics, part.repartition_sink_topics) == ([topic], [])
+    assert part.state_changelog_topics == {
+        "counts": StreamsTopicInfo(2, 0, {"cleanup.policy": "compact"})
+    }
+    (member,) = found.members
+    assert (member.member_id, member.user_endpoint) == ("m", ("here", 80))
+    assert member.client_tags == {"zone": "a"}
+    assert member.task_offsets == [StreamsTaskOffset("0", 1, 9)]
+    assert member.assignment.active_tasks == {"0": [0, 1]}
+    assert member.target_assignment.active_tasks == member.assignment.warmup_tasks == {}
+    as_consumers = result_of(admin.describe_consumer_groups(["counts"])["counts"])
+    assert as_consumers.state is ConsumerGroupState.DEAD
+    client.cluster.push_request_errors(ApiKey.STREAMS_GROUP_DESCRIBE, [KafkaError.NOT_COORDINATOR])
+    assert result_of(admin.describe_streams_groups(["counts"])["counts"]).members == found.members
 
 
-def test_offsets_of_streams_groups_change_while_they_have_no_members(client: Client) -> None:
+def test_streams_offsets_change_in_empty_groups(client: Client, admin: AdminClient) -> None:
     topic = client.topic(2)
     places = [TopicPartition(topic, 0, 3), TopicPartition(topic, 1, 4)]
     asked = [ConsumerGroupTopicPartitions("moved", places)]
     client.cluster.set_streams_group(application("moved", topic, "m"))
-    with admin_of(client) as admin:
-        refused = result_of(admin.alter_streams_group_offsets(asked)["moved"]).topic_partitions
-        assert {each.error.code() for each in refused} == {KafkaError.UNKNOWN_MEMBER_ID}
-        assert (
-            code_of(admin.delete_streams_groups(["moved"])["moved"]) == KafkaError.NON_EMPTY_GROUP
-        )
-        client.cluster.set_streams_group(application("moved", topic))
-        done = result_of(admin.alter_streams_group_offsets(asked)["moved"]).topic_partitions
-        assert [each.error for each in done] == [None, None]
-        assert result_of(admin.delete_streams_group_offsets("moved", places[:1])[places[0]]) is None
-        (left,) = result_of(
-            admin.list_streams_group_offsets([ConsumerGroupTopicPartitions("moved")])["moved"]
-        ).topic_partitions
-        assert (left.partition, left.offset) == (1, 4)
-        assert result_of(admin.delete_streams_groups(["moved"])["moved"]) is None
-        assert "moved" not in listed(admin, types={ConsumerGroupType.STREAMS})
+    refused = result_of(admin.alter_streams_group_offsets(asked)["moved"]).topic_partitions
+    assert {each.error.code() for each in refused} == {KafkaError.UNKNOWN_MEMBER_ID}
+    expect_error(admin.delete_streams_groups(["moved"])["moved"], KafkaError.NON_EMPTY_GROUP)
+    client.cluster.set_streams_group(application("moved", topic))
+    done = result_of(admin.alter_streams_group_offsets(asked)["moved"]).topic_partitions
+    assert [each.error for each in done] == [None, None]
+    expect_success(admin.delete_streams_group_offsets("moved", places[:1])[places[0]])
+    (left,) = result_of(
+        admin.list_streams_group_offsets([ConsumerGroupTopicPartitions("moved")])["moved"]
+    ).topic_partitions
+    assert (left.partition, left.offset) == (1, 4)
+    expect_success(admin.delete_streams_groups(["moved"])["moved"])
+    assert "moved" not in listed(admin, types={ConsumerGroupType.STREAMS})
 
 
-# --- bad input, older brokers, the twin ---
+# --- bad input, older brokers, AIOAdminClient ---
 
 
 PLACE = TopicPartition("t", 0)
@@ -316,35 +275,37 @@ PLACE = TopicPartition("t", 0)
         ),
     ],
 )
-def test_arguments_are_checked_before_the_wire(
-    client: Client, call: Callable[[AdminClient], Any], error: type[Exception], text: str
+def test_arguments_are_checked_before_any_request(
+    client: Client,
+    admin: AdminClient,
+    call: Callable[[AdminClient], Any],
+    error: type[Exception],
+    text: str,
 ) -> None:
-    with admin_of(client) as admin, pytest.raises(error, match=text):
+    with pytest.raises(error, match=text):
         call(admin)
 
 
-def test_an_offset_that_is_no_int64_fails_alone(client: Client) -> None:
+def test_an_offset_beyond_int64_fails_alone(client: Client, admin: AdminClient) -> None:
     topic, group = client.topic(2), new_group(client)
-    with admin_of(client) as admin:
-        with sharing(client, group, topic) as consumer:
-            consumer.poll(0.2)
-        low, high = TopicPartition(topic, 0), TopicPartition(topic, 1)
-        futures = admin.alter_share_group_offsets(group, {low: 1, high: 1 << 63})
-        assert result_of(futures[low]) is None
-        assert code_of(futures[high]) == KafkaError._INVALID_ARG
+    with sharing(client, group, topic) as consumer:
+        consumer.poll(0.2)
+    low, high = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    futures = admin.alter_share_group_offsets(group, {low: 1, high: 1 << 63})
+    expect_success(futures[low])
+    expect_error(futures[high], KafkaError._INVALID_ARG)
 
 
-def test_brokers_before_share_groups_say_so() -> None:
+def test_brokers_without_share_groups_are_an_unsupported_feature() -> None:
     gone = {int(key): -1 for key in (ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.STREAMS_GROUP_DESCRIBE)}
-    with MockCluster(brokers=1, max_versions=gone) as cluster, admin_of(Client(cluster)) as admin:
+    with cluster_and_admin(brokers=1, max_versions=gone) as (_, admin):
         for call in (admin.describe_share_groups, admin.describe_streams_groups):
             with pytest.raises(KafkaException, match="GroupDescribe") as error:
                 result_of(call(["g"])["g"])
             assert error.value.args[0].code() == KafkaError._UNSUPPORTED_FEATURE
 
 
-def test_the_asyncio_twin_does_the_same(client: Client) -> None:
-    topic = client.topic()
+def test_the_asyncio_client_does_the_same(client: Client, topic: str) -> None:
     client.cluster.set_streams_group(application("aio", topic, "m"))
 
     async def main() -> None:

@@ -21,8 +21,7 @@ from kafka_native.protocol.delegation_tokens import (
 )
 from tests.waiting import WAIT_S
 
-from .support import Client
-from .test_admin_topics import admin_of, code_of
+from .admin_support import cluster_and_admin, expect_error, invalid_calls, result_of
 
 ALICE, BOB, CAROL = (KafkaPrincipal("User", name) for name in ("alice", "bob", "carol"))
 DAY_MS = 24 * 3600 * 1000
@@ -37,13 +36,13 @@ def cluster() -> Iterator[MockCluster]:
         yield running
 
 
-def conf(cluster: MockCluster, who: KafkaPrincipal, **more: Any) -> dict[str, Any]:
+def conf(cluster: MockCluster, user: KafkaPrincipal, **more: Any) -> dict[str, Any]:
     return {
         "bootstrap.servers": cluster.bootstrap_servers,
         "security.protocol": "sasl_plaintext",
         "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.username": who.name,
-        "sasl.password": f"{who.name}-secret",
+        "sasl.username": user.name,
+        "sasl.password": f"{user.name}-secret",
         "log_level": 0,
         **more,
     }
@@ -55,71 +54,59 @@ def login(cluster: MockCluster, token: DelegationToken) -> dict[str, Any]:
     return conf(cluster, ALICE, **secret, **{"sasl.scram.tokenauth": True})
 
 
-def result_of(future: Any) -> Any:
-    return future.result(WAIT_S)
-
-
-def test_a_token_is_made_told_used_renewed_and_ended(cluster: MockCluster) -> None:
+def test_a_token_is_created_described_used_renewed_and_expired(cluster: MockCluster) -> None:
     with AdminClient(conf(cluster, ALICE)) as alice, AdminClient(conf(cluster, BOB)) as bob:
         token = result_of(alice.create_delegation_token(renewers=[BOB], max_lifetime_ms=2 * DAY_MS))
-        told = token.token_info
-        assert (told.owner, told.token_requester, told.renewers) == (ALICE, ALICE, [BOB])
-        assert abs(told.issue_timestamp - time.time() * 1000) < 1000 * WAIT_S
-        assert told.expiry_timestamp == told.issue_timestamp + DAY_MS
-        assert told.max_timestamp == told.issue_timestamp + 2 * DAY_MS
+        info = token.token_info
+        assert (info.owner, info.token_requester, info.renewers) == (ALICE, ALICE, [BOB])
+        assert abs(info.issue_timestamp - time.time() * 1000) < 1000 * WAIT_S
+        assert info.expiry_timestamp == info.issue_timestamp + DAY_MS
+        assert info.max_timestamp == info.issue_timestamp + 2 * DAY_MS
         assert result_of(alice.describe_delegation_token()) == [token]
-        assert result_of(bob.describe_delegation_token([ALICE])) == [token], (
-            "who may renew it knows of it"
-        )
+        assert result_of(bob.describe_delegation_token([ALICE])) == [token], "Bob may renew it"
         assert result_of(alice.describe_delegation_token([CAROL])) == []
 
         with AdminClient(login(cluster, token)) as holder:
             assert holder.list_topics(timeout=WAIT_S).brokers
             assert cluster.logins[-1].principal == "User:alice"
             refused = holder.create_delegation_token()
-            assert code_of(refused) == KafkaError.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+            expect_error(refused, KafkaError.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
-        assert result_of(bob.renew_delegation_token(token.hmac)) > told.expiry_timestamp - 1
+        assert result_of(bob.renew_delegation_token(token.hmac)) > info.expiry_timestamp - 1
         soon = result_of(bob.renew_delegation_token(token.hmac, renew_time_period_ms=5000))
-        assert soon < told.expiry_timestamp
+        assert soon < info.expiry_timestamp
         ended = result_of(alice.expire_delegation_token(token.hmac))
         assert ended <= time.time() * 1000
         assert result_of(alice.describe_delegation_token()) == []
-        assert (
-            code_of(bob.renew_delegation_token(token.hmac)) == KafkaError.DELEGATION_TOKEN_NOT_FOUND
-        )
-        with AdminClient(login(cluster, token)) as nobody, pytest.raises(KafkaException):
-            nobody.list_topics(timeout=0.5)
+        expect_error(bob.renew_delegation_token(token.hmac), KafkaError.DELEGATION_TOKEN_NOT_FOUND)
+        with AdminClient(login(cluster, token)) as expired, pytest.raises(KafkaException):
+            expired.list_topics(timeout=0.5)
 
 
-def test_a_token_for_somebody_else_and_what_is_refused(cluster: MockCluster) -> None:
+def test_a_token_for_another_user_and_refused_calls(cluster: MockCluster) -> None:
     with AdminClient(conf(cluster, ALICE)) as alice, AdminClient(conf(cluster, CAROL)) as carol:
         token = result_of(alice.create_delegation_token(owner=BOB))
         assert (token.token_info.owner, token.token_info.token_requester) == (BOB, ALICE)
-        assert (
-            code_of(carol.expire_delegation_token(token.hmac))
-            == KafkaError.DELEGATION_TOKEN_OWNER_MISMATCH
+        expect_error(
+            carol.expire_delegation_token(token.hmac), KafkaError.DELEGATION_TOKEN_OWNER_MISMATCH
         )
-        assert (
-            code_of(carol.renew_delegation_token(b"nobody's"))
-            == KafkaError.DELEGATION_TOKEN_NOT_FOUND
+        expect_error(
+            carol.renew_delegation_token(b"unknown"), KafkaError.DELEGATION_TOKEN_NOT_FOUND
         )
         strange = alice.create_delegation_token(renewers=[KafkaPrincipal("Group", "all")])
-        assert code_of(strange) == KafkaError.INVALID_PRINCIPAL_TYPE
-        assert (
-            result_of(alice.expire_delegation_token(token.hmac, expiry_time_period_ms=60_000))
-            > time.time() * 1000
-        )
+        expect_error(strange, KafkaError.INVALID_PRINCIPAL_TYPE)
+        expiry = alice.expire_delegation_token(token.hmac, expiry_time_period_ms=60_000)
+        assert result_of(expiry) > time.time() * 1000
         result_of(alice.expire_delegation_token(token.hmac))
 
 
 def test_without_sasl_there_are_no_tokens() -> None:
-    with MockCluster(brokers=1) as bare, admin_of(Client(bare)) as admin:
+    with cluster_and_admin(brokers=1) as (_, admin):
         for call in (admin.create_delegation_token(), admin.describe_delegation_token()):
-            assert code_of(call) == KafkaError.DELEGATION_TOKEN_AUTH_DISABLED
+            expect_error(call, KafkaError.DELEGATION_TOKEN_AUTH_DISABLED)
 
 
-def test_an_older_broker_tells_no_requester_and_makes_none_for_others() -> None:
+def test_an_older_broker_has_no_requester_and_no_tokens_for_others() -> None:
     security = ListenerSecurity(
         "sasl_plaintext", mechanisms=["SCRAM-SHA-256"], users={"alice": "alice-secret"}
     )
@@ -131,7 +118,7 @@ def test_an_older_broker_tells_no_requester_and_makes_none_for_others() -> None:
         token = result_of(alice.create_delegation_token())
         assert token.token_info.token_requester == ALICE
         assert result_of(alice.describe_delegation_token()) == [token]
-        assert code_of(alice.create_delegation_token(owner=BOB)) == KafkaError._UNSUPPORTED_FEATURE
+        expect_error(alice.create_delegation_token(owner=BOB), KafkaError._UNSUPPORTED_FEATURE)
 
 
 def test_no_repr_and_no_error_shows_an_hmac(cluster: MockCluster) -> None:
@@ -160,49 +147,24 @@ def test_no_repr_and_no_error_shows_an_hmac(cluster: MockCluster) -> None:
         assert CANARY.decode() not in str(wrong.value)
 
 
-@pytest.mark.parametrize(
-    ("call", "argument", "error", "text"),
-    [
-        (
-            "create_delegation_token",
-            {"renewers": ["User:bob"]},
-            TypeError,
-            "expected a list of KafkaPrincipal",
-        ),
-        (
-            "create_delegation_token",
-            {"owner": "User:bob"},
-            TypeError,
-            "expected a list of KafkaPrincipal",
-        ),
-        (
-            "create_delegation_token",
-            {"owner": KafkaPrincipal("User", "")},
-            ValueError,
-            "cannot be empty",
-        ),
-        (
-            "create_delegation_token",
-            {"max_lifetime_ms": -2},
-            ValueError,
-            "'max_lifetime_ms' must be -1 to",
-        ),
-        ("renew_delegation_token", {"hmac": b""}, ValueError, "'hmac' cannot be empty"),
-        (
-            "expire_delegation_token",
-            {"hmac": b"x", "expiry_time_period_ms": True},
-            TypeError,
-            "must be an int, not bool",
-        ),
-        (
-            "describe_delegation_token",
-            {"owners": "User:bob"},
-            TypeError,
-            "expected a list of KafkaPrincipal",
-        ),
-    ],
+@invalid_calls(
+    {
+        "create_delegation_token": [
+            ({"renewers": ["User:bob"]}, TypeError, "expected a list of KafkaPrincipal"),
+            ({"owner": "User:bob"}, TypeError, "expected a list of KafkaPrincipal"),
+            ({"owner": KafkaPrincipal("User", "")}, ValueError, "cannot be empty"),
+            ({"max_lifetime_ms": -2}, ValueError, "'max_lifetime_ms' must be -1 to"),
+        ],
+        "renew_delegation_token": [({"hmac": b""}, ValueError, "'hmac' cannot be empty")],
+        "expire_delegation_token": [
+            ({"hmac": b"x", "expiry_time_period_ms": True}, TypeError, "must be an int, not bool")
+        ],
+        "describe_delegation_token": [
+            ({"owners": "User:bob"}, TypeError, "expected a list of KafkaPrincipal")
+        ],
+    }
 )
-def test_arguments_are_checked_before_the_wire(
+def test_arguments_are_checked_before_any_request(
     cluster: MockCluster, call: str, argument: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     with AdminClient(conf(cluster, ALICE)) as admin, pytest.raises(error, match=text):

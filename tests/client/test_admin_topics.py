@@ -4,133 +4,100 @@ from __future__ import annotations
 
 import socket
 import threading
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from kafka_native import KafkaError, KafkaException
 from kafka_native.admin import AdminClient, NewPartitions, NewTopic
-from kafka_native.mock import MockCluster
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
-from .support import Client
+from .admin_support import admin_of, cluster_and_admin, expect_error, expect_success
+from .support import Client, check_refused
 
 
-def admin_of(client: Client, **conf: Any) -> AdminClient:
-    return AdminClient({"bootstrap.servers": client.bootstrap, "retry.backoff.ms": 20, **conf})
+def test_topics_are_made_listed_grown_and_deleted(client: Client, admin: AdminClient) -> None:
+    placed = NewTopic("placed", replica_assignment=[[2, 3]])
+    made = admin.create_topics([NewTopic("made", 3, 2, config={"retention.ms": "5000"}), placed])
+    assert [future.result(WAIT_S) for future in made.values()] == [None, None]
+    found = admin.list_topics(timeout=WAIT_S)
+    assert set(found.brokers) == {1, 2, 3}
+    assert len(found.topics["made"].partitions) == 3
+    assert len(found.topics["made"].partitions[0].replicas) == 2
+    assert found.topics["placed"].partitions[0].replicas == [2, 3]
+    assert client.cluster.topics["made"].configs["retention.ms"] == "5000"
+    expect_success(admin.create_partitions([NewPartitions("made", 5)])["made"])
+    assert len(admin.list_topics("made", timeout=WAIT_S).topics["made"].partitions) == 5
+    gone = admin.delete_topics(["made", "placed"])
+    assert [future.result(WAIT_S) for future in gone.values()] == [None, None]
+    assert {"made", "placed"}.isdisjoint(admin.list_topics(timeout=WAIT_S).topics)
 
 
-def code_of(future: Future[Any]) -> int:
-    """Return the error code with which a future fails."""
-    error = future.exception(WAIT_S)
-    assert isinstance(error, KafkaException), error
-    code: int = error.args[0].code()
-    return code
-
-
-def test_topics_are_made_listed_grown_and_deleted(client: Client) -> None:
-    with admin_of(client) as admin:
-        made = admin.create_topics(
-            [
-                NewTopic("made", 3, 2, config={"retention.ms": "5000"}),
-                NewTopic("placed", replica_assignment=[[2, 3]]),
-            ]
-        )
-        assert [future.result(WAIT_S) for future in made.values()] == [None, None]
-        found = admin.list_topics(timeout=WAIT_S)
-        assert set(found.brokers) == {1, 2, 3}
-        assert len(found.topics["made"].partitions) == 3
-        assert len(found.topics["made"].partitions[0].replicas) == 2
-        assert found.topics["placed"].partitions[0].replicas == [2, 3]
-        assert client.cluster.topics["made"].configs["retention.ms"] == "5000"
-        assert admin.create_partitions([NewPartitions("made", 5)])["made"].result(WAIT_S) is None
-        assert len(admin.list_topics("made", timeout=WAIT_S).topics["made"].partitions) == 5
-        gone = admin.delete_topics(["made", "placed"])
-        assert [future.result(WAIT_S) for future in gone.values()] == [None, None]
-        assert {"made", "placed"}.isdisjoint(admin.list_topics(timeout=WAIT_S).topics)
-
-
-def test_a_cluster_that_deletes_no_topics_says_so(client: Client) -> None:
-    """delete.topic.enable=false (KIP-322)."""
+def test_forbidden_topic_deletion_is_an_error(client: Client, admin: AdminClient) -> None:
+    """The broker has delete.topic.enable=false (KIP-322)."""
     there = client.topic()
     client.cluster.push_request_errors(ApiKey.DELETE_TOPICS, [KafkaError.TOPIC_DELETION_DISABLED])
-    with admin_of(client) as admin:
-        assert code_of(admin.delete_topics([there])[there]) == KafkaError.TOPIC_DELETION_DISABLED
-        assert there in admin.list_topics(timeout=WAIT_S).topics
+    expect_error(admin.delete_topics([there])[there], KafkaError.TOPIC_DELETION_DISABLED)
+    assert there in admin.list_topics(timeout=WAIT_S).topics
 
 
-def test_what_goes_wrong_concerns_its_item_only(client: Client) -> None:
+def test_an_error_concerns_only_its_topic(client: Client, admin: AdminClient) -> None:
     there = client.topic()
-    with admin_of(client) as admin:
-        made = admin.create_topics(
-            [NewTopic(there), NewTopic("fine-1", 1), NewTopic("too-many", 1, 99)]
-        )
-        assert code_of(made[there]) == KafkaError.TOPIC_ALREADY_EXISTS
-        assert code_of(made["too-many"]) == KafkaError.INVALID_REPLICATION_FACTOR
-        assert made["fine-1"].result(WAIT_S) is None
-        gone = admin.delete_topics(["fine-1", "never-was"])
-        assert gone["fine-1"].result(WAIT_S) is None
-        assert code_of(gone["never-was"]) == KafkaError.UNKNOWN_TOPIC_OR_PART
-        assert (
-            code_of(admin.create_partitions([NewPartitions(there, 1)])[there])
-            == KafkaError.INVALID_PARTITIONS
-        )
+    made = admin.create_topics(
+        [NewTopic(there), NewTopic("fine-1", 1), NewTopic("too-many", 1, 99)]
+    )
+    expect_error(made[there], KafkaError.TOPIC_ALREADY_EXISTS)
+    expect_error(made["too-many"], KafkaError.INVALID_REPLICATION_FACTOR)
+    expect_success(made["fine-1"])
+    gone = admin.delete_topics(["fine-1", "never-was"])
+    expect_success(gone["fine-1"])
+    expect_error(gone["never-was"], KafkaError.UNKNOWN_TOPIC_OR_PART)
+    expect_error(
+        admin.create_partitions([NewPartitions(there, 1)])[there], KafkaError.INVALID_PARTITIONS
+    )
 
 
-def test_what_cannot_be_sent_fails_before_the_wire_in_its_item(client: Client) -> None:
-    with admin_of(client) as admin:
-        made = admin.create_topics(
-            [
-                NewTopic("twice", 1),
-                NewTopic("twice", 2),
-                NewTopic("huge", 1, 2**20),
-                NewTopic("value", 1, config={"retention.ms": 5}),  # type: ignore[dict-item]
-                NewTopic("fine-2", 1),
-            ]
-        )
-        for name in ("twice", "huge", "value"):
-            assert code_of(made[name]) == KafkaError._INVALID_ARG
-        assert made["fine-2"].result(WAIT_S) is None
-        assert "twice" not in admin.list_topics(timeout=WAIT_S).topics
+def test_invalid_topics_fail_alone_without_a_request(client: Client, admin: AdminClient) -> None:
+    made = admin.create_topics(
+        [
+            NewTopic("twice", 1),
+            NewTopic("twice", 2),
+            NewTopic("huge", 1, 2**20),
+            NewTopic("value", 1, config={"retention.ms": 5}),  # type: ignore[dict-item]
+            NewTopic("fine-2", 1),
+        ]
+    )
+    for name in ("twice", "huge", "value"):
+        expect_error(made[name], KafkaError._INVALID_ARG)
+    expect_success(made["fine-2"])
+    assert "twice" not in admin.list_topics(timeout=WAIT_S).topics
 
 
-def test_validate_only_changes_nothing(client: Client) -> None:
+def test_validate_only_changes_nothing(client: Client, admin: AdminClient) -> None:
     there = client.topic()
-    with admin_of(client) as admin:
-        assert (
-            admin.create_topics([NewTopic("tried", 1)], validate_only=True)["tried"].result(WAIT_S)
-            is None
-        )
-        assert "tried" not in client.cluster.topics
-        assert (
-            admin.create_partitions([NewPartitions(there, 4)], validate_only=True)[there].result(
-                WAIT_S
-            )
-            is None
-        )
-        assert len(client.cluster.topics[there].partitions) == 1
+    expect_success(admin.create_topics([NewTopic("tried", 1)], validate_only=True)["tried"])
+    assert "tried" not in client.cluster.topics
+    expect_success(admin.create_partitions([NewPartitions(there, 4)], validate_only=True)[there])
+    assert len(client.cluster.topics[there].partitions) == 1
 
 
-def test_changes_go_to_the_controller_again_when_it_has_moved(client: Client) -> None:
+def test_changes_follow_the_controller(client: Client, admin: AdminClient) -> None:
     client.cluster.clear_requests()
     client.cluster.push_request_errors(ApiKey.CREATE_TOPICS, [KafkaError.NOT_CONTROLLER, 0])
-    with admin_of(client) as admin:
-        assert admin.create_topics([NewTopic("after-all", 1)])["after-all"].result(WAIT_S) is None
+    expect_success(admin.create_topics([NewTopic("after-all", 1)])["after-all"])
     seen = client.cluster.requests_of(ApiKey.CREATE_TOPICS)
     assert [each.broker for each in seen] == [client.cluster.controller_id()] * 2
 
 
-def test_a_change_whose_connection_breaks_is_not_made_again(client: Client) -> None:
+def test_a_change_is_not_sent_again_after_a_disconnect(client: Client, admin: AdminClient) -> None:
     client.cluster.clear_requests()
     client.cluster.push_request_errors(ApiKey.CREATE_TOPICS, [CLOSE_CONNECTION], done=True)
-    with admin_of(client) as admin:
-        future = admin.create_topics([NewTopic("made-or-not", 1)])["made-or-not"]
-        assert code_of(future) == KafkaError._TRANSPORT
-        assert len(client.cluster.requests_of(ApiKey.CREATE_TOPICS)) == 1
-        assert "made-or-not" in admin.list_topics(timeout=WAIT_S).topics
+    future = admin.create_topics([NewTopic("made-or-not", 1)])["made-or-not"]
+    expect_error(future, KafkaError._TRANSPORT)
+    assert len(client.cluster.requests_of(ApiKey.CREATE_TOPICS)) == 1
+    assert "made-or-not" in admin.list_topics(timeout=WAIT_S).topics
 
 
 def test_old_brokers_are_asked_in_their_versions() -> None:
@@ -140,14 +107,14 @@ def test_old_brokers_are_asked_in_their_versions() -> None:
         ApiKey.CREATE_PARTITIONS: 1,
         ApiKey.METADATA: 4,
     }
-    with MockCluster(max_versions=versions) as old, admin_of(Client(old)) as admin:
-        assert admin.create_topics([NewTopic("old", 1, 1)])["old"].result(WAIT_S) is None
-        assert admin.create_partitions([NewPartitions("old", 2)])["old"].result(WAIT_S) is None
+    with cluster_and_admin(max_versions=versions) as (_, admin):
+        expect_success(admin.create_topics([NewTopic("old", 1, 1)])["old"])
+        expect_success(admin.create_partitions([NewPartitions("old", 2)])["old"])
         assert len(admin.list_topics(timeout=WAIT_S).topics["old"].partitions) == 2
-        assert admin.delete_topics(["old"])["old"].result(WAIT_S) is None
+        expect_success(admin.delete_topics(["old"])["old"])
 
 
-def test_a_cluster_that_cannot_be_reached_is_given_up_in_time() -> None:
+def test_an_unreachable_cluster_times_out() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # bound, but not listening
         conf = {
@@ -156,10 +123,10 @@ def test_a_cluster_that_cannot_be_reached_is_given_up_in_time() -> None:
         }
         with AdminClient(conf) as admin:
             future = admin.create_topics([NewTopic("never", 1)], request_timeout=0.3)["never"]
-            assert code_of(future) == KafkaError._TIMED_OUT
+            expect_error(future, KafkaError._TIMED_OUT)
 
 
-def test_futures_are_completed_by_the_control_thread_and_cannot_be_cancelled(
+def test_futures_complete_on_the_control_thread_and_cannot_be_cancelled(
     client: Client,
 ) -> None:
     client.cluster.delay_responses(None, 0.2, ApiKey.CREATE_TOPICS)
@@ -172,27 +139,29 @@ def test_futures_are_completed_by_the_control_thread_and_cannot_be_cancelled(
             client.cluster.wait_for_requests(ApiKey.CREATE_TOPICS)
             # the mock cluster has one thread a connection
             assert threading.active_count() < before + len(names)
-            told: list[str] = []
+            threads: list[str] = []
             futures[-1].add_done_callback(
-                lambda future: told.append(threading.current_thread().name)
+                lambda future: threads.append(threading.current_thread().name)
             )
             assert not futures[0].cancel()
             assert [future.result(WAIT_S) for future in futures] == [None] * 20
-            admin.list_topics(timeout=WAIT_S)  # after the callback, on the same thread
-            assert told[0].startswith("kafka-native")
+            admin.list_topics(
+                timeout=WAIT_S
+            )  # its result comes after the callback, on the same thread
+            assert threads[0].startswith("kafka-native")
     finally:
         client.cluster.delay_responses(None, 0, ApiKey.CREATE_TOPICS)
 
 
-def test_a_client_that_is_closed_or_dropped_fails_what_is_open(client: Client) -> None:
+def test_closing_or_dropping_the_client_fails_open_operations(client: Client) -> None:
     client.cluster.delay_responses(None, 3.0, ApiKey.METADATA)
     try:
         admin = admin_of(client)
         future = admin.create_topics([NewTopic("late", 1)])["late"]
         admin.close()
-        assert code_of(future) == KafkaError._DESTROY
+        expect_error(future, KafkaError._DESTROY)
         dropped = admin_of(client).create_topics([NewTopic("late", 1)])["late"]
-        assert code_of(dropped) == KafkaError._DESTROY
+        expect_error(dropped, KafkaError._DESTROY)
     finally:
         client.cluster.delay_responses(None, 0, ApiKey.METADATA)
     for call in (
@@ -206,34 +175,31 @@ def test_a_client_that_is_closed_or_dropped_fails_what_is_open(client: Client) -
     assert "closed" in repr(admin)
 
 
-def test_arguments_that_cannot_be(client: Client) -> None:
-    with admin_of(client) as admin:
-        bad: Any
-        for bad in (None, "topic", ["topic"], [None, NewTopic("x")], {}):
-            with pytest.raises(TypeError):
-                admin.create_topics(bad)
-            with pytest.raises(TypeError):
-                admin.create_partitions(bad)
-        for bad in (None, "topic", [None], [NewTopic("x")]):
-            with pytest.raises(TypeError):
-                admin.delete_topics(bad)
-        for call in (admin.create_topics, admin.delete_topics, admin.create_partitions):
-            with pytest.raises(ValueError, match="non-empty list"):
-                call([])
-        for bad in (-7, float("-inf"), float("nan")):
-            with pytest.raises(ValueError, match="request_timeout"):
-                admin.delete_topics(["x"], request_timeout=bad)
-            with pytest.raises(ValueError, match="operation_timeout"):
-                admin.delete_topics(["x"], operation_timeout=bad)
-        with pytest.raises(TypeError, match="request_timeout"):
-            admin.delete_topics(["x"], request_timeout="1")  # type: ignore[arg-type]
+def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> None:
+    bad: Any
+    for bad in (None, "topic", ["topic"], [None, NewTopic("x")], {}):
         with pytest.raises(TypeError):
-            AdminClient("x")  # type: ignore[arg-type]
-        with pytest.raises(KafkaException, match="No such configuration property"):
-            AdminClient({"bogus": 1})
+            admin.create_topics(bad)
+        with pytest.raises(TypeError):
+            admin.create_partitions(bad)
+    check_refused(admin.delete_topics, TypeError, None, "topic", [None], [NewTopic("x")])
+    for call in (admin.create_topics, admin.delete_topics, admin.create_partitions):
+        with pytest.raises(ValueError, match="non-empty list"):
+            call([])
+    for bad in (-7, float("-inf"), float("nan")):
+        with pytest.raises(ValueError, match="request_timeout"):
+            admin.delete_topics(["x"], request_timeout=bad)
+        with pytest.raises(ValueError, match="operation_timeout"):
+            admin.delete_topics(["x"], operation_timeout=bad)
+    with pytest.raises(TypeError, match="request_timeout"):
+        admin.delete_topics(["x"], request_timeout="1")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        AdminClient("x")  # type: ignore[arg-type]
+    with pytest.raises(KafkaException, match="No such configuration property"):
+        AdminClient({"bogus": 1})
 
 
-def test_poll_makes_the_callbacks() -> None:
+def test_poll_runs_the_callbacks() -> None:
     errors: list[KafkaError] = []
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

@@ -10,47 +10,39 @@ import pyarrow as pa
 import pytest
 
 from kafka_native import KafkaException, TopicPartition
-from kafka_native.arrow import ArrowBatch
 from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S
 
-from .arrow_support import assigned, rows
-from .support import Client, fill
+from .arrow_support import offsets, rows
+from .support import Client, assigned, fill, filled
 
 OFFSETS = ["offset"]
 
 
-def offsets(batches: list[ArrowBatch]) -> list[int]:
-    return [row["offset"] for batch in batches for row in rows(batch)]
-
-
-def test_iteration_ends_when_nothing_comes(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 250)
+def test_iteration_ends_after_a_timeout_without_records(client: Client) -> None:
+    topic = filled(client, 250)
     with assigned(client, topic) as consumer:
         stream = consumer.arrow_stream(100, timeout=1.0, columns=OFFSETS)
         assert stream.column_names == OFFSETS
         batches = list(stream)
         assert [len(batch) for batch in batches] == [100, 100, 50]
-        assert offsets(batches) == list(range(250))
+        assert offsets(*batches) == list(range(250))
         fill(client, topic, 5, start=250)
-        assert offsets(list(stream)) == list(range(250, 255)), "it can be taken up again"
+        assert offsets(*list(stream)) == list(range(250, 255)), "the stream can be read again"
 
 
-def test_without_a_timeout_a_batch_has_what_is_there(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 3)
+def test_without_a_timeout_a_batch_has_the_available_records(client: Client) -> None:
+    topic = filled(client, 3)
     with assigned(client, topic) as consumer:
         stream = consumer.arrow_stream(columns=OFFSETS)
         found: list[int] = []
         while len(found) < 3:
-            found += offsets([next(stream)])
+            found += offsets(next(stream))
         fill(client, topic, 1)
-        assert [*found, *offsets([next(stream)])] == [0, 1, 2, 3]
+        assert [*found, *offsets(next(stream))] == [0, 1, 2, 3]
 
 
-def test_wakeup_and_close_end_it(client: Client) -> None:
-    topic = client.topic()
+def test_wakeup_and_close_end_the_stream(client: Client, topic: str) -> None:
     consumer = assigned(client, topic)
     stream = consumer.arrow_stream()
     for end in (consumer.wakeup, consumer.close):
@@ -58,33 +50,28 @@ def test_wakeup_and_close_end_it(client: Client) -> None:
         timer.start()
         assert list(stream) == []
         timer.join()
-    assert list(stream) == [], "closed by now"
+    assert list(stream) == [], "the consumer is closed"
 
 
-def test_an_end_of_partition_is_a_batch(client: Client) -> None:
-    topic = client.topic()
+def test_an_end_of_partition_is_a_batch(client: Client, topic: str) -> None:
     with assigned(client, topic, **{"enable.partition.eof": True}) as consumer:
         batch = next(consumer.arrow_stream(timeout=WAIT_S))
-        assert (len(batch), [(end.topic, end.partition, end.offset) for end in batch.ends]) == (
-            0,
-            [(topic, 0, 0)],
-        )
+        assert len(batch) == 0
+        assert [(end.topic, end.partition, end.offset) for end in batch.ends] == [(topic, 0, 0)]
 
 
-def test_an_error_is_raised_and_the_stream_goes_on(cluster: MockCluster, client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 5)
+def test_an_error_is_raised_and_the_stream_continues(cluster: MockCluster, client: Client) -> None:
+    topic = filled(client, 5)
     cluster.corrupt_next_fetch(topic, 0)
     with assigned(client, topic) as consumer:
         stream = consumer.arrow_stream(5, timeout=WAIT_S, columns=OFFSETS)
         with pytest.raises(KafkaException, match="checksum"):
             next(stream)
-        assert offsets([next(stream)]) == [0, 1, 2, 3, 4]
+        assert offsets(next(stream)) == [0, 1, 2, 3, 4]
 
 
-def test_as_an_arrow_stream(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 250)
+def test_pyarrow_reads_the_stream(client: Client) -> None:
+    topic = filled(client, 250)
     with assigned(client, topic) as consumer:
         stream = consumer.arrow_stream(100, timeout=1.0, columns=OFFSETS)
         reader = pa.RecordBatchReader.from_stream(stream)
@@ -94,10 +81,9 @@ def test_as_an_arrow_stream(client: Client) -> None:
     assert stream.error is None
 
 
-def test_an_error_in_an_arrow_stream_is_told_and_kept(cluster: MockCluster, client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 5)
-    cluster.corrupt_next_fetch(topic, 0)
+def test_an_error_in_an_arrow_stream_is_raised_and_kept(client: Client) -> None:
+    topic = filled(client, 5)
+    client.cluster.corrupt_next_fetch(topic, 0)
     with assigned(client, topic) as consumer:
         stream = consumer.arrow_stream(5, timeout=WAIT_S, columns=OFFSETS)
         reader = pa.RecordBatchReader.from_stream(stream)
@@ -107,8 +93,7 @@ def test_an_error_in_an_arrow_stream_is_told_and_kept(cluster: MockCluster, clie
         assert reader.read_next_batch().num_rows == 5
 
 
-def test_an_arrow_stream_that_is_dropped(client: Client) -> None:
-    topic = client.topic()
+def test_dropping_an_arrow_stream(client: Client, topic: str) -> None:
     consumer = assigned(client, topic)
     reader = pa.RecordBatchReader.from_stream(consumer.arrow_stream(timeout=0))
     del reader
@@ -143,43 +128,38 @@ def test_async_iteration(client: Client) -> None:
     with assigned(client, topic, 2) as consumer:
         found = asyncio.run(asyncio.wait_for(read(consumer), WAIT_S))
     assert len({(row["partition"], row["offset"]) for row in found}) == 500
-    assert ticks > 1, "others ran meanwhile"
+    assert ticks > 1, "other coroutines ran meanwhile"
 
 
 def test_async_iteration_ends(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 3)
+    topic = filled(client, 3)
 
     async def read(consumer: Any) -> list[int]:
-        found = offsets(
-            [batch async for batch in consumer.arrow_stream(timeout=1.0, columns=OFFSETS)]
-        )
+        batches = [batch async for batch in consumer.arrow_stream(timeout=1.0, columns=OFFSETS)]
         asyncio.get_running_loop().call_later(0.05, consumer.wakeup)
         assert [batch async for batch in consumer.arrow_stream()] == []
         asyncio.get_running_loop().call_later(0.05, threading.Thread(target=consumer.close).start)
         assert [batch async for batch in consumer.arrow_stream()] == []
-        return found
+        return offsets(*batches)
 
     consumer = assigned(client, topic)
     assert asyncio.run(asyncio.wait_for(read(consumer), WAIT_S)) == [0, 1, 2]
 
 
-def test_async_iteration_makes_callbacks(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 4)
+def test_async_iteration_runs_callbacks(client: Client) -> None:
+    topic = filled(client, 4)
     seen: list[list[int]] = []
 
     async def read(consumer: Any) -> list[int]:
         found: list[int] = []
         async for batch in consumer.arrow_stream(columns=OFFSETS):
-            found += offsets([batch])
+            found += offsets(batch)
             if len(found) == 4:
                 break
         return found
 
-    with client.consumer(
-        **{"group.id": f"async-{topic}", "auto.offset.reset": "earliest"}
-    ) as consumer:
+    conf = {"group.id": f"async-{topic}", "auto.offset.reset": "earliest"}
+    with client.consumer(**conf) as consumer:
         consumer.subscribe(
             [topic], on_assign=lambda _, given: seen.append([each.partition for each in given])
         )
@@ -187,8 +167,7 @@ def test_async_iteration_makes_callbacks(client: Client) -> None:
     assert seen == [[0]]
 
 
-def test_two_coroutines_at_once_are_refused(client: Client) -> None:
-    topic = client.topic()
+def test_two_coroutines_at_once_are_refused(client: Client, topic: str) -> None:
 
     async def read(consumer: Any) -> None:
         first = asyncio.create_task(anext(consumer.arrow_stream()))
@@ -209,30 +188,29 @@ def test_two_coroutines_at_once_are_refused(client: Client) -> None:
         assert consumer.position([TopicPartition(topic, 0)])[0].offset == 1
 
 
-def test_two_idle_coroutines_let_the_loop_sleep(client: Client) -> None:
-    topic = client.topic()
+def test_two_idle_coroutines_let_the_loop_sleep(client: Client, topic: str) -> None:
     consumers = [assigned(client, topic) for _ in range(2)]
     for consumer in consumers:
-        consumer.wakeup()  # a kick in the past
+        consumer.wakeup()  # poll() clears it
         assert consumer.poll(WAIT_S) is None
 
     async def main() -> int:
         async def wait(consumer: Any) -> None:
             async for _ in consumer.arrow_stream(timeout=0.5):
-                pytest.fail("there is nothing")
+                pytest.fail("the topic is empty")
 
-        looks = 0
+        calls = 0
         taken = [consumer._take_columns for consumer in consumers]
         for consumer, take in zip(consumers, taken, strict=True):
 
             def counted(*args: Any, take: Any = take, **kwargs: Any) -> Any:
-                nonlocal looks
-                looks += 1
+                nonlocal calls
+                calls += 1
                 return take(*args, **kwargs)
 
             consumer._take_columns = counted  # type: ignore[method-assign]
         await asyncio.gather(*(wait(consumer) for consumer in consumers))
-        return looks
+        return calls
 
     assert asyncio.run(main()) < 50
     for consumer in consumers:

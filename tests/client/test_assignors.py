@@ -1,12 +1,10 @@
-"""Strategies in groups on the mock cluster: built-in ones, several at once, the application's
-own.
-"""
+"""Assignment strategies on the mock cluster: built-in ones, lists of them, and custom ones."""
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -19,17 +17,24 @@ from .support import Client
 
 GROUPS = itertools.count()
 Key = tuple[str, int]
+Partitions = Mapping[str, list[PartitionInfo]]
+Members = Mapping[str, MemberSubscription]
 
 
-def member(client: Client, stack: ExitStack, group: str, strategy: Any, **conf: Any) -> Consumer:
-    settings = {
-        "group.id": group,
-        "partition.assignment.strategy": strategy,
-        "heartbeat.interval.ms": 100,
-        "topic.metadata.refresh.fast.interval.ms": 50,
-        **conf,
-    }
-    return stack.enter_context(client.consumer(**settings))
+@pytest.fixture
+def join(client: Client) -> Iterator[Callable[..., Consumer]]:
+    """Yield a function that returns a new member of one group. It subscribes to a topic."""
+    group = {"group.id": f"strategy-{next(GROUPS)}", "heartbeat.interval.ms": 100}
+    with ExitStack() as stack:
+
+        def join_group(topic: str, strategy: Any, **conf: Any) -> Consumer:
+            settings = {**group, "topic.metadata.refresh.fast.interval.ms": 50, **conf}
+            settings["partition.assignment.strategy"] = strategy
+            consumer = stack.enter_context(client.consumer(**settings))
+            consumer.subscribe([topic])
+            return consumer
+
+        yield join_group
 
 
 def owned(consumer: Consumer) -> set[Key]:
@@ -60,41 +65,28 @@ def shares(consumers: list[Consumer], *counts: int) -> Callable[[], bool]:
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-def test_group_shares_and_stays_balanced_when_members_come_and_go(
-    client: Client, strategy: str
+def test_group_stays_balanced_when_members_come_and_go(
+    client: Client, join: Any, strategy: str
 ) -> None:
     topic = client.topic(6)
-    with ExitStack() as stack:
-        name = f"strategy-{next(GROUPS)}"
-        consumers = [member(client, stack, name, strategy) for _ in range(2)]
-        for consumer in consumers:
-            consumer.subscribe([topic])
-        assert drive(consumers, shares(consumers, 3, 3)) == []
-        before = [owned(consumer) for consumer in consumers]
-        third = member(client, stack, name, strategy)
-        third.subscribe([topic])
-        consumers.append(third)
-        assert drive(consumers, shares(consumers, 2, 2, 2)) == []
-        if "sticky" in strategy:
-            assert all(owned(c) < had for c, had in zip(consumers, before, strict=False)), (
-                "the others keep two each"
-            )
-        consumers.pop(0).close()
-        assert drive(consumers, shares(consumers, 3, 3)) == []
+    consumers = [join(topic, strategy) for _ in range(2)]
+    assert drive(consumers, shares(consumers, 3, 3)) == []
+    before = [owned(consumer) for consumer in consumers]
+    consumers.append(join(topic, strategy))
+    assert drive(consumers, shares(consumers, 2, 2, 2)) == []
+    if "sticky" in strategy:
+        for consumer, had in zip(consumers, before, strict=False):
+            assert owned(consumer) < had, "the other members keep two each"
+    consumers.pop(0).close()
+    assert drive(consumers, shares(consumers, 3, 3)) == []
 
 
-def test_group_chooses_what_all_members_know(client: Client) -> None:
+def test_group_chooses_a_strategy_that_all_members_have(client: Client, join: Any) -> None:
     topic = client.topic(5)
-    with ExitStack() as stack:
-        name = f"strategy-{next(GROUPS)}"
-        consumers = [
-            member(client, stack, name, ["sticky", "roundrobin"], **{"group.instance.id": "a"}),
-            member(client, stack, name, "range,roundrobin", **{"group.instance.id": "b"}),
-        ]
-        for consumer in consumers:
-            consumer.subscribe([topic])
-        drive(consumers, shares(consumers, 2, 3))
-        assert owned(consumers[0]) == {(topic, 0), (topic, 2), (topic, 4)}, "dealt out in turns"
+    first = join(topic, ["sticky", "roundrobin"], **{"group.instance.id": "a"})
+    consumers = [first, join(topic, "range,roundrobin", **{"group.instance.id": "b"})]
+    drive(consumers, shares(consumers, 2, 3))
+    assert owned(first) == {(topic, 0), (topic, 2), (topic, 4)}, "round robin"
 
 
 class Weighted(Assignor):
@@ -104,16 +96,12 @@ class Weighted(Assignor):
 
     def __init__(self, weight: int) -> None:
         self.weight = weight
-        self.told: list[tuple[list[Key], int]] = []
+        self.assignments: list[tuple[list[Key], int]] = []
 
     def user_data(self, topics: list[str], owned: list[Key], generation: int) -> bytes:
         return str(self.weight).encode()
 
-    def assign(
-        self,
-        partitions: Mapping[str, list[PartitionInfo]],
-        members: Mapping[str, MemberSubscription],
-    ) -> dict[str, list[Key]]:
+    def assign(self, partitions: Partitions, members: Members) -> dict[str, list[Key]]:
         turns = [m for m in sorted(members) for _ in range(int(members[m].user_data or b"1"))]
         keys = [(topic, each.number) for topic in sorted(partitions) for each in partitions[topic]]
         found: dict[str, list[Key]] = {}
@@ -122,23 +110,19 @@ class Weighted(Assignor):
         return found
 
     def on_assignment(self, partitions: list[Key], generation: int) -> None:
-        self.told.append((partitions, generation))
+        self.assignments.append((partitions, generation))
 
 
-def test_strategy_of_the_applications_own(client: Client) -> None:
+def test_custom_strategy_of_the_application(client: Client, join: Any) -> None:
     topic = client.topic(8)
-    with ExitStack() as stack:
-        name = f"strategy-{next(GROUPS)}"
-        assignors = [Weighted(3), Weighted(1)]
-        consumers = [member(client, stack, name, each) for each in assignors]
-        for consumer in consumers:
-            consumer.subscribe([topic])
-        drive(consumers, shares(consumers, 6, 2))
-        assert [len(owned(consumer)) for consumer in consumers] == [6, 2]
-        for consumer, assignor in zip(consumers, assignors, strict=True):
-            partitions, generation = assignor.told[-1]
-            assert set(partitions) == owned(consumer)
-            assert generation > 0
+    assignors = [Weighted(3), Weighted(1)]
+    consumers = [join(topic, each) for each in assignors]
+    drive(consumers, shares(consumers, 6, 2))
+    assert [len(owned(consumer)) for consumer in consumers] == [6, 2]
+    for consumer, assignor in zip(consumers, assignors, strict=True):
+        partitions, generation = assignor.assignments[-1]
+        assert set(partitions) == owned(consumer)
+        assert generation > 0
 
 
 class Wrong(Weighted):
@@ -148,11 +132,7 @@ class Wrong(Weighted):
         super().__init__(1)
         self.wrong: Callable[[dict[str, list[Key]]], Any] | None = wrong
 
-    def assign(
-        self,
-        partitions: Mapping[str, list[PartitionInfo]],
-        members: Mapping[str, MemberSubscription],
-    ) -> dict[str, list[Key]]:
+    def assign(self, partitions: Partitions, members: Members) -> dict[str, list[Key]]:
         right = super().assign(partitions, members)
         wrong, self.wrong = self.wrong, None
         return right if wrong is None else wrong(right)
@@ -178,12 +158,9 @@ def stranger(right: dict[str, list[Key]]) -> dict[str, list[Key]]:
         (stranger, "'stranger', which is no member"),
     ],
 )
-def test_strategy_that_fails_is_a_clear_error_and_is_asked_again(
-    client: Client, wrong: Callable[[dict[str, list[Key]]], Any], text: str
+def test_failed_strategy_is_a_clear_error_and_is_called_again(
+    client: Client, join: Any, wrong: Callable[[dict[str, list[Key]]], Any], text: str
 ) -> None:
-    topic = client.topic(2)
-    with ExitStack() as stack:
-        consumer = member(client, stack, f"strategy-{next(GROUPS)}", Wrong(wrong))
-        consumer.subscribe([topic])
-        errors = drive([consumer], shares([consumer], 2))
+    consumer = join(client.topic(2), Wrong(wrong))
+    errors = drive([consumer], shares([consumer], 2))
     assert any(text in error.str() for error in errors), errors

@@ -1,12 +1,13 @@
-"""Wrong Produce responses: each error concerns only its own batch, and no other message is lost."""
+"""Invalid Produce responses: each error concerns only its batch, and no other message is lost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from kafka_native import KafkaError, KafkaException, Producer
+from kafka_native import KafkaError, KafkaException
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
@@ -18,16 +19,15 @@ from .support import Client, Reports, stored
 BOTH = pytest.mark.parametrize("idempotence", [False, True], ids=["plain", "idempotent"])
 
 
-def producer_of(
-    client: Client, errors: list[KafkaError], idempotence: bool, **conf: object
-) -> Producer:
-    every = {
-        "linger.ms": 20,
-        "retry.backoff.ms": 10,
-        "acks": "all",
-        "enable.idempotence": idempotence,
-    }
-    return client.producer(**{**every, "error_cb": errors.append, **conf})
+@contextmanager
+def reporting(
+    client: Client, topic: str, errors: list[KafkaError], idempotence: bool, **conf: object
+) -> Iterator[Reports]:
+    """Yield a producer's reports, with its methods to send messages to partition 0."""
+    settings = {"linger.ms": 20, "retry.backoff.ms": 10, "acks": "all", "error_cb": errors.append}
+    settings |= {"enable.idempotence": idempotence, **conf}
+    with client.producer(**settings) as producer:
+        yield Reports(producer, topic, partition=0)
 
 
 def first_part(response: ProduceResponse) -> ProduceResponse.Topic.Partition:
@@ -36,16 +36,13 @@ def first_part(response: ProduceResponse) -> ProduceResponse.Topic.Partition:
 
 @BOTH
 def test_wrong_correlation_id_ends_the_connection_and_is_sent_again(
-    cluster: MockCluster, client: Client, idempotence: bool
+    cluster: MockCluster, client: Client, topic: str, idempotence: bool
 ) -> None:
-    topic = client.topic()
     errors: list[KafkaError] = []
-    with producer_of(client, errors, idempotence) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, errors, idempotence) as reports:
         cluster.mix_up_responses(cluster.leader(topic, 0), ApiKey.PRODUCE)
-        reports.send("a", "b")
-        assert producer.flush(15) == 0
-        producer.poll(0)
+        reports.deliver("a", "b")
+        reports.producer.poll(0)
     assert reports.failed() == {}
     assert set(stored(cluster, topic)) == {"a", "b"}
     assert stored(cluster, topic).count("a") == (1 if idempotence else 2)
@@ -68,19 +65,16 @@ def _reported_twice(response: ProduceResponse) -> None:
 
 @BOTH
 @pytest.mark.parametrize("lie", [_unknown_partition, _unknown_topic, _reported_twice])
-def test_answer_about_what_was_not_sent_is_believed_in_no_part(
+def test_response_for_other_partitions_is_refused_as_a_whole(
     cluster: MockCluster, client: Client, lie: Callable[[ProduceResponse], None], idempotence: bool
 ) -> None:
     topic = client.topic()
-    with producer_of(client, [], idempotence) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, [], idempotence) as reports:
         cluster.edit_responses(ApiKey.PRODUCE, lie)
-        reports.send("a", "b")
-        assert producer.flush(15) == 0
-        reports.send("c")
-        assert producer.flush(15) == 0
+        reports.deliver("a", "b")
+        reports.deliver("c")
     assert reports.errors["c"] is None
-    if idempotence:  # a retry can't write anything twice
+    if idempotence:  # the retry writes nothing twice
         assert reports.failed() == {}
     else:
         assert reports.failed() == {"a": KafkaError._BAD_MSG, "b": KafkaError._BAD_MSG}
@@ -89,26 +83,20 @@ def test_answer_about_what_was_not_sent_is_believed_in_no_part(
 
 
 @BOTH
-def test_partition_missing_from_the_answer_is_no_other_ones_trouble(
-    cluster: MockCluster, client: Client, idempotence: bool
-) -> None:
+def test_partition_missing_from_the_response_fails_alone(client: Client, idempotence: bool) -> None:
     topic = client.topic(partitions=4)  # 0 and 3 have the same leader
-    with producer_of(client, [], idempotence, **{"linger.ms": 100}) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, [], idempotence, **{"linger.ms": 100}) as reports:
         for partition in (0, 3):
             reports.send(f"warm {partition}", partition=partition)
-        assert producer.flush(15) == 0
+        assert reports.producer.flush(15) == 0
 
         def leave_out(response: ProduceResponse) -> None:
             del response.responses[0].partition_responses[0]
 
-        cluster.edit_responses(ApiKey.PRODUCE, leave_out)
-        reports.send("a0", partition=0)
-        reports.send("a3", partition=3)
-        assert producer.flush(15) == 0
-        reports.send("b0", partition=0)
-        reports.send("b3", partition=3)
-        assert producer.flush(15) == 0
+        client.cluster.edit_responses(ApiKey.PRODUCE, leave_out)
+        for value in ("a", "b"):
+            reports.send(f"{value}0", partition=0)
+            reports.deliver(f"{value}3", partition=3)
     assert len(reports.errors) == 6
     if idempotence:
         assert reports.failed() == {}
@@ -118,30 +106,22 @@ def test_partition_missing_from_the_answer_is_no_other_ones_trouble(
         assert code == KafkaError._BAD_MSG
         assert "missing from the Produce response" in reports.errors[value].str()
     for partition in (0, 3):
-        assert stored(cluster, topic, partition) == [
-            f"warm {partition}",
-            f"a{partition}",
-            f"b{partition}",
-        ]
+        values = [f"warm {partition}", f"a{partition}", f"b{partition}"]
+        assert stored(client.cluster, topic, partition) == values
 
 
 @BOTH
-def test_base_offset_that_goes_backwards_is_told_as_it_came(
-    cluster: MockCluster, client: Client, idempotence: bool
+def test_base_offset_that_goes_backwards_is_reported_unchanged(
+    cluster: MockCluster, client: Client, topic: str, idempotence: bool
 ) -> None:
-    topic = client.topic()
-    with producer_of(client, [], idempotence) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, [], idempotence) as reports:
         for value in "abc":
-            reports.send(value)
-            assert producer.flush(15) == 0
+            reports.deliver(value)
         cluster.edit_responses(
             ApiKey.PRODUCE, lambda response: setattr(first_part(response), "base_offset", 0)
         )
-        reports.send("d")
-        assert producer.flush(15) == 0
-        reports.send("e")
-        assert producer.flush(15) == 0
+        reports.deliver("d")
+        reports.deliver("e")
     assert reports.failed() == {}
     assert stored(cluster, topic) == list("abcde")
     assert [reports.offsets[value] for value in "abcde"] == [0, 1, 2, 0, 4]
@@ -150,16 +130,13 @@ def test_base_offset_that_goes_backwards_is_told_as_it_came(
 @BOTH
 @pytest.mark.parametrize("offset", [-1, -5, -(1 << 63)])
 def test_negative_base_offset_without_an_error_is_a_delivery_without_an_offset(
-    cluster: MockCluster, client: Client, idempotence: bool, offset: int
+    cluster: MockCluster, client: Client, topic: str, idempotence: bool, offset: int
 ) -> None:
-    topic = client.topic()
-    with producer_of(client, [], idempotence) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, [], idempotence) as reports:
         cluster.edit_responses(
             ApiKey.PRODUCE, lambda response: setattr(first_part(response), "base_offset", offset)
         )
-        reports.send("a")
-        assert producer.flush(15) == 0
+        reports.deliver("a")
     assert reports.errors == {"a": None}
     assert reports.offsets == {"a": None}
 
@@ -167,20 +144,16 @@ def test_negative_base_offset_without_an_error_is_a_delivery_without_an_offset(
 @pytest.mark.parametrize(
     "code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID]
 )
-def test_broker_that_denies_what_it_has_written_is_believed_no_more_and_nothing_is_written_twice(
-    cluster: MockCluster, client: Client, code: ErrorCode
+def test_broker_that_denies_written_batches_is_fatal_and_nothing_is_written_twice(
+    cluster: MockCluster, client: Client, topic: str, code: ErrorCode
 ) -> None:
-    topic = client.topic()
-    with producer_of(client, [], True, **{"batch.num.messages": 1, "linger.ms": 0}) as producer:
-        reports = Reports(producer, topic, partition=0)
-        reports.send("a")
-        assert producer.flush(15) == 0
-        # The answer to the next one is lost, and its retry is refused although the broker has it.
+    with reporting(client, topic, [], True, **{"batch.num.messages": 1, "linger.ms": 0}) as reports:
+        reports.deliver("a")
+        # The response to the next batch is lost, and its retry is refused although it is written.
         cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], done=True)
         cluster.push_request_errors(ApiKey.PRODUCE, [code])
-        reports.send("b")
-        assert producer.flush(15) == 0
-        fatal = poll_until(producer.fatal_error, producer)
+        reports.deliver("b")
+        fatal = poll_until(reports.producer.fatal_error, reports.producer)
         assert fatal is not None
         assert fatal.code() == code
         with pytest.raises(KafkaException, match=r"fatal_error\(\)"):
@@ -189,32 +162,23 @@ def test_broker_that_denies_what_it_has_written_is_believed_no_more_and_nothing_
     assert stored(cluster, topic) == ["a", "b"]
 
 
-def test_partition_that_forgets_its_producer_is_written_to_under_another_epoch(
-    cluster: MockCluster, client: Client
-) -> None:
-    topic = client.topic()
-    with producer_of(client, [], True) as producer:
-        reports = Reports(producer, topic, partition=0)
-        reports.send("a")
-        assert producer.flush(15) == 0
-        cluster.forget_producers(topic, 0, refuse=True)
-        reports.send("b", "c")
-        assert producer.flush(15) == 0
+def test_partition_that_forgets_its_producer_gets_another_epoch(client: Client, topic: str) -> None:
+    with reporting(client, topic, [], True) as reports:
+        reports.deliver("a")
+        client.cluster.forget_producers(topic, 0, refuse=True)
+        reports.deliver("b", "c")
     assert reports.failed() == {}
-    assert stored(cluster, topic) == list("abc")
+    assert stored(client.cluster, topic) == list("abc")
 
 
 @BOTH
 @pytest.mark.parametrize("after_bytes", [0, 1, 4, 8, 12, 30])
 def test_truncated_answer_is_sent_again(
-    cluster: MockCluster, client: Client, idempotence: bool, after_bytes: int
+    cluster: MockCluster, client: Client, topic: str, idempotence: bool, after_bytes: int
 ) -> None:
-    topic = client.topic()
-    with producer_of(client, [], idempotence) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, [], idempotence) as reports:
         cluster.close_mid_frame(None, after_bytes, ApiKey.PRODUCE)
-        reports.send("a", "b")
-        assert producer.flush(15) == 0
+        reports.deliver("a", "b")
     assert reports.failed() == {}
     assert stored(cluster, topic)[:2] == ["a", "b"]
     assert len(stored(cluster, topic)) == (2 if idempotence else 4)
@@ -223,16 +187,13 @@ def test_truncated_answer_is_sent_again(
 @BOTH
 @pytest.mark.parametrize("announced", [0, 3, 2_000_000_000, 0x80000000, 0xFFFFFFFF])
 def test_answer_of_an_impossible_size_ends_the_connection_and_is_sent_again(
-    cluster: MockCluster, client: Client, idempotence: bool, announced: int
+    cluster: MockCluster, client: Client, topic: str, idempotence: bool, announced: int
 ) -> None:
-    topic = client.topic()
     errors: list[KafkaError] = []
-    with producer_of(client, errors, idempotence) as producer:
-        reports = Reports(producer, topic, partition=0)
+    with reporting(client, topic, errors, idempotence) as reports:
         cluster.oversize_next_response(None, announced, ApiKey.PRODUCE)
-        reports.send("a", "b")
-        assert producer.flush(15) == 0
-        producer.poll(0)
+        reports.deliver("a", "b")
+        reports.producer.poll(0)
     assert reports.failed() == {}
     assert stored(cluster, topic)[:2] == ["a", "b"]
     assert len(stored(cluster, topic)) == (2 if idempotence else 4)

@@ -1,8 +1,7 @@
-"""Invalid calls: each is refused with a reason, and the client works on."""
+"""Invalid calls: each is refused with a reason, and the client still works."""
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -10,15 +9,10 @@ import pytest
 from kafka_native import KafkaError, Message, Producer
 from kafka_native.mock import MockCluster
 
-from .support import Client, without_addresses
+from .support import Client, client_threads, deliver, without_addresses
 
-LONGEST = 249
-LAST = (1 << 63) - 1
-
-
-def client_threads() -> int:
-    """Return the threads of clients. The cluster ends its own when connections end."""
-    return sum(thread.name.startswith("kafka-native") for thread in threading.enumerate())
+NAME_MAX = 249
+TIMESTAMP_MAX = (1 << 63) - 1
 
 
 def values_of(cluster: MockCluster, topic: str, partition: int = 0) -> list[bytes | None]:
@@ -64,7 +58,7 @@ def values_of(cluster: MockCluster, topic: str, partition: int = 0) -> list[byte
     ],
     ids=without_addresses,
 )
-def test_refused_call_queues_nothing_and_the_next_one_goes_through(
+def test_refused_call_queues_nothing_and_the_next_one_succeeds(
     cluster: MockCluster,
     client: Client,
     arguments: dict[str, Any],
@@ -77,18 +71,14 @@ def test_refused_call_queues_nothing_and_the_next_one_goes_through(
         with pytest.raises(kind, match=text):
             producer.produce(**{"topic": topic, "value": b"wrong", **arguments})
         assert len(producer) <= 1
-        producer.produce(topic, b"after", partition=0)
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"after", partition=0)
     assert values_of(cluster, topic) == [b"before", b"after"]
 
 
 @pytest.mark.parametrize(
-    "name", ["x" * (LONGEST + 1), "no spaces", "zero\0byte", "ünïcode", ".", "a/b"]
+    "name", ["x" * (NAME_MAX + 1), "no spaces", "zero\0byte", "ünïcode", ".", "a/b"]
 )
-def test_name_that_no_topic_can_have_fails_its_messages_alone(
-    cluster: MockCluster, client: Client, name: str
-) -> None:
-    topic = client.topic()
+def test_invalid_topic_name_fails_its_messages_alone(client: Client, topic: str, name: str) -> None:
     reports: dict[bytes, KafkaError | None] = {}
 
     def note(error: KafkaError | None, message: Message) -> None:
@@ -99,7 +89,7 @@ def test_name_that_no_topic_can_have_fails_its_messages_alone(
         try:
             producer.produce(name, b"wrong", on_delivery=note)
         except ValueError as error:
-            assert "character" in str(error)  # noqa: PT017 - said at once, or by the broker
+            assert "character" in str(error)  # noqa: PT017 - produce() may refuse it, or the broker
             reports[b"wrong"] = KafkaError(KafkaError.TOPIC_EXCEPTION)
         assert producer.flush(10) == 0
     assert reports[b"fine"] is None
@@ -119,41 +109,31 @@ def test_partitions_that_do_not_exist_fail_alone_each_with_its_number(
 
     with client.producer(**{"topic.metadata.propagation.max.ms": 1000}) as producer:
         if known:
-            producer.produce(topic, b"first", partition=0)
-            assert producer.flush(10) == 0
+            deliver(producer, topic, b"first", partition=0)
         for number in range(20):
             partition = (0, 7, 1, 9)[number % 4]
             value = b"%d" % number
             producer.produce(topic, value, partition=partition, on_delivery=note)
         assert producer.flush(10) == 0
-        producer.produce(topic, b"last", partition=0)
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"last", partition=0)
     assert {value: partition for value, (partition, _) in failed.items()} == {
         b"%d" % number: (7, 9)[number % 4 // 2] for number in range(1, 20, 2)
     }
     assert {error.code() for _, error in failed.values()} == {KafkaError._UNKNOWN_PARTITION}
     first = [b"first"] if known else []
-    assert values_of(cluster, topic, 0) == [
-        *first,
-        *(b"%d" % number for number in range(0, 20, 4)),
-        b"last",
-    ]
+    numbers = [b"%d" % number for number in range(0, 20, 4)]
+    assert values_of(cluster, topic, 0) == [*first, *numbers, b"last"]
     assert values_of(cluster, topic, 1) == [b"%d" % number for number in range(2, 20, 4)]
 
 
 def test_timestamps_at_the_ends_of_their_range_arrive(cluster: MockCluster, client: Client) -> None:
     topic = client.topic()
-    moments = [LAST, 1, LAST, LAST - 1, 2]
+    moments = [TIMESTAMP_MAX, 1, TIMESTAMP_MAX, TIMESTAMP_MAX - 1, 2]
     reported = []
     with client.producer() as producer:
         for moment in moments:
-            producer.produce(
-                topic,
-                b"x",
-                partition=0,
-                timestamp=moment,
-                on_delivery=lambda _, message: reported.append(message),
-            )
+            note = lambda _, message: reported.append(message)  # noqa: E731
+            producer.produce(topic, b"x", partition=0, timestamp=moment, on_delivery=note)
         assert producer.flush(10) == 0
     assert [message.timestamp()[1] for message in reported] == moments
     assert [message.timestamp for message in cluster.messages(topic, 0)] == moments
@@ -161,37 +141,36 @@ def test_timestamps_at_the_ends_of_their_range_arrive(cluster: MockCluster, clie
 
 @pytest.mark.parametrize("kind", [LookupError, KeyboardInterrupt, SystemExit])
 def test_callback_that_raises_each_time_loses_no_report(
-    client: Client, kind: type[BaseException]
+    client: Client, topic: str, kind: type[BaseException]
 ) -> None:
-    topic = client.topic()
-    told: list[bytes] = []
+    reported: list[bytes] = []
 
     def note(error: KafkaError | None, message: Message) -> None:
-        told.append(message.value())
+        reported.append(message.value())
         raise kind("mine")
 
     raised = 0
     with client.producer() as producer:
         for number in range(5):
             producer.produce(topic, b"%d" % number, partition=0, on_delivery=note)
-        while len(told) < 5:
+        while len(reported) < 5:
             with pytest.raises(kind, match="mine"):
                 producer.flush(10)
             raised += 1
         assert producer.flush(10) == 0
     assert raised == 5
-    assert told == [b"%d" % number for number in range(5)]
+    assert reported == [b"%d" % number for number in range(5)]
 
 
-def test_callback_that_raises_while_the_producer_closes_comes_out_and_ends_its_threads(
+def test_error_of_a_callback_is_raised_by_close_and_the_threads_end(
     client: Client,
 ) -> None:
     topic = client.topic()
-    told: list[bytes] = []
+    reported: list[bytes] = []
     before = client_threads()
 
     def note(error: KafkaError | None, message: Message) -> None:
-        told.append(message.value())
+        reported.append(message.value())
         raise LookupError("mine")
 
     producer = client.producer()
@@ -199,20 +178,17 @@ def test_callback_that_raises_while_the_producer_closes_comes_out_and_ends_its_t
     with pytest.raises(LookupError, match="mine"):
         producer.close()
     producer.close()
-    assert told == [b"x"]
+    assert reported == [b"x"]
     assert client_threads() == before
 
 
 @pytest.mark.parametrize("timeout", [0, 5, -1])
-def test_callback_that_closes_the_producer(
-    cluster: MockCluster, client: Client, timeout: float
-) -> None:
-    topic = client.topic()
-    told: list[tuple[bytes, KafkaError | None]] = []
+def test_callback_that_closes_the_producer(client: Client, topic: str, timeout: float) -> None:
+    reported: list[tuple[bytes, KafkaError | None]] = []
     before = client_threads()
 
     def note(error: KafkaError | None, message: Message) -> None:
-        told.append((message.value(), error))
+        reported.append((message.value(), error))
         producer.close(timeout)
 
     producer: Producer = client.producer()
@@ -221,19 +197,18 @@ def test_callback_that_closes_the_producer(
     try:
         producer.flush(10)
     except RuntimeError as error:
-        assert "closed" in str(error)  # noqa: PT017 - the flush may find out
-    assert [value for value, _ in told] == [b"%d" % number for number in range(5)]
+        assert "closed" in str(error)  # noqa: PT017 - flush() may notice it
+    assert [value for value, _ in reported] == [b"%d" % number for number in range(5)]
     with pytest.raises(RuntimeError, match="closed"):
         producer.produce(topic, b"late")
     assert client_threads() == before
-    delivered = [value for value, error in told if error is None]
-    assert values_of(cluster, topic)[: len(delivered)] == delivered
+    delivered = [value for value, error in reported if error is None]
+    assert values_of(client.cluster, topic)[: len(delivered)] == delivered
 
 
-def test_error_callback_that_raises_comes_out_of_poll_and_nothing_is_lost(
-    cluster: MockCluster, client: Client
+def test_error_of_error_cb_is_raised_by_flush_and_nothing_is_lost(
+    cluster: MockCluster, client: Client, topic: str
 ) -> None:
-    topic = client.topic()
 
     def note(error: KafkaError) -> None:
         raise LookupError(error.name())

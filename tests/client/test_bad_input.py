@@ -1,4 +1,4 @@
-"""Bad input from network, cluster and user: a clear error each, and nothing else is lost."""
+"""Bad input from network, cluster and user: each is a clear error, and nothing else is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.harness.servers import answering
 
-from .support import Client, fill, read_all
+from .support import Client, assigned, deliver, errors_into, fill, filled, read_all
 
 
 def server(answer: bytes) -> AbstractContextManager[str]:
@@ -42,56 +42,46 @@ def errors_of(bootstrap: str, count: int = 1, **conf) -> list[KafkaError]:
 
 def test_unreachable_bootstrap_names_the_address_and_the_cause():
     errors = errors_of("127.0.0.1:1", count=2)
-    assert [error.code() for error in errors] == [
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-    ]
+    codes = [error.code() for error in errors]
+    assert codes == [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN]
     assert "127.0.0.1:1" in errors[0].str()
     assert "refused" in errors[0].str()
 
 
-def test_host_that_does_not_resolve_says_so():
+def test_unresolvable_host_is_named_in_the_error():
     errors = errors_of("no-such-host.invalid:9092")
     assert errors[0].code() == KafkaError._RESOLVE
     assert "no-such-host.invalid" in errors[0].str()
 
 
-def test_one_dead_bootstrap_server_of_two_is_no_obstacle(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_one_of_two_bootstrap_servers_is_enough(cluster: MockCluster, client: Client, topic: str):
     conf = {
         "bootstrap.servers": f"127.0.0.1:1,{cluster.address(1)}",
         "error_cb": lambda error: None,
     }
     with Producer(conf) as producer:
-        producer.produce(topic, b"x")
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"x")
     assert len(read_all(client, topic, 1)) == 1
 
 
-def test_port_that_speaks_http_is_recognised():
+def test_http_port_is_recognized():
     with server(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
         errors = errors_of(address)
     assert "HTTP" in errors[0].str()
     assert address in errors[0].str()
 
 
-def test_port_that_speaks_nonsense_is_an_error_and_no_crash():
+def test_non_kafka_port_is_an_error_and_no_crash():
     for answer in (b"\xff" * 100, b"\0\0\0\5", b"SSH-2.0-OpenSSH_9\r\n", b""):
         with server(answer) as address:
             errors = errors_of(address)
-        assert errors[0].code() in (
-            KafkaError._TRANSPORT,
-            KafkaError._BAD_MSG,
-            KafkaError.MSG_SIZE_TOO_LARGE,
-        )
+        codes = (KafkaError._TRANSPORT, KafkaError._BAD_MSG, KafkaError.MSG_SIZE_TOO_LARGE)
+        assert errors[0].code() in codes
 
 
-def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(
-    cluster: MockCluster, client: Client
-):
-    topic = client.topic()
-    fill(client, topic, 10, partition=0)
-    leader = cluster.leader(topic, 0)
+def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(client: Client):
+    topic = filled(client, 10)
+    leader = client.cluster.leader(topic, 0)
     errors: list[KafkaError] = []
     conf = {
         "receive.message.max.bytes": 1_000_000,
@@ -99,10 +89,9 @@ def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(
         "message.max.bytes": 100_000,
         "error_cb": errors.append,
     }
-    with client.consumer(**conf) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic, offset=0, **conf) as consumer:
         assert len(consumer.consume(10, 10)) == 10
-        cluster.oversize_next_response(leader, 2_000_000_000, api_key=ApiKey.FETCH)
+        client.cluster.oversize_next_response(leader, 2_000_000_000, api_key=ApiKey.FETCH)
         fill(client, topic, 5, partition=0, start=10)
         found = consumer.consume(5, 15)
         assert [int(message.value()) for message in found] == [10, 11, 12, 13, 14]
@@ -111,35 +100,24 @@ def test_frame_over_the_limit_ends_the_connection_and_is_fetched_again(
 
 
 @pytest.mark.parametrize("after_bytes", [2, 6, 40])
-def test_broker_that_closes_in_the_middle_of_a_frame(
-    cluster: MockCluster, client: Client, after_bytes: int
-):
-    topic = client.topic()
-    leader = cluster.leader(topic, 0)
+def test_broker_that_closes_in_the_middle_of_a_frame(client: Client, topic: str, after_bytes: int):
+    leader = client.cluster.leader(topic, 0)
     reports = []
     with client.producer(acks="all") as producer:
-        producer.produce(topic, b"first", on_delivery=lambda error, message: reports.append(error))
-        assert producer.flush(10) == 0
-        cluster.close_mid_frame(leader, after_bytes, ApiKey.PRODUCE)
-        producer.produce(topic, b"second", on_delivery=lambda error, message: reports.append(error))
-        assert producer.flush(15) == 0
+        deliver(producer, topic, b"first", on_delivery=errors_into(reports))
+        client.cluster.close_mid_frame(leader, after_bytes, ApiKey.PRODUCE)
+        deliver(producer, topic, b"second", on_delivery=errors_into(reports))
     assert reports == [None, None]
-    values = [message.value for message in cluster.messages(topic, 0)]
-    # Without idempotence the retry of an executed request writes it twice: at least once is the
-    # promise.
+    values = [message.value for message in client.cluster.messages(topic, 0)]
+    # Without idempotence the retry of an executed request writes it again: at least once.
     assert values[0] == b"first"
     assert set(values[1:]) == {b"second"}
 
 
-def test_checksum_mismatch_is_an_error_message_and_the_data_comes_again(
-    cluster: MockCluster, client: Client
-):
-    topic = client.topic(partitions=2)
-    for partition in range(2):
-        fill(client, topic, 5, partition=partition)
-    cluster.corrupt_next_fetch(topic, 0)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+def test_checksum_mismatch_is_an_error_message_and_the_data_is_fetched_again(client: Client):
+    topic = filled(client, 5, 2)
+    client.cluster.corrupt_next_fetch(topic, 0)
+    with assigned(client, topic, 2, offset=0) as consumer:
         found = consumer.consume(11, 15)
     errors = [message for message in found if message.error()]
     assert [message.error().code() for message in errors] == [KafkaError._BAD_MSG]
@@ -155,17 +133,15 @@ def test_checksum_mismatch_is_an_error_message_and_the_data_comes_again(
         assert mine == list(range(5))
 
 
-def test_decompression_bomb_stops_its_partition_only_and_a_seek_skips_it(
-    cluster: MockCluster, client: Client
-):
+def test_decompression_bomb_stops_its_partition_only_and_a_seek_skips_it(client: Client):
     topic = client.topic(partitions=2)
     bomb = encode_batch([(1, None, bytes(8 << 20))], codec="zstd")
     assert len(bomb) < 10_000
-    cluster.append_raw(topic, 0, bomb)
+    client.cluster.append_raw(topic, 0, bomb)
     fill(client, topic, 3, partition=0)
     fill(client, topic, 3, partition=1)
-    with client.consumer(**{"decompressed.batch.max.bytes": 1 << 20}) as consumer:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+    conf = {"decompressed.batch.max.bytes": 1 << 20}
+    with assigned(client, topic, 2, offset=0, **conf) as consumer:
         found = consumer.consume(4, 10)
         [error] = [message for message in found if message.error()]
         assert error.error().code() == KafkaError._BAD_COMPRESSION
@@ -182,8 +158,7 @@ def test_garbage_in_a_log_is_an_error_message(cluster: MockCluster, client: Clie
     batch[16] = 9  # an unknown magic
     cluster.append_raw(topic, 0, bytes(batch), record_count=1)
     fill(client, topic, 3, partition=1)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+    with assigned(client, topic, 2, offset=0) as consumer:
         found = consumer.consume(4, 10)
     assert sum(message.error() is None for message in found) == 3
     assert any(message.error() and message.partition() == 0 for message in found)
@@ -220,11 +195,11 @@ def test_corrupt_batch_in_a_group_is_skipped_by_a_seek_and_stays_skipped(
                     continue
                 assert message.error().code() == KafkaError._BAD_MSG
                 assert (message.partition(), message.offset()) == (0, 3)
-                assert "seek to 5" in message.error().str()  # where to continue behind the batch
+                assert "seek to 5" in message.error().str()  # the offset behind the batch
                 assert taken[0] == [0, 1, 2]
                 consumer.seek(TopicPartition(topic, 0, 5))
     assert taken == {0: [0, 1, 2, 5, 6, 7], 1: [0, 1, 2]}
-    with client.consumer(**conf) as consumer:  # where the one before ended: it has committed
+    with client.consumer(**conf) as consumer:  # it starts where the first one has committed
         consumer.subscribe([topic])
         fill(client, topic, 1, partition=0)
         message = consumer.poll(60)
@@ -233,8 +208,8 @@ def test_corrupt_batch_in_a_group_is_skipped_by_a_seek_and_stays_skipped(
 
 
 def test_unknown_topic_without_creation(client: Client):
-    with client.consumer(**{"topic.metadata.propagation.max.ms": 200}) as consumer:
-        consumer.assign([TopicPartition("never-made", 0, 0)])
+    conf = {"topic.metadata.propagation.max.ms": 200}
+    with assigned(client, "never-made", offset=0, **conf) as consumer:
         message = consumer.poll(10)
         assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART
         assert "never-made" in message.error().str()
@@ -247,13 +222,8 @@ def test_message_too_large_for_the_broker_fails_alone(cluster: MockCluster):
         reports = {}
         with client.producer(**{"message.max.bytes": 1_000_000}) as producer:
             for name, size in (("small", 100), ("large", 50_000), ("after", 100)):
-                producer.produce(
-                    topic,
-                    b"x" * size,
-                    key=name,
-                    on_delivery=lambda error, message: reports.update({message.key(): error}),
-                )
-                assert producer.flush(15) == 0
+                note = lambda error, message: reports.update({message.key(): error})  # noqa: E731
+                deliver(producer, topic, b"x" * size, key=name, on_delivery=note)
         assert reports[b"small"] is None
         assert reports[b"after"] is None
         assert reports[b"large"] == KafkaError.MSG_SIZE_TOO_LARGE
@@ -284,32 +254,21 @@ def test_produce_error_codes_are_retried_or_reported(cluster: MockCluster, clien
     topic = client.topic()
     reports = []
     with client.producer() as producer:
-        producer.produce(topic, b"0")
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"0")
         cluster.push_request_errors(
             ApiKey.PRODUCE, [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.REQUEST_TIMED_OUT]
         )
-        producer.produce(
-            topic,
-            b"retried",
-            on_delivery=lambda error, message: reports.append((error, message.offset())),
-        )
-        assert producer.flush(15) == 0
+        note = lambda error, message: reports.append((error, message.offset()))  # noqa: E731
+        deliver(producer, topic, b"retried", on_delivery=note)
         cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.INVALID_RECORD])
-        producer.produce(
-            topic,
-            b"refused",
-            on_delivery=lambda error, message: reports.append((error, message.offset())),
-        )
-        assert producer.flush(15) == 0
+        deliver(producer, topic, b"refused", on_delivery=note)
     assert reports == [(None, 1), (KafkaError.INVALID_RECORD, None)]
 
 
-def test_fetch_sessions_that_the_broker_forgot_start_anew(cluster: MockCluster, client: Client):
+def test_forgotten_fetch_sessions_start_again(cluster: MockCluster, client: Client):
     topic = client.topic(partitions=3)
     fill(client, topic, 30)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(3)])
+    with assigned(client, topic, 3, offset=0) as consumer:
         assert len(consumer.consume(30, 10)) == 30
         for broker in cluster.broker_ids:
             cluster.clear_fetch_sessions(broker)
@@ -323,9 +282,7 @@ def test_stale_metadata_that_hides_a_topic_loses_nothing(cluster: MockCluster, c
     reports = []
     with client.producer(**{"topic.metadata.refresh.interval.ms": 50}) as producer:
         for number in range(50):
-            producer.produce(
-                topic, str(number), on_delivery=lambda error, message: reports.append(error)
-            )
+            producer.produce(topic, str(number), on_delivery=errors_into(reports))
             if number == 20:
                 producer.flush(10)
                 cluster.hide_topic(topic, replies=2)

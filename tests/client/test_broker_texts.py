@@ -44,21 +44,21 @@ from kafka_native.protocol.schema import Struct
 from kafka_native.types import Uuid
 from tests.waiting import WAIT_S
 
-from .share_support import new_group, sharing
-from .support import Client
-from .test_admin_calls import changed
+from .admin_support import changed
+from .share_support import new_group, sharing, take
+from .support import Client, errors_into, filled
 
-pytestmark = pytest.mark.usefixtures("mended")
+pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
 HOSTILE = ("hostile \x1b[2J\x9b31m\u202e\u2028\r\nERROR root: \t" * 1000)[:20_000]
 OWN_MAX = 300
-"""Characters that a client adds to a broker's text: the topic, group or broker."""
+"""The maximum of characters that a client adds to a broker's text: topic, group or broker."""
 CODE = KafkaError.POLICY_VIOLATION
 QUICK = {"retry.backoff.ms": 10, "retry.backoff.max.ms": 20, "reconnect.backoff.ms": 10}
 
 
-def lie(message: Struct, *, whole: bool) -> None:
-    """Put errors with the hostile text into a response: one for all of it, or one for each item."""
+def insert_errors(message: Struct, *, whole: bool) -> None:
+    """Put errors with the hostile text into a response: one for the whole, or one for each item."""
     names = [field.name for field in message.fields]
     for name in names:
         value = getattr(message, name)
@@ -68,21 +68,22 @@ def lie(message: Struct, *, whole: bool) -> None:
         elif isinstance(value, list) and not (whole and "error_message" in names):
             for each in value:
                 if isinstance(each, Struct):
-                    lie(each, whole=whole)
+                    insert_errors(each, whole=whole)
 
 
-def only_inner(message: Struct) -> None:
-    """The same, but the response as a whole succeeds."""
-    lie(message, whole=False)
+def inner(message: Struct) -> None:
+    """Each item of the response has an error, but the response as a whole succeeds."""
+    insert_errors(message, whole=False)
     if "error_message" in [field.name for field in message.fields]:
         message.error_message, message.error_code = None, 0  # type: ignore[attr-defined]
 
 
 def outer(message: Struct) -> None:
-    lie(message, whole=True)
+    """The response as a whole has an error."""
+    insert_errors(message, whole=True)
 
 
-def check(error: KafkaError) -> bool:
+def check_text(error: KafkaError) -> bool:
     """Return whether an error has the text, and check that the text is safe to show."""
     assert error.str().isprintable(), error.str()[:200]
     assert str(error).isprintable()
@@ -134,7 +135,7 @@ ADMIN_CALLS: dict[ApiKey, Callable[[AdminClient], Any]] = {
     ),
     ApiKey.ALTER_CONFIGS: lambda admin: admin.alter_configs([ConfigResource("topic", "there")]),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda admin: admin.incremental_alter_configs(
-        [changed("there", retention_ms="7000")]
+        [changed("topic", "there", retention_ms="7000")]
     ),
     ApiKey.ELECT_LEADERS: lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [PLACE]),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda admin: admin.alter_partition_reassignments(
@@ -191,10 +192,10 @@ def admin(cluster: MockCluster) -> Iterator[AdminClient]:
 @pytest.mark.parametrize("key", ADMIN_CALLS, ids=lambda key: key.name)
 def test_admin_calls(cluster: MockCluster, admin: AdminClient, key: ApiKey) -> None:
     found = False
-    for edit in (only_inner,) if key is ApiKey.FIND_COORDINATOR else (outer, only_inner):
+    for edit in (inner,) if key is ApiKey.FIND_COORDINATOR else (outer, inner):
         cluster.edit_responses(key, edit, count=100)
         for error in errors_in(ADMIN_CALLS[key](admin)):
-            found |= check(error)
+            found |= check_text(error)
         cluster.faults.clear()
     assert found, "no error had the text"
 
@@ -202,7 +203,7 @@ def test_admin_calls(cluster: MockCluster, admin: AdminClient, key: ApiKey) -> N
 def test_delivery_reports(cluster: MockCluster, client: Client) -> None:
     topic, reports = client.topic(), []
     with client.producer(**QUICK) as producer:
-        for edit in (outer, only_inner):
+        for edit in (outer, inner):
             cluster.edit_responses(ApiKey.PRODUCE, edit, count=1)
             producer.produce(
                 topic, b"x", on_delivery=lambda error, message: reports.append((error, message))
@@ -210,7 +211,7 @@ def test_delivery_reports(cluster: MockCluster, client: Client) -> None:
             producer.flush(WAIT_S)
             cluster.faults.clear()
     assert [error.code() for error, _ in reports] == [CODE, CODE]
-    assert all(check(error) and check(message.error()) for error, message in reports)
+    assert all(check_text(error) and check_text(message.error()) for error, message in reports)
 
 
 def test_reports_of_bad_records(cluster: MockCluster, client: Client) -> None:
@@ -223,9 +224,9 @@ def test_reports_of_bad_records(cluster: MockCluster, client: Client) -> None:
     topic, reports = client.topic(), []
     cluster.edit_responses(ApiKey.PRODUCE, edit, count=1)
     with client.producer(**{"enable.idempotence": False, **QUICK}) as producer:
-        producer.produce(topic, b"x", on_delivery=lambda error, _: reports.append(error))
+        producer.produce(topic, b"x", on_delivery=errors_into(reports))
         producer.flush(WAIT_S)
-    assert [check(error) for error in reports] == [True]
+    assert [check_text(error) for error in reports] == [True]
 
 
 def polled_errors(consumer: Any, wanted: Callable[[KafkaError], bool]) -> None:
@@ -235,12 +236,12 @@ def polled_errors(consumer: Any, wanted: Callable[[KafkaError], bool]) -> None:
         try:
             polled = consumer.poll(0.2)
         except KafkaException as error:
-            if check(error.args[0]) and wanted(error.args[0]):
+            if check_text(error.args[0]) and wanted(error.args[0]):
                 return
             continue
         for message in [polled] if polled is None or isinstance(polled, Message) else polled:
             error = None if message is None else message.error()
-            if error is not None and check(error) and wanted(error):
+            if error is not None and check_text(error) and wanted(error):
                 return
     raise AssertionError("no error had the text")
 
@@ -250,28 +251,27 @@ def test_heartbeats(cluster: MockCluster, client: Client, code: int) -> None:
     def edit(message: Any) -> None:
         message.error_code, message.error_message = int(code), HOSTILE
 
-    topic, told = client.topic(), []
+    topic, errors = client.topic(), []
     cluster.edit_responses(ApiKey.CONSUMER_GROUP_HEARTBEAT, edit, count=1000)
     own = {
         "group.id": f"readers-{int(code)}",
         "group.protocol": "consumer",
-        "error_cb": told.append,
+        "error_cb": errors.append,
         **QUICK,
     }
     with client.consumer(**own) as consumer:
         consumer.subscribe([topic])
         polled_errors(consumer, lambda error: True)
-    for error in told:
-        check(error)
+    for error in errors:
+        check_text(error)
 
 
 @pytest.mark.parametrize("key", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP])
-def test_names_of_assignors(cluster: MockCluster, client: Client, key: ApiKey) -> None:
+def test_names_of_assignors(cluster: MockCluster, client: Client, topic: str, key: ApiKey) -> None:
     def edit(message: Any) -> None:
         if not message.error_code:
             message.protocol_name = HOSTILE
 
-    topic = client.topic()
     cluster.edit_responses(key, edit, count=1000)
     with client.consumer(**{"group.id": f"classic-{key.name}", **QUICK}) as consumer:
         consumer.subscribe([topic])
@@ -280,51 +280,39 @@ def test_names_of_assignors(cluster: MockCluster, client: Client, key: ApiKey) -
         )
 
 
-@pytest.mark.parametrize("edit", [outer, only_inner])
+@pytest.mark.parametrize("edit", [outer, inner])
 @pytest.mark.parametrize("key", [ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH])
-def test_share_consumers(
-    cluster: MockCluster, client: Client, key: ApiKey, edit: Callable[[Struct], None]
-) -> None:
-    if key is ApiKey.SHARE_GROUP_HEARTBEAT and edit is only_inner:
-        pytest.skip("a heartbeat's answer has one error")
-    topic = client.topic()
-    with client.producer() as producer:
-        producer.produce(topic, b"x")
-    cluster.edit_responses(key, edit, count=1000)
+def test_share_consumers(client: Client, key: ApiKey, edit: Callable[[Struct], None]) -> None:
+    if key is ApiKey.SHARE_GROUP_HEARTBEAT and edit is inner:
+        pytest.skip("a heartbeat's response has one error")
+    topic = filled(client, 1)
+    client.cluster.edit_responses(key, edit, count=1000)
     with sharing(
         client, new_group(client), topic, **{name.replace(".", "_"): QUICK[name] for name in QUICK}
     ) as one:
         polled_errors(one, lambda error: True)
 
 
-@pytest.mark.parametrize("edit", [outer, only_inner])
-def test_acknowledgements(
-    cluster: MockCluster, client: Client, edit: Callable[[Struct], None]
-) -> None:
-    topic = client.topic()
-    with client.producer() as producer:
-        producer.produce(topic, b"x")
+@pytest.mark.parametrize("edit", [outer, inner])
+def test_acknowledgements(client: Client, edit: Callable[[Struct], None]) -> None:
+    topic = filled(client, 1)
     with sharing(
         client, new_group(client), topic, share_acknowledgement_mode="explicit"
     ) as consumer:
-        messages: list[Any] = []
-        deadline = time.monotonic() + WAIT_S
-        while not messages:
-            assert time.monotonic() < deadline
-            messages = consumer.poll(0.5)
-        cluster.edit_responses(ApiKey.SHARE_ACKNOWLEDGE, edit, count=1000)
+        messages = take(consumer, 1)
+        client.cluster.edit_responses(ApiKey.SHARE_ACKNOWLEDGE, edit, count=1000)
         consumer.acknowledge(messages[0])
         outcome = consumer.commit_sync(WAIT_S)
-        assert any(check(error) for error in errors_in(outcome))
+        assert any(check_text(error) for error in errors_in(outcome))
 
 
 def test_transactional_calls(cluster: MockCluster, client: Client) -> None:
-    cluster.edit_responses(ApiKey.FIND_COORDINATOR, only_inner, count=1000)
+    cluster.edit_responses(ApiKey.FIND_COORDINATOR, inner, count=1000)
     own = {"transactional.id": "t", "bootstrap.servers": client.bootstrap, **QUICK}
     producer = Producer(own)
     with pytest.raises(KafkaException) as caught:
         producer.init_transactions(2)
-    check(caught.value.args[0])
+    check_text(caught.value.args[0])
     producer.close(0)
 
 
@@ -344,14 +332,14 @@ def test_names_of_topics_in_a_transaction(cluster: MockCluster, client: Client) 
         cluster.edit_responses(ApiKey.TXN_OFFSET_COMMIT, edit, count=1)
         with pytest.raises(KafkaException) as caught:
             producer.send_offsets_to_transaction([TopicPartition(topic, 0, 1)], metadata, WAIT_S)
-        assert check(caught.value.args[0])
+        assert check_text(caught.value.args[0])
         producer.abort_transaction(WAIT_S)
 
 
 def test_sasl() -> None:
     def refuse(message: Any) -> None:
         message.error_code = int(KafkaError.SASL_AUTHENTICATION_FAILED)
-        # an error of a longer text has only its length: see redaction
+        # the redaction replaces a longer text by its length
         message.error_message = HOSTILE[:10_000]
 
     def offer(message: Any) -> None:
@@ -362,22 +350,19 @@ def test_sasl() -> None:
     with MockCluster(1, security=security) as cluster:
         for key, edit in ((ApiKey.SASL_HANDSHAKE, offer), (ApiKey.SASL_AUTHENTICATE, refuse)):
             cluster.edit_responses(key, edit, count=1000)
-            told: list[KafkaError] = []
-            login = {
+            errors: list[KafkaError] = []
+            conf = {
+                "bootstrap.servers": cluster.bootstrap_servers,
                 "security.protocol": "SASL_PLAINTEXT",
                 "sasl.mechanism": "PLAIN",
                 "sasl.username": "ann",
-            }
-            conf = {
-                "bootstrap.servers": cluster.bootstrap_servers,
                 "sasl.password": "secret",
-                **login,
                 **QUICK,
             }
-            with Consumer({**conf, "group.id": "g", "error_cb": told.append}) as consumer:
+            with Consumer({**conf, "group.id": "g", "error_cb": errors.append}) as consumer:
                 with pytest.raises(KafkaException) as caught:
                     consumer.list_topics(timeout=3)
                 consumer.poll(0.1)
-            assert check(caught.value.args[0])
-            assert any(check(error) for error in told)
+            assert check_text(caught.value.args[0])
+            assert any(check_text(error) for error in errors)
             cluster.faults.clear()

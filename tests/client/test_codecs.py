@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from kafka_native._native.records import batch_headers
 from kafka_native.mock import MockCluster
-from tests.waiting import PROGRAM_S
 
-from .support import Client, read_all
+from .support import Client, read_all, run_program
 
-ROOT = Path(__file__).resolve().parents[2]
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
@@ -26,16 +21,11 @@ def payload(number: int) -> bytes:
 
 @pytest.mark.parametrize("level", [-1, 1])
 @pytest.mark.parametrize("codec", CODECS)
-def test_round_trip(cluster: MockCluster, client: Client, codec: str, level: int):
-    topic = client.topic()
+def test_round_trip(cluster: MockCluster, client: Client, topic: str, codec: str, level: int):
     with client.producer(**{"compression.codec": codec, "compression.level": level}) as producer:
         for number in range(5000):
-            producer.produce(
-                topic,
-                payload(number),
-                key=None if number % 3 else str(number),
-                headers={"n": str(number)},
-            )
+            key = None if number % 3 else str(number)
+            producer.produce(topic, payload(number), key=key, headers={"n": str(number)})
     found = read_all(client, topic, 5000)
     assert [message.value() for message in found] == [payload(number) for number in range(5000)]
     assert found[6].headers() == [("n", b"6")]
@@ -46,17 +36,13 @@ def test_round_trip(cluster: MockCluster, client: Client, codec: str, level: int
     }
 
 
-def test_what_does_not_shrink_is_sent_as_it_is(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_incompressible_data_is_sent_uncompressed(cluster: MockCluster, client: Client, topic: str):
     noise = os.urandom(20_000)
     with client.producer(**{"compression.codec": "gzip"}) as producer:
         producer.produce(topic, noise)
     assert [message.value() for message in read_all(client, topic, 1)] == [noise]
-    assert [
-        header.attributes & 7
-        for batch in cluster.batches(topic, 0)
-        for header in batch_headers(batch)
-    ] == [0]
+    [batch] = cluster.batches(topic, 0)
+    assert [header.attributes & 7 for header in batch_headers(batch)] == [0]
 
 
 PROGRAM = """
@@ -76,15 +62,10 @@ print([message.value().decode() for message in found] == expected, features()[co
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_python_packages_serve_where_libraries_are_missing(client: Client, codec: str):
-    topic = client.topic()
-    environment = os.environ | {
-        "KN_DISABLE_NATIVE_CODECS": ",".join(CODECS),
-        "PYTHONPATH": str(ROOT),
-    }
-    command = [sys.executable, "-c", PROGRAM, client.bootstrap, topic, codec]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False
+def test_python_packages_serve_where_libraries_are_missing(client: Client, topic: str, codec: str):
+    disabled = ",".join(CODECS)
+    done = run_program(
+        PROGRAM, client.bootstrap, topic, codec, environment={"KN_DISABLE_NATIVE_CODECS": disabled}
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("True Python "), done.stdout

@@ -20,7 +20,7 @@ from kafka_native import (
 )
 from kafka_native._native import primitives
 from kafka_native.mock import MockCluster
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_for
 
 from .support import Client
 
@@ -29,7 +29,7 @@ def message(key: bytes | None, value: bytes | None, error: KafkaError | None = N
     return Message("t", 0, 0, key, value, error=error)
 
 
-def test_changes_are_told_in_order() -> None:
+def test_changes_are_returned_in_order() -> None:
     table = CompactedTable()
     changes = table.apply(
         [
@@ -61,7 +61,7 @@ def test_empty_value_is_no_tombstone() -> None:
     assert table[b"a"] == b""
 
 
-def test_tombstone_of_an_unknown_key_changes_nothing_and_counts() -> None:
+def test_tombstone_of_an_unknown_key_changes_nothing_but_is_counted() -> None:
     table = CompactedTable()
     assert table.apply([message(b"a", None)]) == []
     assert (table.records_processed, table.tombstones_processed) == (1, 1)
@@ -104,15 +104,16 @@ def test_table_is_a_mapping() -> None:
         table[b"a"] = b"3"  # type: ignore[index]
 
 
-def test_copies_and_snapshots_are_their_own() -> None:
+def test_copies_and_snapshots_are_independent() -> None:
     table = CompactedTable()
     table.ingest([message(b"a", b"1"), message(b"b", None)])
     snapshot, twins = table.snapshot(), [table.copy(), copy.copy(table)]
     table.apply(message(b"a", b"2"))
     assert snapshot == {b"a": b"1"}
-    assert all(
-        twin == snapshot and twin != table and twin.tombstones_processed == 1 for twin in twins
-    )
+    for twin in twins:
+        assert twin == snapshot
+        assert twin != table
+        assert twin.tombstones_processed == 1
 
 
 def test_tables_are_equal_by_their_entries_alone() -> None:
@@ -125,7 +126,7 @@ def test_tables_are_equal_by_their_entries_alone() -> None:
     assert one != 5
 
 
-def test_clear_starts_anew() -> None:
+def test_clear_removes_entries_and_counts() -> None:
     table = CompactedTable()
     table.ingest([message(b"a", b"1"), message(b"b", None)])
     table.clear()
@@ -162,7 +163,7 @@ def put(client: Client, topic: str, entries: dict[str, str | None], partition: i
 
 
 def until(topic: CompactedTopic, done: Callable[[], bool]) -> list[TableChange]:
-    """Poll until the condition is true."""
+    """Poll until the condition is true, and return all changes."""
     changes: list[TableChange] = []
     deadline = time.monotonic() + WAIT_S
     while not done():
@@ -171,7 +172,7 @@ def until(topic: CompactedTopic, done: Callable[[], bool]) -> list[TableChange]:
     return changes
 
 
-def test_scan_reads_everything_and_poll_tells_what_comes(client: Client, opened: Any) -> None:
+def test_scan_reads_everything_and_poll_returns_later_changes(client: Client, opened: Any) -> None:
     topic = client.topic(3)
     put(client, topic, {f"k{n}": f"v{n}" for n in range(100)})
     put(client, topic, {"k5": None, "k6": "new"})
@@ -239,15 +240,13 @@ def test_poll_alone_catches_up_too(client: Client, opened: Any) -> None:
     assert all(change.is_insert for change in changes)
 
 
-def test_end_that_was_compacted_away_is_reached(
-    cluster: MockCluster, client: Client, opened: Any
-) -> None:
+def test_scan_reaches_an_end_that_was_compacted_away(client: Client, opened: Any) -> None:
     topic = client.topic(1)
     put(client, topic, {"a": "1"})
-    [raw] = cluster.batches(topic, 0)
-    # four of this batch's five records are gone
-    cluster.append_raw(topic, 0, with_last_offset_delta(raw, 4))
-    assert cluster.watermarks(topic, 0) == (0, 6)
+    [raw] = client.cluster.batches(topic, 0)
+    # a batch of five records, of which compaction left the first
+    client.cluster.append_raw(topic, 0, with_last_offset_delta(raw, 4))
+    assert client.cluster.watermarks(topic, 0) == (0, 6)
     profiles = opened(topic)
     assert profiles.scan(WAIT_S) == {b"a": b"1"}
     assert profiles.caught_up
@@ -261,14 +260,12 @@ def with_last_offset_delta(raw: bytes, delta: int) -> bytes:
     return bytes(changed)
 
 
-def test_new_partitions_are_read_from_their_beginning(
-    cluster: MockCluster, client: Client, opened: Any
-) -> None:
+def test_new_partitions_are_read_from_their_beginning(client: Client, opened: Any) -> None:
     topic = client.topic(1)
     put(client, topic, {"old": "1"})
     profiles = opened(topic, **{"topic.metadata.refresh.interval.ms": 100})
     profiles.scan(WAIT_S)
-    cluster.create_partitions(topic, 3)
+    client.cluster.create_partitions(topic, 3)
     put(client, topic, {"new": "2"}, partition=2)
     changes = until(profiles, lambda: b"new" in profiles.table)
     assert changes == [TableChange(b"new", None, b"2")]
@@ -276,76 +273,62 @@ def test_new_partitions_are_read_from_their_beginning(
     assert profiles.table.records_processed == 2, "nothing is read twice"
 
 
-def test_topic_made_anew_replaces_the_table(
-    cluster: MockCluster, client: Client, opened: Any
-) -> None:
+def test_recreated_topic_replaces_the_table(client: Client, opened: Any) -> None:
     topic = client.topic(2)
     with client.producer() as producer:
         for key in ("a", "b", "c"):
             producer.produce(topic, b"old", key)
     table = opened(topic)
     assert table.scan(WAIT_S) == {b"a": b"old", b"b": b"old", b"c": b"old"}
-    cluster.delete_topic(topic)
-    cluster.create_topic(topic, 1)
+    client.cluster.delete_topic(topic)
+    client.cluster.create_topic(topic, 1)
     with client.producer() as producer:
         producer.produce(topic, b"new", "b")
         producer.produce(topic, b"new", "d")
-    changes: list[TableChange] = []
-    until = time.monotonic() + WAIT_S
-    while table.table != {b"b": b"new", b"d": b"new"} and time.monotonic() < until:
-        changes += table.poll(0.1)
-    assert table.table == {b"b": b"new", b"d": b"new"}
-    shown: dict[bytes, bytes | None] = {}
-    for change in changes:
-        shown[change.key] = change.new_value
+    changes = until(table, lambda: table.table == {b"b": b"new", b"d": b"new"})
+    shown = {change.key: change.new_value for change in changes}
     assert shown == {b"a": None, b"b": b"new", b"c": None, b"d": b"new"}
     assert table.scan(WAIT_S) == {b"b": b"new", b"d": b"new"}
 
 
-def test_topic_that_isnt_there_is_a_clear_error(opened: Any) -> None:
+def test_missing_topic_is_a_clear_error(opened: Any) -> None:
     profiles = opened("no-such-topic")
     with pytest.raises(KafkaException) as caught:
         profiles.scan(WAIT_S)
-    assert caught.value.args[0].code() in (
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-    )
+    codes = (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert caught.value.args[0].code() in codes
     assert not profiles.caught_up
 
 
-def test_scan_that_runs_out_of_time_says_so_and_goes_on_later(
-    cluster: MockCluster, client: Client, opened: Any
-) -> None:
+def test_scan_that_times_out_raises_and_continues_later(client: Client, opened: Any) -> None:
     topic = client.topic(2)
     put(client, topic, {f"k{n}": "v" for n in range(20)})
     profiles = opened(topic)
-    cluster.delay_responses(None, 60.0, api_key=1)
+    client.cluster.delay_responses(None, 60.0, api_key=1)
     try:
         with pytest.raises(
             KafkaException, match="of 2 partitions aren't read to their ends"
         ) as caught:
             profiles.scan(1.0)
     finally:
-        cluster.delay_responses(None, 0.0, api_key=1)
-        cluster.advance(60)
+        client.cluster.delay_responses(None, 0.0, api_key=1)
+        client.cluster.advance(60)
     assert caught.value.args[0].code() == KafkaError._TIMED_OUT
     assert len(profiles.scan(WAIT_S)) == 20
 
 
-def test_damaged_batch_is_an_error_and_its_partition_goes_on(
-    cluster: MockCluster, client: Client, opened: Any
-) -> None:
+def test_damaged_batch_is_an_error_and_its_partition_continues(client: Client, opened: Any) -> None:
     topic = client.topic(1)
     put(client, topic, {"a": "1"})
     profiles = opened(topic)
-    cluster.corrupt_next_fetch(topic, 0)
+    client.cluster.corrupt_next_fetch(topic, 0)
     with pytest.raises(KafkaException, match="CRC32C"):
         profiles.scan(WAIT_S)
     assert not profiles.caught_up
     assert profiles.scan(WAIT_S) == {b"a": b"1"}
 
 
-def test_consumer_of_ones_own_and_its_parts(client: Client) -> None:
+def test_table_of_an_existing_consumer_and_its_parts(client: Client) -> None:
     topic = client.topic(2)
     put(client, topic, {"a": "1", "b": "2"})
     consumer = client.consumer(**{"enable.partition.eof": True, "auto.offset.reset": "latest"})
@@ -356,10 +339,7 @@ def test_consumer_of_ones_own_and_its_parts(client: Client) -> None:
     assert same is consumer
     assert table == {b"a": b"1", b"b": b"2"}
     put(client, topic, {"c": "3"})
-    deadline = time.monotonic() + WAIT_S
-    while b"c" not in table:
-        assert time.monotonic() < deadline
-        table.ingest(consumer.consume(None, 0.2))
+    wait_for(lambda: table.ingest(consumer.consume(None, 0.2)) or b"c" in table)
     consumer.close()
 
 

@@ -10,6 +10,8 @@ import pytest
 from kafka_native import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 from kafka_native.admin import AdminClient
 
+from .support import deliver, errors_into
+
 
 def servers(client: Producer | Consumer | confluent_kafka.Producer) -> str:
     """Return the bootstrap servers of a client's own cluster, for another client."""
@@ -19,19 +21,14 @@ def servers(client: Producer | Consumer | confluent_kafka.Producer) -> str:
 
 @pytest.mark.parametrize("brokers", [1, 3, "2"])
 def test_client_has_its_own_cluster(brokers: int | str, caplog: pytest.LogCaptureFixture):
-    with Producer(
-        {"test.mock.num.brokers": brokers, "bootstrap.servers": "nobody.invalid:1"}
-    ) as producer:
+    conf = {"test.mock.num.brokers": brokers, "bootstrap.servers": "unused.invalid:1"}
+    with Producer(conf) as producer:
         assert len(producer.list_topics(timeout=20).brokers) == int(brokers)
-        producer.produce("made-for-it", b"x")
-        assert producer.flush(20) == 0
+        deliver(producer, "made-for-it", b"x")
         # librdkafka's number
         assert len(producer.list_topics("made-for-it", 20).topics["made-for-it"].partitions) == 4
-    assert any(
-        "test.mock.num.brokers" in record.message
-        for record in caplog.records
-        if record.levelno == logging.WARNING
-    )
+    warnings = [each.message for each in caplog.records if each.levelno == logging.WARNING]
+    assert any("test.mock.num.brokers" in warning for warning in warnings)
 
 
 def test_cluster_ends_with_its_client():
@@ -45,26 +42,24 @@ def test_clients_share_the_cluster_of_one():
     with Consumer({"test.mock.num.brokers": 3, "group.id": "g"}) as consumer:
         where = servers(consumer)
         with Producer({"bootstrap.servers": where}) as producer:
-            producer.produce("shared", b"from beside", partition=2)
-            assert producer.flush(20) == 0
+            deliver(producer, "shared", b"from another client", partition=2)
         consumer.assign([TopicPartition("shared", 2, OFFSET_BEGINNING)])
         message = consumer.poll(20)
         assert message is not None
-        assert message.value() == b"from beside"
+        assert message.value() == b"from another client"
 
 
-def test_clients_have_clusters_of_their_own():
+def test_each_client_has_a_separate_cluster():
     with (
         Producer({"test.mock.num.brokers": 1}) as one,
         Producer({"test.mock.num.brokers": 1}) as other,
     ):
         assert servers(one) != servers(other)
-        one.produce("only-here", b"x")
-        assert one.flush(20) == 0
+        deliver(one, "only-here", b"x")
         assert "only-here" not in other.list_topics(timeout=20).topics
 
 
-def test_admin_client_may_bring_one_too():
+def test_admin_client_has_its_own_cluster_too():
     admin = AdminClient({"test.mock.num.brokers": 2})
     assert len(admin.list_topics(timeout=20).brokers) == 2
 
@@ -72,11 +67,9 @@ def test_admin_client_may_bring_one_too():
 def test_librdkafkas_cluster_serves_ours_and_ours_serves_librdkafka():
     theirs = confluent_kafka.Producer({"test.mock.num.brokers": 2})
     with Producer({"bootstrap.servers": servers(theirs)}) as producer:
-        producer.produce("t", b"x")
-        assert producer.flush(20) == 0
+        deliver(producer, "t", b"x")
     with Producer({"test.mock.num.brokers": 2}) as ours:
         other = confluent_kafka.Producer({"bootstrap.servers": servers(ours)})
         reports: list[object] = []
-        other.produce("t", b"x", on_delivery=lambda error, _: reports.append(error))
-        assert other.flush(20) == 0
+        deliver(other, "t", b"x", on_delivery=errors_into(reports))
         assert reports == [None]

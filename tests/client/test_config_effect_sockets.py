@@ -14,7 +14,7 @@ from kafka_native import Producer
 from kafka_native.control.brokers.pool import canonical_servers
 from kafka_native.mock import MockCluster
 
-from .support import Client
+from .support import Client, deliver
 
 OPTIONS = {
     "socket.send.buffer.bytes": (socket.SOL_SOCKET, socket.SO_SNDBUF),
@@ -24,10 +24,10 @@ OPTIONS = {
 }
 
 
-# Another thread may close a socket meanwhile. The system reports it, but TSan can't know.
-looks_at_others = pytest.mark.skipif(
+# Another thread may close a socket meanwhile. TSan reports that as a race.
+without_tsan = pytest.mark.skipif(
     os.environ.get("KN_SANITIZE") == "thread",
-    reason="looks at descriptors that other threads close, a race to TSan",
+    reason="inspects descriptors that other threads close, a race for TSan",
 )
 
 
@@ -48,32 +48,30 @@ def option_of(cluster: MockCluster, client: Client, name: str, value: object) ->
     """Return a socket option's values when the property is set."""
     topic = client.topic()
     with client.producer(**{name: value}) as producer:
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"")
         found = {each.getsockopt(*OPTIONS[name]) for each in client_sockets(cluster)}
     assert found
     return found
 
 
-@looks_at_others
+@without_tsan
 @pytest.mark.parametrize("name", ["socket.keepalive.enable", "socket.nagle.disable"])
 def test_option_is_on_or_off(name: str):
     for value in (True, False):
         with MockCluster(brokers=1) as cluster:
-            assert {bool(each) for each in option_of(cluster, Client(cluster), name, value)} == {
-                value
-            }
+            options = option_of(cluster, Client(cluster), name, value)
+            assert {bool(each) for each in options} == {value}
 
 
-@looks_at_others
+@without_tsan
 @pytest.mark.parametrize("name", ["socket.send.buffer.bytes", "socket.receive.buffer.bytes"])
 def test_buffers_have_the_size(name: str):
     with MockCluster(brokers=1) as cluster:
         [found] = option_of(cluster, Client(cluster), name, 20_000)
-    assert found in (20_000, 40_000)  # Linux counts its own overhead in
+    assert found in (20_000, 40_000)  # Linux adds its own overhead
 
 
-def test_bootstrap_servers_are_known_by_their_own_names_where_asked(
+def test_bootstrap_servers_get_canonical_names_if_configured(
     monkeypatch: pytest.MonkeyPatch,
 ):
     with MockCluster(brokers=1) as cluster:
@@ -91,10 +89,10 @@ def test_bootstrap_servers_are_known_by_their_own_names_where_asked(
             assert len(producer.list_topics(timeout=20).brokers) == 1
 
 
-def test_bootstrap_server_without_a_name_stays_and_is_told():
-    told: list[str] = []
+def test_bootstrap_server_without_a_name_stays_and_is_reported():
+    reported: list[str] = []
     servers = [("nobody.invalid", 1), ("127.0.0.1", 2)]
-    found = canonical_servers(servers, "v4", lambda host, error: told.append(host))
-    assert told == ["nobody.invalid"]
+    found = canonical_servers(servers, "v4", lambda host, error: reported.append(host))
+    assert reported == ["nobody.invalid"]
     assert found[0] == servers[0]
     assert found[1][1] == 2

@@ -1,7 +1,6 @@
-"""Properties that are times: seen from the broker's side, by what can't have come earlier or would
-not have come yet.
+"""Properties that are times, measured by the times of requests at the brokers.
 
-Only lower bounds of times are asserted, and orders of magnitude: a slow machine makes everything
+The tests check only lower bounds and orders of magnitude, because a slow machine makes everything
 later, never earlier.
 """
 
@@ -16,28 +15,28 @@ from typing import Any
 
 import pytest
 
-from kafka_native import OFFSET_BEGINNING, KafkaError, Producer, TopicPartition
+from kafka_native import KafkaError, Producer, TopicPartition
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import wait_for
 
-from .support import Client, fill
+from .support import Client, assigned, deliver, fill, filled
 
-pytestmark = pytest.mark.usefixtures("mended")
+pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
 JITTER = 0.2
-LATE = 0.7  # part of a pause that remains if the cluster notes the earlier request late
+LATE = 0.7  # the measured part of a pause if the cluster records its first request late
 NEVER_S = 600.0
 
 
 def pauses(cluster: MockCluster, api_key: int) -> list[float]:
+    """Return the seconds between the requests of an API."""
     return [later.time - earlier.time for earlier, later in pairwise(cluster.requests_of(api_key))]
 
 
 @pytest.mark.parametrize("name", ["linger.ms", "queue.buffering.max.ms"])
-def test_batch_lingers(cluster: MockCluster, client: Client, name: str):
-    topic = client.topic()
+def test_batch_lingers(cluster: MockCluster, client: Client, topic: str, name: str):
     with client.producer(**{name: 600}) as producer:
         producer.produce(topic, b"", partition=0)
         producer.flush(20)
@@ -48,64 +47,53 @@ def test_batch_lingers(cluster: MockCluster, client: Client, name: str):
     assert request.time - before >= 0.59
 
 
-def test_retries_wait_as_long_as_told(cluster: MockCluster, client: Client):
-    topic = client.topic()
-    with client.producer(
-        **{"retry.backoff.ms": 500, "retry.backoff.max.ms": 500, "linger.ms": 0}
-    ) as producer:
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+def test_retries_wait_for_the_configured_backoff(cluster: MockCluster, client: Client, topic: str):
+    conf = {"retry.backoff.ms": 500, "retry.backoff.max.ms": 500, "linger.ms": 0}
+    with client.producer(**conf) as producer:
+        deliver(producer, topic, b"")
         cluster.clear_requests()
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * 2)
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"")
     assert min(pauses(cluster, ApiKey.PRODUCE)) >= 0.5 * (1 - JITTER) * LATE
 
 
 def test_pauses_between_retries_end_at_the_maximum(cluster: MockCluster, client: Client):
     topic = client.topic()
-    with client.producer(
-        **{"retry.backoff.ms": 1, "retry.backoff.max.ms": 2, "linger.ms": 0}
-    ) as producer:
+    conf = {"retry.backoff.ms": 1, "retry.backoff.max.ms": 2, "linger.ms": 0}
+    with client.producer(**conf) as producer:
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * 100)
         producer.produce(topic, b"")
-        assert producer.flush(40) == 0  # by default it takes a second for each of the last ninety
+        assert producer.flush(40) == 0  # by default each of the last ninety takes a second
 
 
-def test_metadata_are_asked_for_again_as_fast_as_told(cluster: MockCluster, client: Client):
+def test_missing_metadata_is_requested_again_at_the_fast_interval(client: Client, topic: str):
     conf = {"topic.metadata.refresh.fast.interval.ms": 500, "retry.backoff.max.ms": 500}
-    topic = client.topic()
-    cluster.clear_requests()
-    cluster.hide_topic(topic, 3)
+    client.cluster.clear_requests()
+    client.cluster.hide_topic(topic, 3)
     with client.producer(**conf) as producer:
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
-    assert min(pauses(cluster, ApiKey.METADATA)[:3]) >= 0.5 * (1 - JITTER) * LATE
+        deliver(producer, topic, b"")
+    assert min(pauses(client.cluster, ApiKey.METADATA)[:3]) >= 0.5 * (1 - JITTER) * LATE
 
 
-def test_metadata_are_refreshed_as_often_as_told(cluster: MockCluster, client: Client):
+def test_metadata_is_refreshed_at_the_configured_interval(cluster: MockCluster, client: Client):
     topic = client.topic()
     with client.producer(**{"topic.metadata.refresh.interval.ms": 50}) as producer:
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"")
         cluster.clear_requests()
         cluster.wait_for_requests(ApiKey.METADATA, 5, timeout=30)
 
 
-def test_request_is_made_again_when_its_time_is_over(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_request_is_repeated_after_its_timeout(cluster: MockCluster, client: Client, topic: str):
     cluster.clear_requests()
     cluster.delay_responses(None, NEVER_S, ApiKey.METADATA)
     with client.producer(**{"socket.timeout.ms": 200}, error_cb=lambda error: None) as producer:
         producer.produce(topic, b"")
-        # by default it would take a minute
+        # the default is a minute
         cluster.wait_for_requests(ApiKey.METADATA, 2, timeout=30)
         producer.purge()
 
 
-def test_question_for_versions_is_asked_again_when_its_time_is_over(
-    cluster: MockCluster, client: Client
-):
+def test_api_versions_request_is_repeated_after_its_timeout(cluster: MockCluster, client: Client):
     cluster.clear_requests()
     for broker in cluster.broker_ids[1:]:
         cluster.broker_down(broker)
@@ -117,7 +105,7 @@ def test_question_for_versions_is_asked_again_when_its_time_is_over(
     try:
         with client.producer(**conf, error_cb=lambda error: None) as producer:
             producer.produce("any", b"")
-            # by default they'd take 30 s
+            # the default takes 30 s
             cluster.wait_for_requests(ApiKey.API_VERSIONS, 4, timeout=25)
             producer.purge()
     finally:
@@ -125,10 +113,10 @@ def test_question_for_versions_is_asked_again_when_its_time_is_over(
             cluster.broker_up(broker)
 
 
-def test_connecting_is_given_up_when_its_time_is_over():
+def test_connecting_fails_after_its_timeout():
     errors: list[KafkaError] = []
     with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
-        # it accepts no connection, so requests are never answered
+        # the server never accepts the connection, so requests are never answered
         address = "{}:{}".format(*server.getsockname())
         conf = {"bootstrap.servers": address, "socket.connection.setup.timeout.ms": 1000}
         with Producer(conf, error_cb=errors.append) as producer:
@@ -138,8 +126,7 @@ def test_connecting_is_given_up_when_its_time_is_over():
     assert "socket.connection.setup.timeout.ms" in errors[0].str()
 
 
-def test_connections_are_made_anew_after_a_pause(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_reconnecting_waits_for_the_backoff(cluster: MockCluster, client: Client, topic: str):
     conf = {
         "reconnect.backoff.ms": 500,
         "reconnect.backoff.max.ms": 500,
@@ -147,12 +134,10 @@ def test_connections_are_made_anew_after_a_pause(cluster: MockCluster, client: C
         "linger.ms": 0,
     }
     with client.producer(**conf, error_cb=lambda error: None) as producer:
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"")
         cluster.clear_requests()
         cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION] * 3)
-        producer.produce(topic, b"")
-        assert producer.flush(30) == 0
+        deliver(producer, topic, b"")
     assert min(pauses(cluster, ApiKey.PRODUCE)[1:]) >= 0.5 * (1 - JITTER) * LATE
 
 
@@ -162,10 +147,10 @@ def test_pauses_between_connections_end_at_the_maximum():
         "reconnect.backoff.max.ms": 2,
         "error_cb": lambda error: None,
     }
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # without listening: connections are refused
+    with socket.socket() as refusing:
+        refusing.bind(("127.0.0.1", 0))  # without listening: connections are refused
         with Producer(
-            {"bootstrap.servers": "{}:{}".format(*nobody.getsockname()), **conf}
+            {"bootstrap.servers": "{}:{}".format(*refusing.getsockname()), **conf}
         ) as producer:
             producer.produce("any", b"")
 
@@ -173,33 +158,29 @@ def test_pauses_between_connections_end_at_the_maximum():
                 producer.poll(0.01)
                 return sum(broker.connects for broker in producer.metrics().brokers.values())
 
-            # by default the last seven would take ten seconds each
+            # by default the last seven take ten seconds each
             wait_for(lambda: attempts() >= 20)
             producer.purge()
 
 
-def test_idle_connections_are_closed_when_told(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_idle_connections_are_closed_after_the_configured_time(client: Client, topic: str):
     with client.producer(**{"connections.max.idle.ms": 100}) as producer:
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
-        wait_for(lambda: sum(map(cluster.connection_count, cluster.broker_ids)) == 0)
-        producer.produce(topic, b"")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"")
+        wait_for(lambda: sum(map(client.cluster.connection_count, client.cluster.broker_ids)) == 0)
+        deliver(producer, topic, b"")
 
 
-@pytest.mark.parametrize("most", [1, 2])
-def test_so_many_requests_are_in_flight(cluster: MockCluster, client: Client, most: int):
+@pytest.mark.parametrize("limit", [1, 2])
+def test_requests_in_flight_are_limited(cluster: MockCluster, client: Client, limit: int):
     topic = client.topic()
     conf = {
-        "max.in.flight": most,
+        "max.in.flight": limit,
         "linger.ms": 0,
         "batch.num.messages": 1,
         "enable.idempotence": False,
     }
     with client.producer(**conf) as producer:
-        producer.produce(topic, b"", partition=0)
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"", partition=0)
         cluster.clear_requests()
         cluster.delay_responses(None, 0.3, ApiKey.PRODUCE)
         for _ in range(6):
@@ -207,17 +188,16 @@ def test_so_many_requests_are_in_flight(cluster: MockCluster, client: Client, mo
         assert producer.flush(20) == 0
     times = [each.time for each in cluster.requests_of(ApiKey.PRODUCE)]
     assert len(times) == 6
-    # The answer to each has to be there before the next but `most`.
-    assert min(later - earlier for earlier, later in zip(times, times[most:], strict=False)) >= 0.29
+    # Each response must arrive before the request that is `limit` places later.
+    for earlier, later in zip(times, times[limit:], strict=False):
+        assert later - earlier >= 0.29
 
 
-def test_partition_rests_after_an_error(cluster: MockCluster, client: Client):
-    topic = client.topic()
-    fill(client, topic, 1)
+def test_partition_is_not_fetched_for_a_time_after_an_error(cluster: MockCluster, client: Client):
+    topic = filled(client, 1)
     cluster.clear_requests()
     cluster.push_request_errors(ApiKey.FETCH, [ErrorCode.UNKNOWN_SERVER_ERROR])
-    with client.consumer(**{"fetch.error.backoff.ms": 1200}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    with assigned(client, topic, **{"fetch.error.backoff.ms": 1200}) as consumer:
         read: list[KafkaError | None] = []
         wait_for(
             lambda: (
@@ -227,7 +207,7 @@ def test_partition_rests_after_an_error(cluster: MockCluster, client: Client):
     assert pauses(cluster, ApiKey.FETCH)[0] >= 1.2 * LATE
 
 
-def test_coordinator_is_looked_up_as_often_as_told(cluster: MockCluster, client: Client):
+def test_coordinator_is_looked_up_at_the_configured_interval(cluster: MockCluster, client: Client):
     conf = {"group.id": f"group-{time.monotonic_ns()}", "coordinator.query.interval.ms": 100}
     cluster.clear_requests()
     with client.consumer(**conf) as consumer:
@@ -237,10 +217,7 @@ def test_coordinator_is_looked_up_as_often_as_told(cluster: MockCluster, client:
         )
 
 
-def test_leader_is_asked_again_when_what_it_said_of_replicas_is_old(
-    cluster: MockCluster, client: Client
-):
-    topic = client.topic()
+def test_the_preferred_replica_expires(cluster: MockCluster, client: Client, topic: str):
     leader = cluster.leader(topic, 0)
     near = leader % 3 + 1
     cluster.set_rack(near, "here")
@@ -250,8 +227,7 @@ def test_leader_is_asked_again_when_what_it_said_of_replicas_is_old(
         "metadata.max.age.ms": 200,
         "fetch.wait.max.ms": 50,
     }
-    with client.consumer(**conf) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    with assigned(client, topic, **conf) as consumer:
         assert consumer.poll(30) is not None
         cluster.wait_for_requests(ApiKey.FETCH, 1, near, timeout=30)
         cluster.clear_requests()
@@ -259,7 +235,7 @@ def test_leader_is_asked_again_when_what_it_said_of_replicas_is_old(
 
 
 @pytest.mark.parametrize(("interval_ms", "syncs"), [(0, True), (-1, False)])
-def test_offset_files_are_synced_as_told(
+def test_offset_files_are_synced_as_configured(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval_ms: int, syncs: bool
 ):
     synced: list[int] = []
@@ -271,7 +247,6 @@ def test_offset_files_are_synced_as_told(
         "enable.auto.commit": False,
     }
     topic = client.topic()
-    with client.consumer(**conf) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    with assigned(client, topic, **conf) as consumer:
         consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
     assert bool(synced) is syncs

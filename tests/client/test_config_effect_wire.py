@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native import OFFSET_BEGINNING, KafkaError, Producer, TopicPartition
+from kafka_native import KafkaError, Producer
 from kafka_native._native.records import batch_headers
 from kafka_native.mock import MockCluster
 from kafka_native.mock.handlers import Incoming
@@ -19,44 +19,43 @@ from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, JoinGrou
 from kafka_native.protocol.produce import ProduceRequest
 from tests.waiting import poll_until, wait_for
 
-from .support import Client, fill, read_all
+from .support import Client, assigned, fill, filled, read_all
 
-pytestmark = pytest.mark.usefixtures("mended")
+pytestmark = pytest.mark.usefixtures("repaired_cluster")
 
 
-class Asked:
+class Requests:
     """Every request that the brokers have read, decoded."""
 
     def __init__(self) -> None:
-        self.requests: list[Any] = []
+        self.received: list[Any] = []
 
     def first(self, kind: type[Any], poll: Callable[[], Any] = lambda: time.sleep(0.005)) -> Any:
         """Wait for the first request of this kind, and return it."""
         deadline = time.monotonic() + 30
-        while not (found := [each for each in self.requests if isinstance(each, kind)]):
-            assert time.monotonic() < deadline, f"no {kind.__name__} has come"
+        while not (found := [each for each in self.received if isinstance(each, kind)]):
+            assert time.monotonic() < deadline, f"no {kind.__name__}"
             poll()
         return found[0]
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    asked = Asked()
+def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
+    found = Requests()
     handle = Incoming.handle
 
     def note(incoming: Incoming) -> Any:
-        asked.requests.append(incoming.request)
+        found.received.append(incoming.request)
         return handle(incoming)
 
     monkeypatch.setattr(Incoming, "handle", note)
-    return asked
+    return found
 
 
-def test_client_id_is_in_every_request(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_client_id_is_in_every_request(cluster: MockCluster, client: Client, topic: str):
     cluster.clear_requests()
-    fill(client, topic, 1, **{"client.id": "somebody"})
-    assert {each.client_id for each in cluster.requests} == {"somebody"}
+    fill(client, topic, 1, **{"client.id": "my-client"})
+    assert {each.client_id for each in cluster.requests} == {"my-client"}
 
 
 @pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list"])
@@ -74,62 +73,54 @@ def test_brokers_to_start_from(client: Client, name: str):
         ("client.rack", "here", "rack_id"),
     ],
 )
-def test_fetch_says_it(client: Client, asked: Asked, name: str, value: Any, field: str):
-    topic = client.topic()
-    with client.consumer(**{name: value}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        assert getattr(asked.first(FetchRequest), field) == value
+def test_fetch_has_the_configured_value(
+    client: Client, topic: str, requests: Requests, name: str, value: Any, field: str
+):
+    with assigned(client, topic, **{name: value}):
+        assert getattr(requests.first(FetchRequest), field) == value
 
 
 @pytest.mark.parametrize("name", ["fetch.message.max.bytes", "max.partition.fetch.bytes"])
-def test_fetch_asks_for_so_much_of_a_partition(client: Client, asked: Asked, name: str):
+def test_fetch_has_the_configured_partition_limit(client: Client, requests: Requests, name: str):
     topic = client.topic()
-    with client.consumer(**{name: 3000}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        request = asked.first(FetchRequest)
+    with assigned(client, topic, **{name: 3000}):
+        request = requests.first(FetchRequest)
     assert [each.partition_max_bytes for each in request.topics[0].partitions] == [3000]
 
 
-def test_a_partition_that_is_alone_may_fill_a_fetch(client: Client, asked: Asked):
-    topic = client.topic()
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        request = asked.first(FetchRequest)
+def test_a_single_partition_may_fill_a_fetch(client: Client, topic: str, requests: Requests):
+    with assigned(client, topic):
+        request = requests.first(FetchRequest)
     assert [each.partition_max_bytes for each in request.topics[0].partitions] == [4 << 20]
 
 
 @pytest.mark.parametrize(("level", "number"), [("read_uncommitted", 0), ("read_committed", 1)])
-def test_isolation_level_is_the_brokers_matter_too(
-    client: Client, asked: Asked, level: str, number: int
+def test_isolation_level_is_in_the_fetch(
+    client: Client, topic: str, requests: Requests, level: str, number: int
 ):
-    topic = client.topic()
-    with client.consumer(**{"isolation.level": level}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        assert asked.first(FetchRequest).isolation_level == number
+    with assigned(client, topic, **{"isolation.level": level}):
+        assert requests.first(FetchRequest).isolation_level == number
 
 
-def test_response_over_the_limit_is_not_read(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_response_over_the_limit_is_not_read(cluster: MockCluster, client: Client, topic: str):
     errors: list[KafkaError] = []
     conf = {
         "receive.message.max.bytes": 1_100_000,
         "fetch.max.bytes": 1_000_000,
         "error_cb": errors.append,
     }
-    cluster.oversize_next_response(
-        None, 1_200_000, ApiKey.FETCH, count=10
-    )  # some may be for a consumer before this one
-    with client.consumer(**conf) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    # the consumer of an earlier test may get some of the ten
+    cluster.oversize_next_response(None, 1_200_000, ApiKey.FETCH, count=10)
+    with assigned(client, topic, **conf) as consumer:
         wait_for(lambda: consumer.poll(0.05) or errors)
     assert "receive.message.max.bytes" in errors[0].str()
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_produce_says_how_many_acks_and_how_long(client: Client, asked: Asked, acks: int):
+def test_produce_has_acks_and_timeout(client: Client, requests: Requests, acks: int):
     conf = {"acks": acks, "request.timeout.ms": 12_345}
     fill(client, client.topic(), 1, **conf)
-    request = asked.first(ProduceRequest)
+    request = requests.first(ProduceRequest)
     assert (request.acks, request.timeout_ms) == (acks, 12_345)
 
 
@@ -138,9 +129,8 @@ def test_compression_level_makes_batches_smaller(cluster: MockCluster, client: C
     sizes = []
     for level in (1, 9):
         topic = client.topic()
-        with client.producer(
-            **{"compression.type": "gzip", "compression.level": level}
-        ) as producer:
+        conf = {"compression.type": "gzip", "compression.level": level}
+        with client.producer(**conf) as producer:
             producer.produce(topic, value)
         sizes.append(len(b"".join(cluster.batches(topic, 0))))
     assert sizes[0] > sizes[1]
@@ -174,15 +164,15 @@ def test_partitioner_places_keys(cluster: MockCluster, client: Client):
     assert places["consistent"] != places["murmur2"] != places["fnv1a"] != places["consistent"]
 
 
-def join_request(client: Client, asked: Asked, **conf: Any) -> JoinGroupRequest:
+def join_request(client: Client, requests: Requests, **conf: Any) -> JoinGroupRequest:
     """Return the JoinGroup of a classic member."""
     with client.consumer(**{"group.id": f"group-{time.monotonic_ns()}", **conf}) as consumer:
         consumer.subscribe([client.topic()])
-        request: JoinGroupRequest = asked.first(JoinGroupRequest, lambda: consumer.poll(0.05))
+        request: JoinGroupRequest = requests.first(JoinGroupRequest, lambda: consumer.poll(0.05))
         return request
 
 
-def test_member_of_a_classic_group_says_what_it_is(client: Client, asked: Asked):
+def test_join_group_has_the_members_settings(client: Client, requests: Requests):
     conf = {
         "session.timeout.ms": 12_000,
         "max.poll.interval.ms": 34_000,
@@ -190,26 +180,25 @@ def test_member_of_a_classic_group_says_what_it_is(client: Client, asked: Asked)
         "group.protocol.type": "connect",
         "partition.assignment.strategy": "sticky",
     }
-    request = join_request(client, asked, **conf)
+    request = join_request(client, requests, **conf)
     assert (request.session_timeout_ms, request.rebalance_timeout_ms) == (12_000, 34_000)
     assert (request.group_instance_id, request.protocol_type) == ("me", "connect")
     assert [each.name for each in request.protocols] == ["sticky"]
 
 
-def test_member_of_a_consumer_group_names_its_assignor(client: Client, asked: Asked):
+def test_member_of_a_consumer_group_names_its_assignor(client: Client, requests: Requests):
     topic = client.topic()
     conf = {"group.protocol": "consumer", "group.remote.assignor": "range", "client.rack": "here"}
     with client.consumer(**{"group.id": f"group-{time.monotonic_ns()}", **conf}) as consumer:
         consumer.subscribe([topic])
-        request = asked.first(ConsumerGroupHeartbeatRequest, lambda: consumer.poll(0.05))
+        request = requests.first(ConsumerGroupHeartbeatRequest, lambda: consumer.poll(0.05))
     assert (request.server_assignor, request.rack_id) == ("range", "here")
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_offsets_are_committed_where_asked(cluster: MockCluster, client: Client, commits: bool):
-    topic = client.topic()
-    fill(client, topic, 10)
-    cluster.clear_requests()
+def test_offsets_are_committed_only_if_configured(client: Client, commits: bool):
+    topic = filled(client, 10)
+    client.cluster.clear_requests()
     conf = {
         "group.id": f"group-{time.monotonic_ns()}",
         "auto.offset.reset": "earliest",
@@ -219,10 +208,10 @@ def test_offsets_are_committed_where_asked(cluster: MockCluster, client: Client,
         consumer.subscribe([topic])
         assert len(consumer.consume(10, 30)) == 10
         consumer.poll(0)
-    assert bool(cluster.requests_of(ApiKey.OFFSET_COMMIT)) is commits
+    assert bool(client.cluster.requests_of(ApiKey.OFFSET_COMMIT)) is commits
 
 
-def test_topics_of_the_blacklist_are_no_match(client: Client):
+def test_blacklisted_topics_do_not_match(client: Client):
     left, taken = client.topic(), client.topic()
     owned: list[str] = []
     conf = {"group.id": f"group-{time.monotonic_ns()}", "topic.blacklist": f"nothing,^{left}$"}
@@ -234,48 +223,42 @@ def test_topics_of_the_blacklist_are_no_match(client: Client):
 
 
 @pytest.mark.parametrize("creates", [True, False])
-def test_consumer_creates_topics_where_asked(cluster: MockCluster, client: Client, creates: bool):
+def test_consumer_creates_topics_only_if_configured(client: Client, creates: bool):
     name = f"not-there-{time.monotonic_ns()}"
     errors: list[KafkaError] = []
     conf = {"allow.auto.create.topics": creates, "topic.metadata.propagation.max.ms": 300}
-    with client.consumer(**conf) as consumer:
-        consumer.assign([TopicPartition(name, 0, OFFSET_BEGINNING)])
+    with assigned(client, name, **conf) as consumer:
 
-        def told() -> bool:
+        def is_reported_or_created() -> bool:
             message = consumer.poll(0.05)
             errors.extend([message.error()] if message is not None and message.error() else [])  # type: ignore[list-item]
-            return bool(errors) or name in cluster.topics
+            return bool(errors) or name in client.cluster.topics
 
-        wait_for(told)
-    assert (name in cluster.topics) is creates
-    assert [error.code() for error in errors] == (
-        [] if creates else [KafkaError.UNKNOWN_TOPIC_OR_PART]
-    )
+        wait_for(is_reported_or_created)
+    assert (name in client.cluster.topics) is creates
+    codes = [] if creates else [KafkaError.UNKNOWN_TOPIC_OR_PART]
+    assert [error.code() for error in errors] == codes
 
 
 @pytest.mark.parametrize("checks", [True, False])
-def test_checksums_are_looked_at_unless_told_not_to(
-    cluster: MockCluster, client: Client, checks: bool
-):
-    topic = client.topic()
+def test_checksums_are_checked_only_if_configured(client: Client, topic: str, checks: bool):
     with client.producer() as producer:
-        # it is the last byte that is damaged
+        # the cluster damages the last byte
         producer.produce(topic, b"", headers={"last": b"bytes"})
-    cluster.corrupt_next_fetch(topic, 0)
-    with client.consumer(**{"check.crcs": checks, "fetch.error.backoff.ms": 10}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    client.cluster.corrupt_next_fetch(topic, 0)
+    conf = {"check.crcs": checks, "fetch.error.backoff.ms": 10}
+    with assigned(client, topic, **conf) as consumer:
         message = consumer.poll(30)
     assert message is not None
     error = message.error()
     assert (error is not None and error.code() == KafkaError._BAD_MSG) is checks
 
 
-def test_broker_is_not_asked_for_its_versions_where_told_not_to():
+def test_no_api_versions_request_is_sent_if_turned_off():
     conf = {"api.version.request": False, "broker.version.fallback": "0.9.0"}
     with MockCluster(brokers=1, max_versions=of_release("0.9.0")) as cluster:
         client = Client(cluster)
-        topic = client.topic()
-        fill(client, topic, 5, **conf)
+        topic = filled(client, 5, **conf)
         assert len(read_all(client, topic, 5, **conf)) == 5
         assert cluster.requests_of(ApiKey.API_VERSIONS) == []
         assert {each.version for each in cluster.requests_of(ApiKey.PRODUCE)} == {1}

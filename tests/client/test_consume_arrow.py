@@ -26,14 +26,14 @@ from kafka_native.mock import MockCluster
 from kafka_native.mock.versions import of_release
 from tests.waiting import WAIT_S
 
-from .arrow_support import ALL, assigned, by_place, collect, record_batch, row_of, rows
-from .support import Client, fill, read_all
+from .arrow_support import ALL, by_place, collect, offsets, record_batch, row_of, rows
+from .support import Client, assigned, code_of, fill, filled, read_all
 
 COUNT = 2500
 
 
 def mixed(client: Client, count: int = COUNT, partitions: int = 2, **conf: Any) -> str:
-    """Return a topic with all variants of records."""
+    """Return a topic with records of all kinds: with and without keys, values and headers."""
     topic = client.topic(partitions)
     headers: list[Any] = [
         None,
@@ -55,7 +55,7 @@ def mixed(client: Client, count: int = COUNT, partitions: int = 2, **conf: Any) 
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_columns_have_what_messages_have(client: Client, codec: str) -> None:
+def test_columns_equal_messages(client: Client, codec: str) -> None:
     topic = mixed(client, **{"compression.type": codec, "linger.ms": 5})
     expected = [row_of(message) for message in read_all(client, topic, COUNT)]
     with assigned(client, topic, 2) as consumer:
@@ -103,16 +103,12 @@ def shared(cluster: Any) -> tuple[str, list[dict[str, Any]]]:
     return topic, [row_of(message) for message in read_all(client, topic, 600)]
 
 
-def test_nothing_is_null_where_nothing_is(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 300)
+def test_complete_columns_have_no_nulls(client: Client) -> None:
+    topic = filled(client, 300)
     with assigned(client, topic) as consumer:
         found = record_batch(consumer.consume_arrow(300, WAIT_S, columns=ALL))
-    assert {name: found.column(name).null_count for name in ALL} == {
-        **dict.fromkeys(ALL, 0),
-        "key": 300,
-        "headers": 300,
-    }
+    nulls = {name: found.column(name).null_count for name in ALL}
+    assert nulls == {**dict.fromkeys(ALL, 0), "key": 300, "headers": 300}
     assert found.column("value").buffers()[0] is None
 
 
@@ -120,55 +116,36 @@ def test_buffers_begin_on_64_bytes(client: Client) -> None:
     topic = mixed(client, 500, 1)
     with assigned(client, topic) as consumer:
         found = record_batch(consumer.consume_arrow(500, WAIT_S, columns=ALL))
-    addresses = [
-        buffer.address
-        for column in found.columns
-        for buffer in column.buffers()
-        if buffer is not None
-    ]
+    buffers = [buffer for column in found.columns for buffer in column.buffers()]
+    addresses = [buffer.address for buffer in buffers if buffer is not None]
     assert addresses
     assert [address % 64 for address in addresses] == [0] * len(addresses)
 
 
 def test_default_columns_and_their_order(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 3)
+    topic = filled(client, 3)
     with assigned(client, topic) as consumer:
-        assert consumer.consume_arrow(1, WAIT_S).column_names == [
-            "topic",
-            "partition",
-            "offset",
-            "timestamp",
-            "key",
-            "value",
-        ]
+        names = ["topic", "partition", "offset", "timestamp", "key", "value"]
+        assert consumer.consume_arrow(1, WAIT_S).column_names == names
         second = consumer.consume_arrow(1, WAIT_S, columns=["value", "offset"])
         assert rows(second) == [{"value": b"1", "offset": 1}]
         assert "value, offset" in repr(second)
 
 
-def test_rows_are_limited_and_go_on_where_they_ended(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 1000)
+def test_batches_are_limited_and_continue_at_their_ends(client: Client) -> None:
+    topic = filled(client, 1000)
     sizes = [1, 0, 255, 256, 257, 231]
     with assigned(client, topic) as consumer:
         batches = [consumer.consume_arrow(size, WAIT_S, columns=["offset"]) for size in sizes]
         assert [len(batch) for batch in batches] == sizes
-        assert [row["offset"] for batch in batches for row in rows(batch)] == list(range(1000))
-        assert [batch.positions.get((topic, 0)) for batch in batches] == [
-            1,
-            None,
-            256,
-            512,
-            769,
-            1000,
-        ]
+        assert offsets(*batches) == list(range(1000))
+        positions = [batch.positions.get((topic, 0)) for batch in batches]
+        assert positions == [1, None, 256, 512, 769, 1000]
         assert consumer.position([TopicPartition(topic, 0)])[0].offset == 1000
 
 
-def test_takes_turns_with_messages(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 900)
+def test_alternates_with_poll_and_consume(client: Client) -> None:
+    topic = filled(client, 900)
     found: list[int] = []
     with assigned(client, topic) as consumer:
         while len(found) < 900:
@@ -176,9 +153,7 @@ def test_takes_turns_with_messages(client: Client) -> None:
             assert message is not None
             assert message.error() is None
             found.append(message.offset())
-            found += [
-                row["offset"] for row in rows(consumer.consume_arrow(70, 0.05, columns=["offset"]))
-            ]
+            found += offsets(consumer.consume_arrow(70, 0.05, columns=["offset"]))
             found += [each.offset() for each in consumer.consume(13, 0.05)]
     assert found == list(range(900))
 
@@ -186,11 +161,9 @@ def test_takes_turns_with_messages(client: Client) -> None:
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 @pytest.mark.parametrize("release", ["0.8.2", "0.10.2"])
 def test_old_message_formats(release: str, codec: str) -> None:
-    old = (
-        {"api.version.request": False, "broker.version.fallback": release}
-        if release.startswith("0.8")
-        else {}
-    )
+    old = {"api.version.request": False, "broker.version.fallback": release}
+    if not release.startswith("0.8"):
+        old = {}
     with MockCluster(brokers=1, max_versions=of_release(release)) as cluster:
         client = Client(cluster)
         topic = mixed(client, 300, 1, **{"compression.type": codec, "linger.ms": 5}, **old)
@@ -210,15 +183,14 @@ def test_end_of_partition(client: Client) -> None:
         count = 0
         while len(ends) < 2:
             batch = consumer.consume_arrow(1000, WAIT_S)
-            assert len(batch) or batch.ends, "an end comes before the time is up"
+            assert len(batch) or batch.ends, "an end of a partition arrives before the timeout"
             count += len(batch)
             assert all(isinstance(end, TopicPartition) for end in batch.ends)
             ends.update({end.partition: end.offset for end in batch.ends})
     assert (count, ends) == (5, {0: 5, 1: 0})
 
 
-def test_waits_for_the_first_record(client: Client) -> None:
-    topic = client.topic()
+def test_waits_for_the_first_record(client: Client, topic: str) -> None:
     with assigned(client, topic) as consumer:
         assert len(consumer.consume_arrow(10, 0)) == 0
         assert len(consumer.consume_arrow(10, 0.05)) == 0
@@ -228,8 +200,7 @@ def test_waits_for_the_first_record(client: Client) -> None:
         timer.join()
 
 
-def test_wakeup_ends_it(client: Client) -> None:
-    topic = client.topic()
+def test_wakeup_ends_the_wait(client: Client, topic: str) -> None:
     with assigned(client, topic) as consumer:
         timer = threading.Timer(0.1, consumer.wakeup)
         timer.start()
@@ -237,13 +208,11 @@ def test_wakeup_ends_it(client: Client) -> None:
         timer.join()
 
 
-def test_a_callback_comes_before_records(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 10)
+def test_a_callback_runs_before_records_are_returned(client: Client) -> None:
+    topic = filled(client, 10)
     seen: list[list[TopicPartition]] = []
-    with client.consumer(
-        **{"group.id": f"arrow-{topic}", "auto.offset.reset": "earliest"}
-    ) as consumer:
+    conf = {"group.id": f"arrow-{topic}", "auto.offset.reset": "earliest"}
+    with client.consumer(**conf) as consumer:
         consumer.subscribe([topic], on_assign=lambda _, partitions: seen.append(partitions))
         assert len(consumer.consume_arrow(10, WAIT_S)) == 10
         assert [[each.partition for each in one] for one in seen] == [[0]]
@@ -253,15 +222,13 @@ def test_a_callback_comes_before_records(client: Client) -> None:
 
 
 def test_a_callback_raises_and_nothing_is_lost(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 10)
+    topic = filled(client, 10)
 
     def refuse(*_: object) -> None:
         raise LookupError("not now")
 
-    with client.consumer(
-        **{"group.id": f"raise-{topic}", "auto.offset.reset": "earliest"}
-    ) as consumer:
+    conf = {"group.id": f"raise-{topic}", "auto.offset.reset": "earliest"}
+    with client.consumer(**conf) as consumer:
         consumer.subscribe([topic], on_assign=refuse)
         with pytest.raises(LookupError, match="not now"):
             consumer.consume_arrow(10, WAIT_S)
@@ -269,40 +236,29 @@ def test_a_callback_raises_and_nothing_is_lost(client: Client) -> None:
 
 
 def test_seek_pause_and_resume(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 500)
+    topic = filled(client, 500)
     place = TopicPartition(topic, 0)
     with assigned(client, topic) as consumer:
-        assert [row["offset"] for row in rows(consumer.consume_arrow(10, WAIT_S))] == list(
-            range(10)
-        )
+        assert offsets(consumer.consume_arrow(10, WAIT_S)) == list(range(10))
         consumer.seek(TopicPartition(topic, 0, 400))
-        assert [row["offset"] for row in rows(consumer.consume_arrow(5, WAIT_S))] == list(
-            range(400, 405)
-        )
+        assert offsets(consumer.consume_arrow(5, WAIT_S)) == list(range(400, 405))
         consumer.pause([place])
         assert len(consumer.consume_arrow(10, 0.05)) == 0
         consumer.resume([place])
-        assert [row["offset"] for row in rows(consumer.consume_arrow(5, WAIT_S))] == list(
-            range(405, 410)
-        )
+        assert offsets(consumer.consume_arrow(5, WAIT_S)) == list(range(405, 410))
 
 
 def test_a_fetch_error_is_raised_once_rows_are_returned(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 20)
+    topic = filled(client, 20)
     with assigned(client, topic, **{"auto.offset.reset": "error"}) as consumer:
         assert len(consumer.consume_arrow(20, WAIT_S)) == 20
         consumer.seek(TopicPartition(topic, 0, 12345))
-        with pytest.raises(KafkaException) as caught:
-            consumer.consume_arrow(1, WAIT_S)
-        assert caught.value.args[0].code() == KafkaError._AUTO_OFFSET_RESET
+        assert code_of(lambda: consumer.consume_arrow(1, WAIT_S)) == KafkaError._AUTO_OFFSET_RESET
         consumer.seek(TopicPartition(topic, 0, 15))
         assert len(consumer.consume_arrow(5, WAIT_S)) == 5
 
 
-def test_text_that_is_none(client: Client) -> None:
-    topic = client.topic()
+def test_a_value_that_is_not_utf8(client: Client, topic: str) -> None:
     with client.producer() as producer:
         for value in (b"good", "größe".encode(), b"\xff\xfe bad", b"good again"):
             producer.produce(topic, value)
@@ -310,23 +266,20 @@ def test_text_that_is_none(client: Client) -> None:
         first = consumer.consume_arrow(4, WAIT_S, columns={"value": "string"})
         assert rows(first) == [{"value": "good"}, {"value": "größe"}]
         for kind in ("string", "large_string", "string_view"):
-            with pytest.raises(
-                ValueError, match=rf"{topic} \[0\] at offset 2: its value can't be a {kind}.*UTF-8"
-            ):
+            text = rf"{topic} \[0\] at offset 2: its value can't be a {kind}.*UTF-8"
+            with pytest.raises(ValueError, match=text):
                 consumer.consume_arrow(4, WAIT_S, columns={"value": kind})
         rest = consumer.consume_arrow(2, WAIT_S, columns={"value": "binary"})
         assert rows(rest) == [{"value": b"\xff\xfe bad"}, {"value": b"good again"}]
 
 
-def test_a_time_that_a_unit_has_no_room_for(client: Client) -> None:
-    topic = client.topic()
+def test_a_timestamp_out_of_range_for_its_unit(client: Client, topic: str) -> None:
     far = 2**62
     with client.producer() as producer:
         producer.produce(topic, b"far", timestamp=far)
     with assigned(client, topic) as consumer:
-        with pytest.raises(
-            ValueError, match=r"at offset 0: its timestamp can't be .*out of its range"
-        ):
+        text = r"at offset 0: its timestamp can't be .*out of its range"
+        with pytest.raises(ValueError, match=text):
             consumer.consume_arrow(1, WAIT_S, columns={"timestamp": "timestamp[ns]"})
         assert rows(consumer.consume_arrow(1, WAIT_S, columns=["timestamp"])) == [
             {"timestamp": far}
@@ -334,9 +287,8 @@ def test_a_time_that_a_unit_has_no_room_for(client: Client) -> None:
 
 
 def test_a_column_that_is_full_ends_the_batch(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+    client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = client.topic()
     with client.producer() as producer:
         for number in range(100):
             producer.produce(topic, b"%03d" % number * 10, headers=[("n", b"x" * 20)])
@@ -350,14 +302,13 @@ def test_a_column_that_is_full_ends_the_batch(
             consumer.consume_arrow(100, WAIT_S, columns=["offset", "value"]) for _ in range(10)
         ]
         assert [len(batch) for batch in batches] == [3] * 10
-        assert [row["offset"] for batch in batches for row in rows(batch)] == list(range(30))
+        assert offsets(*batches) == list(range(30))
         assert len(consumer.consume_arrow(30, WAIT_S, columns=["headers"])) == 5
         assert len(consumer.consume_arrow(30, WAIT_S, columns={"value": "large_binary"})) == 30
         assert len(consumer.consume_arrow(30, WAIT_S, columns={"value": "binary_view"})) == 30
     with client.producer() as producer:
         producer.produce(topic, b"v" * 101)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 100)])
+    with assigned(client, topic, offset=100) as consumer:
         with pytest.raises(ValueError, match=r"at offset 100: larger than a column can be"):
             consumer.consume_arrow(1, WAIT_S)
         assert len(consumer.consume_arrow(1, WAIT_S, columns={"value": "binary_view"})) == 1
@@ -417,9 +368,8 @@ def test_few_rows_with_views_keep_little_more_than_their_bytes(client: Client, k
     assert {row["topic"] for row in found} == {topic}
 
 
-def test_capsules_that_nobody_takes(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 10)
+def test_unused_capsules_free_their_columns(client: Client) -> None:
+    topic = filled(client, 10)
     before = live_objects().get("columns", 0)
     with assigned(client, topic) as consumer:
         batch = consumer.consume_arrow(10, WAIT_S)
@@ -432,8 +382,7 @@ def test_capsules_that_nobody_takes(client: Client) -> None:
 
 
 def test_released_on_other_threads(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 100)
+    topic = filled(client, 100)
     with assigned(client, topic) as consumer:
         found = [record_batch(consumer.consume_arrow(10, WAIT_S)) for _ in range(10)]
     threads = [threading.Thread(target=found.pop) for _ in range(10)]
@@ -458,7 +407,7 @@ def test_released_on_other_threads(client: Client) -> None:
         ({"offset": "string"}, ValueError, "offset can't be 'string', only int64"),
     ],
 )
-def test_columns_that_cannot_be(
+def test_invalid_columns_are_refused(
     client: Client, columns: Any, error: type[Exception], text: str
 ) -> None:
     with client.consumer() as consumer:
@@ -468,7 +417,7 @@ def test_columns_that_cannot_be(
             consumer.arrow_stream(1, 0, columns=columns)
 
 
-def test_numbers_that_cannot_be(client: Client) -> None:
+def test_invalid_numbers_are_refused(client: Client) -> None:
     with client.consumer() as consumer:
         for count in (-1, 2**31):
             with pytest.raises(ValueError, match="max_records must be between 0 and 2147483647"):
@@ -490,35 +439,34 @@ def test_closed(client: Client) -> None:
         consumer.arrow_stream()
 
 
-class Watching(ConsumerInterceptor):
-    """An interceptor for messages."""
+class MessageInterceptor(ConsumerInterceptor):
+    """An interceptor of messages."""
 
     def on_consume(self, messages: list[Message]) -> None:
         """Get messages."""
 
 
-class CommitManager(ConsumerInterceptor):
-    """An interceptor for commits only."""
+class CommitInterceptor(ConsumerInterceptor):
+    """An interceptor of commits only."""
 
     def on_commit(self, offsets: list[TopicPartition], error: KafkaError | None) -> None:
         """Get commits."""
 
 
 def test_interceptors(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 5)
-    with assigned(client, topic, interceptors=[CommitManager()]) as consumer:
+    topic = filled(client, 5)
+    with assigned(client, topic, interceptors=[CommitInterceptor()]) as consumer:
         assert len(consumer.consume_arrow(5, WAIT_S)) == 5
-    with assigned(client, topic, interceptors=[CommitManager(), Watching()]) as consumer:
-        with pytest.raises(KafkaException, match=r"Watching\.on_consume") as caught:
+    both = [CommitInterceptor(), MessageInterceptor()]
+    with assigned(client, topic, interceptors=both) as consumer:
+        with pytest.raises(KafkaException, match=r"MessageInterceptor\.on_consume") as caught:
             consumer.consume_arrow(5, WAIT_S)
         assert caught.value.args[0].code() == KafkaError._UNSUPPORTED_FEATURE
         assert len(consumer.consume(5, WAIT_S)) == 5
 
 
 def test_a_signal_handler_raises_and_nothing_is_lost(client: Client) -> None:
-    topic = client.topic()
-    fill(client, topic, 50)
+    topic = filled(client, 50)
 
     def interrupt(*_: object) -> None:
         raise InterruptedError("by a signal")

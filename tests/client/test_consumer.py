@@ -1,4 +1,4 @@
-"""The Consumer's promises, on the mock cluster."""
+"""Assignment, positions, waiting and errors of a Consumer on the mock cluster."""
 
 from __future__ import annotations
 
@@ -19,21 +19,11 @@ from kafka_native import (
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 
-from .support import Client, fill, read_all
+from .consumer_support import take, values
+from .support import Client, assigned, client_threads, errors_into, fill, filled, read_all
 
 
-def values(messages):
-    return [int(message.value()) for message in messages]
-
-
-def take(consumer, count, timeout=10.0):
-    """Return exactly ``count`` messages without errors, or those that arrived in time."""
-    found = consumer.consume(count, timeout)
-    assert [message.error() for message in found if message.error()] == []
-    return found
-
-
-def test_what_was_produced_comes_back_in_order(client: Client):
+def test_messages_are_read_in_order(client: Client):
     topic = client.topic(partitions=3)
     fill(client, topic, 3000)
     last: dict[int, int] = {}
@@ -43,12 +33,10 @@ def test_what_was_produced_comes_back_in_order(client: Client):
     assert sum(last.values()) + len(last) == 3000
 
 
-@pytest.mark.parametrize("enough", [1, 300])
-def test_partitions_rest_and_wake_up_again(cluster: MockCluster, client: Client, enough: int):
-    topic = client.topic(partitions=4)
-    for partition in range(4):
-        fill(client, topic, 2000, partition=partition, **{"batch.num.messages": 100})
-    settings = {"queued.min.messages": enough, "max.partition.fetch.bytes": 2000}
+@pytest.mark.parametrize("queued_min", [1, 300])
+def test_fetching_stops_at_the_queue_limit_and_resumes(client: Client, queued_min: int):
+    topic = filled(client, 2000, 4, **{"batch.num.messages": 100})
+    settings = {"queued.min.messages": queued_min, "max.partition.fetch.bytes": 2000}
     last: dict[int, int] = {}
     for message in read_all(client, topic, 8000, **settings):
         assert message.offset() == last.get(message.partition(), -1) + 1
@@ -56,7 +44,7 @@ def test_partitions_rest_and_wake_up_again(cluster: MockCluster, client: Client,
     assert last == dict.fromkeys(range(4), 1999)
 
 
-def test_what_rests_is_not_fetched_although_others_are(cluster: MockCluster, client: Client):
+def test_a_full_partition_is_not_fetched_with_the_others(cluster: MockCluster, client: Client):
     full, other = client.topic(), client.topic()
     fill(client, full, 5000, **{"batch.num.messages": 100})
     settings = {
@@ -70,7 +58,8 @@ def test_what_rests_is_not_fetched_although_others_are(cluster: MockCluster, cli
         first = take(consumer, 1)
         cluster.wait_for_requests(ApiKey.FETCH, 5)
         time.sleep(0.2)
-        assert len(cluster.requests_of(ApiKey.FETCH)) <= 15  # of 50: each brings a batch of 100
+        # of 50, because each response has a batch of 100
+        assert len(cluster.requests_of(ApiKey.FETCH)) <= 15
         consumer.assign([TopicPartition(full, 0, 1), TopicPartition(other, 0, 0)])
         time.sleep(0.2)
         fill(client, other, 300)
@@ -78,7 +67,7 @@ def test_what_rests_is_not_fetched_although_others_are(cluster: MockCluster, cli
     topics = [message.topic() for message in first + rest]
     assert topics.count(full) == 5000
     assert topics.count(other) == 300
-    # If everything were fetched at once, `other` would come last.
+    # The messages of `other` would be last if `full` had been fetched at once.
     assert topics.index(other) < 4000
 
 
@@ -96,10 +85,8 @@ def test_what_rests_is_not_fetched_although_others_are(cluster: MockCluster, cli
     ],
 )
 def test_start_offsets(client: Client, offset, reset, first):
-    topic = client.topic()
-    fill(client, topic, 100, partition=0)
-    with client.consumer(**{"auto.offset.reset": reset}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, offset)])
+    topic = filled(client, 100)
+    with assigned(client, topic, offset=offset, **{"auto.offset.reset": reset}) as consumer:
         if first == 100:
             assert consumer.poll(0.5) is None
             fill(client, topic, 1, partition=0, start=100)
@@ -110,10 +97,8 @@ def test_start_offsets(client: Client, offset, reset, first):
 
 @pytest.mark.parametrize("offset", [OFFSET_INVALID, 1000])
 def test_reset_error_reaches_the_application(client: Client, offset):
-    topic = client.topic()
-    fill(client, topic, 1)
-    with client.consumer(**{"auto.offset.reset": "error"}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, offset)])
+    topic = filled(client, 1)
+    with assigned(client, topic, offset=offset, **{"auto.offset.reset": "error"}) as consumer:
         message = consumer.poll(10)
         assert message.error() == KafkaError._AUTO_OFFSET_RESET
         assert (message.topic(), message.partition()) == (topic, 0)
@@ -122,8 +107,7 @@ def test_reset_error_reaches_the_application(client: Client, offset):
 
 
 def test_position_and_seek(client: Client):
-    topic = client.topic()
-    fill(client, topic, 100, partition=0)
+    topic = filled(client, 100)
     where = TopicPartition(topic, 0, 0)
     with client.consumer() as consumer:
         consumer.assign([where])
@@ -138,11 +122,9 @@ def test_position_and_seek(client: Client):
             consumer.seek(TopicPartition(topic, 1, 0))
 
 
-def test_the_leader_epoch_of_the_position_is_known(cluster: MockCluster, client: Client):
-    topic = client.topic()
-    fill(client, topic, 10, partition=0)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+def test_the_leader_epoch_of_the_position_is_known(client: Client):
+    topic = filled(client, 10)
+    with assigned(client, topic, offset=0) as consumer:
         message = take(consumer, 10)[-1]
         [cursor] = [cursor for cursor in consumer._client.engine.cursors if cursor is not None]
         assert cursor.position == 10
@@ -150,9 +132,7 @@ def test_the_leader_epoch_of_the_position_is_known(cluster: MockCluster, client:
 
 
 def test_pause_and_resume_keep_the_position(client: Client):
-    topic = client.topic(partitions=2)
-    for partition in range(2):
-        fill(client, topic, 50, partition=partition)
+    topic = filled(client, 50, 2)
     with client.consumer() as consumer:
         both = [TopicPartition(topic, partition, 0) for partition in range(2)]
         consumer.assign(both)
@@ -161,19 +141,13 @@ def test_pause_and_resume_keep_the_position(client: Client):
         rest = consumer.consume(100, 1.0)
         assert {message.partition() for message in rest} <= {1}
         consumer.resume(both[:1])
-        seen = [
-            message.offset()
-            for message in [*first, *take(consumer, 100 - 20 - len(rest))]
-            if message.partition() == 0
-        ]
-        assert seen == list(range(50))
+        found = [*first, *take(consumer, 100 - 20 - len(rest))]
+        assert [each.offset() for each in found if each.partition() == 0] == list(range(50))
 
 
-def test_end_of_partition_is_reported_once_where_asked(client: Client):
-    topic = client.topic()
-    fill(client, topic, 3, partition=0)
-    with client.consumer(**{"enable.partition.eof": True}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+def test_end_of_partition_is_reported_once_if_configured(client: Client):
+    topic = filled(client, 3)
+    with assigned(client, topic, offset=0, **{"enable.partition.eof": True}) as consumer:
         found = consumer.consume(4, 10)
         assert [message.error() is None for message in found] == [True, True, True, False]
         assert found[3].error() == KafkaError._PARTITION_EOF
@@ -186,15 +160,11 @@ def test_end_of_partition_is_reported_once_where_asked(client: Client):
 
 
 def test_watermarks(client: Client):
-    topic = client.topic()
-    fill(client, topic, 7, partition=0)
+    topic = filled(client, 7)
     where = TopicPartition(topic, 0)
     with client.consumer() as consumer:
         assert consumer.get_watermark_offsets(where, 10) == (0, 7)
-        assert consumer.get_watermark_offsets(where, cached=True) == (
-            OFFSET_INVALID,
-            OFFSET_INVALID,
-        )
+        assert consumer.get_watermark_offsets(where, cached=True) == (OFFSET_INVALID,) * 2
         consumer.assign([TopicPartition(topic, 0, 0)])
         take(consumer, 1)
         assert consumer.get_watermark_offsets(where, cached=True) == (0, 7)
@@ -203,9 +173,8 @@ def test_watermarks(client: Client):
         assert caught.value.args[0] == KafkaError._UNKNOWN_PARTITION
 
 
-def test_consume_waits_for_its_number_or_its_time(client: Client):
-    topic = client.topic()
-    fill(client, topic, 5)
+def test_consume_waits_for_the_count_or_the_timeout(client: Client):
+    topic = filled(client, 5)
     with client.consumer() as consumer:
         assert consumer.consume(10, 0) == []
         assert consumer.poll(0) is None
@@ -219,11 +188,9 @@ def test_consume_waits_for_its_number_or_its_time(client: Client):
 
 
 def test_iteration_yields_messages_and_ends_with_the_consumer(client: Client):
-    topic = client.topic()
-    fill(client, topic, 10, partition=0)
+    topic = filled(client, 10)
     found = []
-    with client.consumer(**{"enable.partition.eof": True}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic, offset=0, **{"enable.partition.eof": True}) as consumer:
         for message in consumer:
             found.append(message)
             if len(found) == 10:
@@ -232,8 +199,7 @@ def test_iteration_yields_messages_and_ends_with_the_consumer(client: Client):
 
 
 def test_messages_outlive_their_consumer(client: Client):
-    topic = client.topic()
-    fill(client, topic, 100, partition=0)
+    topic = filled(client, 100)
     messages = read_all(client, topic, 100)
     assert values(messages) == list(range(100))
 
@@ -256,11 +222,8 @@ def test_close_ends_a_poll_in_another_thread(client: Client):
 
 
 def test_reassignment_reads_only_the_new_partitions(client: Client):
-    topic = client.topic(partitions=2)
-    for partition in range(2):
-        fill(client, topic, 20, partition=partition)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    topic = filled(client, 20, 2)
+    with assigned(client, topic, offset=0) as consumer:
         take(consumer, 5)
         consumer.assign([TopicPartition(topic, 1, 10)])
         assert consumer.assignment() == [TopicPartition(topic, 1)]
@@ -273,10 +236,9 @@ def test_reassignment_reads_only_the_new_partitions(client: Client):
 
 
 def test_leader_moves_while_reading(cluster: MockCluster, client: Client):
-    topic = client.topic(partitions=1)
-    fill(client, topic, 500, partition=0)
-    with client.consumer(**{"topic.metadata.refresh.fast.interval.ms": 20}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    topic = filled(client, 500)
+    conf = {"topic.metadata.refresh.fast.interval.ms": 20}
+    with assigned(client, topic, offset=0, **conf) as consumer:
         found = take(consumer, 100)
         leader = consumer.list_topics(topic, 10).topics[topic].partitions[0].leader
         cluster.move_leader(topic, 0, leader % 3 + 1)
@@ -288,15 +250,9 @@ def test_leader_moves_while_reading(cluster: MockCluster, client: Client):
 def test_broker_down_and_up_while_reading_and_writing(cluster: MockCluster, client: Client):
     topic = client.topic(partitions=1)
     reports = []
-    with client.producer() as producer, client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with client.producer() as producer, assigned(client, topic, offset=0) as consumer:
         for number in range(200):
-            producer.produce(
-                topic,
-                str(number),
-                partition=0,
-                on_delivery=lambda error, message: reports.append(error),
-            )
+            producer.produce(topic, str(number), partition=0, on_delivery=errors_into(reports))
             if number == 100:
                 producer.flush(10)
                 leader = producer.list_topics(topic, 10).topics[topic].partitions[0].leader
@@ -309,9 +265,8 @@ def test_broker_down_and_up_while_reading_and_writing(cluster: MockCluster, clie
     assert sorted(set(found)) == list(range(200))
 
 
-def test_unknown_topic_is_an_error_message_and_others_go_on(client: Client):
-    topic = client.topic()
-    fill(client, topic, 3, partition=0)
+def test_unknown_topic_is_an_error_message_and_others_are_read(client: Client):
+    topic = filled(client, 3)
     with client.consumer(**{"topic.metadata.propagation.max.ms": 3_600_000}) as consumer:
         consumer.assign([TopicPartition("missing", 0, 0), TopicPartition(topic, 0, 0)])
         found = consumer.consume(4, 60)
@@ -327,31 +282,20 @@ def test_wrong_arguments(client: Client, wrong):
         consumer.assign(wrong)
 
 
-def test_consumers_and_producers_leave_nothing_behind(client: Client):
-    topic = client.topic()
-    fill(client, topic, 10)
+def test_consumers_and_producers_leave_no_threads(client: Client):
+    topic = filled(client, 10)
 
-    def ours() -> set[str]:
-        return {
-            thread.name
-            for thread in threading.enumerate()
-            if thread.name.startswith("kafka-native")
-        }
-
-    before = ours()
+    before = client_threads()
     for _ in range(5):
-        with client.consumer() as consumer:
-            consumer.assign([TopicPartition(topic, 0, 0)])
+        with assigned(client, topic, offset=0) as consumer:
             take(consumer, 3)
-        Consumer({"bootstrap.servers": client.bootstrap})  # dropped without close()
-    assert ours() <= before
+        Consumer({"bootstrap.servers": client.bootstrap})  # not closed
+    assert client_threads() <= before
 
 
-def test_partition_that_is_younger_than_the_metadata_is_read(client: Client, cluster: MockCluster):
-    topic = client.topic()
-    fill(client, topic, 2, partition=0)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+def test_partition_newer_than_the_metadata_is_read(client: Client, cluster: MockCluster):
+    topic = filled(client, 2)
+    with assigned(client, topic, offset=0) as consumer:
         take(consumer, 2)
         cluster.create_partitions(topic, 3)
         fill(client, topic, 3, partition=2)
@@ -365,8 +309,7 @@ def test_partition_that_is_younger_than_the_metadata_is_read(client: Client, clu
         assert (found.offset, found.error) == (OFFSET_END, None)
 
 
-def test_partition_that_does_not_exist_is_told_of_once_metadata_are_new_enough(client: Client):
-    topic = client.topic()
+def test_missing_partition_is_reported_once_after_the_propagation_time(client: Client, topic: str):
     with client.consumer(**{"topic.metadata.propagation.max.ms": 1000}) as consumer:
         consumer.assign([TopicPartition(topic, 7, 0)])
         message = consumer.poll(10)

@@ -23,43 +23,9 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import poll_until, wait_for
 
-from .log_support import Plain
-from .support import Client, code_of, fill
-
-GROUPS = iter(range(1000))
-
-
-def group(client: Client, name: str | None = None, **conf: Any) -> Consumer:
-    """Return a member of a group, with short timings."""
-    settings = {
-        "group.id": name or f"group-{next(GROUPS)}",
-        "auto.offset.reset": "earliest",
-        "topic.metadata.refresh.fast.interval.ms": 50,
-        **conf,
-    }
-    if "group.protocol" not in conf:
-        settings["heartbeat.interval.ms"] = 100
-    return client.consumer(**settings)
-
-
-def read(consumer: Consumer, count: int, timeout: float = 30.0) -> list[int]:
-    """Return the values of so many messages."""
-    found: list[int] = []
-    deadline = time.monotonic() + timeout
-    while len(found) < count:
-        assert time.monotonic() < deadline, f"{len(found)} messages, not {count}"
-        for message in consumer.consume(count - len(found), 0.1):
-            assert message.error() is None, message.error()
-            found.append(int(message.value()))
-    return found
-
-
-def forever(turn: Any, timeout: float = 30.0) -> None:
-    """Repeat until it raises."""
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        turn()
-
+from .consumer_support import GROUPS, forever, group, read, subscribed
+from .log_support import PlainLogger
+from .support import Client, client_threads, code_of, fill, filled
 
 PROTOCOLS = [
     pytest.param({}, id="range"),
@@ -84,9 +50,7 @@ def stack() -> Iterator[ExitStack]:
 # --- joining, sharing, leaving ---
 
 
-def test_a_subscription_reads_everything_once(
-    client: Client, protocol: dict[str, Any], stack: ExitStack
-):
+def test_members_read_everything_once(client: Client, protocol: dict[str, Any], stack: ExitStack):
     topic = client.topic(partitions=4)
     fill(client, topic, 400)
     name = f"shared-{next(GROUPS)}"
@@ -111,23 +75,17 @@ def test_a_subscription_reads_everything_once(
     assert sorted(found) == list(range(1000, 1100))
 
 
-def test_a_member_that_comes_later_goes_on_where_the_last_one_has_committed(
-    client: Client, protocol: dict[str, Any]
-):
-    topic = client.topic()
-    fill(client, topic, 20, partition=0)
+def test_a_later_member_starts_at_the_committed_offset(client: Client, protocol: dict[str, Any]):
+    topic = filled(client, 20)
     name = f"later-{next(GROUPS)}"
-    with group(client, name, **protocol) as first:
-        first.subscribe([topic])
+    with subscribed(client, topic, name, **protocol) as first:
         assert read(first, 12) == list(range(12))
-    with group(client, name, **protocol) as second:
-        second.subscribe([topic])
+    with subscribed(client, topic, name, **protocol) as second:
         assert read(second, 8) == list(range(12, 20))
 
 
-def test_a_pattern_stands_for_topics_that_are_yet_to_come(client: Client, protocol: dict[str, Any]):
-    base = client.topic()
-    fill(client, base, 3)
+def test_a_pattern_matches_topics_that_are_created_later(client: Client, protocol: dict[str, Any]):
+    base = filled(client, 3)
     settings = {"topic.metadata.refresh.interval.ms": 200, **protocol}
     with group(client, **settings) as consumer:
         consumer.subscribe([f"^{base}.*"])
@@ -142,20 +100,18 @@ def test_another_subscription_replaces_the_first(client: Client, protocol: dict[
     one, two = client.topic(), client.topic()
     fill(client, one, 3)
     fill(client, two, 3, start=10)
-    with group(client, **protocol) as consumer:
-        consumer.subscribe([one])
+    with subscribed(client, one, **protocol) as consumer:
         assert read(consumer, 3) == [0, 1, 2]
         consumer.subscribe([two])
         assert read(consumer, 3) == [10, 11, 12]
         poll_until(lambda: consumer.assignment() == [TopicPartition(two, 0)], consumer)
 
 
-def test_unsubscribe_gives_all_back_and_commits(client: Client, protocol: dict[str, Any]):
-    topic = client.topic()
-    fill(client, topic, 5, partition=0)
+def test_unsubscribe_revokes_everything_and_commits(client: Client, protocol: dict[str, Any]):
+    topic = filled(client, 5)
     seen: list[Any] = []
     with group(client, **protocol) as consumer:
-        consumer.unsubscribe()  # without effect
+        consumer.unsubscribe()  # without a subscription
         consumer.subscribe([topic], on_revoke=lambda _, partitions: seen.append(partitions))
         assert read(consumer, 5) == list(range(5))
         consumer.unsubscribe()
@@ -164,11 +120,11 @@ def test_unsubscribe_gives_all_back_and_commits(client: Client, protocol: dict[s
         assert consumer.assignment() == []
         assert consumer.memberid() is None
         assert consumer.committed([TopicPartition(topic, 0)], 10)[0].offset == 5
-        consumer.assign([TopicPartition(topic, 0, 0)])  # the subscription no longer prevents it
+        consumer.assign([TopicPartition(topic, 0, 0)])  # allowed without a subscription
         assert read(consumer, 5) == list(range(5))
 
 
-def test_close_leaves_so_that_others_take_over_at_once(
+def test_close_leaves_the_group_so_that_others_take_over_at_once(
     client: Client, protocol: dict[str, Any], stack: ExitStack
 ):
     topic = client.topic(partitions=2)
@@ -184,8 +140,7 @@ def test_close_leaves_so_that_others_take_over_at_once(
     closing.join()
 
 
-def test_who_the_member_is(client: Client, protocol: dict[str, Any]):
-    topic = client.topic()
+def test_member_id_and_group_metadata(client: Client, topic: str, protocol: dict[str, Any]):
     with group(client, "named", **protocol) as consumer:
         assert consumer.memberid() is None
         assert consumer.rebalance_protocol() == "NONE"
@@ -204,11 +159,9 @@ def test_who_the_member_is(client: Client, protocol: dict[str, Any]):
 # --- callbacks ---
 
 
-def test_callbacks_are_told_what_comes_and_goes(
-    client: Client, protocol: dict[str, Any], stack: ExitStack
-):
+def test_callbacks_get_their_partitions(client: Client, protocol: dict[str, Any], stack: ExitStack):
     topic = client.topic(partitions=2)
-    name = f"told-{next(GROUPS)}"
+    name = f"callbacks-{next(GROUPS)}"
     seen: list[tuple[str, list[int]]] = []
 
     def note(kind: str) -> Any:
@@ -224,8 +177,7 @@ def test_callbacks_are_told_what_comes_and_goes(
     )
     poll_until(lambda: len(first.assignment()) == 2, first)
     assert [each for each in seen if each[1]] == [("assign", [0, 1])]
-    with group(client, name, **protocol) as second:
-        second.subscribe([topic])
+    with subscribed(client, topic, name, **protocol) as second:
         poll_until(lambda: len(first.assignment()) == len(second.assignment()) == 1, first, second)
     poll_until(lambda: len(first.assignment()) == 2, first)
     first.close()
@@ -243,8 +195,7 @@ def test_callbacks_are_told_what_comes_and_goes(
 
 
 def test_on_assign_may_choose_the_offsets(client: Client, protocol: dict[str, Any]):
-    topic = client.topic()
-    fill(client, topic, 10, partition=0)
+    topic = filled(client, 10)
 
     def on_assign(consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for each in partitions:
@@ -289,11 +240,8 @@ def test_on_assign_may_seek_pause_and_commit(client: Client, protocol: dict[str,
         assert outcomes[1][0].metadata == "note"
 
 
-def test_on_revoke_commits_before_the_next_owner_starts(
-    client: Client, protocol: dict[str, Any], stack: ExitStack
-):
-    topic = client.topic()
-    fill(client, topic, 10, partition=0)
+def test_on_revoke_can_commit(client: Client, protocol: dict[str, Any], stack: ExitStack):
+    topic = filled(client, 10)
     name = f"revoke-{next(GROUPS)}"
     conf = {"enable.auto.commit": False, **protocol}
     first = stack.enter_context(group(client, name, **conf))
@@ -304,17 +252,13 @@ def test_on_revoke_commits_before_the_next_owner_starts(
     first.subscribe([topic], on_revoke=on_revoke)
     assert read(first, 6) == list(range(6))
     first.close()
-    with group(client, name, **conf) as second:
-        second.subscribe([topic])
+    with subscribed(client, topic, name, **conf) as second:
         assert read(second, 4) == list(range(6, 10))
 
 
 @pytest.mark.parametrize("when", ["on_assign", "on_revoke"])
-def test_a_callback_that_raises_does_not_hold_up_the_group(
-    client: Client, protocol: dict[str, Any], when: str
-):
-    topic = client.topic()
-    fill(client, topic, 3, partition=0)
+def test_a_group_survives_a_raising_callback(client: Client, protocol: dict[str, Any], when: str):
+    topic = filled(client, 3)
 
     def broken(consumer: Consumer, partitions: list[TopicPartition]) -> None:
         raise ZeroDivisionError
@@ -359,8 +303,7 @@ def test_a_callback_that_closes(client: Client, protocol: dict[str, Any], when: 
         poll_until(lambda: len(other.assignment()) == 2, other, timeout_s=40)
 
 
-def test_a_callback_that_blocks_does_not_block_close_for_ever(client: Client):
-    topic = client.topic()
+def test_close_with_a_timeout_returns_despite_a_blocked_callback(client: Client, topic: str):
     entered, leave = threading.Event(), threading.Event()
 
     def blocks(consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -380,7 +323,7 @@ def test_a_callback_that_blocks_does_not_block_close_for_ever(client: Client):
     assert not thread.is_alive()
 
 
-# --- what is assigned by hand, and what by the group ---
+# --- manual assignment and pauses ---
 
 
 def test_assign_and_subscribe_exclude_one_another(client: Client, protocol: dict[str, Any]):
@@ -396,21 +339,17 @@ def test_assign_and_subscribe_exclude_one_another(client: Client, protocol: dict
             lambda: consumer.incremental_unassign([TopicPartition(topic, 0)]),
             consumer.unassign,
         ):
-            with pytest.raises(KafkaException, match="unsubscribe") as caught:
-                change()
-            assert caught.value.args[0] == KafkaError._STATE
+            assert code_of(change, "unsubscribe") == KafkaError._STATE
         assert len(consumer.assignment()) == 2
 
 
 def test_pauses_outlive_a_rebalance(client: Client, protocol: dict[str, Any], stack: ExitStack):
     topic = client.topic(partitions=2)
     name = f"pauses-{next(GROUPS)}"
-    first = stack.enter_context(group(client, name, **protocol))
-    first.subscribe([topic])
+    first = stack.enter_context(subscribed(client, topic, name, **protocol))
     poll_until(lambda: len(first.assignment()) == 2, first)
     first.pause(first.assignment())
-    with group(client, name, **protocol) as second:
-        second.subscribe([topic])
+    with subscribed(client, topic, name, **protocol) as second:
         poll_until(lambda: len(first.assignment()) == len(second.assignment()) == 1, first, second)
         assert first.paused() == first.assignment()
 
@@ -451,19 +390,16 @@ def test_wrong_subscriptions(client: Client, arguments: Any, error: type[Excepti
         lambda consumer: consumer.consumer_group_metadata(),
     ],
 )
-def test_calls_that_need_a_group_say_so(client: Client, call: Any):
+def test_calls_that_need_a_group_fail_without_one(client: Client, call: Any):
     with client.consumer() as consumer:
-        with pytest.raises(KafkaException, match=r"set `group\.id`") as caught:
-            call(consumer)
-        assert caught.value.args[0] == KafkaError._UNKNOWN_GROUP
+        assert code_of(lambda: call(consumer), r"set `group\.id`") == KafkaError._UNKNOWN_GROUP
         assert consumer.memberid() is None
 
 
-def test_a_topic_that_does_not_exist_is_told_once_and_read_once_it_does(client: Client):
+def test_a_missing_topic_is_reported_once_and_read_after_its_creation(client: Client):
     name = f"{client.topic()}-missing"
     conf = {"topic.metadata.propagation.max.ms": 200, "topic.metadata.refresh.interval.ms": 300}
-    with group(client, **conf) as consumer:
-        consumer.subscribe([name])
+    with subscribed(client, name, **conf) as consumer:
         message = consumer.poll(20)
         assert message is not None
         assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -474,24 +410,18 @@ def test_a_topic_that_does_not_exist_is_told_once_and_read_once_it_does(client: 
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_subscription_to_a_topic_that_does_not_exist_is_told_long_before_the_propagation_time(
-    client: Client, protocol: str
-):
-    name, logger = f"{client.topic()}-missing", Plain()
+def test_a_missing_topic_is_reported_before_the_propagation_time(client: Client, protocol: str):
+    name, logger = f"{client.topic()}-missing", PlainLogger()
     conf = {"group.protocol": protocol, "logger": logger, "topic.metadata.refresh.interval.ms": 300}
     conf["topic.metadata.propagation.max.ms"] = 3_600_000
-    with group(client, **conf) as consumer:
-        consumer.subscribe([name])
+    with subscribed(client, name, **conf) as consumer:
         message = consumer.poll(60)
         assert (message.topic(), message.error().code()) == (name, KafkaError.UNKNOWN_TOPIC_OR_PART)
-        assert (
-            message.error().str()
-            == f"Subscribed topic not available: {name}: Broker: Unknown topic or partition"
-        )
-        assert consumer.poll(1.5) is None, "it is told once"
-        assert [
-            text for text in logger.texts() if f"topic {name} doesn't exist on this cluster" in text
-        ]
+        text = f"Subscribed topic not available: {name}: Broker: Unknown topic or partition"
+        assert message.error().str() == text
+        assert consumer.poll(1.5) is None, "the error is reported once"
+        line = f"topic {name} doesn't exist on this cluster"
+        assert [text for text in logger.texts() if line in text]
         client.cluster.create_topic(name, 1)
         fill(client, name, 3)
         assert read(consumer, 3) == [0, 1, 2]
@@ -500,34 +430,23 @@ def test_a_subscription_to_a_topic_that_does_not_exist_is_told_long_before_the_p
 def test_a_topic_that_the_subscription_creates_is_not_missing(client: Client):
     name = f"{client.topic()}-made"
     client.cluster.hide_topic(name, replies=2)
-    with group(client, **{"allow.auto.create.topics": True}) as consumer:
-        consumer.subscribe([name])
+    with subscribed(client, name, **{"allow.auto.create.topics": True}) as consumer:
         poll_until(consumer.assignment, consumer)
         fill(client, name, 3)
         assert read(consumer, 3) == [0, 1, 2]
 
 
-def test_a_consumer_that_is_dropped_ends_its_threads(client: Client):
-    topic = client.topic()
-
-    def ours() -> set[str]:
-        return {
-            thread.name
-            for thread in threading.enumerate()
-            if thread.name.startswith("kafka-native")
-        }
-
-    before = ours()
+def test_a_consumer_that_is_dropped_ends_its_threads(client: Client, topic: str):
+    before = client_threads()
     consumer = group(client)
     consumer.subscribe([topic], on_assign=lambda it, partitions: None)
     poll_until(consumer.assignment, consumer)
-    assert ours() > before
+    assert client_threads() > before
     del consumer
-    wait_for(lambda: ours() <= before)
+    wait_for(lambda: client_threads() <= before)
 
 
-def test_a_fatal_error_refuses_what_changes_something(client: Client):
-    topic = client.topic()
+def test_changes_are_refused_after_a_fatal_error(client: Client, topic: str):
     with group(client) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         assert consumer.fatal_error() is None
@@ -551,21 +470,14 @@ def test_a_fatal_error_refuses_what_changes_something(client: Client):
         assert consumer.assignment() == [TopicPartition(topic, 0)]
 
 
-def test_another_member_of_the_same_instance_fences_the_first(cluster: MockCluster, client: Client):
+def test_another_member_of_the_same_instance_fences_the_first(client: Client):
     topic = client.topic()
     name = f"static-{next(GROUPS)}"
-    first = group(client, name, **{"group.instance.id": "one"})
-    first.subscribe([topic])
+    first = subscribed(client, topic, name, **{"group.instance.id": "one"})
     poll_until(first.assignment, first)
-    with group(client, name, **{"group.instance.id": "one"}) as second:
-        second.subscribe([topic])
+    with subscribed(client, topic, name, **{"group.instance.id": "one"}) as second:
         poll_until(second.assignment, second)
-        deadline = time.monotonic() + 20
-        fatal = None
-        while fatal is None:
-            assert time.monotonic() < deadline
-            message = first.poll(0.1)
-            fatal = message.error() if message is not None else None
+        fatal = wait_for(lambda: first.poll(0.1)).error()
         assert fatal.fatal()
         assert first.fatal_error() == KafkaError.FENCED_INSTANCE_ID
         with pytest.raises(KafkaException):
@@ -575,7 +487,7 @@ def test_another_member_of_the_same_instance_fences_the_first(cluster: MockClust
 
 
 MAX_POLL_S = 2.5
-"""As short as a busy machine allows: a heartbeat or a poll may be a second late."""
+"""It can't be shorter: on a busy machine a heartbeat or a poll may be a second late."""
 SHORT = {
     "max.poll.interval.ms": int(MAX_POLL_S * 1000),
     "session.timeout.ms": int(MAX_POLL_S * 1000),
@@ -584,8 +496,8 @@ SHORT = {
 
 
 @contextmanager
-def losing(client: Client, topic: str) -> Iterator[tuple[Consumer, list[Any]]]:
-    """Yield a member that must poll every ``MAX_POLL_S``, and its lost partitions."""
+def member_with_short_timeouts(client: Client, topic: str) -> Iterator[tuple[Consumer, list[Any]]]:
+    """Yield a member that must poll every ``MAX_POLL_S``, and the list of its lost partitions."""
     lost: list[Any] = []
     with group(client, **SHORT) as consumer:
         consumer.subscribe([topic], on_lost=lambda _, partitions: lost.append(partitions))
@@ -593,33 +505,27 @@ def losing(client: Client, topic: str) -> Iterator[tuple[Consumer, list[Any]]]:
 
 
 def wait_unpolled(consumer: Consumer) -> None:
-    """Wait until it is no longer a member."""
+    """Wait until the consumer has left its group because it doesn't poll."""
     time.sleep(MAX_POLL_S)
     wait_for(lambda: consumer.memberid() is None)
 
 
-def test_who_does_not_poll_is_no_member_until_it_does(client: Client):
-    topic = client.topic()
-    fill(client, topic, 3)
-    with losing(client, topic) as (consumer, lost):
+def test_a_consumer_that_does_not_poll_leaves_the_group_until_it_does(client: Client):
+    topic = filled(client, 3)
+    with member_with_short_timeouts(client, topic) as (consumer, lost):
         assert read(consumer, 3) == [0, 1, 2]
         wait_unpolled(consumer)
-        seen = None
-        deadline = time.monotonic() + 20
-        while seen is None:
-            assert time.monotonic() < deadline
-            seen = consumer.poll(0.1)
-        assert seen.error() == KafkaError._MAX_POLL_EXCEEDED
+        message = wait_for(lambda: consumer.poll(0.1))
+        assert message.error() == KafkaError._MAX_POLL_EXCEEDED
         poll_until(consumer.assignment, consumer)
         assert lost == [[TopicPartition(topic, 0)]]
 
 
-def test_nothing_is_handed_out_of_what_was_lost(client: Client):
-    topic = client.topic()
-    fill(client, topic, 100)
-    with losing(client, topic) as (consumer, lost):
-        assert len(consumer.consume(10, 10)) == 10  # the rest of the batch is open
-        # it doesn't get the partition back meanwhile
+def test_messages_of_lost_partitions_are_not_returned(client: Client):
+    topic = filled(client, 100)
+    with member_with_short_timeouts(client, topic) as (consumer, lost):
+        assert len(consumer.consume(10, 10)) == 10  # the rest of the batch stays in the queue
+        # it can't get the partition back before the check
         later = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS] * 1000
         client.cluster.push_request_errors(ApiKey.JOIN_GROUP, later)
         try:
@@ -632,35 +538,30 @@ def test_nothing_is_handed_out_of_what_was_lost(client: Client):
 
 
 @pytest.mark.slow
-def test_waiting_for_more_is_polling(client: Client):
-    topic = client.topic()
-    fill(client, topic, 3)
-    with group(client, **SHORT) as consumer:
-        consumer.subscribe([topic])
+def test_waiting_in_consume_counts_as_polling(client: Client):
+    topic = filled(client, 3)
+    with subscribed(client, topic, **SHORT) as consumer:
         found = consumer.consume(10, MAX_POLL_S + 1)
-        # held for longer than max.poll.interval.ms
+        # consume() has waited for longer than max.poll.interval.ms
         assert [message.error() for message in found] == [None] * 3
-        who = consumer.memberid()
+        member_id = consumer.memberid()
         assert consumer.poll(2.0) is None
-        assert consumer.memberid() == who
-        assert who is not None
+        assert consumer.memberid() == member_id
+        assert member_id is not None
 
 
 def error_of(consumer: Consumer, timeout: float = 20.0) -> tuple[str | None, int]:
     """Return topic and code of the first error."""
     deadline = time.monotonic() + timeout
     while True:
-        assert time.monotonic() < deadline, "no error has come"
+        assert time.monotonic() < deadline, "no error"
         message = consumer.poll(0.1)
         if message is not None and message.error() is not None:
             return message.topic(), message.error().code()
 
 
-def test_a_group_that_is_not_allowed(
-    cluster: MockCluster, client: Client, protocol: dict[str, Any]
-):
-    topic = client.topic()
-    fill(client, topic, 3, partition=0)
+def test_an_unauthorized_group(cluster: MockCluster, client: Client, protocol: dict[str, Any]):
+    topic = filled(client, 3)
     name = f"denied-{next(GROUPS)}"
     cluster.deny_group(name)
     with group(client, name, **protocol) as consumer:
@@ -668,9 +569,7 @@ def test_a_group_that_is_not_allowed(
             lambda: consumer.committed([TopicPartition(topic, 0)], 10),
             lambda: consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False),
         ):
-            with pytest.raises(KafkaException) as caught:
-                call()
-            assert caught.value.args[0] == KafkaError.GROUP_AUTHORIZATION_FAILED
+            assert code_of(call) == KafkaError.GROUP_AUTHORIZATION_FAILED
         consumer.subscribe([topic])
         assert error_of(consumer) == (None, KafkaError.GROUP_AUTHORIZATION_FAILED)
         assert consumer.fatal_error() is None
@@ -683,7 +582,7 @@ def test_a_group_that_is_not_allowed(
         assert message.offset() == 0
 
 
-def test_a_topic_that_is_not_allowed_and_one_that_is(cluster: MockCluster, client: Client):
+def test_an_unauthorized_topic_beside_an_authorized_one(cluster: MockCluster, client: Client):
     allowed, denied = client.topic(), client.topic()
     fill(client, allowed, 3, partition=0)
     fill(client, denied, 3, partition=0, start=10)
@@ -710,11 +609,10 @@ def test_a_topic_that_is_not_allowed_and_one_that_is(cluster: MockCluster, clien
         assert read(consumer, 3) == [10, 11, 12]
 
 
-def test_who_is_thrown_out_loses_its_partitions_and_comes_back(
+def test_an_expelled_member_loses_its_partitions_and_rejoins(
     cluster: MockCluster, client: Client, protocol: dict[str, Any]
 ):
-    topic = client.topic()
-    fill(client, topic, 3, partition=0)
+    topic = filled(client, 3)
     name = f"expelled-{next(GROUPS)}"
     seen: list[str] = []
     with group(client, name, **protocol) as consumer:
@@ -730,7 +628,9 @@ def test_who_is_thrown_out_loses_its_partitions_and_comes_back(
         assert seen == ["assign", "lost", "assign"]
         fill(client, topic, 3, partition=0, start=3)
         last = -1
-        while last != 5:  # from the last commit on: some may come again, none is left out
+        while (
+            last != 5
+        ):  # it restarts at the last commit: some values may be read twice, none is skipped
             [value] = read(consumer, 1)
             assert value <= last + 1 or last == -1
             last = value

@@ -1,4 +1,4 @@
-"""The resident memory of a consumer that reads without end: little more than its queue."""
+"""A consumer that reads endlessly needs little more resident memory than its queue."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def resident_bytes():
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 bootstrap, topic = sys.argv[1:3]
-partitions, kbytes, most, total = map(int, sys.argv[3:7])
+partitions, kbytes, batch_max, total = map(int, sys.argv[3:7])
 pause = float(sys.argv[7])
 consumer = Consumer({"bootstrap.servers": bootstrap, "queued.max.messages.kbytes": kbytes})
 samples, messages, until = [], 0, time.monotonic() + 6
 while time.monotonic() < until or len(samples) < 100:
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
     left = total
-    while left and (batch := consumer.consume(min(most, left), 20.0)):
+    while left and (batch := consumer.consume(min(batch_max, left), 20.0)):
         messages += len(batch)
         left -= len(batch)
         del batch
@@ -55,10 +55,10 @@ consumer.close()
 @pytest.mark.parametrize(
     ("codec", "value_bytes", "random_part", "limit_kbytes", "pause_s"),
     [
-        ("none", 1000, 2, 65536, 0.0),  # the application as fast as it can
-        ("none", 100_000, 2, 16384, 0.02),  # a full queue all the time
+        ("none", 1000, 2, 65536, 0.0),  # the application reads without pauses
+        ("none", 100_000, 2, 16384, 0.02),  # the queue is always full
         ("lz4", 20_000, 2, 65536, 0.02),
-        ("zstd", 10_000, 30, 16384, 0.02),  # one byte becomes a hundred and more
+        ("zstd", 10_000, 30, 16384, 0.02),  # one byte is decompressed to a hundred and more
     ],
 )
 def test_resident_memory_stays_near_the_limit_of_the_queue(
@@ -72,18 +72,16 @@ def test_resident_memory_stays_near_the_limit_of_the_queue(
 ) -> None:
     topic = client.topic(PARTITIONS)
     value = os.urandom(value_bytes // random_part).ljust(value_bytes, b"x")
-    with client.producer(
-        **{"compression.type": codec, "linger.ms": 20, "batch.num.messages": 1000}
-    ) as producer:
+    conf = {"compression.type": codec, "linger.ms": 20, "batch.num.messages": 1000}
+    with client.producer(**conf) as producer:
         for at in range(0, TOTAL_BYTES // value_bytes, 1000):
             producer.produce_many(topic, [value] * 1000, partition=at // 1000 % PARTITIONS)
             assert producer.flush(30) == 0
-    most = min(10_000, 10_000_000 // value_bytes)
-    numbers = [PARTITIONS, limit_kbytes, most, TOTAL_BYTES // value_bytes, pause_s]
+    batch_max = min(10_000, 10_000_000 // value_bytes)
+    numbers = [PARTITIONS, limit_kbytes, batch_max, TOTAL_BYTES // value_bytes, pause_s]
     command = [sys.executable, "-c", READER, cluster.bootstrap_servers, topic, *map(str, numbers)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PROGRAM_S)
     middle, largest, messages = map(int, done.stdout.split())
-    assert (
-        messages * value_bytes > 4 * limit_kbytes * 1024
-    )  # the queue was filled several times over
+    # the messages filled the queue several times
+    assert messages * value_bytes > 4 * limit_kbytes * 1024
     assert middle <= limit_kbytes * 1024 + BESIDE_THE_QUEUE_BYTES, f"at most {largest}"

@@ -22,20 +22,16 @@ from kafka_native import (
     TopicPartition,
 )
 from kafka_native.protocol import ApiKey
-from tests.waiting import wait_for
+from tests.waiting import poll_until, wait_for
 
-from .support import Client, code_of, fill
-from .test_consumer import take, values
-from .test_consumer_groups import forever, group, read
+from .consumer_support import forever, group, read, subscribed, take, values
+from .support import Client, assigned, check_refused, code_of, fill, filled
 
 
 @pytest.fixture
 def topic(client: Client) -> str:
     """Return a topic with ten messages in each of two partitions."""
-    name = client.topic(partitions=2)
-    for partition in range(2):
-        fill(client, name, 10, partition=partition)
-    return name
+    return filled(client, 10, 2)
 
 
 def manual(client: Client, **conf: Any) -> Consumer:
@@ -46,7 +42,7 @@ def manual(client: Client, **conf: Any) -> Consumer:
 # --- commit ---
 
 
-def test_commit_of_a_message_of_offsets_and_of_what_is_stored(client: Client, topic: str):
+def test_commit_of_a_message_of_offsets_and_of_stored_offsets(client: Client, topic: str):
     where = TopicPartition(topic, 0)
     with manual(client) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -57,7 +53,7 @@ def test_commit_of_a_message_of_offsets_and_of_what_is_stored(client: Client, to
         assert consumer.committed([where], 10)[0].offset == 1
         [one] = consumer.commit(asynchronous=False)
         assert one.offset == 3
-        # nothing new
+        # there are no new offsets
         assert code_of(lambda: consumer.commit(asynchronous=False)) == KafkaError._NO_OFFSET
         [one] = consumer.commit(offsets=[TopicPartition(topic, 0, 7, "note")], asynchronous=False)
         assert (one.offset, one.metadata) == (7, "note")
@@ -65,7 +61,7 @@ def test_commit_of_a_message_of_offsets_and_of_what_is_stored(client: Client, to
         assert (one.offset, one.metadata, one.error) == (7, "note", None)
 
 
-def test_commit_of_nothing_says_so(client: Client, topic: str):
+def test_commit_of_nothing_is_an_error(client: Client, topic: str):
     with manual(client) as consumer:
         for nothing in (
             {},
@@ -78,33 +74,26 @@ def test_commit_of_nothing_says_so(client: Client, topic: str):
             assert consumer.commit(**nothing) is None
 
 
-def test_on_commit_is_told_of_asynchronous_commits(client: Client, topic: str):
-    told: list[Any] = []
+def test_on_commit_gets_the_results_of_asynchronous_commits(client: Client, topic: str):
+    results: list[Any] = []
     with manual(
-        client, on_commit=lambda error, partitions: told.append((error, partitions))
+        client, on_commit=lambda error, partitions: results.append((error, partitions))
     ) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         assert consumer.commit(message=take(consumer, 2)[1]) is None
-        deadline = time.monotonic() + 20
-        while not told:
-            assert time.monotonic() < deadline
-            consumer.poll(0.05)
-        [(error, [partition])] = told
+        poll_until(lambda: results, consumer)
+        [(error, [partition])] = results
         assert error is None
         assert (partition.topic, partition.partition, partition.offset) == (topic, 0, 2)
         consumer.unassign()
         consumer.commit()
-        while len(told) == 1:
-            assert time.monotonic() < deadline
-            consumer.poll(0.05)
-        assert told[1] == (KafkaError._NO_OFFSET, [])
+        poll_until(lambda: len(results) != 1, consumer)
+        assert results[1] == (KafkaError._NO_OFFSET, [])
         replaced: list[Any] = []
         consumer.on_commit = lambda error, partitions: replaced.append(error)
         consumer.commit(offsets=[TopicPartition(topic, 0, 5)])
-        while not replaced:
-            assert time.monotonic() < deadline
-            consumer.poll(0.05)
-        assert len(told) == 2
+        poll_until(lambda: replaced, consumer)
+        assert len(results) == 2
         with pytest.raises(TypeError):
             consumer.on_commit = "x"  # type: ignore[assignment]
         assert consumer.on_commit is not None
@@ -122,7 +111,7 @@ def test_each_partition_of_a_commit_has_its_own_outcome(client: Client, topic: s
         assert [each.offset for each in consumer.committed([TopicPartition(topic, 0)], 10)] == [5]
 
 
-def test_what_is_handed_out_is_committed_by_itself(client: Client, topic: str):
+def test_returned_messages_are_committed_automatically(client: Client, topic: str):
     conf = {"auto.commit.interval.ms": 50}
     with group(client, **conf) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -135,7 +124,7 @@ def test_what_is_handed_out_is_committed_by_itself(client: Client, topic: str):
             consumer.pause(consumer.assignment())
 
 
-def test_what_consume_has_in_hand_is_not_committed_before_it_returns(client: Client, topic: str):
+def test_consume_does_not_commit_messages_before_it_returns(client: Client, topic: str):
     where = [TopicPartition(topic, 0)]
     with group(client, **{"auto.commit.interval.ms": 20}) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -154,7 +143,7 @@ def test_what_consume_has_in_hand_is_not_committed_before_it_returns(client: Cli
         )
 
 
-def test_close_commits_what_was_handed_out(client: Client, topic: str):
+def test_close_commits_returned_messages(client: Client, topic: str):
     conf = {"auto.commit.interval.ms": 3_600_000, "group.id": "closing"}
     with group(client, **conf) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -167,7 +156,7 @@ def test_close_commits_what_was_handed_out(client: Client, topic: str):
         assert first == {0: 4, 1: 0}
 
 
-def test_store_offsets_says_what_is_committed(client: Client, topic: str):
+def test_store_offsets_decides_what_is_committed(client: Client, topic: str):
     conf = {"enable.auto.offset.store": False, "group.id": "storing"}
     with group(client, **conf) as consumer:
         consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
@@ -175,13 +164,12 @@ def test_store_offsets_says_what_is_committed(client: Client, topic: str):
         assert code_of(lambda: consumer.commit(asynchronous=False)) == KafkaError._NO_OFFSET
         consumer.store_offsets(message=next(m for m in messages if m.partition() == 0))
         consumer.store_offsets(offsets=[TopicPartition(topic, 1, 6), TopicPartition(topic, 9, 1)])
-        assert sorted(
-            (each.partition, each.offset) for each in consumer.commit(asynchronous=False)
-        ) == [(0, 1), (1, 6)]
+        committed = consumer.commit(asynchronous=False)
+        assert {each.partition: each.offset for each in committed} == {0: 1, 1: 6}
         consumer.store_offsets(offsets=[TopicPartition(topic, 1, 8)])
     with group(client, **conf) as consumer:
         found = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], 10)
-        assert [each.offset for each in found] == [1, 8]  # close() has committed the last
+        assert [each.offset for each in found] == [1, 8]  # close() has committed the stored offset
 
 
 def test_wrong_arguments_of_commit_and_store_offsets(client: Client, topic: str):
@@ -210,7 +198,7 @@ def test_wrong_arguments_of_commit_and_store_offsets(client: Client, topic: str)
             consumer.store_offsets(offsets=[TopicPartition(topic, 0, 1)])
 
 
-def test_committed_of_what_was_never_committed(client: Client, topic: str):
+def test_committed_without_any_commit(client: Client, topic: str):
     with manual(client) as consumer:
         assert consumer.committed([], 10) == []
         [one] = consumer.committed([TopicPartition(topic, 1)], 10)
@@ -222,7 +210,7 @@ def test_committed_of_what_was_never_committed(client: Client, topic: str):
 # --- incremental assignment ---
 
 
-def test_incremental_assignment_leaves_the_rest_alone(client: Client, topic: str):
+def test_incremental_assignment_leaves_other_partitions_alone(client: Client, topic: str):
     one, two = TopicPartition(topic, 0, 2), TopicPartition(topic, 1, 8)
     with client.consumer() as consumer:
         consumer.incremental_assign([one])
@@ -231,10 +219,8 @@ def test_incremental_assignment_leaves_the_rest_alone(client: Client, topic: str
         assert sorted(values(take(consumer, 7))) == [5, 6, 7, 8, 8, 9, 9]
         assert code_of(lambda: consumer.incremental_assign([two])) == KafkaError._CONFLICT
         missing = [TopicPartition(topic, 5)]
-        assert (
-            code_of(lambda: consumer.incremental_unassign([one, *missing]))
-            == KafkaError._INVALID_ARG
-        )
+        code = code_of(lambda: consumer.incremental_unassign([one, *missing]))
+        assert code == KafkaError._INVALID_ARG
         assert sorted(consumer.assignment()) == [one, two]
         consumer.incremental_unassign([one])
         assert consumer.assignment() == [two]
@@ -256,8 +242,7 @@ def test_seek_many_to_the_ends_and_to_a_time(client: Client):
                     topic, str(number), partition=partition, timestamp=1000 + number * 10
                 )
     both = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, number, 5) for number in range(2)])
+    with assigned(client, topic, 2, offset=5) as consumer:
         take(consumer, 2)
         consumer.seek([TopicPartition(topic, 0, 8), TopicPartition(topic, 1, 9)])
         assert sorted(values(take(consumer, 3))) == [8, 9, 9]
@@ -279,10 +264,8 @@ def test_seek_many_to_the_ends_and_to_a_time(client: Client):
         found = consumer.offsets_for_times(
             [TopicPartition(topic, 0, 1031), TopicPartition(topic, 1, 99_999)], 10
         )
-        assert [(each.partition, each.offset, each.error) for each in found] == [
-            (0, 4, None),
-            (1, OFFSET_END, None),
-        ]
+        assert [(each.partition, each.offset) for each in found] == [(0, 4), (1, OFFSET_END)]
+        assert [each.error for each in found] == [None, None]
         assert consumer.offsets_for_times([], 10) == []
 
 
@@ -303,19 +286,17 @@ def test_seek_many_to_the_ends_and_to_a_time(client: Client):
         ),
     ],
 )
-def test_calls_for_partitions_that_are_not_there(client: Client, topic: str, call: Any, code: int):
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 4)])
+def test_calls_for_unassigned_partitions(client: Client, topic: str, call: Any, code: int):
+    with assigned(client, topic, offset=4) as consumer:
         assert values(take(consumer, 1)) == [4]
         assert code_of(lambda: call(consumer, topic)) == code
-        assert values(take(consumer, 5)) == [5, 6, 7, 8, 9]  # nothing was changed
+        assert values(take(consumer, 5)) == [5, 6, 7, 8, 9]  # the position has not changed
         assert consumer.paused() == []
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest", "error"])
-def test_seek_out_of_range_is_for_auto_offset_reset(client: Client, topic: str, reset: str):
-    with client.consumer(**{"auto.offset.reset": reset}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+def test_seek_out_of_range_follows_auto_offset_reset(client: Client, topic: str, reset: str):
+    with assigned(client, topic, offset=0, **{"auto.offset.reset": reset}) as consumer:
         take(consumer, 10)
         consumer.seek(TopicPartition(topic, 0, 1_000_000))
         if reset == "latest":
@@ -345,9 +326,7 @@ def test_wrong_arguments_about_partitions(client: Client, topic: str):
             consumer.resume,
             consumer.offsets_for_times,
         ):
-            for wrong in (3, "t", [("t", 0)], [None]):
-                with pytest.raises(TypeError):
-                    call(wrong)  # type: ignore[arg-type]
+            check_refused(call, TypeError, 3, "t", [("t", 0)], [None])
             with pytest.raises(ValueError, match="0 or more"):
                 call([TopicPartition(topic, -1, 0)])
         for call_one in (consumer.get_watermark_offsets, consumer.current_lag):
@@ -356,7 +335,7 @@ def test_wrong_arguments_about_partitions(client: Client, topic: str):
         assert consumer.assignment() == [TopicPartition(topic, 0)]
 
 
-def test_lag_is_known_without_asking(client: Client, topic: str):
+def test_lag_is_known_without_a_request(client: Client, topic: str):
     where = TopicPartition(topic, 0)
     with client.consumer() as consumer:
         assert consumer.lag() == {}
@@ -372,10 +351,10 @@ def test_lag_is_known_without_asking(client: Client, topic: str):
         assert consumer.current_lag(TopicPartition(topic, 1)) in range(5)
 
 
-# --- the end ---
+# --- close and fork ---
 
 
-def test_every_call_of_a_closed_consumer_says_so(client: Client, topic: str):
+def test_every_call_of_a_closed_consumer_raises(client: Client, topic: str):
     consumer = manual(client)
     consumer.close()
     consumer.close()
@@ -421,27 +400,26 @@ def test_every_call_of_a_closed_consumer_says_so(client: Client, topic: str):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork() here")
-def test_a_group_member_in_a_forked_child_is_told_so(client: Client, topic: str):
-    with group(client) as consumer:
-        consumer.subscribe([topic])
+def test_calls_of_a_group_member_raise_in_a_forked_child(client: Client, topic: str):
+    with subscribed(client, topic) as consumer:
         read(consumer, 3)
         pid = os.fork()
         if pid == 0:
-            told = 0
+            refused = 0
             for call in (consumer.unsubscribe, consumer.commit, consumer.lag, consumer.memberid):
                 try:
                     call()
                 except RuntimeError as error:
-                    told += "after fork()" in str(error)
+                    refused += "after fork()" in str(error)
             consumer.close()
-            os._exit(told)
+            os._exit(refused)
         _, status = os.waitpid(pid, 0)
         assert os.waitstatus_to_exitcode(status) == 4
         assert len(read(consumer, 17)) == 17
 
 
-def test_commit_in_a_callback_that_a_commit_has_made(client: Client, topic: str):
-    """on_commit may commit, but one poll() doesn't call it for ever."""
+def test_commit_inside_on_commit(client: Client, topic: str):
+    """on_commit may commit, but one poll() doesn't call it endlessly."""
     with manual(client) as consumer:
         count = 0
 
@@ -466,9 +444,7 @@ def test_commit_in_a_callback_that_a_commit_has_made(client: Client, topic: str)
 # --- in a group ---
 
 
-def test_partitions_of_a_group_start_at_initial_offsets_unless_something_is_committed(
-    client: Client, topic: str
-):
+def test_initial_offsets_are_used_unless_offsets_are_committed(client: Client, topic: str):
     with group(client, **{"auto.offset.reset": "earliest"}) as consumer:
         first = TopicPartition(topic, 0, 7)
         consumer.subscribe([topic], initial_offsets=[first, TopicPartition(topic, 1, OFFSET_END)])
@@ -478,26 +454,21 @@ def test_partitions_of_a_group_start_at_initial_offsets_unless_something_is_comm
         consumer.subscribe(
             [topic], initial_offsets=[TopicPartition(topic, 0, 2), TopicPartition(topic, 1, 8)]
         )
-        assert [(message.partition(), message.offset()) for message in take(consumer, 2)] == [
-            (1, 8),
-            (1, 9),
-        ]
+        found = [(message.partition(), message.offset()) for message in take(consumer, 2)]
+        assert found == [(1, 8), (1, 9)]
         with pytest.raises(ValueError, match="each needs an offset"):
             consumer.subscribe([topic], initial_offsets=[TopicPartition(topic, 0)])
 
 
-def test_member_can_not_commit_what_is_not_assigned_to_it(client: Client, topic: str):
+def test_member_cannot_commit_unassigned_partitions(client: Client, topic: str):
     other = client.topic()
-    with group(client, **{"auto.offset.reset": "earliest"}) as consumer:
-        consumer.subscribe([topic])
+    with subscribed(client, topic, **{"auto.offset.reset": "earliest"}) as consumer:
         take(consumer, 20)
-        strange = TopicPartition(other, 0, 5)
-        assert (
-            code_of(lambda: consumer.commit(offsets=[strange], asynchronous=False))
-            == KafkaError._STATE
-        )
+        foreign = TopicPartition(other, 0, 5)
+        code = code_of(lambda: consumer.commit(offsets=[foreign], asynchronous=False))
+        assert code == KafkaError._STATE
         mine, theirs = consumer.commit(
-            offsets=[TopicPartition(topic, 0, 4), strange], asynchronous=False
+            offsets=[TopicPartition(topic, 0, 4), foreign], asynchronous=False
         )
         assert mine.error is None
         assert theirs.error.code() == KafkaError._STATE
@@ -505,7 +476,7 @@ def test_member_can_not_commit_what_is_not_assigned_to_it(client: Client, topic:
         assert [each.offset for each in found] == [4, OFFSET_INVALID]
 
 
-def test_close_ends_a_question_that_another_thread_waits_for(client: Client, topic: str):
+def test_close_ends_a_request_that_another_thread_waits_for(client: Client, topic: str):
     codes: list[int] = []
     consumer = manual(client)
     client.cluster.clear_requests()
@@ -513,15 +484,15 @@ def test_close_ends_a_question_that_another_thread_waits_for(client: Client, top
     # no leader is known, so no broker gets a request yet
     client.cluster.delay_responses(None, 60, ApiKey.METADATA)
     try:
-        asking = threading.Thread(
+        waiting = threading.Thread(
             target=lambda: codes.append(code_of(lambda: consumer.offsets_for_times(where, 50)))
         )
-        asking.start()
+        waiting.start()
         wait_for(lambda: client.cluster.requests_of(ApiKey.METADATA))
         consumer.close()
-        asking.join(20)
-        assert not asking.is_alive()
+        waiting.join(20)
+        assert not waiting.is_alive()
     finally:
         client.cluster.delay_responses(None, 0, ApiKey.METADATA)
-        asking.join(60)
+        waiting.join(60)
     assert codes == [KafkaError._DESTROY]

@@ -1,4 +1,4 @@
-"""Tokens of dropped cursors are used again. Leftovers of old cursors don't reach the new ones."""
+"""Tokens of dropped cursors are used again, but data of old cursors doesn't reach new ones."""
 
 from __future__ import annotations
 

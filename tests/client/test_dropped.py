@@ -1,4 +1,4 @@
-"""A client without references ends, even if it calls its owner back: nothing of it is left."""
+"""A client without references ends and frees everything, even if its callbacks refer to it."""
 
 from __future__ import annotations
 
@@ -32,13 +32,11 @@ from kafka_native.control.group.membership import LEAVE_TIMEOUT_S
 from kafka_native.interceptors import ConsumerInterceptor, ProducerInterceptor
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_for
 
-from .support import Client
+from .support import Client, client_threads, deliver
 
 TOPIC = "dropped"
-WORKS = "kafka-native "
-"""The prefix of the names of clients' threads."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,7 +47,7 @@ def topic(cluster: MockCluster) -> None:
 
 
 class Owner:
-    """It owns a client that calls it back: the usual shape."""
+    """It owns a client whose callback is its method, as in most applications."""
 
     client: Any
 
@@ -73,8 +71,7 @@ Start = Callable[[Owner, dict[str, Any]], Any]
 
 def _producer(owner: Owner, conf: dict[str, Any]) -> Any:
     producer = Producer(conf)
-    producer.produce(TOPIC, b"x", partition=0)
-    assert producer.flush(WAIT_S) == 0
+    deliver(producer, TOPIC, b"x", partition=0)
     return producer
 
 
@@ -93,14 +90,8 @@ def _commits(owner: Owner, conf: dict[str, Any]) -> Any:
 
 def _member(protocol: str) -> Start:
     def start(owner: Owner, conf: dict[str, Any]) -> Any:
-        consumer = Consumer(
-            {
-                "group.id": _group(),
-                "auto.offset.reset": "earliest",
-                "group.protocol": protocol,
-                **conf,
-            }
-        )
+        group = {"group.id": _group(), "auto.offset.reset": "earliest", "group.protocol": protocol}
+        consumer = Consumer({**group, **conf})
         consumer.subscribe(
             [TOPIC], on_assign=owner.called, on_revoke=owner.called, on_lost=owner.called
         )
@@ -128,7 +119,7 @@ def _unserved(produce: Callable[[Producer, Owner], Any]) -> Start:
     def start(owner: Owner, conf: dict[str, Any]) -> Any:
         producer = Producer({**conf, "linger.ms": 0})
         produce(producer, owner)
-        time.sleep(0.1)  # delivered or not: no poll() serves the report
+        time.sleep(0.1)  # no poll() serves the report, whether or not the message is delivered
         return producer
 
     return start
@@ -147,7 +138,7 @@ def _rows(producer: Producer, owner: Owner) -> None:
 
 
 def _refused(owner: Owner, conf: dict[str, Any]) -> Any:
-    """A callback waits for a poll() that never comes: error_cb, because no server listens there."""
+    """Leave a call of error_cb in the queue: no server listens, and no poll() follows."""
     producer = Producer({**conf, "bootstrap.servers": "127.0.0.1:1"})
     with pytest.raises(KafkaException):
         producer.list_topics(timeout=0.5)
@@ -248,10 +239,6 @@ STARTS: dict[str, Start] = {
 }
 
 
-def _threads() -> set[str]:
-    return {each.name for each in threading.enumerate() if each.name.startswith(WORKS)}
-
-
 def _descriptors() -> int:
     """Return the number of eventfds. Each client has some, and the mock cluster has none."""
     found = 0
@@ -266,14 +253,19 @@ linux = pytest.mark.skipif(
 )
 
 
-def _awaited(done: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + WAIT_S
-    while not done():
-        if time.monotonic() >= deadline:
-            return False
+def _wait_collecting(done: Callable[[], bool], what: str | Callable[[], str] = "") -> None:
+    """Run the garbage collector until the condition is true."""
+
+    def is_done_after_collection() -> bool:
         gc.collect()
-        time.sleep(0.02)
-    return True
+        return done()
+
+    wait_for(is_done_after_collection, what)
+
+
+def _wait_threads_ended(before: set[str], wait: Callable[..., Any] = wait_for) -> None:
+    """Wait until only these threads of clients run."""
+    wait(lambda: client_threads() <= before, lambda: f"{client_threads() - before} run")
 
 
 def _own(start: Start, conf: dict[str, Any]) -> weakref.ref[Owner]:
@@ -283,20 +275,18 @@ def _own(start: Start, conf: dict[str, Any]) -> weakref.ref[Owner]:
 
 
 @pytest.mark.parametrize("kind", STARTS)
-def test_an_owner_that_its_client_calls_back_is_collected_with_it(client: Client, kind: str):
+def test_an_owner_with_callbacks_is_collected_with_its_client(client: Client, kind: str):
     gc.collect()
-    threads, engines = _threads(), live_objects()["engines"]
+    threads, engines = client_threads(), live_objects()["engines"]
     gone = [_own(STARTS[kind], {"bootstrap.servers": client.bootstrap}) for _ in range(2)]
-    assert _threads() - threads
-    assert _awaited(lambda: not any(each() for each in gone)), "the owner is kept"
-    assert _awaited(lambda: _threads() <= threads), _threads() - threads
-    assert _awaited(lambda: live_objects()["engines"] <= engines), "descriptors and memory are kept"
+    assert client_threads() - threads
+    _wait_collecting(lambda: not any(each() for each in gone), "the owner is alive")
+    _wait_threads_ended(threads, _wait_collecting)
+    _wait_collecting(lambda: live_objects()["engines"] <= engines, "an engine is alive")
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_member_that_is_dropped_leaves_its_group(
-    cluster: MockCluster, client: Client, protocol: str
-):
+def test_a_member_that_is_dropped_leaves_its_group(client: Client, protocol: str):
     owner = Owner()
     group = f"left-{protocol}"
     owner.client = _member(protocol)(
@@ -310,7 +300,7 @@ def test_a_member_that_is_dropped_leaves_its_group(
     assert members() == 1
     del owner
     gc.collect()
-    assert _awaited(lambda: members() == 0)
+    _wait_collecting(lambda: members() == 0)
     admin.close()
 
 
@@ -339,15 +329,15 @@ def _close(client: Any) -> None:
 @linux
 @pytest.mark.parametrize("kind", [*CLOSED, "aio producer", "aio consumer", "aio admin"])
 def test_close_frees_without_the_collector(client: Client, kind: str, collector_off: None):
-    """It also holds while a reference to the closed client remains."""
-    # the first ones' imports and caches are no leak
+    """This holds even while a reference to the closed client remains."""
+    # the first clients import modules and fill caches, which is no leak
     kept = [_opened_and_closed(client, kind) for _ in range(2)]
-    threads, descriptors, live = _threads(), _descriptors(), live_objects()
+    threads, descriptors, live = client_threads(), _descriptors(), live_objects()
     kept += [_opened_and_closed(client, kind) for _ in range(3)]
-    assert _awaited_uncollected(lambda: _threads() <= threads), _threads() - threads
-    assert _awaited_uncollected(lambda: _descriptors() <= descriptors)
+    _wait_threads_ended(threads)
+    wait_for(lambda: _descriptors() <= descriptors)
     left = live_objects()
-    left["cursors"] = live["cursors"]  # small, and the kept client's
+    left["cursors"] = live["cursors"]  # the closed clients keep them
     assert left == live
 
 
@@ -377,7 +367,7 @@ def _opened_and_closed(client: Client, kind: str) -> Any:
 
 
 @linux
-def test_a_client_that_is_closed_while_threads_wait_in_it(client: Client, collector_off: None):
+def test_closing_a_client_while_threads_wait_in_it(client: Client, collector_off: None):
     """Its descriptors are closed when the last thread has returned."""
     descriptors = _descriptors()
     consumer = client.consumer(**{"group.id": _group()})
@@ -390,7 +380,7 @@ def test_a_client_that_is_closed_while_threads_wait_in_it(client: Client, collec
     for each in waiting:
         each.join(WAIT_S)
         assert not each.is_alive()
-    assert _awaited_uncollected(lambda: _descriptors() <= descriptors)
+    wait_for(lambda: _descriptors() <= descriptors)
 
 
 @pytest.fixture
@@ -399,13 +389,6 @@ def collector_off() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
-
-
-def _awaited_uncollected(done: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + WAIT_S
-    while not done() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return done()
 
 
 @pytest.fixture
@@ -424,13 +407,13 @@ def _drop_in_its_own_thread(conf: dict[str, Any]) -> None:
     holder: list[Any] = [admin]
     del admin
     future.add_done_callback(lambda _: holder.clear())
-    assert _awaited_uncollected(lambda: not holder)
+    wait_for(lambda: not holder)
 
 
 def _close_in_its_own_thread(conf: dict[str, Any]) -> None:
     admin = AdminClient(conf)
     admin.list_consumer_groups().add_done_callback(lambda _: admin.close())
-    assert _awaited_uncollected(lambda: admin._closed)
+    wait_for(lambda: admin._closed)
 
 
 def _collect_in_anothers_thread(conf: dict[str, Any]) -> None:
@@ -440,7 +423,7 @@ def _collect_in_anothers_thread(conf: dict[str, Any]) -> None:
     with AdminClient(conf) as other:
         collected: list[int] = []
         other.list_consumer_groups().add_done_callback(lambda _: collected.append(gc.collect()))
-        assert _awaited_uncollected(lambda: bool(collected))
+        wait_for(lambda: bool(collected))
 
 
 def _drop_in_the_log_thread(conf: dict[str, Any]) -> None:
@@ -452,19 +435,19 @@ def _drop_in_the_log_thread(conf: dict[str, Any]) -> None:
 
     holder.append(Producer({**conf, "debug": "all", "log_cb": log_cb}))
     holder[0].list_topics(timeout=WAIT_S)
-    assert _awaited_uncollected(lambda: not holder)
+    wait_for(lambda: not holder)
 
 
 def _drop_in_the_security_thread(conf: dict[str, Any]) -> None:
     holder: list[Any] = []
 
     def oauth_cb(_: str) -> tuple[str, float]:
-        assert _awaited_uncollected(lambda: bool(holder))
+        wait_for(lambda: bool(holder))
         holder.clear()
         return "token", time.time() + 1000
 
     holder.append(Producer({**conf, **SASL, "oauth_cb": oauth_cb}))
-    assert _awaited_uncollected(lambda: not holder)
+    wait_for(lambda: not holder)
 
 
 def _drop_after_an_asynchronous_commit(conf: dict[str, Any]) -> None:
@@ -482,20 +465,18 @@ def _drop_after_an_asynchronous_commit(conf: dict[str, Any]) -> None:
         _drop_after_an_asynchronous_commit,
     ],
 )
-def test_a_destructor_waits_for_no_thread_that_waits_for_it(
+def test_a_destructor_does_not_deadlock_with_its_thread(
     client: Client, unraised: list[Any], collector_off: None, drop: Callable[[dict[str, Any]], None]
 ):
-    threads = _threads()
+    threads = client_threads()
     drop({"bootstrap.servers": client.bootstrap})
-    assert _awaited_uncollected(lambda: _threads() <= threads), _threads() - threads
+    _wait_threads_ended(threads)
     assert unraised == []
 
 
-def test_a_destructor_does_not_wait_for_a_cluster_that_is_silent(
-    cluster: MockCluster, client: Client
-):
-    threads = _threads()
-    # its control thread waits that long
+def test_a_destructor_does_not_wait_for_a_silent_cluster(cluster: MockCluster, client: Client):
+    threads = client_threads()
+    # the timeout of its control thread
     conf = {"bootstrap.servers": client.bootstrap, "socket.timeout.ms": 1000}
     consumer = _member("classic")(Owner(), conf)
     cluster.delay_responses(None, WAIT_S, ApiKey.LEAVE_GROUP)
@@ -505,29 +486,27 @@ def test_a_destructor_does_not_wait_for_a_cluster_that_is_silent(
         assert time.monotonic() - began < LEAVE_TIMEOUT_S
     finally:
         cluster.faults.clear()
-    assert _awaited(lambda: _threads() <= threads), _threads() - threads
+    _wait_threads_ended(threads, _wait_collecting)
 
 
 @linux
-def test_a_broker_that_leaves_and_comes_back_costs_no_descriptor(
-    cluster: MockCluster, client: Client
-):
-    fenced = cluster.broker_ids[-1]
+def test_a_broker_that_leaves_and_comes_back_costs_no_descriptor(client: Client):
+    fenced = client.cluster.broker_ids[-1]
 
     def is_known(producer: Producer) -> bool:
         producer.list_topics(timeout=WAIT_S)
         return fenced in producer._client.main.pool.nodes
 
-    def goes_and_comes(producer: Producer) -> int:
-        cluster.remove_broker(fenced)
-        assert _awaited_uncollected(lambda: not is_known(producer))
-        cluster.broker_up(fenced)
-        assert _awaited_uncollected(lambda: is_known(producer))
+    def remove_and_restore(producer: Producer) -> int:
+        client.cluster.remove_broker(fenced)
+        wait_for(lambda: not is_known(producer))
+        client.cluster.broker_up(fenced)
+        wait_for(lambda: is_known(producer))
         return _descriptors()
 
     with client.producer() as producer:
-        assert _awaited_uncollected(lambda: is_known(producer))
-        descriptors = goes_and_comes(producer)
+        wait_for(lambda: is_known(producer))
+        descriptors = remove_and_restore(producer)
         for _ in range(5):
-            # a thread may not have ended when the next one starts
-            assert goes_and_comes(producer) <= descriptors + 1
+            # the next thread may start before the last one has ended
+            assert remove_and_restore(producer) <= descriptors + 1

@@ -1,4 +1,4 @@
-"""eos.process(): atomic input and output through any failure, on the mock cluster."""
+"""eos.process(): input and output are atomic despite any failure, on the mock cluster."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S, wait_for
 
+from .support import partitions_of
+
 COUNT = 40
 SOON = {"retry.backoff.ms": 10, "reconnect.backoff.ms": 10}
 
 
 class Pipe:
-    """An input of forty messages, an output, and the clients between them."""
+    """An input topic with forty messages, an output topic, and the clients between them."""
 
     def __init__(self, cluster: MockCluster, name: str, **group: Any) -> None:
         self.cluster = cluster
@@ -48,19 +50,13 @@ class Pipe:
         return progress.messages >= COUNT
 
     def run(self, function: Any = None) -> Progress:
-        return process(
-            self.consumer,
-            self.producer,
-            function or self.transform,
-            until=self.all_done,
-            messages=7,
-            wait=0.1,
-        )
+        how: dict[str, Any] = {"until": self.all_done, "messages": 7, "wait": 0.1}
+        return process(self.consumer, self.producer, function or self.transform, **how)
 
     def seen(self) -> list[int]:
         conf = {**self.conf, "isolation.level": "read_committed", "enable.partition.eof": True}
         with Consumer(conf) as reader:
-            reader.assign([TopicPartition(self.target, number, 0) for number in range(2)])
+            reader.assign(partitions_of(self.target, 2, 0))
             found, ends = [], 0
             while ends < 2:
                 assert time.monotonic() < self.deadline
@@ -84,35 +80,35 @@ def pipe(request: pytest.FixtureRequest) -> Iterator[Pipe]:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_who_is_put_out_meanwhile_commits_nothing_as_a_new_member(protocol: str) -> None:
+def test_an_expelled_member_commits_nothing_as_a_new_member(protocol: str) -> None:
     with MockCluster(brokers=3) as cluster:
         cluster.set_heartbeat_interval(0.1)
         timing = {} if protocol == "consumer" else {"heartbeat.interval.ms": 100}
-        pipe = Pipe(cluster, "put-out", **{"group.protocol": protocol, **timing})
+        pipe = Pipe(cluster, "expelled", **{"group.protocol": protocol, **timing})
         calls: list[Message] = []
 
         def function(message: Message) -> list[dict[str, Any]]:
             calls.append(message)
             if len(calls) == 1:
                 before = pipe.consumer.consumer_group_metadata()
-                cluster.expel_member("put-out", before.member_id)
+                cluster.expel_member("expelled", before.member_id)
                 wait_for(
-                    lambda: pipe.consumer.consumer_group_metadata() != before, "it hears of it"
+                    lambda: pipe.consumer.consumer_group_metadata() != before,
+                    "the consumer knows that it was expelled",
                 )
-                time.sleep(0.5)  # for a member that would join again before it polls
+                time.sleep(0.5)  # a member must not join again before it polls
                 assert pipe.consumer.consumer_group_metadata().generation == -1
             return pipe.transform(message)
 
         progress = pipe.run(function)
         assert progress.aborted == 1
-        assert [message.offset() for message in calls].count(calls[0].offset()) >= 2, (
-            "it is done again"
-        )
+        offsets = [message.offset() for message in calls]
+        assert offsets.count(offsets[0]) >= 2, "the message is processed again"
         assert pipe.seen() == list(range(COUNT))
         pipe.close()
 
 
-def test_each_message_goes_through_once(pipe: Pipe) -> None:
+def test_each_message_is_processed_once(pipe: Pipe) -> None:
     progress = pipe.run()
     assert (progress.messages, progress.aborted) == (COUNT, 0)
     assert progress.transactions >= COUNT // 7
@@ -123,7 +119,7 @@ def test_each_message_goes_through_once(pipe: Pipe) -> None:
     assert sum(max(each.offset, 0) for each in stored) == COUNT
 
 
-def test_what_is_refused_is_done_again(pipe: Pipe) -> None:
+def test_a_refused_transaction_is_repeated(pipe: Pipe) -> None:
     refused = {
         ApiKey.PRODUCE: KafkaError.TOPIC_AUTHORIZATION_FAILED,
         ApiKey.TXN_OFFSET_COMMIT: KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -138,11 +134,11 @@ def test_what_is_refused_is_done_again(pipe: Pipe) -> None:
 
     progress = pipe.run(faulty)
     assert progress.messages == COUNT
-    assert progress.aborted == 2, "the third is asked for again"
+    assert progress.aborted == 2, "the third request is retried"
     assert pipe.seen() == list(range(COUNT))
 
 
-def test_what_the_function_raises_comes_out_and_nothing_is_lost(pipe: Pipe) -> None:
+def test_an_error_of_the_function_is_raised_and_nothing_is_lost(pipe: Pipe) -> None:
     def broken(message: Message) -> list[dict[str, Any]]:
         if int(message.value()) == 20:
             raise ValueError("twenty")
@@ -154,17 +150,13 @@ def test_what_the_function_raises_comes_out_and_nothing_is_lost(pipe: Pipe) -> N
     assert done < COUNT
     pipe.producer.close()
     pipe.producer = Producer({**pipe.conf, "transactional.id": "pipe"})
-    again = process(
-        pipe.consumer,
-        pipe.producer,
-        pipe.transform,
-        until=lambda each: pipe.all_done(Progress(each.messages + done)),
-    )
+    until = lambda each: pipe.all_done(Progress(each.messages + done))  # noqa: E731
+    again = process(pipe.consumer, pipe.producer, pipe.transform, until=until)
     assert again.messages == COUNT - done
     assert pipe.seen() == list(range(COUNT))
 
 
-def test_who_is_fenced_ends(pipe: Pipe) -> None:
+def test_a_fenced_producer_ends_with_a_fatal_error(pipe: Pipe) -> None:
     def fenced(message: Message) -> list[dict[str, Any]]:
         if int(message.value()) == 5:
             with Producer({**pipe.conf, "transactional.id": "pipe"}) as other:

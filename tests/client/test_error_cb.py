@@ -1,4 +1,4 @@
-"""error_cb: its errors, once a change, with their flags. The tests check docs/guide/errors.md."""
+"""error_cb gets each error once until the state changes. See docs/guide/errors.md."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dev.tables import table
 from kafka_native import Consumer, KafkaError, Producer, TopicPartition
 from kafka_native.mock import ListenerSecurity, MockCluster
 from kafka_native.protocol import ApiKey
-from tests.waiting import wait_for
+from tests.waiting import poll_until, wait_for
 
-from .log_support import Plain
-from .support import Client
+from .log_support import PlainLogger
+from .support import Client, deliver
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "errors.md"
@@ -29,130 +29,106 @@ def flags(error: KafkaError) -> tuple[str, bool, bool, bool]:
     return error.name(), error.fatal(), error.retriable(), error.txn_requires_abort()
 
 
-def attempts(logger: Plain) -> int:
-    return sum("connecting (attempt" in text for text in logger.texts())
+def count(logger: PlainLogger, part: str) -> int:
+    """Return the number of log lines with this part."""
+    return sum(part in text for text in logger.texts())
 
 
-def test_refused_broker_is_one_error_however_often_it_is_tried() -> None:
+def attempts(logger: PlainLogger) -> int:
+    return count(logger, "connecting (attempt")
+
+
+def test_refused_broker_is_one_error_for_all_attempts() -> None:
     errors: list[KafkaError] = []
-    logger = Plain()
-    with Producer(
-        {**NOWHERE, "error_cb": errors.append, "debug": "broker", "logger": logger}
-    ) as producer:
+    logger = PlainLogger()
+    conf = {**NOWHERE, "error_cb": errors.append, "debug": "broker", "logger": logger}
+    with Producer(conf) as producer:
         producer.produce("t", b"x")
-        wait_for(lambda: [producer.poll(0.01), attempts(logger) > 200][1])
+        poll_until(lambda: attempts(logger) > 200, producer)
         producer.poll(0)
         producer.close(0)
     refused, down = errors
     assert refused.str() == "127.0.0.1:1/bootstrap: connect failed: 127.0.0.1:1: Connection refused"
     assert down.str() == "1/1 brokers are down"
-    assert [error.code() for error in errors] == [
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-    ]
+    codes = [error.code() for error in errors]
+    assert codes == [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN]
 
 
-def test_each_change_is_told_again() -> None:
+def test_each_change_is_reported_again() -> None:
     errors: list[KafkaError] = []
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic("t", 1)
         conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK}
-        logger = Plain()
-        with Producer(
-            {**conf, "error_cb": errors.append, "debug": "broker", "logger": logger}
-        ) as producer:
+        logger = PlainLogger()
+        conf |= {"error_cb": errors.append, "debug": "broker", "logger": logger}
+        with Producer(conf) as producer:
             for round_ in (1, 2):
-                producer.produce("t", b"x")
-                assert producer.flush(30) == 0
+                deliver(producer, "t", b"x")
                 cluster.broker_down(1)
                 producer.produce("t", b"x")
                 before = attempts(logger)
-                wait_for(
-                    lambda before=before: [producer.poll(0.01), attempts(logger) > before + 50][1]
-                )  # type: ignore[misc]
+                poll_until(lambda before=before: attempts(logger) > before + 50, producer)
                 producer.poll(0)
                 names = [error.name() for error in errors]
                 assert names.count("_ALL_BROKERS_DOWN") == round_, errors
                 refused = [error.str() for error in errors if "refused" in error.str()]
-                assert max(refused.count(text) for text in refused) <= round_, (
-                    "each server, once a round"
-                )
+                for text in refused:
+                    assert refused.count(text) <= round_, "one error for each server and round"
                 assert refused
                 cluster.broker_up(1)
                 assert producer.flush(30) == 0
-                wait_for(
-                    lambda round_=round_: (
-                        sum(" is back, after " in text for text in logger.texts()) >= round_
-                    )
-                )  # type: ignore[misc]
+                wait_for(lambda round_=round_: count(logger, " is back, after ") >= round_)
 
 
-def test_listener_for_sasl_is_one_error_and_not_asked_ever_faster() -> None:
-    """It answers ApiVersions of an unauthenticated client, and closes at the next request."""
+def test_sasl_listener_is_one_error_and_the_backoff_grows() -> None:
+    """The listener answers ApiVersions without authentication, and closes at the next request."""
     errors: list[KafkaError] = []
-    logger = Plain()
-    with MockCluster(
-        brokers=1, security=ListenerSecurity("sasl_plaintext", users={"alice": "secret"})
-    ) as cluster:
-        conf = {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            **QUICK,
-            "debug": "broker",
-            "logger": logger,
-        }
-        conf |= {
-            "retry.backoff.ms": 1,
-            "retry.backoff.max.ms": 2,
-            "topic.metadata.refresh.fast.interval.ms": 1,
-        }
-        with Producer({**conf, "error_cb": errors.append}) as producer:
+    logger = PlainLogger()
+    security = ListenerSecurity("sasl_plaintext", users={"alice": "secret"})
+    with MockCluster(brokers=1, security=security) as cluster:
+        conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK}
+        conf |= {"debug": "broker", "logger": logger, "error_cb": errors.append}
+        conf |= {"retry.backoff.ms": 1, "retry.backoff.max.ms": 2}
+        conf |= {"topic.metadata.refresh.fast.interval.ms": 1}
+        with Producer(conf) as producer:
             producer.produce("t", b"x")
-            wait_for(lambda: [producer.poll(0.01), attempts(logger) > 50][1])
+            poll_until(lambda: attempts(logger) > 50, producer)
             producer.poll(0)
             producer.close(0)
     closed, down = errors
     assert flags(closed) == ("_TRANSPORT", False, False, False)
     assert "is its listener one for SASL? see security.protocol" in closed.str()
     assert down.str() == "1/1 brokers are down"
-    assert any("connecting (attempt 9 in a row)" in text for text in logger.texts()), (
-        "the back-off grows"
-    )
+    # the backoff grows
+    assert any("connecting (attempt 9 in a row)" in text for text in logger.texts())
     assert not [text for text in logger.texts() if "is back" in text]
 
 
-def test_cause_that_changes_is_news() -> None:
-    """A broker that ends a connection in use, and then refuses the next one: both are told.
+def test_changed_cause_is_reported_again() -> None:
+    """A broker closes a connection in use, and then refuses the next one: both are reported.
 
-    The client must not start again from the bootstrap servers: if it does so before it has tried
-    the broker once more, the refusal is the bootstrap server's.
+    ``metadata.recovery.strategy`` keeps the client from its bootstrap servers. Otherwise the
+    bootstrap server might refuse the connection instead of the broker.
     """
     errors: list[KafkaError] = []
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic("t", 1)
-        conf = {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "metadata.recovery.strategy": "none",
-            **QUICK,
-        }
+        conf = {"bootstrap.servers": cluster.bootstrap_servers, **QUICK}
+        conf |= {"metadata.recovery.strategy": "none"}
         cluster_address = cluster.address(1)
         cluster.delay_responses(1, 3600, api_key=ApiKey.FETCH)
         with Consumer({**conf, "error_cb": errors.append}) as consumer:
             consumer.assign([TopicPartition("t", 0, 0)])
-            wait_for(lambda: [consumer.poll(0.01), cluster.requests_of(ApiKey.FETCH)][1])
+            poll_until(lambda: cluster.requests_of(ApiKey.FETCH), consumer)
             cluster.broker_down(1)
 
-            def told(text: str) -> int:
-                return sum(
-                    f"{cluster_address}/1: " in error.str() and text in error.str()
-                    for error in errors
-                )
+            def reported(text: str) -> int:
+                texts = [error.str() for error in errors]
+                return sum(f"{cluster_address}/1: " in each and text in each for each in texts)
 
             closed = "the peer closed the connection with 1 requests unanswered"
-            wait_for(
-                lambda: [consumer.poll(0.01), told(closed) and told("refused")][1],
-                lambda: f"{errors}",
-            )
-            assert (told(closed), told("refused")) == (1, 1)
+            poll_until(lambda: reported(closed) and reported("refused"), consumer)
+            assert (reported(closed), reported("refused")) == (1, 1)
 
 
 def test_request_without_an_answer_is_timed_out(client: Client, cluster: MockCluster) -> None:
@@ -161,18 +137,12 @@ def test_request_without_an_answer_is_timed_out(client: Client, cluster: MockClu
     leader = cluster.leader(topic, 0)
     conf = {"socket.timeout.ms": 200, "request.timeout.ms": 100, "error_cb": errors.append}
     with client.producer(**conf) as producer:
-        producer.produce(topic, b"x")
-        assert producer.flush(30) == 0
+        deliver(producer, topic, b"x")
         errors.clear()
         cluster.delay_responses(leader, 3600, api_key=ApiKey.PRODUCE)
         try:
             producer.produce(topic, b"x")
-            wait_for(
-                lambda: [
-                    producer.poll(0.01),
-                    any(f"/{leader}: " in error.str() for error in errors),
-                ][1]
-            )
+            poll_until(lambda: any(f"/{leader}: " in error.str() for error in errors), producer)
         finally:
             cluster.delay_responses(leader, 0, api_key=ApiKey.PRODUCE)
         assert producer.flush(30) == 0
@@ -197,22 +167,22 @@ def test_error_cb_that_raises_raises_in_poll_and_is_called_again() -> None:
     assert len(calls) == 2
 
 
-def test_callbacks_are_made_by_the_thread_that_polls() -> None:
+def test_callbacks_run_in_the_polling_thread() -> None:
     threads: set[str] = set()
     note = lambda error: threads.add(threading.current_thread().name)  # noqa: E731
     with Producer({**NOWHERE, "error_cb": note}) as producer:
         producer.produce("t", b"x")
-        wait_for(lambda: [producer.poll(0.01), threads][1])
+        poll_until(lambda: threads, producer)
         producer.close(0)
     assert threads == {threading.current_thread().name}
 
 
-def test_with_an_error_cb_the_log_does_not_say_it_once_more() -> None:
-    logger = Plain()
+def test_with_an_error_cb_the_log_does_not_repeat_errors() -> None:
+    logger = PlainLogger()
     errors: list[KafkaError] = []
     with Producer({**NOWHERE, "error_cb": errors.append, "logger": logger}) as producer:
         producer.produce("t", b"x")
-        wait_for(lambda: [producer.poll(0.01), len(errors) == 2][1])
+        poll_until(lambda: len(errors) == 2, producer)
         producer.close(0)
     assert not [text for text in logger.texts() if "refused" in text or "brokers are down" in text]
 
@@ -224,14 +194,14 @@ def test_guides_table_names_codes_that_have_tests() -> None:
     table = GUIDE.read_text(encoding="utf-8").partition("\n| condition |")[2].partition("\n\n")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in table.splitlines()[2:]]
     assert len(rows) >= 15
-    told = set()
+    documented = set()
     for condition, codes, where in rows:
         assert condition
         assert where
         for code in re.findall(r"`(_?[A-Z_]+)`", codes):
             assert hasattr(KafkaError, code), code
-            told.add(code)
-    assert told == {code for row in CONDITIONS for code in row["codes"]}
+            documented.add(code)
+    assert documented == {code for row in CONDITIONS for code in row["codes"]}
     assert {
         "_ALL_BROKERS_DOWN",
         "_TRANSPORT",
@@ -241,7 +211,7 @@ def test_guides_table_names_codes_that_have_tests() -> None:
         "_FATAL",
         "_MAX_POLL_EXCEEDED",
         "UNKNOWN_TOPIC_OR_PART",
-    } <= told
+    } <= documented
 
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition["what"])

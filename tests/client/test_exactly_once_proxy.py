@@ -1,7 +1,7 @@
-"""A million messages over connections that break at random bytes: with idempotence each is there
+"""A million messages over connections that break at random bytes: with idempotence each is written
 once and in order.
 
-Without it some are there twice, which shows that the proxy does what it is for.
+Without idempotence some are written twice. That shows that the proxy breaks what matters.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CONF: dict[str, Any] = {
 
 
 class Setup:
-    """A cluster whose brokers are all reached through a proxy."""
+    """A cluster, and a proxy in front of each of its brokers."""
 
     def __init__(self, cluster: MockCluster, proxies: list[Proxy], chaos: Chaos) -> None:
         self.cluster, self.proxies, self.chaos = cluster, proxies, chaos
@@ -82,14 +82,8 @@ class Ledger:
 
 def produce(setup: Setup, count: int, **conf: Any) -> Ledger:
     ledger = Ledger()
-    with Producer(
-        {
-            "bootstrap.servers": setup.cluster.bootstrap_servers,
-            **CONF,
-            **conf,
-            "on_delivery": ledger.note,
-        }
-    ) as producer:
+    bootstrap = {"bootstrap.servers": setup.cluster.bootstrap_servers}
+    with Producer({**bootstrap, **CONF, **conf, "on_delivery": ledger.note}) as producer:
         for first in range(0, count, BATCH):
             numbers = range(first, min(first + BATCH, count))
             values = [b"%08d %s" % (number, b"x" * 20) for number in numbers]
@@ -138,5 +132,5 @@ def test_without_idempotence_some_are_there_twice_and_none_is_missing(setup: Set
         assert set(ledger.acked[partition]) <= set(found[partition])
     assert len(ledger.failed) + sum(map(len, ledger.acked)) == FEW
     assert sum(map(len, found)) > FEW, (
-        "no message is there twice: the proxy broke nothing that mattered"
+        "no message is written twice: the proxy broke nothing that matters"
     )

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-from tests.waiting import PROGRAM_S, WAIT_S
+from tests.waiting import WAIT_S
 
-from .support import Client
-
-ROOT = Path(__file__).resolve().parents[2]
+from .support import Client, run_program
 
 PROGRAM = """
 import sys
@@ -35,15 +30,11 @@ consumer.poll(0.1)
 )
 def test_program_ends_without_close(end: str) -> None:
     started = time.monotonic()
-    command = [sys.executable, "-c", PROGRAM.replace("{end}", end), "127.0.0.1:1"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False
-    )
+    done = run_program(PROGRAM.replace("{end}", end), "127.0.0.1:1")
     assert done.returncode == 0, done.stderr
     [line] = done.stderr.splitlines()
     assert "with 1 messages that aren't delivered: they are lost" in line
-    assert time.monotonic() - started < 60  # the message could delay it for five minutes
+    assert time.monotonic() - started < 60  # the message's timeout is five minutes
 
 
 BUSY = """
@@ -117,27 +108,23 @@ time.sleep(float(sys.argv[3]))
 """
 
 
-def ends_in_peace(client: Client, delay_s: float, debug: str) -> None:
-    """Run a program whose daemon threads use clients of all kinds."""
-    command = [sys.executable, "-c", BUSY, client.bootstrap, client.topic(3), str(delay_s), debug]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False
-    )
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", ""), (
-        f"after {delay_s} s, debug={debug!r}"
-    )
+def check_silent_end(client: Client, delay_s: float, debug: str) -> None:
+    """Run a program whose daemon threads use clients of all kinds. It must print nothing."""
+    arguments = [client.bootstrap, client.topic(3), str(delay_s), debug]
+    done = run_program(BUSY, *arguments, timeout_s=3 * WAIT_S)
+    outcome = (done.returncode, done.stderr, done.stdout)
+    assert outcome == (0, "", ""), f"after {delay_s} s, debug={debug!r}"
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.1, 0.5])
-def test_daemon_threads_that_use_clients_end_without_a_word(client: Client, delay_s: float) -> None:
-    ends_in_peace(client, delay_s, "")
+def test_daemon_threads_that_use_clients_end_silently(client: Client, delay_s: float) -> None:
+    check_silent_end(client, delay_s, "")
 
 
 @pytest.mark.slow
-def test_daemon_threads_end_without_a_word_at_any_time(client: Client) -> None:
+def test_daemon_threads_end_silently_at_any_time(client: Client) -> None:
     for _ in range(40):
-        ends_in_peace(client, random.uniform(0, 2), random.choice(["", "all"]))
+        check_silent_end(client, random.uniform(0, 2), random.choice(["", "all"]))
 
 
 LATE = """
@@ -152,12 +139,8 @@ from kafka_native import Producer
 """
 
 
-def test_a_client_that_is_made_while_the_interpreter_exits_holds_nothing_up() -> None:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", LATE, "127.0.0.1:1"]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False
-    )
+def test_a_client_created_at_exit_does_not_block_it() -> None:
+    done = run_program(LATE, "127.0.0.1:1", timeout_s=3 * WAIT_S)
     assert done.returncode == 0
-    if sys.version_info < (3, 12):  # from then on Python refuses to start a thread, and says so
+    if sys.version_info < (3, 12):  # later versions refuse to start a thread, and print that
         assert done.stderr == ""

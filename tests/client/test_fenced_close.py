@@ -1,4 +1,4 @@
-"""close() of a producer whose transaction can't commit: it doesn't wait for its messages."""
+"""close() of a producer whose transaction can't commit does not wait for its messages."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from kafka_native.mock import MockCluster
 from tests.waiting import wait_for
 
 from .bank import SOON, Bank
+from .support import errors_into
 
 AT_ONCE_S = 5.0
-"""Far below the timeouts of messages and close(), far above a slow machine's time."""
+"""Far below the timeouts of messages and of close(), but enough for a slow machine."""
 
 
 @pytest.fixture(params=[1, 2], scope="module")
@@ -37,19 +38,14 @@ def fenced(bank: Bank, *, linger_ms: int = 0) -> Producer:
     return producer
 
 
-@pytest.mark.parametrize("heard", [False, True], ids=["learns it while it closes", "knows it"])
+@pytest.mark.parametrize("fenced_before", [False, True], ids=["fenced in close", "fenced before"])
 @pytest.mark.parametrize("linger_ms", [0, 20_000])
-def test_close_ends_at_once_and_says_why(bank: Bank, heard: bool, linger_ms: int) -> None:
+def test_close_ends_at_once_with_a_reason(bank: Bank, fenced_before: bool, linger_ms: int) -> None:
     producer = fenced(bank, linger_ms=linger_ms)
     reports: list[KafkaError | None] = []
     for partition in (0, 0, 1):
-        producer.produce(
-            bank.topic,
-            b"x",
-            partition=partition,
-            on_delivery=lambda error, _: reports.append(error),
-        )
-    if heard and not linger_ms:
+        producer.produce(bank.topic, b"x", partition=partition, on_delivery=errors_into(reports))
+    if fenced_before and not linger_ms:
         transactions = producer._client.main.transactions
         assert transactions is not None
         wait_for(lambda: transactions.error is not None)
@@ -57,27 +53,25 @@ def test_close_ends_at_once_and_says_why(bank: Bank, heard: bool, linger_ms: int
     producer.close(20)
     assert time.monotonic() - started < AT_ONCE_S
     assert len(reports) == 3
-    told = [error for error in reports if error is not None]
-    assert len(told) == 3, "none of them is delivered"
-    assert {error.code() for error in told} <= {
+    errors = [error for error in reports if error is not None]
+    assert len(errors) == 3, "none of them is delivered"
+    assert {error.code() for error in errors} <= {
         KafkaError.INVALID_PRODUCER_EPOCH,
         KafkaError.PRODUCER_FENCED,
         KafkaError._FENCED,
         KafkaError._PURGE_QUEUE,
     }
-    assert all("epoch" in error.str() or "fences" in error.str() for error in told), [
-        error.str() for error in told
+    assert all("epoch" in error.str() or "fences" in error.str() for error in errors), [
+        error.str() for error in errors
     ]
 
 
-def test_messages_of_a_fatal_error_say_why(bank: Bank) -> None:
+def test_reports_after_a_fatal_error_have_its_reason(bank: Bank) -> None:
     producer = bank.producer()
     reports: list[KafkaError] = []
     producer.begin_transaction()
     bank.producer()
-    producer.produce(
-        bank.topic, b"x", partition=0, on_delivery=lambda error, _: reports.append(error)
-    )
+    producer.produce(bank.topic, b"x", partition=0, on_delivery=errors_into(reports))
     started = time.monotonic()
     producer.close(20)
     assert time.monotonic() - started < AT_ONCE_S
@@ -85,13 +79,11 @@ def test_messages_of_a_fatal_error_say_why(bank: Bank) -> None:
     assert "epoch" in reports[0].str() or "fences" in reports[0].str(), reports[0]
 
 
-def test_a_sound_transaction_is_flushed_by_close(bank: Bank) -> None:
+def test_close_flushes_a_valid_transaction(bank: Bank) -> None:
     producer = bank.producer(**{"linger.ms": 50})
     reports: list[KafkaError | None] = []
     producer.begin_transaction()
-    producer.produce(
-        bank.topic, b"x", partition=0, on_delivery=lambda error, _: reports.append(error)
-    )
+    producer.produce(bank.topic, b"x", partition=0, on_delivery=errors_into(reports))
     producer.close(20)
     assert reports == [None]
 

@@ -1,12 +1,10 @@
-"""A producer that was never flushed or closed: the log says how many messages are lost."""
+"""A producer that was never flushed or closed: the log has the number of lost messages."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -15,7 +13,7 @@ from kafka_native import KafkaError, Producer
 from kafka_native.aio import AIOProducer
 from tests.waiting import WAIT_S, wait_for
 
-from .support import Client
+from .support import Client, errors_into, run_program
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -35,18 +33,9 @@ closed.close(0)
 """
 
 
-def run(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", AT_EXIT, *options],
-        capture_output=True,
-        text=True,
-        timeout=WAIT_S,
-        check=True,
-    )
-
-
 def test_interpreter_that_exits_warns_and_reports() -> None:
-    done = run()
+    done = run_program(AT_EXIT, timeout_s=WAIT_S)
+    assert done.returncode == 0
     assert done.stdout.split("\n") == ["_PURGE_QUEUE 0", "_PURGE_QUEUE 1", "_PURGE_QUEUE 2", ""]
     warnings = [line for line in done.stderr.split("\n") if "aren't delivered" in line]
     assert len(warnings) == 1
@@ -54,8 +43,9 @@ def test_interpreter_that_exits_warns_and_reports() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_callback_that_raises_at_exit_is_told_of() -> None:
-    done = run("raises")
+def test_callback_that_raises_at_exit_is_logged() -> None:
+    done = run_program(AT_EXIT, "raises", timeout_s=WAIT_S)
+    assert done.returncode == 0
     assert done.stdout.startswith("_PURGE_QUEUE 0")
     assert "a delivery callback has raised while the interpreter exits" in done.stderr
     assert "of the callback" in done.stderr
@@ -75,12 +65,12 @@ def collect(producer: list[Producer]) -> None:
 def test_producer_that_is_dropped_warns(
     caplog: pytest.LogCaptureFixture, end: Callable[[list[Producer]], None]
 ) -> None:
-    heard: list[KafkaError | None] = []
+    reported: list[KafkaError | None] = []
 
     def forget() -> None:
         made = [Producer(NOWHERE, error_cb=lambda error: None)]
         for _ in range(5):
-            made[0].produce("t", b"x", on_delivery=lambda error, message: heard.append(error))
+            made[0].produce("t", b"x", on_delivery=errors_into(reported))
         end(made)
 
     with caplog.at_level(logging.WARNING):
@@ -90,16 +80,17 @@ def test_producer_that_is_dropped_warns(
             lambda: "the producer was dropped with 5 messages that aren't delivered" in caplog.text,
             "the warning",
         )
-    assert heard == []
+    assert reported == []
 
 
-def test_what_is_delivered_is_no_loss(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    topic = client.topic()
+def test_delivered_messages_are_not_called_lost(
+    client: Client, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
     producer = client.producer(on_delivery=lambda error, message: None)
     producer.produce(topic, b"x")
     with caplog.at_level(logging.WARNING):
         wait_for(lambda: producer._client.engine.unsettled == 0, "the acknowledgement")
-        assert len(producer) == 1  # its report was never served
+        assert len(producer) == 1  # no poll() has served its report
         producer.__del__()
     assert "aren't delivered" not in caplog.text
 

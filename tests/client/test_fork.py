@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from kafka_native.logs import Logs
-from tests.waiting import PROGRAM_S, WAIT_S
+from tests.waiting import WAIT_S
 
-from .support import Client, fill
-
-ROOT = Path(__file__).resolve().parents[2]
+from .support import Client, filled, run_program
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork() here")
 
@@ -26,14 +21,14 @@ START = """
 import _imp, ctypes, os, signal, sys, threading, time, warnings
 from kafka_native import Consumer, Producer, ShareConsumer, TopicPartition
 from kafka_native.admin import AdminClient
-warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on, of any fork beside threads
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks with threads
 conf = {"bootstrap.servers": sys.argv[1]}
 topic = sys.argv[2]
 
 def fork(function=os.fork):
     child = function()
     if child == 0:
-        signal.alarm(60)  # ends one that hangs; faulthandler's thread would outlive the program's
+        signal.alarm(60)  # ends a child that hangs
     return child
 
 def ended(child):
@@ -59,40 +54,21 @@ child = None
 
 
 def run(program: str, client: Client, topic: str) -> None:
-    """Run a program, which must end by itself and without an error."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", START + textwrap.dedent(program), client.bootstrap, topic]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False
-    )
+    """Run a program that must print "ended" and no error."""
+    program = START + textwrap.dedent(program)
+    done = run_program(program, client.bootstrap, topic, timeout_s=3 * WAIT_S)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "ended\n")
 
 
 def storm(client: Client, forks: int) -> None:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [
-        sys.executable,
-        "-m",
-        "tests.client.forking",
-        client.bootstrap,
-        client.topic(6),
-        "--forks",
-        str(forks),
-    ]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PROGRAM_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-8000:]
+    """Run a program that forks so often while its threads use clients."""
+    program = "from tests.client import forking; forking.main()"
+    arguments = [client.bootstrap, client.topic(6), "--forks", str(forks)]
+    done = run_program(program, *arguments)
+    assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
 
 
-def test_children_end_whatever_their_parents_threads_are_at(client: Client) -> None:
+def test_children_end_despite_their_parents_threads(client: Client) -> None:
     storm(client, 15)
 
 
@@ -102,7 +78,7 @@ def test_hundreds_of_children_end(client: Client) -> None:
 
 
 def test_a_child_ends_while_another_thread_closes_a_client(client: Client) -> None:
-    """The child also has the lock that close() holds."""
+    """The child inherits the locked lock of close()."""
     run(
         """
         group = {**conf, "group.id": topic}
@@ -127,15 +103,15 @@ def test_a_child_ends_while_another_thread_closes_a_client(client: Client) -> No
             sys.exit(0)
         ended(child)
         print("ended", flush=True)
-        os._exit(0)  # this one's at-exit would wait for the locks
+        os._exit(0)  # atexit would wait for the locks
         """,
         client,
         client.topic(),
     )
 
 
-def test_a_child_of_a_fork_that_python_does_not_see_is_told_so(client: Client) -> None:
-    """uWSGI's workers are such children: the master has imported the application."""
+def test_calls_raise_in_a_child_of_a_fork_outside_python(client: Client) -> None:
+    """uWSGI's workers are such children: the master process has imported the application."""
     run(
         """
         producer = Producer({**conf, "queue.buffering.max.messages": 1})
@@ -143,7 +119,7 @@ def test_a_child_of_a_fork_that_python_does_not_see_is_told_so(client: Client) -
         admin = AdminClient(conf)
         producer.produce(topic, b"fills the queue")
         consumer.subscribe([topic])
-        _imp.acquire_lock()  # as Python's own fork does: from 3.13 on, the child has to hold it
+        _imp.acquire_lock()  # as os.fork() does: from Python 3.13 on, the child must hold it
         child = fork(ctypes.PyDLL(None).fork)
         if child:
             _imp.release_lock()
@@ -173,10 +149,9 @@ def test_a_child_of_a_fork_that_python_does_not_see_is_told_so(client: Client) -
     )
 
 
-def test_what_a_child_has_of_its_parents_messages_can_be_used_and_dropped(client: Client) -> None:
-    """Their buffers go to no pool, because other threads may hold its lock during the fork."""
-    topic = client.topic()
-    fill(client, topic, 2000)
+def test_a_child_can_use_and_drop_its_parents_messages(client: Client) -> None:
+    """Their buffers don't go back to the pool: another thread may hold its lock at the fork."""
+    topic = filled(client, 2000)
     run(
         """
         consumer = Consumer({**conf, "group.id": topic})
@@ -261,18 +236,15 @@ def test_what_a_child_has_of_its_parents_messages_can_be_used_and_dropped(client
                 fork_once()
                 return "token", time.time() + 60
             sasl = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": oauth}
-            producer = Producer({**conf, **sasl, "log_level": 3})  # without TLS is a warning
+            producer = Producer({**conf, **sasl, "log_level": 3})  # hides a warning
             while child is None: producer.poll(0.01)
             """,
     }.items(),
     ids=lambda case: case[0],
 )
-def test_a_callback_may_fork_and_the_child_return_from_it(
-    client: Client, program: tuple[str, str]
-) -> None:
-    """This holds on every thread that runs callbacks."""
-    topic = client.topic()
-    fill(client, topic, 10)
+def test_a_child_can_return_from_a_callback(client: Client, program: tuple[str, str]) -> None:
+    """This holds for all threads that run callbacks."""
+    topic = filled(client, 10)
     end = """
         if child:
             ended(child)
@@ -282,7 +254,7 @@ def test_a_callback_may_fork_and_the_child_return_from_it(
 
 
 class _SlowFile(io.RawIOBase):
-    """A slow file, as a terminal may be."""
+    """A slow file, such as a terminal."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()
@@ -316,7 +288,7 @@ def test_a_fork_waits_until_a_log_thread_has_left_its_handler() -> None:
     logs.close()
 
 
-def test_a_handler_that_hangs_does_not_keep_a_process_from_forking() -> None:
+def test_a_hanging_log_handler_does_not_prevent_a_fork() -> None:
     go_on = threading.Event()
     logs = Logs("x", lambda name, line: go_on.wait(WAIT_S) and None)
     logs["generic"].warning("a line")

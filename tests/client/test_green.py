@@ -1,23 +1,17 @@
-"""gevent and eventlet turn Python's threads into greenlets. A client's threads stay threads."""
+"""gevent and eventlet replace Python's threads by greenlets. A client's threads stay threads."""
 
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
 import textwrap
 import threading
-from pathlib import Path
 
 import pytest
 
 from kafka_native import threads
 from tests.waiting import WAIT_S
 
-from .support import Client
-
-ROOT = Path(__file__).resolve().parents[2]
+from .support import Client, run_program
 
 GEVENT = """
 from gevent import monkey
@@ -82,7 +76,7 @@ def consume():
         assert message.error() is None
         read.append(message.value())
         sleep(0)
-    assert ticks > before  # other greenlets went on
+    assert ticks > before  # other greenlets have run
     assert len(consumer.commit(asynchronous=False)) == 3
     consumer.unsubscribe()
     consumer.close()
@@ -106,22 +100,12 @@ def test_clients_work_in_greenlets(client: Client, package: str, patch: str, ord
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     program = patch + PROGRAM if order == "patched first" else FIRST + patch + PROGRAM
-    command = [
-        sys.executable,
-        "-c",
-        program,
-        client.bootstrap,
-        client.topic(),
-        f"{package}-{order[:3]}",
-    ]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=3 * WAIT_S, check=False
-    )
+    arguments = [client.bootstrap, client.topic(), f"{package}-{order[:3]}"]
+    done = run_program(program, *arguments, timeout_s=3 * WAIT_S)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "ended\n")
 
 
-def test_an_event_is_waited_for_and_stays() -> None:
+def test_an_event_stays_set() -> None:
     event = threads.Event()
     assert not event.wait(0)
     thread = threads.Thread(event.set, "sets it")
@@ -134,30 +118,30 @@ def test_an_event_is_waited_for_and_stays() -> None:
 
 
 def test_a_thread_knows_itself_and_its_name() -> None:
-    said: list[object] = []
+    seen: list[object] = []
     thread = threads.Thread(
-        lambda: said.extend((thread.is_current(), threads.current_name())), "its name"
+        lambda: seen.extend((thread.is_current(), threads.current_name())), "its name"
     )
     assert not thread.started
     thread.start()
     thread.join(WAIT_S)
-    assert said == [True, "its name"]
+    assert seen == [True, "its name"]
     assert thread.started
     assert not thread.is_current()
 
 
-def test_the_same_where_the_standard_librarys_threads_are_patched() -> None:
-    """The used parts of the patched library, without gevent."""
+def test_threads_work_while_the_standard_library_is_patched() -> None:
+    """The test patches the parts that gevent would patch."""
     program = """
     import _thread, threading
     _thread.start_new_thread = threading.Thread.start = lambda *_: 1 / 0  # as a patch replaces them
     from kafka_native import threads
     assert threads.is_patched()
-    go_on, said = threads.Lock(), []
+    go_on, seen = threads.Lock(), []
     go_on.acquire()
     def work():
         go_on.acquire()
-        said.extend((thread.is_current(), threads.current_name()))
+        seen.extend((thread.is_current(), threads.current_name()))
         future.set_result("done")
     future = threads.new_future()
     thread = threads.Thread(work, "its name")
@@ -168,19 +152,15 @@ def test_the_same_where_the_standard_librarys_threads_are_patched() -> None:
         future.result(0.01)
     except TimeoutError as error:
         pass
-    except Exception as error:  # before Python 3.11 it is one of its own
+    except Exception as error:  # before Python 3.11 futures have their own TimeoutError
         assert type(error).__name__ == "TimeoutError"
     go_on.release()
     assert future.result(60) == "done"
     thread.join(60)
-    assert not thread.is_alive() and said == [True, "its name"]
+    assert not thread.is_alive() and seen == [True, "its name"]
     print("ended")
     """
-    command = [sys.executable, "-c", textwrap.dedent(program)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=WAIT_S, check=False
-    )
+    done = run_program(textwrap.dedent(program), timeout_s=WAIT_S)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "ended\n")
 
 

@@ -33,82 +33,63 @@ class ByNumber(Assignor):
         return found
 
 
-STRATEGIES = [
-    "range",
-    "roundrobin",
-    "sticky",
-    "cooperative-sticky",
-    "range,roundrobin",
-    [ByNumber()],
-]
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_members_share_come_and_go(client: Client, strategy: Any):
+@pytest.mark.parametrize(
+    "strategy",
+    ["range", "roundrobin", "sticky", "cooperative-sticky", "range,roundrobin", [ByNumber()]],
+    ids=str,
+)
+def test_members_share_partitions_join_and_leave(client: Client, strategy: Any):
     with Readers(client, strategy) as group:
         group.fill(600)
-        first = group.add()
-        group.settle()
-        second = group.add()
-        group.settle()
-        third = group.add()
-        group.settle()
+        first = group.add_and_settle()
+        second = group.add_and_settle()
+        third = group.add_and_settle()
         wait_for(lambda: len(set(group.values())) == 600, lambda: repr(len(group.values())))
-        seen = group.values() and [reader.messages for reader in group.readers]
+        seen = [reader.messages for reader in group.readers]
         second.stop()
         group.settle()
         group.fill(600, start=600)
         kept = {int(message.value()) for messages in seen for message in messages}
-        wait_for(lambda: len(kept | set(group.values())) == 1200)
+        group.wait(lambda: len(kept | set(group.values())) == 1200)
         assert first.failure is third.failure is None
         assert first.errors == third.errors == []
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_stored_offsets_go_over_with_the_partitions(client: Client, strategy: str):
+def test_stored_offsets_are_committed_before_partitions_move(client: Client, strategy: str):
     with Readers(client, strategy, **{"auto.commit.interval.ms": 60_000}) as group:
         group.fill(300)
         first = group.add()
-        wait_for(lambda: len(first.messages) == 300)
-        second = group.add()
-        group.settle()
+        group.wait(lambda: len(first.messages) == 300)
+        second = group.add_and_settle()
         group.fill(300, start=300)
-        wait_for(lambda: len(group.values()) >= 600)
-        # nothing twice, although the timer committed nothing
+        group.wait(lambda: len(group.values()) >= 600)
+        # no message is read twice, although the timer has committed nothing
         assert group.values() == list(range(600))
         first.stop()
         group.settle()
         group.fill(300, start=600)
-        wait_for(lambda: len(first.messages) + len(second.messages) >= 900)
-        assert sorted(
-            int(message.value()) for message in (*first.messages, *second.messages)
-        ) == list(range(900))
+        group.wait(lambda: len(first.messages) + len(second.messages) >= 900)
+        values = [int(message.value()) for message in (*first.messages, *second.messages)]
+        assert sorted(values) == list(range(900))
 
 
-def test_cooperative_members_keep_what_stays(client: Client):
+def test_cooperative_members_keep_their_other_partitions(client: Client):
     with Readers(client, "cooperative-sticky") as group:
-        first = group.add()
-        group.settle()
+        first = group.add_and_settle()
         before = set(first.owned)
-        second = group.add()
-        group.settle()
+        second = group.add_and_settle()
         revoked = {key for kind, keys in first.events if kind == "revoke" for key in keys}
         assert revoked == before - first.owned == second.owned
         assert ("lose", []) not in first.events
-        assert (
-            first.do(
-                lambda consumer: {(each.topic, each.partition) for each in consumer.assignment()}
-            )
-            == first.owned
-        )
+        assigned = first.do(lambda consumer: consumer.assignment())
+        assert {(each.topic, each.partition) for each in assigned} == first.owned
 
 
 def test_callbacks_run_in_poll(client: Client):
     with Readers(client) as group:
-        first = group.add()
-        group.settle()
-        group.add()
-        group.settle()
+        first = group.add_and_settle()
+        group.add_and_settle()
         [thread] = first.threads
         assert thread != threading.get_ident()
         assert [kind for kind, _ in first.events] == ["assign", "revoke", "assign"]
@@ -123,80 +104,74 @@ def test_member_that_crashes_is_replaced_after_its_session(client: Client):
         assert len(second.owned) == group.partitions
 
 
-def test_rebalance_that_the_coordinator_asks_for(client: Client):
+def test_rebalance_by_the_coordinator(client: Client):
     with Readers(client, "cooperative-sticky") as group:
-        reader = group.add()
-        group.settle()
+        reader = group.add_and_settle()
         generation = client.cluster.group(group.id).generation
         client.cluster.rebalance_group(group.id)
-        wait_for(lambda: reader.events[1:] == [("assign", [])], lambda: repr(reader))
+        group.wait(lambda: reader.events[1:] == [("assign", [])])
         assert client.cluster.group(group.id).generation > generation
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_expelled_member_hears_that_its_partitions_are_lost(client: Client, strategy: str):
+def test_expelled_member_loses_its_partitions(client: Client, strategy: str):
     with Readers(client, strategy) as group:
-        reader = group.add()
-        group.settle()
+        reader = group.add_and_settle()
         [member] = client.cluster.group(group.id).members
         client.cluster.expel_member(group.id, member)
-        wait_for(lambda: len(reader.events) == 3 and group.shared(), lambda: repr(reader))
+        group.wait(lambda: len(reader.events) == 3 and group.shared())
         assert reader.events[1] == ("lose", sorted(group.all))
         assert member not in client.cluster.group(group.id).members
 
 
-# --- what the network and the coordinator do ---
+# --- network and coordinator ---
 
 
-def test_coordinator_that_moves_is_no_rebalance(client: Client):
+def test_moved_coordinator_causes_no_rebalance(client: Client):
     cluster = client.cluster
     with Readers(client) as group:
-        reader = group.add()
-        group.settle()
+        reader = group.add_and_settle()
         coordinator = cluster.coordinator_of(group.id)
         assert coordinator is not None
         cluster.clear_requests()
         other = 1 + coordinator.id % 3
         cluster.move_coordinator(group.id, other)
-        wait_for(lambda: len(cluster.requests_of(ApiKey.HEARTBEAT, other)) >= 3)
+        group.wait(lambda: len(cluster.requests_of(ApiKey.HEARTBEAT, other)) >= 3)
         assert [kind for kind, _ in reader.events] == ["assign"]
         group.fill(60)
-        wait_for(lambda: len(reader.messages) == 60)
+        group.wait(lambda: len(reader.messages) == 60)
         cluster.move_coordinator(group.id, None)
 
 
-def test_broken_connection_is_no_rebalance(client: Client):
+def test_broken_connection_causes_no_rebalance(client: Client):
     cluster = client.cluster
     with Readers(client) as group:
-        reader = group.add()
-        group.settle()
+        reader = group.add_and_settle()
         coordinator = cluster.coordinator_of(group.id)
         assert coordinator is not None
         for _ in range(3):
             cluster.clear_requests()
             cluster.disconnect(coordinator.id)
-            wait_for(lambda: len(cluster.requests_of(ApiKey.HEARTBEAT)) >= 3)
+            group.wait(lambda: len(cluster.requests_of(ApiKey.HEARTBEAT)) >= 3)
         assert [kind for kind, _ in reader.events] == ["assign"]
         assert cluster.group(group.id).generation == 1
 
 
-def test_coordinator_that_loads(client: Client):
+def test_loading_coordinator(client: Client):
     client.cluster.load_coordinator("loading", 1.0)
     with Readers(client, **{"group.id": "loading"}) as group:
-        reader = group.add()
-        group.settle()
+        reader = group.add_and_settle()
         assert reader.errors == []
 
 
 def test_session_ends_while_no_coordinator_answers(client: Client):
     cluster = client.cluster
     with Readers(client, **{"session.timeout.ms": 1000}) as group:
-        reader = group.add()
-        group.settle()
+        reader = group.add_and_settle()
         cluster.push_request_errors(
             ApiKey.HEARTBEAT, [KafkaError.COORDINATOR_NOT_AVAILABLE] * 10_000
         )
-        wait_for(lambda: ("lose", sorted(group.all)) in reader.events, lambda: repr(reader))
+        group.wait(lambda: ("lose", sorted(group.all)) in reader.events)
         cluster.faults.clear()
         group.settle()
 
@@ -208,49 +183,43 @@ def test_static_member_that_comes_back_causes_no_rebalance(client: Client):
     cluster = client.cluster
     with Readers(client) as group:
         first = group.add(**{"group.instance.id": "one"})
-        second = group.add(**{"group.instance.id": "two"})
-        group.settle()
-        wait_for(lambda: cluster.group(group.id).state == "Stable")
+        second = group.add_and_settle(**{"group.instance.id": "two"})
+        group.wait(lambda: cluster.group(group.id).state == "Stable")
         second.do(lambda consumer: None)
-        generation, owned, count = (
-            cluster.group(group.id).generation,
-            set(first.owned),
-            len(second.events),
-        )
+        generation, count = cluster.group(group.id).generation, len(second.events)
+        owned = set(first.owned)
         first.stop()
         again = group.add(**{"group.instance.id": "one"})
-        wait_for(lambda: again.owned == owned, lambda: repr(group.readers))
+        group.wait(lambda: again.owned == owned)
         assert cluster.group(group.id).generation == generation
         assert len(second.events) == count
 
 
 def test_second_member_of_the_same_instance_id_fences_the_first(client: Client):
     with Readers(client) as group:
-        first = group.add(**{"group.instance.id": "one"})
-        group.settle()
+        first = group.add_and_settle(**{"group.instance.id": "one"})
         second = group.add(**{"group.instance.id": "one"})
-        wait_for(lambda: ("lose", sorted(group.all)) in first.events, lambda: repr(group.readers))
-        wait_for(lambda: second.owned == group.all, lambda: repr(group.readers))
-        wait_for(
-            lambda: first.failure is not None or any(error.fatal() for error in first.errors),
-            lambda: repr(first),
+        group.wait(lambda: ("lose", sorted(group.all)) in first.events)
+        group.wait(lambda: second.owned == group.all)
+        group.wait(
+            lambda: first.failure is not None or any(error.fatal() for error in first.errors)
         )
-        group.owners.twice.clear()  # the fenced one is the last to know
+        group.owners.conflicts.clear()  # the fenced member learns of it last
 
 
 # --- max.poll.interval.ms ---
 
 
-def test_member_that_does_not_poll_is_out_until_it_polls(client: Client):
+def test_member_that_does_not_poll_leaves_until_it_polls(client: Client):
     conf = {"max.poll.interval.ms": 1500, "session.timeout.ms": 1500}
     with Readers(client, **conf) as group:
         first, second = group.add(), group.add()
         group.settle()
         first.pause.set()
-        wait_for(lambda: second.owned == group.all, lambda: repr(group.readers))
+        group.wait(lambda: second.owned == group.all)
         [left] = client.cluster.group(group.id).left
         assert "max.poll.interval.ms" in str(left)
-        group.owners.twice.clear()  # a member that doesn't poll doesn't learn of its loss
+        group.owners.conflicts.clear()  # a member that doesn't poll doesn't learn of its loss
         first.pause.clear()
         group.settle()
         assert [error.code() for error in first.errors] == [KafkaError._MAX_POLL_EXCEEDED]
@@ -260,80 +229,76 @@ def test_member_that_does_not_poll_is_out_until_it_polls(client: Client):
 # --- subscriptions ---
 
 
-def test_pattern_finds_topics_that_come_later(client: Client):
+def test_pattern_matches_later_topics(client: Client):
     with Readers(client, **{"topic.metadata.refresh.interval.ms": 200}) as group:
         prefix = f"^{group.topic}-"
         reader = group.add(prefix)
         client.cluster.create_topic(f"{group.topic}-a", 2)
-        wait_for(lambda: len(reader.owned) == 2, lambda: repr(reader))
+        group.wait(lambda: len(reader.owned) == 2)
         client.cluster.create_topic(f"{group.topic}-b", 1)
-        wait_for(lambda: len(reader.owned) == 3, lambda: repr(reader))
+        group.wait(lambda: len(reader.owned) == 3)
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_partitions_that_are_added(client: Client, strategy: str):
+def test_added_partitions_are_assigned(client: Client, strategy: str):
     with Readers(client, strategy, **{"topic.metadata.refresh.interval.ms": 200}) as group:
         group.add()
-        group.add()
-        group.settle()
+        group.add_and_settle()
         client.cluster.create_partitions(group.topic, 10)
         group.partitions = 10
         group.settle()
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_subscription_that_is_replaced(client: Client, strategy: str):
+def test_replaced_subscription(client: Client, strategy: str):
     other = client.topic(2)
     with Readers(client, strategy) as group:
-        reader = group.add()
-        group.settle()
+        reader = group.add_and_settle()
         reader.do(lambda consumer: reader.subscribe([other]))
-        wait_for(lambda: reader.owned == {(other, 0), (other, 1)}, lambda: repr(reader))
+        group.wait(lambda: reader.owned == {(other, 0), (other, 1)})
         assert ("revoke", sorted(group.all)) in reader.events
         assert not any(kind == "lose" for kind, _ in reader.events)
 
 
 def test_unsubscribe_and_subscribe_again_quickly(client: Client):
     with Readers(client) as group:
-        reader = group.add()
-        group.settle()
+        reader = group.add_and_settle()
         for _ in range(5):
             reader.do(lambda consumer: (consumer.unsubscribe(), reader.subscribe([group.topic])))
         group.settle()
         reader.do(lambda consumer: consumer.unsubscribe())
         assert reader.owned == set()
-        wait_for(lambda: client.cluster.group(group.id).state == "Empty")
+        group.wait(lambda: client.cluster.group(group.id).state == "Empty")
 
 
 def test_topic_that_does_not_exist_yet(client: Client):
     name = "topic-that-comes-later"
     with Readers(client, **{"topic.metadata.refresh.interval.ms": 200}) as group:
         reader = group.add(group.topic, name, **{"allow.auto.create.topics": False})
-        wait_for(lambda: reader.owned == group.all, lambda: repr(reader))
+        group.wait(lambda: reader.owned == group.all)
         client.cluster.create_topic(name, 1)
-        wait_for(lambda: (name, 0) in reader.owned, lambda: repr(reader))
+        group.wait(lambda: (name, 0) in reader.owned)
 
 
 # --- leaving ---
 
 
-def test_close_says_why_and_others_take_over_at_once(client: Client):
+def test_close_sends_its_reason_and_others_take_over_at_once(client: Client):
     with Readers(client, **{"session.timeout.ms": 45_000}) as group:
         first, second = group.add(), group.add()
         group.settle()
         first.stop()
-        wait_for(lambda: second.owned == group.all, timeout_s=20)
+        group.wait(lambda: second.owned == group.all, timeout_s=20)
         [left] = client.cluster.group(group.id).left
         assert "close" in str(left)
 
 
 def test_close_while_a_join_waits_for_others(client: Client):
     with Readers(client, **{"session.timeout.ms": 45_000, "max.poll.interval.ms": 45_000}) as group:
-        first = group.add()
-        group.settle()
+        first = group.add_and_settle()
         first.pause.set()  # it doesn't revoke, so new members wait
         second = group.add()
-        wait_for(lambda: client.cluster.group(group.id).state == "PreparingRebalance")
+        group.wait(lambda: client.cluster.group(group.id).state == "PreparingRebalance")
         started = time.monotonic()
         second.stop()
         assert time.monotonic() - started < 15
@@ -341,13 +306,13 @@ def test_close_while_a_join_waits_for_others(client: Client):
         group.settle()
 
 
-def test_leader_that_closes_assigns_first(client: Client):
-    """Until then the coordinator refuses its final commit."""
+def test_closing_leader_assigns_first(client: Client):
+    """The coordinator refuses its final commit until it has assigned."""
     conf = {"session.timeout.ms": 45_000, "auto.commit.interval.ms": 60_000}
     with Readers(client, "cooperative-sticky", **conf) as group:
         group.fill(300)
         first = group.add()
-        wait_for(lambda: len(first.messages) == 300)
+        group.wait(lambda: len(first.messages) == 300)
         other = client.topic(1)
         # the leader requests a topic that it doesn't know
         client.cluster.delay_responses(None, 4.0, ApiKey.METADATA)
@@ -359,7 +324,7 @@ def test_leader_that_closes_assigns_first(client: Client):
         client.cluster.delay_responses(None, 0.0, ApiKey.METADATA)
         committed = client.cluster.group(group.id).offsets
         assert sum(each.offset for each in committed.values()) == 300
-        wait_for(lambda: second.owned == {(other, 0)})
+        group.wait(lambda: second.owned == {(other, 0)})
 
 
 def test_close_before_the_first_poll(client: Client):
@@ -369,8 +334,7 @@ def test_close_before_the_first_poll(client: Client):
         consumer.subscribe([group.topic])
         consumer.close()
     with group:
-        group.add()
-        group.settle()
+        group.add_and_settle()
 
 
 def test_close_without_any_broker(client: Client):
@@ -384,11 +348,11 @@ def test_close_without_any_broker(client: Client):
     assert time.monotonic() - started < 20
 
 
-# --- what is wrong ---
+# --- errors ---
 
 
 class Wrong(ByNumber):
-    """Raises, or gives every partition to every member, until it is told not to."""
+    """Raises, or assigns every partition to every member, until ``way`` is changed."""
 
     def __init__(self, way: str) -> None:
         self.way = way
@@ -404,14 +368,12 @@ class Wrong(ByNumber):
 
 
 @pytest.mark.parametrize("way", ["raises", "twice"])
-def test_wrong_assignor_is_reported_and_the_group_goes_on(client: Client, way: str):
+def test_wrong_assignor_is_reported_and_the_group_recovers(client: Client, way: str):
     wrong = Wrong(way)
     with Readers(client, [wrong]) as group:
         group.add()
         group.add()
-        wait_for(
-            lambda: any(reader.errors for reader in group.readers), lambda: repr(group.readers)
-        )
+        group.wait(lambda: any(reader.errors for reader in group.readers))
         if way == "raises":
             assert group.owners.of == {}
         errors = [error for reader in group.readers for error in reader.errors]
@@ -426,8 +388,7 @@ def test_wrong_assignor_is_reported_and_the_group_goes_on(client: Client, way: s
 def test_hostile_metadata_of_another_member(client: Client, metadata: bytes):
     group = Readers(client)
     with group:
-        first = group.add()
-        group.settle()
+        first = group.add_and_settle()
         evil: list[str] = []
 
         def edit(member_id: str, given: bytes) -> bytes:
@@ -436,23 +397,22 @@ def test_hostile_metadata_of_another_member(client: Client, metadata: bytes):
         client.cluster.edit_member_metadata(group.id, edit)
         known = set(client.cluster.group(group.id).members)
         second = group.add()
-        wait_for(lambda: len(client.cluster.group(group.id).members) == 2)
+        group.wait(lambda: len(client.cluster.group(group.id).members) == 2)
         evil.extend(set(client.cluster.group(group.id).members) - known)
         client.cluster.rebalance_group(group.id)
-        wait_for(lambda: first.owned == group.all and not second.owned, lambda: repr(group.readers))
+        group.wait(lambda: first.owned == group.all and not second.owned)
         client.cluster.edit_member_metadata(group.id, None)
         client.cluster.rebalance_group(group.id)
         group.settle()
 
 
-def test_group_that_is_full(client: Client):
+def test_full_group(client: Client):
     client.cluster.set_group_max_size(1)
     try:
         with Readers(client) as group:
-            first = group.add()
-            group.settle()
+            first = group.add_and_settle()
             second = group.add()
-            wait_for(lambda: second.errors, lambda: repr(second))
+            group.wait(lambda: second.errors)
             assert second.errors[0].code() == KafkaError.GROUP_MAX_SIZE_REACHED
             assert first.owned == group.all
             client.cluster.set_group_max_size(None)
@@ -461,11 +421,11 @@ def test_group_that_is_full(client: Client):
         client.cluster.set_group_max_size(None)
 
 
-def test_group_that_is_denied(client: Client):
+def test_unauthorized_group(client: Client):
     with Readers(client) as group:
         client.cluster.deny_group(group.id)
         reader = group.add()
-        wait_for(lambda: reader.errors, lambda: repr(reader))
+        group.wait(lambda: reader.errors)
         assert reader.errors[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED
         client.cluster.deny_group(group.id, False)
         group.settle()
@@ -473,10 +433,9 @@ def test_group_that_is_denied(client: Client):
 
 def test_members_without_a_common_assignor(client: Client):
     with Readers(client, "range") as group:
-        first = group.add()
-        group.settle()
+        first = group.add_and_settle()
         second = group.add(**{"partition.assignment.strategy": "roundrobin"})
-        wait_for(lambda: second.errors, lambda: repr(second))
+        group.wait(lambda: second.errors)
         assert second.errors[0].code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
         assert first.owned == group.all
         second.stop()

@@ -1,4 +1,4 @@
-"""Classic groups with other clients as members, and heartbeats while no thread can run Python."""
+"""Classic groups with members of other clients, and heartbeats while no thread runs Python."""
 
 from __future__ import annotations
 
@@ -22,6 +22,20 @@ from tests.waiting import WAIT_S, wait_for
 
 from .classic_support import Key, Readers
 from .support import Client
+
+
+def is_shared(group: Readers, others: list[Any]) -> bool:
+    """Return whether each partition has one owner, and each member of any client has some."""
+    members = [*group.readers, *others]
+    owned = [key for member in members for key in tuple(member.owned)]
+    return sorted(owned) == sorted(group.all) and all(member.owned for member in members)
+
+
+def wait_shared(group: Readers, others: list[Any]) -> None:
+    wait_for(
+        lambda: is_shared(group, others),
+        lambda: f"{group.readers}, {[sorted(other.owned) for other in others]}",
+    )
 
 
 class Confluent:
@@ -85,31 +99,21 @@ def test_confluent_members_in_the_same_group(client: Client, strategy: str, ours
     with Readers(client, strategy) as group:
         group.fill(600)
         others: list[Confluent] = []
-
-        def shared() -> bool:
-            owned = [key for one in (*group.readers, *others) for key in tuple(one.owned)]
-            return sorted(owned) == sorted(group.all) and all(
-                one.owned for one in (*group.readers, *others)
-            )
-
-        def settled() -> None:
-            wait_for(shared, lambda: f"{group.readers}, {[sorted(one.owned) for one in others]}")
-
         try:
-            if ours_first:  # the first member leads: both must be able to
+            if ours_first:  # the first member is the leader
                 group.add()
-                wait_for(shared)
+                wait_shared(group, others)
             others.append(Confluent(group, strategy))
             wait_for(lambda: others[0].owned)
             group.add()
-            settled()
+            wait_shared(group, others)
             group.add()
-            settled()
+            wait_shared(group, others)
             others.append(Confluent(group, strategy))
-            settled()
+            wait_shared(group, others)
             wait_for(lambda: len({*group.values(), *others[0].values, *others[1].values}) == 600)
             others.pop(0).stop()
-            settled()
+            wait_shared(group, others)
         finally:
             for other in others:
                 other.stop()
@@ -131,7 +135,7 @@ class KafkaPython:
             heartbeat_interval_ms=100,
             partition_assignment_strategy=[assignor],
         )
-        # A leader that doesn't know the topic would assign nothing, and not notice the topic later.
+        # A leader without metadata of the topic would assign nothing, also later.
         wait_for(lambda: self.consumer.partitions_for_topic(group.topic))
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -159,25 +163,18 @@ class KafkaPython:
 def test_kafka_python_members_in_the_same_group(client: Client, strategy: str, theirs: Any):
     with Readers(client, strategy) as group:
         other = KafkaPython(group, theirs)
-
-        def shared() -> bool:
-            owned = [key for one in (*group.readers, other) for key in tuple(one.owned)]
-            return sorted(owned) == sorted(group.all) and all(
-                one.owned for one in (*group.readers, other)
-            )
-
         try:
-            wait_for(shared)  # theirs leads
+            wait_shared(group, [other])  # the member of kafka-python is the leader
             first = group.add()
-            wait_for(shared, lambda: f"{group.readers} {other.owned}")
+            wait_shared(group, [other])
             group.add()
-            wait_for(shared, lambda: f"{group.readers} {other.owned}")
+            wait_shared(group, [other])
         finally:
             other.stop()
-        group.settle()  # ours leads
+        group.settle()  # our member is the leader
         other = KafkaPython(group, theirs)
         try:
-            wait_for(shared, lambda: f"{group.readers} {other.owned}")
+            wait_shared(group, [other])
         finally:
             other.stop()
         group.settle()
@@ -227,6 +224,6 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held(own_process: str, s
         message = consumer.poll(30)
         assert message is not None
         assert message.value() == b"second"
-        # an expelled member learns of it with its next heartbeat
+        # an expelled member would get an error with its next heartbeat
         assert consumer.poll(session_s) is None
         assert events == ["assign"]

@@ -1,5 +1,5 @@
-"""A classic group in a storm: members come, leave and crash, connections break, the coordinator
-moves, all the time.
+"""A classic group under constant change: members join, leave and crash, connections break, and the
+coordinator moves.
 """
 
 from __future__ import annotations
@@ -21,52 +21,52 @@ from .support import Client
 def test_storm(client: Client, strategy: str):
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
-    luck = random.Random(seed)
+    rng = random.Random(seed)
     cluster = client.cluster
     conf = {"session.timeout.ms": 6000, "auto.commit.interval.ms": 100}
     with Readers(client, strategy, partitions=8, **conf) as group:
-        everybody = [group.add() for _ in range(3)]
+        all_readers = [group.add() for _ in range(3)]
         produced = 0
         ends = time.monotonic() + 6
         while time.monotonic() < ends:
-            time.sleep(luck.choice((0.02, 0.1, 0.4)))
+            time.sleep(rng.choice((0.02, 0.1, 0.4)))
             group.fill(50, start=produced)
             produced += 50
-            what = luck.random()
-            if what < 0.25 and len(group.readers) < 6:
-                everybody.append(group.add())
-            elif what < 0.45 and len(group.readers) > 2:
-                luck.choice(group.readers).stop()
-            elif what < 0.55 and len(group.readers) > 2:
-                luck.choice(group.readers).stop(leave=False)
-            elif what < 0.75:
-                cluster.disconnect(luck.randint(1, 3))
-            elif what < 0.9:
-                cluster.move_coordinator(group.id, luck.choice((1, 2, 3, None)))
+            event = rng.random()
+            if event < 0.25 and len(group.readers) < 6:
+                all_readers.append(group.add())
+            elif event < 0.45 and len(group.readers) > 2:
+                rng.choice(group.readers).stop()
+            elif event < 0.55 and len(group.readers) > 2:
+                rng.choice(group.readers).stop(leave=False)
+            elif event < 0.75:
+                cluster.disconnect(rng.randint(1, 3))
+            elif event < 0.9:
+                cluster.move_coordinator(group.id, rng.choice((1, 2, 3, None)))
             else:
                 cluster.rebalance_group(group.id)
         group.settle()
 
-        def handed_out() -> set[int]:
+        def read_numbers() -> set[int]:
             return {
-                int(message.value()) for reader in everybody for message in tuple(reader.messages)
+                int(message.value()) for reader in all_readers for message in tuple(reader.messages)
             }
 
         wait_for(
-            lambda: len(handed_out()) == produced,
-            lambda: f"{len(handed_out())} of {produced}, {group.readers}",
+            lambda: len(read_numbers()) == produced,
+            lambda: f"{len(read_numbers())} of {produced}, {group.readers}",
         )
-        for reader in everybody:
+        for reader in all_readers:
             assert reader.failure is None
             assert reader.errors == []
-        keeper = luck.choice(group.readers)
+        committer = rng.choice(group.readers)
         ends_at = [cluster.watermarks(group.topic, number)[1] for number in range(8)]
 
         def committed() -> list[int]:
             partitions = [TopicPartition(group.topic, number) for number in range(8)]
             return [
                 max(each.offset, 0)
-                for each in keeper.do(lambda consumer: consumer.committed(partitions, 10))
+                for each in committer.do(lambda consumer: consumer.committed(partitions, 10))
             ]
 
         wait_for(lambda: committed() == ends_at, lambda: f"{committed()} {ends_at}")

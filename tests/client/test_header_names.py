@@ -1,4 +1,4 @@
-"""Header names are any bytes on the wire: names that aren't UTF-8 are read, shown and passed on."""
+"""Header names are any bytes on the wire. Clients read, show and forward names that aren't UTF-8."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow
 import pytest
 
-from kafka_native import Consumer, Message, TopicPartition
+from kafka_native import Message
 from kafka_native._native.records import encode_batch
 from kafka_native.aio import AIOProducer
 from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S
 
-from .support import Client
+from .support import Client, assigned
 
 NAMES = [b"caf\xe9", b"\xff\xfe", b"plain", "größe".encode(), b"\xed\xa0\x80", b"", b"\xf0\x90\x80"]
 """The names of one record. The fifth is a surrogate, which is not valid UTF-8 in Python."""
@@ -26,17 +26,11 @@ HEADERS = [(name, b"%d" % number) for number, name in enumerate(NAMES)]
 
 @pytest.fixture
 def topic(cluster: MockCluster, client: Client) -> str:
-    """Return a topic with such names, more than a block of columns has, and other records."""
+    """Return a topic: one record has these names, the others have usual ones."""
     name = client.topic()
     usual = (2, None, b"after", [("kind", b"x")])
     cluster.append_raw(name, 0, encode_batch([(1, None, b"v", HEADERS), usual, usual]), 3)
     return name
-
-
-def assigned(client: Client, topic: str) -> Consumer:
-    consumer = client.consumer()
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    return consumer
 
 
 def first_of(client: Client, topic: str) -> Message:
@@ -55,7 +49,7 @@ def copied(cluster: MockCluster, topic: str) -> list[tuple[bytes, bytes | None]]
     ]
 
 
-def test_they_are_escaped_as_surrogates(client: Client, topic: str) -> None:
+def test_names_are_escaped_as_surrogates(client: Client, topic: str) -> None:
     message = first_of(client, topic)
     headers = message.headers()
     assert headers is not None
@@ -66,7 +60,7 @@ def test_they_are_escaped_as_surrogates(client: Client, topic: str) -> None:
     assert "caf" in repr(headers)
 
 
-def test_they_are_passed_on_as_they_were(cluster: MockCluster, client: Client, topic: str) -> None:
+def test_names_are_forwarded_unchanged(cluster: MockCluster, client: Client, topic: str) -> None:
     headers: Any = first_of(client, topic).headers()
     copy = client.topic()
     with client.producer() as producer:
@@ -91,13 +85,13 @@ def test_they_are_passed_on_as_they_were(cluster: MockCluster, client: Client, t
     assert copied(cluster, copy) == HEADERS
 
 
-def test_what_is_no_escape_is_refused(client: Client) -> None:
+def test_other_surrogates_are_refused(client: Client) -> None:
     with client.producer() as producer, pytest.raises(UnicodeEncodeError):
         producer.produce(client.topic(), b"x", headers=[("\ud800", b"")])
     assert len(producer) == 0
 
 
-def test_columns_have_them_as_java_does(client: Client, topic: str) -> None:
+def test_columns_show_names_as_java_does(client: Client, topic: str) -> None:
     with assigned(client, topic) as consumer:
         table = pyarrow.table(consumer.consume_arrow(3, WAIT_S, columns=["value", "headers"]))
     table.validate(full=True)
@@ -106,7 +100,7 @@ def test_columns_have_them_as_java_does(client: Client, topic: str) -> None:
     assert others == [[{"key": "kind", "value": b"x"}]] * 2
 
 
-def test_many_of_them_in_columns(cluster: MockCluster, client: Client) -> None:
+def test_many_names_in_columns(cluster: MockCluster, client: Client) -> None:
     topic = client.topic()
     rows = [
         (1, None, b"v", [(b"\xff" * (number % 40), b"x"), ("kind", None)]) for number in range(500)

@@ -20,6 +20,7 @@ from tests.harness.proxy import Proxy
 from tests.waiting import WAIT_S
 
 from .hostile import Flips, Memory, Siege
+from .support import deliver, errors_into
 
 MEMORY_MAX_BYTES = 64 << 20
 HASTY = {
@@ -39,6 +40,7 @@ HASTY = {
 @pytest.fixture
 def cluster() -> Iterator[MockCluster]:
     with MockCluster(1) as running:
+        running.create_topic("a")
         yield running
 
 
@@ -58,10 +60,7 @@ def settings(cluster: MockCluster, **own: Any) -> dict[str, Any]:
 
 
 def endure_producing(cluster: MockCluster, siege: Siege | Flips, conf: dict[str, Any]) -> None:
-    """Produce until the attacks end and a message arrives after that.
-
-    Each gets its report in time.
-    """
+    """Produce until the attacks end and a message arrives. Each message gets its report in time."""
     deadline = time.monotonic() + WAIT_S
     own = {"linger.ms": 0, "enable.idempotence": False, "message.timeout.ms": 2000}
     while True:
@@ -86,8 +85,7 @@ def endure_consuming(cluster: MockCluster, siege: Siege, conf: dict[str, Any]) -
     """Consume, in one group after the other, until the attacks end and messages arrive."""
     deadline = time.monotonic() + WAIT_S
     with Producer(settings(cluster)) as producer:
-        producer.produce("a", b"x")
-        assert producer.flush(10) == 0
+        deliver(producer, "a", b"x")
     for number in itertools.count():
         at_peace = siege.left == 0
         own = {
@@ -113,7 +111,6 @@ def endure_consuming(cluster: MockCluster, siege: Siege, conf: dict[str, Any]) -
     "api_key", [ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE], ids=lambda key: key.name
 )
 def test_producer_endures(api_key: ApiKey, cluster: MockCluster) -> None:
-    cluster.create_topic("a")
     siege = Siege(cluster, api_key, seed=int(api_key))
     endure_producing(cluster, siege, settings(cluster))
 
@@ -131,7 +128,6 @@ def test_producer_endures(api_key: ApiKey, cluster: MockCluster) -> None:
     ids=lambda key: key.name,
 )
 def test_consumer_endures(api_key: ApiKey, cluster: MockCluster) -> None:
-    cluster.create_topic("a")
     siege = Siege(cluster, api_key, seed=int(api_key))
     endure_consuming(cluster, siege, settings(cluster))
 
@@ -154,8 +150,8 @@ def test_tls_endures_wrong_bits() -> None:
         assert any(one.error for one in cluster.handshakes)
 
 
-def test_what_is_announced_and_never_sent_costs_no_memory(cluster: MockCluster) -> None:
-    """Each has its own client, because together they would exceed a test's memory."""
+def test_announced_bytes_that_never_arrive_cost_no_memory(cluster: MockCluster) -> None:
+    """Three clients get a length of 99 MB each, and no bytes after it."""
     announced = threading.Barrier(4)
 
     def announce(frame: bytes) -> bytes:
@@ -198,6 +194,7 @@ def guarded() -> Iterator[MockCluster]:
     with MockCluster(
         1, security=ListenerSecurity("sasl_plaintext", tuple(LOGINS), {"alice": "secret"})
     ) as running:
+        running.create_topic("a")
         yield running
 
 
@@ -208,7 +205,6 @@ def guarded() -> Iterator[MockCluster]:
     ids=lambda key: key.name,
 )
 def test_login_endures(api_key: ApiKey, mechanism: str, guarded: MockCluster) -> None:
-    guarded.create_topic("a")
     siege = Siege(guarded, api_key, seed=int(api_key))
     endure_producing(
         guarded, siege, settings(guarded, **LOGINS[mechanism], **{"sasl.mechanism": mechanism})
@@ -216,8 +212,7 @@ def test_login_endures(api_key: ApiKey, mechanism: str, guarded: MockCluster) ->
 
 
 @pytest.mark.parametrize("how", get_args(AuthenticationFault))
-def test_login_is_tried_again_after(how: AuthenticationFault, guarded: MockCluster) -> None:
-    guarded.create_topic("a")
+def test_login_is_retried_after(how: AuthenticationFault, guarded: MockCluster) -> None:
     guarded.break_authentication(how)
     errors: list[KafkaError] = []
     conf = settings(
@@ -225,8 +220,7 @@ def test_login_is_tried_again_after(how: AuthenticationFault, guarded: MockClust
     )
     reports: list[KafkaError | None] = []
     with Producer(conf) as producer:
-        producer.produce("a", b"x", on_delivery=lambda error, _: reports.append(error))
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, "a", b"x", on_delivery=errors_into(reports))
         producer.poll(0)
     assert reports == [None]
     wanted = KafkaError.MSG_SIZE_TOO_LARGE if how == "oversized" else KafkaError._AUTHENTICATION

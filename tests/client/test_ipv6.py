@@ -11,12 +11,12 @@ from kafka_native import KafkaError, Producer
 from kafka_native.mock import MockCluster
 from tests.harness.proxy import Proxy
 
-from .support import Client, read_all
+from .support import Client, deliver, read_all
 
 
 @pytest.fixture
 def ipv6_bootstrap(cluster: MockCluster) -> Iterator[str]:
-    """Yield the first broker's port, on ::1."""
+    """Yield an address on ::1 that leads to the first broker."""
     try:
         proxy = Proxy(cluster.address(1), host="::1", family=socket.AF_INET6)
     except OSError as reason:
@@ -26,9 +26,8 @@ def ipv6_bootstrap(cluster: MockCluster) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("family", ["any", "v6"])
-def test_bootstrap_over_ipv6(client: Client, ipv6_bootstrap: str, family: str) -> None:
+def test_bootstrap_over_ipv6(client: Client, topic: str, ipv6_bootstrap: str, family: str) -> None:
     errors: list[KafkaError] = []
-    topic = client.topic()
     conf = {
         "bootstrap.servers": ipv6_bootstrap,
         "broker.address.family": family,
@@ -39,8 +38,7 @@ def test_bootstrap_over_ipv6(client: Client, ipv6_bootstrap: str, family: str) -
         if family == "v6":
             assert len(producer.list_topics(topic, 10).brokers) == 3
             return
-        producer.produce(topic, b"x")
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"x")
     assert errors == []
     assert len(read_all(client, topic, 1)) == 1
 

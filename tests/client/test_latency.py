@@ -1,29 +1,37 @@
-"""Message.latency() is individual. queue.buffering.backpressure.threshold only delays requests."""
+"""Each message has its own latency(). A backpressure threshold only delays requests."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from kafka_native import TIMESTAMP_LOG_APPEND_TIME, Message
+from kafka_native import TIMESTAMP_LOG_APPEND_TIME, Message, Producer
 from kafka_native.mock import MockCluster
 
-from .support import Client, read_all
+from .support import Client, deliver, read_all
 
 PAUSE_S = 0.15
 
 
-def three(client: Client, topic: str, known: bool, **message: Any) -> list[float]:
-    """Return the latencies of three messages of one batch, produced with pauses."""
+@contextmanager
+def lingering(client: Client) -> Iterator[tuple[Producer, list[Message]]]:
+    """Yield a producer whose batches take 600 ms, and its delivery reports."""
     reports: list[Message] = []
     with client.producer(
         **{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)
     ) as producer:
+        yield producer, reports
+
+
+def latencies_of_three(client: Client, topic: str, known: bool, **message: Any) -> list[float]:
+    """Return the latencies of three messages of one batch, produced with pauses."""
+    with lingering(client) as (producer, reports):
         if known:
-            producer.produce(topic, b"", timestamp=1)
-            assert producer.flush(10) == 0
+            deliver(producer, topic, b"", timestamp=1)
             reports.clear()
         for number in range(3):
             if number:
@@ -38,7 +46,7 @@ def three(client: Client, topic: str, known: bool, **message: Any) -> list[float
 
 @pytest.mark.parametrize("known", [True, False], ids=["known topic", "staged first"])
 def test_each_message_has_its_own_latency(client: Client, known: bool):
-    first, second, third = three(client, client.topic(), known)
+    first, second, third = latencies_of_three(client, client.topic(), known)
     assert first > 2 * PAUSE_S - 0.01
     assert PAUSE_S - 0.01 < first - second < PAUSE_S + 0.2
     assert PAUSE_S - 0.01 < second - third < PAUSE_S + 0.2
@@ -46,48 +54,38 @@ def test_each_message_has_its_own_latency(client: Client, known: bool):
 
 
 @pytest.mark.parametrize("timestamp", [1, 1_700_000_000_000, 1 << 41])
-def test_timestamps_of_the_application_say_nothing_about_latency(client: Client, timestamp: int):
-    first, second, third = three(client, client.topic(), True, timestamp=timestamp)
+def test_timestamps_of_the_application_have_no_effect_on_latency(client: Client, timestamp: int):
+    first, second, third = latencies_of_three(client, client.topic(), True, timestamp=timestamp)
     assert first == second == third > 2 * PAUSE_S - 0.01
 
 
-def test_one_timestamp_of_the_application_is_enough(client: Client):
-    reports: list[Message] = []
-    topic = client.topic()
-    with client.producer(
-        **{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)
-    ) as producer:
+def test_one_timestamp_of_the_application_makes_the_latencies_of_a_batch_equal(
+    client: Client, topic: str
+):
+    with lingering(client) as (producer, reports):
         producer.produce(topic, b"a")
         time.sleep(PAUSE_S)
         producer.produce(topic, b"b", timestamp=int(time.time() * 1000))
-        producer.produce(topic, b"c")
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"c")
     assert reports[0].latency() == reports[1].latency() == reports[2].latency()
 
 
-def test_log_append_time_leaves_the_first_one_s(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_log_append_time_leaves_the_latency_of_the_first_message(
+    cluster: MockCluster, client: Client, topic: str
+):
     cluster.delete_topic(topic)
     cluster.create_topic(topic, 1, configs={"message.timestamp.type": "LogAppendTime"})
-    reports: list[Message] = []
-    with client.producer(
-        **{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)
-    ) as producer:
+    with lingering(client) as (producer, reports):
         producer.produce(topic, b"a")
         time.sleep(PAUSE_S)
-        producer.produce(topic, b"b")
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"b")
     assert {report.timestamp()[0] for report in reports} == {TIMESTAMP_LOG_APPEND_TIME}
     assert reports[0].latency() == reports[1].latency()
     assert (reports[0].latency() or 0) > PAUSE_S - 0.01
 
 
-def test_produce_many_has_it_as_well(client: Client):
-    reports: list[Message] = []
-    topic = client.topic()
-    with client.producer(
-        **{"linger.ms": 600}, on_delivery=lambda error, report: reports.append(report)
-    ) as producer:
+def test_messages_of_produce_many_have_latencies(client: Client, topic: str):
+    with lingering(client) as (producer, reports):
         producer.produce(topic, b"a")
         time.sleep(PAUSE_S)
         assert producer.produce_many(topic, [b"b", b"c"]) == 2
@@ -97,8 +95,7 @@ def test_produce_many_has_it_as_well(client: Client):
 
 
 @pytest.mark.parametrize("threshold", [1, 3])
-def test_backpressure_loses_and_reorders_nothing(client: Client, threshold: int):
-    topic = client.topic()
+def test_backpressure_loses_and_reorders_nothing(client: Client, topic: str, threshold: int):
     conf = {
         "queue.buffering.backpressure.threshold": threshold,
         "batch.num.messages": 10,

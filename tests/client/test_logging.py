@@ -19,18 +19,18 @@ from kafka_native import (
     Producer,
     ProducerInterceptor,
     TopicCollection,
-    TopicPartition,
 )
+from kafka_native._native.enums import LOG_CONTEXTS
 from kafka_native._reference.property import State
 from kafka_native.admin import AdminClient
 from kafka_native.config import PROPERTIES
-from kafka_native.logs import CONTEXTS, LEVELS, Logs, contexts_of, default_sink, mask_of
+from kafka_native.logs import LEVELS, Logs, contexts_of, default_sink, mask_of
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from tests.waiting import wait_for
+from tests.waiting import poll_until, wait_for
 
-from .log_support import Plain, heard
-from .support import Client
+from .log_support import PlainLogger, captured_log
+from .support import Client, assigned, deliver, errors_into
 
 ROOT = Path(__file__).parents[2]
 NOWHERE = {
@@ -43,25 +43,24 @@ KEY = "a key that no log may show"
 
 
 class Seeing(ProducerInterceptor):
-    """An interceptor that the log mentions."""
+    """An interceptor whose name is in the log."""
 
 
-def in_vain(producer: Producer) -> None:
-    """Wait until it has found out that no broker answers."""
+def fail_to_connect(producer: Producer) -> None:
+    """Produce, and wait until the producer finds all brokers down."""
     producer.produce("t", VALUE)
     wait_for(lambda: producer._client.main.pool.all_down())
 
 
-def produces(client: Client, topic: str, **conf: Any) -> None:
+def produce_with(client: Client, topic: str, **conf: Any) -> None:
     with client.producer(
         **{"interceptors": [Seeing()], "enable.idempotence": True, **conf}
     ) as producer:
-        producer.produce(topic, VALUE, KEY)
-        assert producer.flush(30) == 0
+        deliver(producer, topic, VALUE, key=KEY)
 
 
-def consumes(client: Client, topic: str, **conf: Any) -> None:
-    produces(client, topic)
+def consume_with(client: Client, topic: str, **conf: Any) -> None:
+    produce_with(client, topic)
     with client.consumer(
         **{"group.id": f"of-{topic}", "auto.offset.reset": "earliest", **conf}
     ) as consumer:
@@ -72,16 +71,16 @@ def consumes(client: Client, topic: str, **conf: Any) -> None:
         consumer.commit(asynchronous=False)
 
 
-def administers(client: Client, topic: str, **conf: Any) -> None:
+def describe_with(client: Client, topic: str, **conf: Any) -> None:
     with AdminClient({"bootstrap.servers": client.bootstrap, **conf}) as admin:
         assert admin.describe_topics(TopicCollection([topic]))[topic].result(30).name == topic
 
 
-def mocks(client: Client, topic: str, **conf: Any) -> None:
-    produces(client, topic, **{"test.mock.num.brokers": 1, **conf})
+def use_mock_with(client: Client, topic: str, **conf: Any) -> None:
+    produce_with(client, topic, **{"test.mock.num.brokers": 1, **conf})
 
 
-def pushes(client: Client, topic: str, **conf: Any) -> None:
+def push_with(client: Client, topic: str, **conf: Any) -> None:
     with MockCluster(brokers=1, client_metrics=True) as cluster:
         cluster.subscribe_metrics(["*"], 60_000)
         with Client(cluster).producer(**conf) as producer:
@@ -90,52 +89,52 @@ def pushes(client: Client, topic: str, **conf: Any) -> None:
 
 
 SUBJECTS: dict[str, tuple[Callable[..., None], tuple[str, ...]]] = {
-    "generic": (produces, (r"a producer of kafka_native", r"closed$")),
+    "generic": (produce_with, (r"a producer of kafka_native", r"closed$")),
     "broker": (
-        produces,
+        produce_with,
         (r"connecting \(attempt 1", r": up$", r"closed: .*closed on request|: up$"),
     ),
     "topic": (
-        produces,
+        produce_with,
         (r"topic-\d+ \[0\]: leader \d \(epoch 0\), was -1", r"1 partition\(s\), id [0-9a-f]{32}"),
     ),
-    "metadata": (produces, (r"asking for 1 topic", r"brokers 1, 2, 3, controller \d")),
-    "feature": (produces, (r"bootstrap: PRODUCE 0-\d+, FETCH",)),
-    "queue": (produces, (r"1 message\(s\) of 1 partition\(s\) leave the queue",)),
+    "metadata": (produce_with, (r"asking for 1 topic", r"brokers 1, 2, 3, controller \d")),
+    "feature": (produce_with, (r"bootstrap: PRODUCE 0-\d+, FETCH",)),
+    "queue": (produce_with, (r"1 message\(s\) of 1 partition\(s\) leave the queue",)),
     "msg": (
-        produces,
+        produce_with,
         (
             r"topic-\d+ \[0\]: a batch of 1 message\(s\), \d+ bytes",
             r"1 message\(s\) written from offset 0",
         ),
     ),
     "protocol": (
-        produces,
+        produce_with,
         (
             r"PRODUCE v\d+ request sent: correlation id \d+",
             r"METADATA v\d+ response: .* \d+\.\d+ ms",
         ),
     ),
     "cgrp": (
-        consumes,
+        consume_with,
         (r"its coordinator is broker", r"rebalance: assign topic-\d+ \[0\]", r"rebalance: revoke"),
     ),
     "fetch": (
-        consumes,
+        consume_with,
         (r"\[0\]: fetched from offset 0 on", r"fetch of 1 partition", r"bytes from offset 0 on"),
     ),
-    "interceptor": (produces, (r"called in this order: Seeing", r"Seeing is closed")),
+    "interceptor": (produce_with, (r"called in this order: Seeing", r"Seeing is closed")),
     "consumer": (
-        consumes,
+        consume_with,
         (r"subscribes to", r"\[0\]: assigned", r"offset 1 is committed", r"not assigned any more"),
     ),
-    "admin": (administers, (r"MetadataRequest|DescribeTopicPartitionsRequest", r"is done")),
-    "eos": (produces, (r"producer id \d+, epoch 0",)),
-    "assignor": (consumes, (r"range gives 1 partition\(s\) to",)),
-    "mock": (mocks, (r"the mock cluster listens at 127.0.0.1:\d+",)),
-    "conf": (produces, (r"enable.idempotence = True", r"debug = conf")),
+    "admin": (describe_with, (r"MetadataRequest|DescribeTopicPartitionsRequest", r"is done")),
+    "eos": (produce_with, (r"producer id \d+, epoch 0",)),
+    "assignor": (consume_with, (r"range gives 1 partition\(s\) to",)),
+    "mock": (use_mock_with, (r"the mock cluster listens at 127.0.0.1:\d+",)),
+    "conf": (produce_with, (r"enable.idempotence = True", r"debug = conf")),
     "telemetry": (
-        pushes,
+        push_with,
         (
             r"metrics go to ",
             r"subscription \d+: 10 metric\(s\) each 60 s",
@@ -148,23 +147,23 @@ AT_BROKERS = {"security"}
 NO_SUBJECT = {"plugin"}
 
 
-def test_contexts_are_the_propertys_and_numbered_as_in_the_core() -> None:
-    assert (*CONTEXTS, "all") == PROPERTIES["debug"].choices
-    assert SUBJECTS.keys() | NO_SUBJECT | AT_BROKERS == set(CONTEXTS)
+def test_contexts_are_those_of_debug_and_numbered_as_in_the_core() -> None:
+    assert (*LOG_CONTEXTS, "all") == PROPERTIES["debug"].choices
+    assert SUBJECTS.keys() | NO_SUBJECT | AT_BROKERS == set(LOG_CONTEXTS)
     header = (ROOT / "csrc" / "net" / "log.h").read_text(encoding="utf-8")
     enum = header[header.index("enum kn_log_context") : header.index("};")]
-    assert [name.lower() for name in re.findall(r"KN_LOG_(\w+)", enum)] == list(CONTEXTS)
+    assert [name.lower() for name in re.findall(r"KN_LOG_(\w+)", enum)] == list(LOG_CONTEXTS)
     row = PROPERTIES["debug"]
     assert row.state is State.EFFECTIVE
     assert all(context in row.note for context in NO_SUBJECT), (
-        "the row says which contexts have nothing to say"
+        "the note of the property names the contexts without lines"
     )
 
 
 @pytest.mark.parametrize("context", SUBJECTS)
-def test_each_context_says_something_on_a_logger_of_its_own(context: str, client: Client) -> None:
+def test_each_context_has_lines_on_its_own_logger(context: str, client: Client) -> None:
     act, patterns = SUBJECTS[context]
-    with heard() as log:
+    with captured_log() as log:
         act(client, client.topic(), **{"client.id": log.client_id, "debug": context})
         names = {record.name for record in log.records}
         assert names == {f"kafka_native.{log.client_id}.{context}"}
@@ -172,18 +171,15 @@ def test_each_context_says_something_on_a_logger_of_its_own(context: str, client
             assert log.matching(pattern), (pattern, log.lines)
         name = f"{log.client_id}#"
         assert all(line.startswith(name) for line in log.lines), "each line names its client"
-        assert not log.matching("no log may show"), "keys and values are nobody's business"
+        assert not log.matching("no log may show"), "no line has a key or a value"
 
 
-def test_without_debug_a_client_that_works_says_nothing_and_starts_no_thread(
-    client: Client,
-) -> None:
-    with heard() as log:
+def test_working_client_without_debug_logs_nothing_and_starts_no_thread(client: Client) -> None:
+    with captured_log() as log:
         logging.getLogger(f"kafka_native.{log.client_id}").setLevel(logging.DEBUG)
         topic = client.topic()
         with client.producer(**{"client.id": log.client_id}) as producer:
-            producer.produce(topic, VALUE)
-            assert producer.flush(30) == 0
+            deliver(producer, topic, VALUE)
             assert not [
                 each.name for each in threading.enumerate() if f"log {log.client_id}" in each.name
             ]
@@ -191,8 +187,8 @@ def test_without_debug_a_client_that_works_says_nothing_and_starts_no_thread(
 
 
 def test_lines_of_broker_threads_name_their_thread_and_their_time(client: Client) -> None:
-    with heard() as log:
-        produces(client, client.topic(), **{"client.id": log.client_id, "debug": "msg,generic"})
+    with captured_log() as log:
+        produce_with(client, client.topic(), **{"client.id": log.client_id, "debug": "msg,generic"})
         sent = [record for record in log.records if record.name.endswith(".msg")]
         assert {record.threadName for record in sent if record.threadName} <= {
             f"kn-broker-{each}" for each in (1, 2, 3)
@@ -203,51 +199,51 @@ def test_lines_of_broker_threads_name_their_thread_and_their_time(client: Client
 
 
 def test_log_thread_name_off_leaves_the_thread_out() -> None:
-    logger = Plain()
+    logger = PlainLogger()
     with Producer({**NOWHERE, "logger": logger, "log.thread.name": False}) as producer:
-        in_vain(producer)
+        fail_to_connect(producer)
         wait_for(lambda: logger.calls)
         producer.close(0)
     assert not [text for text in logger.texts() if "thrd:" in text]
 
 
-# --- whose logger ---
+# --- the logger ---
 
 
-def test_logging_logger_that_is_given_gets_everything_itself(client: Client) -> None:
+def test_own_logging_logger_gets_every_line(client: Client) -> None:
     logger = logging.getLogger("of the application")
     seen: list[str] = []
     logger.addFilter(lambda record: seen.append(record.getMessage()) is not None)
     logger.setLevel(logging.DEBUG)
-    produces(client, client.topic(), debug="broker,topic", logger=logger)
+    produce_with(client, client.topic(), debug="broker,topic", logger=logger)
     assert [text for text in seen if text.startswith("BROKER [rdkafka#producer-")]
     assert [text for text in seen if text.startswith("TOPIC [rdkafka#producer-")]
 
 
 def test_log_cb_gets_name_level_facility_and_text(client: Client) -> None:
     lines: list[tuple[str, int, str, str]] = []
-    produces(client, client.topic(), debug="eos", log_cb=lambda *line: lines.append(line))
+    produce_with(client, client.topic(), debug="eos", log_cb=lambda *line: lines.append(line))
     assert lines
     for name, level, facility, text in lines:
         assert name.startswith("rdkafka#producer-")
         assert (level, facility) == (7, "EOS")
         assert text.startswith("[thrd:kafka-native rdkafka#producer-")
     with pytest.raises(KafkaException, match="mutually exclusive"):
-        Producer({**NOWHERE, "log_cb": print, "logger": Plain()})
+        Producer({**NOWHERE, "log_cb": print, "logger": PlainLogger()})
     with pytest.raises(TypeError, match="log_cb"):
         Producer({**NOWHERE, "log_cb": 5})
 
 
-def test_remarks_about_the_configuration_go_the_same_way() -> None:
+def test_remarks_about_the_configuration_go_to_the_own_logger() -> None:
     lines: list[Any] = []
     conf = {**NOWHERE, "session.timeout.ms": 6000}
     Producer({**conf, "log_cb": lambda *line: lines.append(line)}).close()
-    plain = Plain()
+    plain = PlainLogger()
     Producer({**conf, "logger": plain}).close()
     assert lines[0][1:3] == (4, "CONFWARN")
     assert "session.timeout.ms is a consumer property" in lines[0][3]
     assert "session.timeout.ms is a consumer property" in plain.texts()[0]
-    Producer({**conf, "logger": (silent := Plain()), "log_level": 3}).close()
+    Producer({**conf, "logger": (silent := PlainLogger()), "log_level": 3}).close()
     assert silent.calls == []
 
 
@@ -257,9 +253,9 @@ def test_remarks_about_the_configuration_go_the_same_way() -> None:
 def test_log_level_is_a_syslog_level_and_debug_raises_it(
     level: int, conf: dict[str, str], expected: int
 ) -> None:
-    logger = Plain()
+    logger = PlainLogger()
     with Producer({**NOWHERE, "logger": logger, "log_level": level, **conf}) as producer:
-        in_vain(producer)
+        fail_to_connect(producer)
         producer.purge()
         producer.flush(0)
     levels = {call[0] for call in logger.calls}
@@ -277,22 +273,22 @@ def test_levels_are_pythons() -> None:
 # --- log.queue ---
 
 
-def test_with_log_queue_the_applications_poll_tells_the_logger(client: Client) -> None:
+def test_with_log_queue_the_applications_poll_calls_the_logger(client: Client) -> None:
     threads: list[str] = []
 
-    class Naming(Plain):
+    class Naming(PlainLogger):
         def log(self, *args: Any) -> None:
             threads.append(threading.current_thread().name)
 
     own = threading.current_thread().name
     with client.producer(**{"log.queue": True, "logger": Naming(), "debug": "all"}) as producer:
         producer.produce(client.topic(), VALUE)
-        wait_for(lambda: [producer.poll(0.01), len(threads) > 20][1])
+        poll_until(lambda: len(threads) > 20, producer)
     assert set(threads) == {own}
 
 
-def test_with_log_queue_what_the_logger_raises_comes_out_of_poll() -> None:
-    class Broken(Plain):
+def test_with_log_queue_poll_raises_the_loggers_exception() -> None:
+    class Broken(PlainLogger):
         def log(self, *args: Any) -> None:
             super().log(*args)
             raise ZeroDivisionError("of the logger")
@@ -324,7 +320,7 @@ class Stuck(logging.Handler):
         self.lines.append(record.getMessage())
 
 
-def test_handler_that_blocks_holds_up_neither_deliveries_nor_heartbeats(
+def test_handler_that_blocks_delays_neither_deliveries_nor_heartbeats(
     client: Client, cluster: MockCluster
 ) -> None:
     stuck = Stuck()
@@ -341,20 +337,18 @@ def test_handler_that_blocks_holds_up_neither_deliveries_nor_heartbeats(
         with client.producer(**{"batch.num.messages": 10, **conf}) as producer:
             assert stuck.entered.wait(30)
             for number in range(5000):
-                producer.produce(
-                    topic, str(number), on_delivery=lambda error, message: delivered.append(error)
-                )
+                producer.produce(topic, str(number), on_delivery=errors_into(delivered))
             assert producer.flush(60) == 0
             assert delivered == [None] * 5000
             read = 0
             while read < 5000:
                 messages = consumer.consume(1000, 30)
-                assert messages, f"{read} messages have come"
+                assert messages, f"only {read} messages"
                 read += len(messages)
             cluster.clear_requests()
             cluster.wait_for_requests(ApiKey.HEARTBEAT, 3, timeout=30)
             assert not stuck.go_on.is_set()
-            assert not stuck.lines, "all of it while the first line is being handled"
+            assert not stuck.lines, "all of this happens during the first line"
             stuck.go_on.set()
     finally:
         stuck.go_on.set()
@@ -362,12 +356,12 @@ def test_handler_that_blocks_holds_up_neither_deliveries_nor_heartbeats(
     assert len(stuck.lines) > 100
 
 
-def test_lines_that_find_no_room_are_counted() -> None:
-    go_on, told = threading.Event(), []
+def test_lines_that_do_not_fit_are_counted() -> None:
+    go_on, texts = threading.Event(), []
 
     def sink(name: str, line: Any) -> None:
         go_on.wait(60)
-        told.append(line.text)
+        texts.append(line.text)
 
     logs = Logs("x", sink, contexts=("msg",), lines_max=5)
     for number in range(100):
@@ -375,26 +369,23 @@ def test_lines_that_find_no_room_are_counted() -> None:
     logs.say_dropped(7)
     go_on.set()
     logs.close()
-    lines = [text for text in told if text.startswith("line")]
+    lines = [text for text in texts if text.startswith("line")]
     assert lines == [f"line {number}" for number in range(len(lines))]
-    assert 5 <= len(lines) <= 6, "the one that is being told, and those that wait"
-    assert f"{100 - len(lines) + 7} log lines were dropped" in "".join(told)
+    assert 5 <= len(lines) <= 6, "the line that the sink has, and the lines that wait"
+    assert f"{100 - len(lines) + 7} log lines were dropped" in "".join(texts)
 
 
-def test_names_of_others_stay_in_their_line() -> None:
-    """No name from the network begins a line of its own, or acts on the terminal."""
-    told: list[str] = []
-    logs = Logs("x", lambda name, line: told.append(line.text))
+def test_names_from_the_network_stay_in_their_line() -> None:
+    """A name from the network starts no line, and sends no commands to the terminal."""
+    texts: list[str] = []
+    logs = Logs("x", lambda name, line: texts.append(line.text))
     logs["broker"].warning("topic %s isn't there", "t\nERROR all is lost\x1b[2J\u202e\0")
     logs.close()
-    assert told == ["topic t?ERROR all is lost?[2J?? isn't there"]
+    assert texts == ["topic t?ERROR all is lost?[2J?? isn't there"]
 
 
-def test_engine_drops_lines_that_nobody_takes_and_counts_them(client: Client) -> None:
-    """While the control thread is blocked, the broker's thread counts dropped lines and works
-    on.
-    """
-    logger, held, go_on = Plain(), threading.Event(), threading.Event()
+def test_engine_counts_lines_that_the_control_thread_does_not_take(client: Client) -> None:
+    logger, held, go_on = PlainLogger(), threading.Event(), threading.Event()
     delivered: list[Any] = []
     conf = {
         "debug": "msg",
@@ -405,16 +396,13 @@ def test_engine_drops_lines_that_nobody_takes_and_counts_them(client: Client) ->
     }
     with client.producer(**conf) as producer:
         topic = client.topic()
-        producer.produce(topic, VALUE)
-        assert producer.flush(30) == 0
+        deliver(producer, topic, VALUE)
         producer._client.main.post(lambda: [held.set(), go_on.wait(60)])
         assert held.wait(30)
         try:
             for _ in range(2500):
-                producer.produce(
-                    topic, VALUE, on_delivery=lambda error, message: delivered.append(error)
-                )
-            wait_for(lambda: [producer.poll(0.05), len(delivered) == 2500][1], timeout_s=60)
+                producer.produce(topic, VALUE, on_delivery=errors_into(delivered))
+            poll_until(lambda: len(delivered) == 2500, producer, timeout_s=60)
         finally:
             go_on.set()
     assert len(logger.calls) < 2500
@@ -424,25 +412,25 @@ def test_engine_drops_lines_that_nobody_takes_and_counts_them(client: Client) ->
         if (match := re.search(r"(\d+) log lines were dr", text))
     ]
     assert sum(dropped) + len(logger.calls) - len(dropped) == 2 * 2501, (
-        "a line when it is sent, and one when it is written"
+        "a line for each sent message, and a line for each written message"
     )
 
 
-def test_handler_that_raises_ends_nothing_and_is_told_once(
+def test_handler_that_raises_is_reported_once_and_stops_nothing(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Broken(Plain):
+    class Broken(PlainLogger):
         def log(self, *args: Any) -> None:
             super().log(*args)
             raise ZeroDivisionError("of the handler")
 
     logger = Broken()
-    produces(client, client.topic(), logger=logger, debug="all")
+    produce_with(client, client.topic(), logger=logger, debug="all")
     assert len(logger.calls) > 20
     assert capsys.readouterr().err.count("ZeroDivisionError: of the handler") == 1
 
 
-def test_close_does_not_wait_for_a_handler_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_waits_for_a_handler_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_native.logs.END_S", 0.05)
     go_on = threading.Event()
     logs = Logs("x", lambda name, line: go_on.wait(60) and None)
@@ -452,25 +440,23 @@ def test_close_does_not_wait_for_a_handler_for_ever(monkeypatch: pytest.MonkeyPa
     go_on.set()
 
 
-def test_after_close_the_caller_tells_the_logger_and_in_a_forked_child_nobody() -> None:
-    told: list[str] = []
-    logs = Logs("x", lambda name, line: told.append(f"{line.thread}: {line.text}"))
+def test_after_close_the_caller_calls_the_sink_but_not_in_a_forked_child() -> None:
+    texts: list[str] = []
+    logs = Logs("x", lambda name, line: texts.append(f"{line.thread}: {line.text}"))
     logs.close()
     logs["generic"].warning("late")
-    assert told == [f"{threading.current_thread().name}: late"]
+    assert texts == [f"{threading.current_thread().name}: late"]
     child = os.fork()
     if child == 0:
         logs["generic"].error("in the child")
-        os._exit(len(told))
+        os._exit(len(texts))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 
 
-def test_where_no_thread_can_be_started_the_caller_tells_the_logger(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_caller_calls_the_sink_if_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter refuses threads while it ends."""
-    told: list[str] = []
-    logs = Logs("x", lambda name, line: told.append(line.text))
+    texts: list[str] = []
+    logs = Logs("x", lambda name, line: texts.append(line.text))
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't create new thread at interpreter shutdown")
@@ -478,24 +464,24 @@ def test_where_no_thread_can_be_started_the_caller_tells_the_logger(
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         logs["generic"].warning("late")
-    assert told == ["late"]
+    assert texts == ["late"]
     logs["generic"].warning("and later")
     logs.close()
-    assert told == ["late", "and later"]
+    assert texts == ["late", "and later"]
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_finaliser_that_comes_after_the_logs_own_is_told(before: int) -> None:
+def test_line_after_the_finalizer_of_the_logs_is_not_lost(before: int) -> None:
     """The garbage collector calls the finalizers of a cycle in any order."""
-    told: list[str] = []
-    logs = Logs("x", lambda name, line: told.append(line.text))
+    texts: list[str] = []
+    logs = Logs("x", lambda name, line: texts.append(line.text))
     for _ in range(before):
         logs["generic"].warning("first")
     logs.__del__()
     logs["generic"].warning("last")
-    wait_for(lambda: told.count("last") == 1, "the line")
+    wait_for(lambda: texts.count("last") == 1, "the line")
     logs.close()
-    assert told.count("first") == before
+    assert texts.count("first") == before
     wait_for(
         lambda: not [each for each in threading.enumerate() if each.name == "kafka-native log x"],
         "the threads' end",
@@ -503,7 +489,7 @@ def test_finaliser_that_comes_after_the_logs_own_is_told(before: int) -> None:
 
 
 def test_exceptions_reach_handlers_as_exceptions() -> None:
-    with heard() as log:
+    with captured_log() as log:
         logs = Logs(log.client_id, default_sink(log.client_id, (), thread_names=True))
         try:
             raise ZeroDivisionError("cause")
@@ -516,9 +502,9 @@ def test_exceptions_reach_handlers_as_exceptions() -> None:
         assert record.getMessage() == f"{log.client_id}: 1 went wrong"
 
 
-def test_contexts_may_be_written_with_blanks_and_in_capitals() -> None:
+def test_contexts_may_have_blanks_and_capitals() -> None:
     assert contexts_of("Broker, topic") == {"broker", "topic"}
-    assert contexts_of("all") == set(CONTEXTS)
+    assert contexts_of("all") == set(LOG_CONTEXTS)
     assert contexts_of("") == set()
     assert mask_of(contexts_of("generic,topic")) == 0b101
 
@@ -530,7 +516,7 @@ def test_contexts_may_be_written_with_blanks_and_in_capitals() -> None:
     "name", sorted(name for name, declared in PROPERTIES.items() if declared.sensitive)
 )
 def test_secrets_are_in_no_line_and_no_error(name: str) -> None:
-    logger, secret, shown = Plain(), "s3cret-canary", ""
+    logger, secret, shown = PlainLogger(), "s3cret-canary", ""
     try:
         producer = Producer({**NOWHERE, "debug": "all", "logger": logger, name: secret})
     except KafkaException as error:
@@ -550,57 +536,42 @@ def closes(log_level: int, lines: list[Any]) -> list[Any]:
     return [call for call in lines if call[0] == log_level and "closed the connection" in call[-1]]
 
 
-def test_broker_that_closes_an_idle_connection_is_not_worth_a_word(
-    client: Client, cluster: MockCluster
-) -> None:
+def test_closed_idle_connection_is_only_a_debug_line(client: Client, cluster: MockCluster) -> None:
     errors: list[KafkaError] = []
-    logger, topic = Plain(), client.topic()
+    logger, topic = PlainLogger(), client.topic()
     with client.producer(logger=logger, debug="broker", error_cb=errors.append) as producer:
-        producer.produce(topic, VALUE)
-        assert producer.flush(30) == 0
+        deliver(producer, topic, VALUE)
         wait_for(lambda: cluster.connection_count(cluster.leader(topic, 0)) == 1)
         cluster.disconnect(cluster.leader(topic, 0))
         wait_for(lambda: any("closed the idle connection" in text for text in logger.texts()))
-        producer.produce(topic, VALUE)
-        assert producer.flush(30) == 0
+        deliver(producer, topic, VALUE)
         producer.poll(0)
     assert {call[0] for call in logger.calls} == {logging.DEBUG}
     assert errors == []
 
 
-@pytest.mark.parametrize(("tells", "expected"), [(True, 1), (False, 0)])
-def test_connection_closed_under_a_request_is_a_warning_unless_unwanted(
-    client: Client, cluster: MockCluster, tells: bool, expected: int
+@pytest.mark.parametrize(("wanted", "expected"), [(True, 1), (False, 0)])
+def test_connection_closed_during_a_request_is_a_warning_if_wanted(
+    client: Client, cluster: MockCluster, wanted: bool, expected: int
 ) -> None:
-    topic, logger, errors = client.topic(), Plain(), []
+    topic, logger, errors = client.topic(), PlainLogger(), []
     leader = cluster.leader(topic, 0)
     for conf in ({"logger": logger, "debug": "broker"}, {"error_cb": errors.append}):
-        with client.consumer(
-            **{"log.connection.close": tells, "fetch.wait.max.ms": 10_000, **conf}
+        with assigned(
+            client, topic, **{"log.connection.close": wanted, "fetch.wait.max.ms": 10_000, **conf}
         ) as consumer:
-            consumer.assign([TopicPartition(topic, 0, 0)])
             cluster.clear_requests()
-            wait_for(
-                lambda consumer=consumer: [
-                    consumer.poll(0.01),
-                    cluster.requests_of(ApiKey.FETCH, leader),
-                ][1]
-            )  # type: ignore[misc]
+            poll_until(lambda: cluster.requests_of(ApiKey.FETCH, leader), consumer)
             cluster.disconnect(leader)
-            # fetched from again: what there was to say has been said
-            wait_for(
-                lambda consumer=consumer: [
-                    consumer.poll(0.01),
-                    len(cluster.requests_of(ApiKey.FETCH, leader)) > 1,
-                ][1]
-            )  # type: ignore[misc]
+            # after the next Fetch no more lines follow
+            poll_until(lambda: len(cluster.requests_of(ApiKey.FETCH, leader)) > 1, consumer)
             consumer.poll(0)
     assert len(closes(logging.WARNING, logger.calls)) == expected
     assert [error.code() for error in errors] == [KafkaError._TRANSPORT] * expected
 
 
-def test_consumers_lines_are_also_told_without_any_debug() -> None:
-    logger = Plain()
+def test_consumer_without_debug_logs_its_errors() -> None:
+    logger = PlainLogger()
     consumer = Consumer({**NOWHERE, "group.id": "g", "logger": logger})
     consumer.subscribe(["t"])
     wait_for(lambda: len(logger.calls) >= 2)

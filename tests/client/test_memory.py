@@ -13,7 +13,7 @@ import pytest
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 
-from .support import Client
+from .support import Client, deliver
 
 MESSAGES = 2_000_000
 VALUE = b"x" * 100
@@ -33,7 +33,7 @@ def resident_bytes() -> int:
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/statm")
 @pytest.mark.skipif("KN_SANITIZE" in os.environ, reason="a sanitizer's own memory would be counted")
-def test_a_full_queue_is_little_more_than_its_bytes_and_goes_back(
+def test_a_full_queue_takes_little_more_than_its_bytes_and_gives_them_back(
     cluster: MockCluster, client: Client
 ):
     topic = client.topic(partitions=2)
@@ -41,8 +41,7 @@ def test_a_full_queue_is_little_more_than_its_bytes_and_goes_back(
     # sent messages are in this process too: the mock cluster's
     conf["max.in.flight.requests.per.connection"] = 1
     with client.producer(**conf) as producer:
-        producer.produce(topic, VALUE)
-        assert producer.flush(15) == 0
+        deliver(producer, topic, VALUE)
         cluster.delay_responses(None, 60.0, ApiKey.PRODUCE)
         gc.collect()
         bytearray(LARGE_BYTES).clear()

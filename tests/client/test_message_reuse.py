@@ -10,7 +10,7 @@ import pytest
 from kafka_native import Consumer, Message, TopicPartition
 from kafka_native._native.message import live_messages
 
-from .support import Client, fill
+from .support import Client, assigned, fill
 
 KEPT_FOR_REUSE = 10_240  # kafka_native/_native/message.pyx
 COUNT = 2 * KEPT_FOR_REUSE + 500
@@ -25,8 +25,7 @@ def topic(client: Client) -> str:
 
 @pytest.fixture
 def consumer(client: Client, topic: str) -> Iterator[Consumer]:
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic) as consumer:
         yield consumer
 
 
@@ -53,7 +52,7 @@ def test_more_messages_than_are_kept_for_reuse(consumer: Consumer, topic: str) -
     assert max(blocks[3:]) - blocks[2] < COUNT // 10
 
 
-def test_what_was_set_ends_with_its_message(consumer: Consumer, topic: str) -> None:
+def test_a_reused_message_has_nothing_that_was_set_before(consumer: Consumer, topic: str) -> None:
     mark = object()
     counted = sys.getrefcount(mark)
     messages = read_again(consumer, topic)
@@ -66,24 +65,21 @@ def test_what_was_set_ends_with_its_message(consumer: Consumer, topic: str) -> N
     del messages, message
     assert sys.getrefcount(mark) == counted
     for message in read_again(consumer, topic):
-        assert (message.topic(), message.key(), message.headers(), message.error()) == (
-            topic,
-            None,
-            None,
-            None,
-        )
+        found = (message.topic(), message.key(), message.headers(), message.error())
+        assert found == (topic, None, None, None)
         assert isinstance(message.value(), bytes)
 
 
 def test_messages_outlive_their_lists_and_their_consumer(client: Client, topic: str) -> None:
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic) as consumer:
         every_hundredth = read_again(consumer, topic)[::100]
     assert [message.offset() for message in every_hundredth] == list(range(0, COUNT, 100))
     assert len({message.value() for message in every_hundredth}) == len(every_hundredth)
 
 
-def test_a_message_of_the_callers_own_after_many_of_batches(consumer: Consumer, topic: str) -> None:
+def test_own_message_of_the_application_after_many_fetched_ones(
+    consumer: Consumer, topic: str
+) -> None:
     read_again(consumer, topic)
     message = Message("mine", 3, 7, b"k", b"v")
     assert (message.topic(), message.partition(), message.offset()) == ("mine", 3, 7)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +20,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafka_native import KafkaException, Message, TopicPartition
+from kafka_native import KafkaException, Message
 from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOProducer
 from kafka_native.measurements import SPECS, measurements
@@ -30,7 +29,7 @@ from kafka_native.prometheus import ClientCollector
 from tests.waiting import WAIT_S, wait_for
 
 from .share_support import new_group, sharing, take
-from .support import Client, fill
+from .support import Client, assigned, deliver, fill
 
 
 def samples(collector: ClientCollector) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -56,13 +55,11 @@ def value_of(found: dict[Any, float], name: str, **labels: str) -> float:
 # --- measurements ---
 
 
-def test_every_measurement_is_a_field_or_said_to_be_more(client: Client) -> None:
-    topic = client.topic(1)
+def test_clients_have_every_documented_measurement(client: Client, topic: str) -> None:
     fill(client, topic, 3)
     names = set()
     with client.producer(**{"statistics.interval.ms": 3_600_000}) as producer:
-        producer.produce(topic, b"x")
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"x")
         names |= {each.spec.name for each in measurements(producer.metrics())}
     with client.consumer(
         **{"group.id": f"of-{topic}", "auto.offset.reset": "earliest"}
@@ -75,11 +72,10 @@ def test_every_measurement_is_a_field_or_said_to_be_more(client: Client) -> None
     assert names == set(SPECS) - {"broker_throttle_seconds"}
 
 
-def test_without_partitions_there_is_less(client: Client) -> None:
+def test_measurements_without_partitions_lack_only_that_level(client: Client) -> None:
     topic = client.topic(4)
     with client.producer() as producer:
-        producer.produce(topic, b"x")
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"x")
         metrics = producer.metrics()
     levels = {each.spec.level for each in measurements(metrics, partitions=False)}
     assert levels == {each.spec.level for each in measurements(metrics)} - {"partition"}
@@ -95,29 +91,18 @@ def test_a_scrape_has_the_figures_of_all_clients(client: Client) -> None:
         for number in range(10):
             producer.produce(topic, b"12345", partition=number % 2)
         assert producer.flush(WAIT_S) == 0
-        with client.consumer(**{"group.id": f"of-{topic}"}) as consumer:
-            consumer.assign([TopicPartition(topic, 0, 0)])
+        with assigned(client, topic, **{"group.id": f"of-{topic}"}) as consumer:
             assert len(consumer.consume(5, WAIT_S)) == 5
             collector.add(consumer)
             found = samples(collector)
             name = producer._client.name
             assert value_of(found, "kafka_native_client_txmsgs_total", client=name) == 10
             assert value_of(found, "kafka_native_client_txmsg_bytes_total", client=name) == 50
-            assert (
-                value_of(
-                    found,
-                    "kafka_native_partition_txmsgs_total",
-                    client=name,
-                    topic=topic,
-                    partition="1",
-                )
-                == 5
-            )
-            assert (
-                value_of(found, "kafka_native_client_rxmsgs_total", client=consumer._client.name)
-                == 5
-            )
-            place = {"client": consumer._client.name, "topic": topic, "partition": "0"}
+            sent = {"client": name, "topic": topic, "partition": "1"}
+            assert value_of(found, "kafka_native_partition_txmsgs_total", **sent) == 5
+            reader = consumer._client.name
+            assert value_of(found, "kafka_native_client_rxmsgs_total", client=reader) == 5
+            place = {"client": reader, "topic": topic, "partition": "0"}
             assert value_of(found, "kafka_native_partition_app_offset", **place) == 5
             assert value_of(found, "kafka_native_partition_hi_offset", **place) == 5
             lags = [
@@ -126,24 +111,15 @@ def test_a_scrape_has_the_figures_of_all_clients(client: Client) -> None:
                 if key[0] == "kafka_native_partition_consumer_lag" and ("topic", topic) in key[1]
             ]
             assert lags == []  # nothing was committed: unknown
-            assert (
-                value_of(found, "kafka_native_broker_req_total", client=name, request="Produce")
-                >= 2
-            )
-            assert value_of(found, "kafka_native_broker_up", client=name) >= 1
-            assert (
-                0
-                < value_of(
-                    found, "kafka_native_topic_batchcnt", client=name, topic=topic, stat="avg"
-                )
-                <= 5
-            )
-            most = value_of(found, "kafka_native_broker_rtt_seconds", client=name, stat="max")
-            assert 0 < most < WAIT_S * 10
-            assert (
-                value_of(samples(collector), "kafka_native_topic_batchcnt", client=name, stat="avg")
-                == 0
-            )  # a new window
+            own = {"client": name}
+            assert value_of(found, "kafka_native_broker_req_total", **own, request="Produce") >= 2
+            assert value_of(found, "kafka_native_broker_up", **own) >= 1
+            average = {**own, "stat": "avg"}
+            assert 0 < value_of(found, "kafka_native_topic_batchcnt", **average, topic=topic) <= 5
+            rtt_max_s = value_of(found, "kafka_native_broker_rtt_seconds", **own, stat="max")
+            assert 0 < rtt_max_s < WAIT_S * 10
+            found = samples(collector)  # of a new window
+            assert value_of(found, "kafka_native_topic_batchcnt", **average) == 0
 
 
 def test_closed_and_dropped_clients_are_left_out(client: Client) -> None:
@@ -155,20 +131,18 @@ def test_closed_and_dropped_clients_are_left_out(client: Client) -> None:
     assert samples(collector) == {}
 
 
-def test_who_is_no_client_is_refused() -> None:
+def test_objects_that_are_no_clients_are_refused() -> None:
     with pytest.raises(
         TypeError, match="a producer, consumer or admin client is expected, not str"
     ):
         ClientCollector("producer")
 
 
-def test_asyncio_clients_are_asked_from_another_thread(client: Client) -> None:
+def test_asyncio_clients_are_collected_from_another_thread(client: Client) -> None:
     producer = AIOProducer({"bootstrap.servers": client.bootstrap})
     found = samples(ClientCollector(producer))
-    assert (
-        value_of(found, "kafka_native_client_msg_max", client=producer._core._client.name)
-        == 100_000
-    )
+    name = producer._core._client.name
+    assert value_of(found, "kafka_native_client_msg_max", client=name) == 100_000
     producer._core.close(0)
 
 
@@ -251,8 +225,9 @@ def test_a_messages_trace_goes_from_produce_to_process(client: Client, spans: An
         "messaging.kafka.offset": 0,
         "deployment": "test",
     }
-    with client.consumer(interceptors=[ConsumerTracing(tracer_provider=provider)]) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(
+        client, topic, interceptors=[ConsumerTracing(tracer_provider=provider)]
+    ) as consumer:
         message = consumer.poll(WAIT_S)
         assert message is not None
         headers = message.headers()
@@ -271,9 +246,10 @@ def test_a_messages_trace_goes_from_produce_to_process(client: Client, spans: An
     assert processed.status.status_code is StatusCode.ERROR
 
 
-def test_what_fails_has_an_error_in_its_span(client: Client, spans: Any) -> None:
+def test_failed_messages_have_an_error_in_their_span(
+    client: Client, topic: str, spans: Any
+) -> None:
     provider, exporter = spans
-    topic = client.topic(1)
     tracing = ProducerTracing(tracer_provider=provider)
     conf = {"message.timeout.ms": 1, "linger.ms": 0, "message.max.bytes": 2000}
     with client.producer(interceptors=[tracing], **conf) as producer:
@@ -286,38 +262,30 @@ def test_what_fails_has_an_error_in_its_span(client: Client, spans: Any) -> None
         producer.purge()
         assert producer.flush(WAIT_S) == 0
     [purged] = named(exporter, f"send no-such-topic-{topic}")
-    assert (purged.attributes or {})["error.type"] in (
-        "_PURGE_QUEUE",
-        "_PURGE_INFLIGHT",
-        "_MSG_TIMED_OUT",
-    )
+    possible = ("_PURGE_QUEUE", "_PURGE_INFLIGHT", "_MSG_TIMED_OUT")
+    assert (purged.attributes or {})["error.type"] in possible
     assert tracing._open == {}
 
 
-def test_many_at_once_have_a_span_each_and_one_when_they_are_read(
-    client: Client, spans: Any
+def test_produce_many_makes_a_span_a_message_and_consume_links_them(
+    client: Client, topic: str, spans: Any
 ) -> None:
     provider, exporter = spans
-    topic = client.topic(1)
     with client.producer(interceptors=[ProducerTracing(tracer_provider=provider)]) as producer:
         assert producer.produce_many(topic, [b"1", b"2", b"3"]) == 3
         assert producer.flush(WAIT_S) == 0
     sent = named(exporter, f"send {topic}")
     assert len({span.get_span_context().span_id for span in sent}) == 3
-    with client.consumer(interceptors=[ConsumerTracing(tracer_provider=provider)]) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        got = 0
-        deadline = time.monotonic() + WAIT_S
-        while got < 3 and time.monotonic() < deadline:
-            got += len(consumer.consume(3 - got, 1.0))
+    with assigned(
+        client, topic, interceptors=[ConsumerTracing(tracer_provider=provider)]
+    ) as consumer:
+        assert len(consumer.consume(3, WAIT_S)) == 3
     polled = named(exporter, f"poll {topic}")
     linked = [link.context.span_id for span in polled for link in span.links]
     assert sorted(linked) == sorted(span.get_span_context().span_id for span in sent)
 
 
-def test_spans_that_are_not_sampled_keep_nothing_and_still_carry_their_context(
-    client: Client,
-) -> None:
+def test_unsampled_spans_keep_nothing_and_still_carry_their_context(client: Client) -> None:
     provider = TracerProvider(sampler=ALWAYS_OFF)
     topic = client.topic(1)
     tracing = ProducerTracing(tracer_provider=provider)
@@ -325,8 +293,7 @@ def test_spans_that_are_not_sampled_keep_nothing_and_still_carry_their_context(
         producer.produce(topic, b"x", partition=0)
         assert tracing._open == {}
         assert producer.flush(WAIT_S) == 0
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic) as consumer:
         message = consumer.poll(WAIT_S)
         assert message is not None
         [(name, value)] = message.headers() or []
@@ -334,12 +301,12 @@ def test_spans_that_are_not_sampled_keep_nothing_and_still_carry_their_context(
         assert int(bytes(value or b"")[-2:], 16) & 1 == 0  # the sampled flag
 
 
-def test_a_message_without_context_has_no_link(client: Client, spans: Any) -> None:
+def test_a_message_without_context_has_no_link(client: Client, topic: str, spans: Any) -> None:
     provider, exporter = spans
-    topic = client.topic(1)
     fill(client, topic, 1, partition=0)
-    with client.consumer(interceptors=[ConsumerTracing(tracer_provider=provider)]) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(
+        client, topic, interceptors=[ConsumerTracing(tracer_provider=provider)]
+    ) as consumer:
         message = consumer.poll(WAIT_S)
         assert message is not None
         with process(message, tracer_provider=provider):
@@ -353,8 +320,7 @@ def test_a_message_without_context_has_no_link(client: Client, spans: Any) -> No
 # --- OpenTelemetry's metrics ---
 
 
-def test_observed_clients_are_collected(client: Client) -> None:
-    topic = client.topic(1)
+def test_observed_clients_are_collected(client: Client, topic: str) -> None:
     reader = InMemoryMetricReader()
     provider = MeterProvider(metric_readers=[reader])
 

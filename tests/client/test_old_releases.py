@@ -16,7 +16,7 @@ from kafka_native.protocol import ApiKey
 from kafka_native.protocol.releases import RELEASES
 from tests.waiting import poll_until
 
-from .support import Client, fill, read_all
+from .support import Client, deliver, errors_into, fill, read_all
 
 COUNT = 200
 MAGIC = {"0.10.0": 1, "0.10.1": 1, "0.10.2": 1, "0.11.0": 2}
@@ -26,14 +26,17 @@ def old_cluster(release: str) -> MockCluster:
     return MockCluster(brokers=2, max_versions=of_release(release))
 
 
-def told(release: str, **config: Any) -> dict[str, Any]:
+def conf_for(release: str) -> dict[str, Any]:
     """Return the configuration of a client of such a cluster."""
-    asked = not release.startswith(("0.8.", "0.9."))
-    return (
-        {}
-        if asked
-        else {"api.version.request": False, "broker.version.fallback": release, **config}
-    )
+    if release.startswith(("0.8.", "0.9.")):
+        return {"api.version.request": False, "broker.version.fallback": release}
+    return {}
+
+
+def headers_of(cluster: MockCluster, topic: str) -> list[records.BatchHeader]:
+    """Return the headers of the batches in partition 0."""
+    raw = cluster.batches(topic, 0)
+    return [header for each in raw for header in records.batch_headers(each, check_crcs=True)]
 
 
 @pytest.fixture(scope="module", params=list(RELEASES))
@@ -49,11 +52,10 @@ def cluster(release: str) -> Iterator[MockCluster]:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
 def test_round_trip_in_the_form_of_the_release(
-    cluster: MockCluster, client: Client, release: str, codec: str
+    cluster: MockCluster, client: Client, topic: str, release: str, codec: str
 ):
-    topic = client.topic()
     with client.producer(
-        **told(release), **{"compression.type": codec, "linger.ms": 20}
+        **conf_for(release), **{"compression.type": codec, "linger.ms": 20}
     ) as producer:
         for number in range(COUNT):
             producer.produce(
@@ -63,15 +65,11 @@ def test_round_trip_in_the_form_of_the_release(
                 headers=[("h", b"x")],
                 timestamp=1000 + number,
             )
-    headers = [
-        header
-        for batch in cluster.batches(topic, 0)
-        for header in records.batch_headers(batch, check_crcs=True)
-    ]
+    headers = headers_of(cluster, topic)
     magic = MAGIC.get(release, 0)
     assert {header.magic for header in headers} == {magic}
     assert {header.codec for header in headers} == {codec}
-    messages = read_all(client, topic, COUNT, **told(release))
+    messages = read_all(client, topic, COUNT, **conf_for(release))
     assert [message.offset() for message in messages] == list(range(COUNT))
     assert [message.value() for message in messages] == [
         f"value {number} ".encode() * 3 for number in range(COUNT)
@@ -83,12 +81,11 @@ def test_round_trip_in_the_form_of_the_release(
     assert {bool(message.headers()) for message in messages} == {magic == 2}
 
 
-def test_end_and_tail_are_found(cluster: MockCluster, client: Client, release: str):
-    topic = client.topic()
-    fill(client, topic, 10, partition=0, **told(release))
-    for asked, first in [(OFFSET_END, 10), (-2003, 7)]:
-        with client.consumer(**told(release), **{"enable.partition.eof": True}) as consumer:
-            consumer.assign([TopicPartition(topic, 0, asked)])
+def test_end_and_tail_are_found(cluster: MockCluster, client: Client, topic: str, release: str):
+    fill(client, topic, 10, partition=0, **conf_for(release))
+    for start, first in [(OFFSET_END, 10), (-2003, 7)]:
+        with client.consumer(**conf_for(release), **{"enable.partition.eof": True}) as consumer:
+            consumer.assign([TopicPartition(topic, 0, start)])
             found = []
             while not found or found[-1].error() is None:
                 found += consumer.consume(1, 10)
@@ -96,9 +93,8 @@ def test_end_and_tail_are_found(cluster: MockCluster, client: Client, release: s
             assert found[-1].error() == KafkaError._PARTITION_EOF
 
 
-def test_all_topics_are_listed(cluster: MockCluster, client: Client, release: str):
-    topic = client.topic()
-    with client.consumer(**told(release)) as consumer:
+def test_all_topics_are_listed(cluster: MockCluster, client: Client, topic: str, release: str):
+    with client.consumer(**conf_for(release)) as consumer:
         assert topic in consumer.list_topics(timeout=10).topics
 
 
@@ -106,11 +102,11 @@ def test_idempotence_is_refused_before_0_11(cluster: MockCluster, client: Client
     topic = client.topic()
     reports: list[Any] = []
     with client.producer(
-        **told(release), **{"enable.idempotence": True, "error_cb": lambda error: None}
+        **conf_for(release), **{"enable.idempotence": True, "error_cb": lambda error: None}
     ) as producer:
         try:
-            producer.produce(topic, b"x", on_delivery=lambda error, message: reports.append(error))
-        except KafkaException as error:  # the answer was quicker
+            producer.produce(topic, b"x", on_delivery=errors_into(reports))
+        except KafkaException as error:  # the response arrived earlier
             reports.append(error.args[0])
         assert producer.flush(10) == 0
         fatal = producer.fatal_error()
@@ -119,35 +115,28 @@ def test_idempotence_is_refused_before_0_11(cluster: MockCluster, client: Client
     else:
         assert fatal is not None
         assert fatal.code() == KafkaError._UNSUPPORTED_FEATURE
-        assert reports[0].code() in (
-            KafkaError._UNSUPPORTED_FEATURE,
-            KafkaError._PURGE_QUEUE,
-            KafkaError._FATAL,
-        )
+        possible = (KafkaError._UNSUPPORTED_FEATURE, KafkaError._PURGE_QUEUE, KafkaError._FATAL)
+        assert reports[0].code() in possible
         assert cluster.watermarks(topic, 0) == (0, 0)
 
 
-def test_zstd_is_refused_where_there_are_message_sets(
-    cluster: MockCluster, client: Client, release: str
+def test_zstd_is_refused_for_message_sets(
+    cluster: MockCluster, client: Client, topic: str, release: str
 ):
-    topic = client.topic()
     reports: list[Any] = []
-    with client.producer(**told(release), **{"compression.type": "zstd"}) as producer:
-        producer.produce(
-            topic, b"x" * 100, on_delivery=lambda error, message: reports.append(error)
-        )
-        assert producer.flush(10) == 0
-    if release == "0.11.0":  # goes out uncompressed
+    with client.producer(**conf_for(release), **{"compression.type": "zstd"}) as producer:
+        deliver(producer, topic, b"x" * 100, on_delivery=errors_into(reports))
+    if release == "0.11.0":  # the client sends it uncompressed
         assert reports == [None]
     else:
         assert [error.code() for error in reports] == [KafkaError._UNSUPPORTED_FEATURE]
         assert "zstd" in reports[0].str()
 
 
-# --- brokers that close the connection instead of an answer ---
+# --- brokers that close the connection instead of a response ---
 
 
-def test_closed_connection_is_understood_within_the_fallbacks_time():
+def test_closed_connection_is_explained_within_the_fallbacks_time():
     config = {"broker.version.fallback": "0.9.0.1", "api.version.fallback.ms": 60_000}
     with old_cluster("0.9.0") as cluster:
         client = Client(cluster)
@@ -156,44 +145,37 @@ def test_closed_connection_is_understood_within_the_fallbacks_time():
             fill(client, topic, 25, partition=partition, **config)
         assert len(read_all(client, topic, 50, **config)) == 50
         # Three clients, each with a bootstrap connection to one broker: five of eight connections
-        # send it.
-        asked = [
-            len(cluster.requests_of(ApiKey.API_VERSIONS, broker)) for broker in cluster.broker_ids
+        # send the request.
+        counts = [
+            len(cluster.requests_of(ApiKey.API_VERSIONS, each)) for each in cluster.broker_ids
         ]
-        assert min(asked) >= 1
-        assert sum(asked) <= 6
+        assert min(counts) >= 1
+        assert sum(counts) <= 6
 
 
-def test_without_a_fallback_the_client_says_what_may_be_wrong():
+def test_error_without_a_fallback_names_the_property():
     errors: list[KafkaError] = []
     with old_cluster("0.8.2") as cluster:
         client = Client(cluster)
         with client.producer(error_cb=errors.append) as producer:
-            producer.produce(client.topic(), b"nobody takes it")
+            producer.produce(client.topic(), b"not delivered")
             poll_until(lambda: errors, producer)
             producer.purge()
     assert errors[0].code() == KafkaError._TRANSPORT
     assert "broker.version.fallback" in errors[0].str()
 
 
-def test_upgraded_broker_is_asked_again_when_the_time_is_over():
+def test_upgraded_broker_gets_api_versions_after_the_fallbacks_time():
     with old_cluster("0.9.0") as cluster:
         client = Client(cluster)
         topic = client.topic()
         with client.producer(
             **{"broker.version.fallback": "0.9.0", "api.version.fallback.ms": 300}
         ) as producer:
-            producer.produce(topic, b"old", partition=0)
-            assert producer.flush(10) == 0
+            deliver(producer, topic, b"old", partition=0)
             cluster.state.settings.versions = ranges({}, client_metrics=False, two_phase=False)
-            time.sleep(0.35)  # the time itself must pass
+            time.sleep(0.35)  # longer than the fallback's time
             for broker in cluster.broker_ids:
                 cluster.disconnect(broker)
-            producer.produce(topic, b"new", partition=0)
-            assert producer.flush(10) == 0
-        stored = [
-            header.magic
-            for batch in cluster.batches(topic, 0)
-            for header in records.batch_headers(batch)
-        ]
-        assert stored == [0, 2]
+            deliver(producer, topic, b"new", partition=0)
+        assert [header.magic for header in headers_of(cluster, topic)] == [0, 2]

@@ -1,14 +1,12 @@
-"""partitioner_cb: a Python function chooses the partition on the caller's thread, before
-queueing.
-"""
+"""partitioner_cb: a Python function chooses the partition on the calling thread."""
 
 from __future__ import annotations
 
 import itertools
-import signal
 import threading
 import time
 import zlib
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,24 +14,22 @@ import pytest
 from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native.mock import MockCluster
 
-from .support import Client, read_all
-
-NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
+from .support import NOWHERE, Client, deliver, interrupted, read_all, takes, together
 
 
 def by_key(topic: str, key: bytes | None, count: int) -> int:
     return zlib.adler32(key or b"") % count
 
 
-def test_every_call_asks_it_with_key_bytes_and_partition_count(client: Client):
+def test_every_call_passes_key_bytes_and_partition_count(client: Client):
     topic = client.topic(partitions=5)
     seen: list[tuple[str, bytes | None, int]] = []
     threads: set[int] = set()
 
-    def choose(*question: Any) -> int:
-        seen.append(question)
+    def choose(*arguments: Any) -> int:
+        seen.append(arguments)
         threads.add(threading.get_ident())
-        return by_key(*question)
+        return by_key(*arguments)
 
     with client.producer(partitioner_cb=choose, partitioner="murmur2") as producer:
         producer.produce(topic, "1", key="text")
@@ -60,7 +56,7 @@ def test_every_call_asks_it_with_key_bytes_and_partition_count(client: Client):
     assert sum(message.value() == b"named" for message in messages) == 4
 
 
-def test_its_exception_comes_out_and_nothing_is_queued(client: Client):
+def test_exception_of_the_partitioner_is_raised_and_nothing_is_queued(client: Client):
     topic = client.topic(partitions=2)
 
     class Mine(Exception):
@@ -98,9 +94,11 @@ def test_its_exception_comes_out_and_nothing_is_queued(client: Client):
         (1 << 70, ValueError),
     ],
 )
-def test_what_is_no_partition_is_refused(client: Client, answer: object, kind: type[Exception]):
+def test_result_that_is_no_partition_is_refused(
+    client: Client, answer: object, kind: type[Exception]
+):
     topic = client.topic(partitions=3)
-    with client.producer(partitioner_cb=lambda *question: answer) as producer:
+    with client.producer(partitioner_cb=lambda *arguments: answer) as producer:
         for call in (
             lambda: producer.produce(topic, "x"),
             lambda: producer.produce_many(topic, ["x"]),
@@ -119,9 +117,8 @@ def test_what_is_no_partition_is_refused(client: Client, answer: object, kind: t
         assert len(producer) == 0
 
 
-def test_key_of_a_wrong_type_is_named_before_anything_is_queued(client: Client):
-    topic = client.topic()
-    with client.producer(partitioner_cb=lambda *question: 0) as producer:
+def test_key_of_a_wrong_type_is_named_before_anything_is_queued(client: Client, topic: str):
+    with client.producer(partitioner_cb=lambda *arguments: 0) as producer:
         with pytest.raises(TypeError, match="key must be bytes"):
             producer.produce(topic, "x", key=5)
         with pytest.raises(TypeError, match=r"message 1 \(nothing is queued\): key must be bytes"):
@@ -129,18 +126,18 @@ def test_key_of_a_wrong_type_is_named_before_anything_is_queued(client: Client):
         assert len(producer) == 0
 
 
-def test_anything_with_an_index_is_an_int(client: Client):
+def test_object_with_an_index_is_an_int(client: Client):
     class Index:
         def __index__(self) -> int:
             return 2
 
     topic = client.topic(partitions=3)
-    with client.producer(partitioner_cb=lambda *question: Index()) as producer:
+    with client.producer(partitioner_cb=lambda *arguments: Index()) as producer:
         producer.produce(topic, "x")
     assert [m.partition() for m in read_all(client, topic, 1)] == [2]
 
 
-def test_it_may_produce_itself(client: Client):
+def test_partitioner_may_produce(client: Client):
     topic, other = client.topic(partitions=2), client.topic(partitions=2)
 
     def choose(name: str, key: bytes | None, count: int) -> int:
@@ -169,8 +166,7 @@ def test_first_message_waits_for_the_partitions_and_the_topic_is_created(
 
     with client.producer(partitioner_cb=choose) as producer:
         producer.produce("made-on-demand", "x")
-        producer.produce("made-on-demand", "y")
-        assert producer.flush(10) == 0
+        deliver(producer, "made-on-demand", "y")
     assert len(counts) == 2
     assert counts[0] == counts[1] > 0
 
@@ -194,64 +190,48 @@ def test_new_partitions_are_counted_once_they_are_known(cluster: MockCluster, cl
     assert len(cluster.messages(topic, 5)) == 1
 
 
-def test_unknown_partitions_are_waited_for_as_long_as_max_block_ms():
+def test_produce_waits_max_block_ms_for_unknown_partitions():
     with Producer(
-        {**NOWHERE, "partitioner_cb": lambda *question: 0, "max.block.ms": 300}
+        {**NOWHERE, "partitioner_cb": lambda *arguments: 0, "max.block.ms": 300}
     ) as producer:
         for call in (
             lambda: producer.produce("t", "x"),
             lambda: producer.produce_many("t", ["x"]),
             lambda: producer.produce_batch("t", [{"value": "x"}]),
         ):
-            started = time.monotonic()
-            with pytest.raises(KafkaException) as caught:
+            with takes(less_than_s=20, at_least_s=0.29), pytest.raises(KafkaException) as caught:
                 call()
-            assert 0.29 < time.monotonic() - started < 20
             assert caught.value.args[0].code() == KafkaError._TIMED_OUT
             assert "topic t" in caught.value.args[0].str()
-        producer.produce("t", "x", partition=0)  # nothing to choose: queued as usual
+        producer.produce("t", "x", partition=0)  # queued: there is nothing to choose
         assert len(producer) == 1
         producer.purge()
 
 
-def test_topic_that_cannot_be_had_says_why(client: Client):
+def test_error_of_an_unknown_topic_is_raised(client: Client):
     conf = {
         "allow.auto.create.topics": False,
         "topic.metadata.propagation.max.ms": 300,
         "max.block.ms": 20_000,
     }
-    with client.producer(partitioner_cb=lambda *question: 0, **conf) as producer:
-        started = time.monotonic()
-        with pytest.raises(KafkaException) as caught:
+    with client.producer(partitioner_cb=lambda *arguments: 0, **conf) as producer:
+        with takes(less_than_s=10), pytest.raises(KafkaException) as caught:
             producer.produce("no/such/topic", "x")
-        assert time.monotonic() - started < 10
         assert caught.value.args[0].code() in (
             KafkaError.TOPIC_EXCEPTION,
             KafkaError._UNKNOWN_TOPIC,
         )
         assert len(producer) == 0
         topic = client.topic()
-        producer.produce(topic, "x")
-        assert producer.flush(10) == 0
+        deliver(producer, topic, "x")
 
 
 def test_close_from_another_thread_and_signals_end_the_wait():
-    class Stop(Exception):
-        pass
-
-    def handler(number, frame):
-        raise Stop
-
-    producer = Producer({**NOWHERE, "partitioner_cb": lambda *question: 0, "max.block.ms": 60_000})
-    old = signal.signal(signal.SIGALRM, handler)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
-        started = time.monotonic()
-        with pytest.raises(Stop):
-            producer.produce("t", "x")
-        assert time.monotonic() - started < 30
-    finally:
-        signal.signal(signal.SIGALRM, old)
+    producer = Producer({**NOWHERE, "partitioner_cb": lambda *arguments: 0, "max.block.ms": 60_000})
+    started = time.monotonic()
+    with interrupted(after_s=0.1):
+        producer.produce("t", "x")
+    assert time.monotonic() - started < 30
     closer = threading.Timer(0.2, producer.close, (0,))
     closer.start()
     with pytest.raises(RuntimeError, match="closed"):
@@ -263,7 +243,7 @@ def test_close_from_another_thread_and_signals_end_the_wait():
 
 
 @pytest.mark.parametrize("wrong", ["murmur2", 5])
-def test_it_must_be_callable(client: Client, wrong: object):
+def test_partitioner_must_be_callable(client: Client, wrong: object):
     with pytest.raises((KafkaException, TypeError), match="partitioner_cb"):
         client.producer(partitioner_cb=wrong)
 
@@ -276,11 +256,7 @@ def test_threads_choose_at_once(client: Client):
             for number in range(200):
                 producer.produce(topic, str(number), key=str(thread))
 
-        threads = [threading.Thread(target=work, args=(thread,)) for thread in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        assert together(*(partial(work, thread) for thread in range(8))) == [None] * 8
     seen: dict[bytes, list[int]] = {}
     for message in read_all(client, topic, 1600):
         assert message.partition() == by_key(topic, message.key(), 8)
@@ -288,7 +264,7 @@ def test_threads_choose_at_once(client: Client):
     assert seen == {str(thread).encode(): list(range(200)) for thread in range(8)}
 
 
-def test_round_robin_whatever_the_key(client: Client):
+def test_round_robin_ignores_the_key(client: Client):
     topic = client.topic(partitions=4)
     numbers = itertools.count()
     with client.producer(

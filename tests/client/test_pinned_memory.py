@@ -1,11 +1,10 @@
-"""Above a limit, kept Messages pin little more than their own data. It has no visible effect."""
+"""Above a limit, kept Messages are copied, so that they pin little more than their own data."""
 
 from __future__ import annotations
 
 import gc
 import os
 import random
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,20 +16,20 @@ import pytest
 from kafka_native import Consumer, KafkaError, Message, Producer, TopicPartition
 from kafka_native.mock import MockCluster
 from kafka_native.mock.versions import of_release
-from tests.waiting import PROGRAM_S, WAIT_S
+from tests.waiting import WAIT_S
 
 from .share_support import new_group, sharing
-from .support import Client
+from .support import Client, assigned, run_program
 
 KIB, MIB = 1 << 10, 1 << 20
 LIMIT = {"message.pinned.max.kbytes": 256}
 PINNED_MAX_BYTES = 256 * KIB + MIB
-"""With the current segment, and the data since the last check."""
+"""The limit, the current segment, and the data since the last check."""
 COUNT = 40_000
 VALUE_BYTES = 100
 ONE_IN = 1000
 RECEIVED_BYTES = COUNT * VALUE_BYTES
-"""One message in a thousand, at any place, pins nearly all of it."""
+"""One kept message in a thousand pins nearly all of it."""
 
 
 def content(
@@ -63,8 +62,7 @@ def fill_mixed(client: Client, topic: str, **conf: Any) -> None:
 @contextmanager
 def reading(client: Client, topic: str, **conf: Any) -> Iterator[Consumer]:
     """Yield a consumer at the beginning, with responses that are small compared with the topic."""
-    with client.consumer(**{"fetch.message.max.bytes": 100_000, **conf}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic, **{"fetch.message.max.bytes": 100_000, **conf}) as consumer:
         yield consumer
 
 
@@ -133,7 +131,7 @@ def test_below_the_limit_nothing_is_copied(client: Client, mixed: str) -> None:
     gc.collect()
 
 
-def test_what_is_all_kept_is_not_copied(client: Client, mixed: str) -> None:
+def test_messages_that_are_all_kept_are_not_copied(client: Client, mixed: str) -> None:
     with reading(client, mixed, **LIMIT) as consumer:
         messages = list(take(consumer, COUNT))
         assert pinned_bytes(consumer) > RECEIVED_BYTES // 2  # a copy would take more than it saves
@@ -150,7 +148,7 @@ def test_what_is_all_kept_is_not_copied(client: Client, mixed: str) -> None:
     assert pinned_bytes(consumer) == 0
 
 
-def test_what_was_set_stays_set(client: Client, mixed: str) -> None:
+def test_attributes_that_were_set_stay_set(client: Client, mixed: str) -> None:
     kept = []
     with reading(client, mixed, **LIMIT) as consumer:
         for message in take(consumer, COUNT):
@@ -179,7 +177,9 @@ def test_what_was_set_stays_set(client: Client, mixed: str) -> None:
         assert message.value() == b"later"
 
 
-def test_headers_are_read_while_the_collector_takes_more_messages(client: Client) -> None:
+def test_headers_are_read_while_the_garbage_collector_consumes_more_messages(
+    client: Client,
+) -> None:
     topic = client.topic()
     headers = [(f"header {number}", b"%d" % number * 20) for number in range(600)]
     with client.producer(**{"batch.num.messages": 1}) as producer:
@@ -200,7 +200,7 @@ def test_headers_are_read_while_the_collector_takes_more_messages(client: Client
                 and threading.current_thread() is threading.main_thread()
                 and taken < 100
             ):
-                # the chunk of the first belongs to another message now
+                # now another message uses the chunk of the first
                 taken += len(consumer.consume(5, WAIT_S))
 
         thresholds = gc.get_threshold()
@@ -217,8 +217,7 @@ def test_headers_are_read_while_the_collector_takes_more_messages(client: Client
         assert kept.headers() == headers
 
 
-def test_kept_delivery_reports_pin_no_more_than_the_limit(client: Client) -> None:
-    topic = client.topic()
+def test_kept_delivery_reports_pin_no_more_than_the_limit(client: Client, topic: str) -> None:
     kept: list[Message] = []
     count = 0
 
@@ -261,8 +260,8 @@ def test_kept_messages_of_a_share_group_pin_no_more_than_the_limit(client: Clien
             kept += [message for message in messages if message.offset() % ONE_IN == 0]
             del messages
             most = max(most, consumer._client.engine.pins.size_bytes)
-    # An answer has up to all that is left of the topic: two of them at a time, in buffers of up to
-    # twice that; of 40.
+    # A response has up to the rest of the topic, in a buffer of up to twice its size. Two responses
+    # are alive at a time, of 40.
     assert most < 4 * RECEIVED_BYTES
     for message in kept:
         assert seen(message) == content(message.offset())  # type: ignore[arg-type]
@@ -290,7 +289,7 @@ def test_kept_messages_of_message_sets_pin_no_more_than_the_limit(release: str) 
             assert (message.key(), message.value()) == content(message.offset())[:2]  # type: ignore[arg-type]
 
 
-def test_what_is_kept_outlives_the_client_and_is_let_go_anywhere(
+def test_kept_messages_outlive_the_client_and_are_freed_in_any_order(
     client: Client, mixed: str
 ) -> None:
     with reading(client, mixed, **LIMIT) as consumer:
@@ -304,7 +303,7 @@ def test_what_is_kept_outlives_the_client_and_is_let_go_anywhere(
     assert seen(kept[0]) == content(kept[0].offset())  # type: ignore[arg-type]
 
 
-# It keeps one message of 10,000, or one report of 1,000, and prints the growth of memory.
+# The program keeps one message of 10,000, or one report of 1,000. It prints how memory grew.
 KEEPER = """
 import gc, os, sys
 from kafka_native import Consumer, Producer, TopicPartition
@@ -343,7 +342,7 @@ print(resident_bytes() - before, len(kept))
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/statm")
 @pytest.mark.skipif("KN_SANITIZE" in os.environ, reason="a sanitizer's own memory would be counted")
 @pytest.mark.parametrize("what", ["messages", "reports"])
-def test_resident_memory_of_what_is_kept_stays_near_the_limit(
+def test_resident_memory_of_kept_objects_stays_near_the_limit(
     cluster: MockCluster, client: Client, what: str
 ) -> None:
     topic, total = client.topic(2), 2_000_000
@@ -352,8 +351,8 @@ def test_resident_memory_of_what_is_kept_stays_near_the_limit(
             for _ in range(0, total, 10_000):
                 producer.produce_many(topic, [os.urandom(50) * 2] * 10_000, partition=0)
                 assert producer.flush(30) == 0
-    command = [sys.executable, "-c", KEEPER, cluster.bootstrap_servers, topic, what, str(total)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PROGRAM_S)
+    done = run_program(KEEPER, cluster.bootstrap_servers, topic, what, str(total))
+    assert done.returncode == 0, done.stderr
     grown, kept = map(int, done.stdout.split())
     assert kept >= total // 10_000
-    assert grown < 110 * MIB  # 64 of the limit, and a client's own; all the read data is 240
+    assert grown < 110 * MIB  # the limit is 64 MiB, all the data 240

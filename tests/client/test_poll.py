@@ -6,16 +6,17 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
+from kafka_native import Consumer, KafkaError, TopicPartition
 from kafka_native.mock import MockCluster
 from tests.waiting import wait_for
 
-from .support import Client, fill
-from .test_consumer import take, values
+from .consumer_support import take, values
+from .support import Client, assigned, fill, filled, interrupted, raises_code, together
 
 
 def call_back(consumer: Consumer, callback: Callable[[], object]) -> None:
@@ -30,17 +31,15 @@ def polls(consumer: Consumer) -> int:
 
 
 def polling(consumer: Consumer) -> int:
-    """Return how many of its threads poll now."""
+    """Return how many threads of the application poll now."""
     return consumer._poll_counts()[1]
 
 
 @pytest.fixture
 def full(client: Client):
     """Yield a consumer whose ten messages are all queued."""
-    topic = client.topic()
-    fill(client, topic, 10, partition=0)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    topic = filled(client, 10)
+    with assigned(client, topic) as consumer:
         assert values([consumer.poll(10)]) == [0]
         yield consumer
 
@@ -60,7 +59,7 @@ def full(client: Client):
     ],
 )
 @pytest.mark.parametrize("before", [True, False])
-def test_wakeup_ends_the_wait_that_is_on_or_the_next(client: Client, begin, outcome, before: bool):
+def test_wakeup_ends_the_current_or_the_next_wait(client: Client, begin, outcome, before: bool):
     outcomes = []
     with client.consumer() as consumer:
         thread = threading.Thread(target=lambda: outcomes.append(begin(consumer)))
@@ -90,7 +89,7 @@ def test_wakeup_from_a_signal_handler(client: Client):
             signal.signal(signal.SIGALRM, before)
 
 
-def test_iteration_is_taken_up_again_after_wakeup_although_messages_are_queued(full: Consumer):
+def test_wakeup_ends_iteration_over_queued_messages_which_then_continues(full: Consumer):
     found = []
     for message in full:
         found.append(message)
@@ -104,11 +103,9 @@ def test_iteration_is_taken_up_again_after_wakeup_although_messages_are_queued(f
     assert values(found) == list(range(1, 10))
 
 
-def test_consume_returns_what_it_has_when_woken(client: Client):
-    topic = client.topic()
+def test_consume_returns_its_messages_after_wakeup(client: Client, topic: str):
     fill(client, topic, 5, partition=0)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic) as consumer:
         found: list[Any] = []
         thread = threading.Thread(target=lambda: found.extend(consumer.consume(100, 60)))
         thread.start()
@@ -129,17 +126,15 @@ def test_wakeup_of_a_closed_consumer_does_nothing(client: Client):
 # --- max.poll.records, the legacy consumer's callback ---
 
 
-def test_consume_without_a_number_returns_what_is_there_up_to_max_poll_records(client: Client):
-    topic = client.topic()
-    fill(client, topic, 10, partition=0)
-    with client.consumer(**{"max.poll.records": 4}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+def test_consume_without_a_number_returns_up_to_max_poll_records_queued_messages(client: Client):
+    topic = filled(client, 10)
+    with assigned(client, topic, **{"max.poll.records": 4}) as consumer:
         found = [values(consumer.consume(None, 60)) for _ in range(3)]
         assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]  # without waiting for the timeout
         assert consumer.consume(None, 0) == []
 
 
-def test_consume_callback_gets_what_is_queued_one_by_one(full: Consumer):
+def test_consume_callback_gets_queued_messages_one_by_one(full: Consumer):
     found: list[Any] = []
     assert full.consume_callback(found.append, 3, 10) == 3
     assert values(found) == [1, 2, 3]
@@ -148,22 +143,18 @@ def test_consume_callback_gets_what_is_queued_one_by_one(full: Consumer):
     assert full.consume_callback(found.append, timeout=0) == 0
 
 
-def test_consume_callback_honours_its_property(client: Client):
-    topic = client.topic()
+def test_consume_callback_honours_its_property(client: Client, topic: str):
     fill(client, topic, 10, partition=0)
-    with client.consumer(**{"consume.callback.max.messages": 2}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic, **{"consume.callback.max.messages": 2}) as consumer:
         found: list[Any] = []
         assert consumer.consume_callback(found.append, timeout=10) == 2
         assert consumer.consume_callback(found.append, 0, timeout=10) == 8
         assert values(found) == list(range(10))
 
 
-def test_consume_callback_ends_although_messages_keep_coming(client: Client):
-    topic = client.topic()
+def test_consume_callback_ends_although_messages_keep_coming(client: Client, topic: str):
     fill(client, topic, 10, partition=0)
-    with client.consumer() as consumer, client.producer() as producer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic) as consumer, client.producer() as producer:
         count = 0
 
         def on_message(message: Any) -> None:
@@ -176,7 +167,7 @@ def test_consume_callback_ends_although_messages_keep_coming(client: Client):
         assert consumer.consume_callback(on_message, timeout=10) >= 1
 
 
-def test_what_a_consume_callback_raises_comes_out_and_the_next_message_follows(full: Consumer):
+def test_exception_of_a_consume_callback_is_raised_and_the_next_message_follows(full: Consumer):
     found: list[int] = []
 
     def on_message(message: Any) -> None:
@@ -243,9 +234,10 @@ def test_callbacks_come_before_messages(full: Consumer):
     ],
 )
 @pytest.mark.parametrize("waiting", [True, False])
-def test_what_a_callback_raises_comes_out_and_nothing_is_lost(client: Client, begin, waiting: bool):
-    topic = client.topic()
-    fill(client, topic, 3, partition=0)
+def test_exception_of_a_callback_is_raised_and_no_message_is_lost(
+    client: Client, begin, waiting: bool
+):
+    topic = filled(client, 3)
 
     def broken() -> None:
         raise ZeroDivisionError
@@ -279,12 +271,10 @@ def test_what_a_callback_raises_comes_out_and_nothing_is_lost(client: Client, be
         assert called == [1]
 
 
-def test_consume_hands_out_what_it_has_before_a_callback_is_made(client: Client):
-    topic = client.topic()
+def test_consume_returns_its_messages_before_a_callback_runs(client: Client, topic: str):
     fill(client, topic, 5, partition=0)
     order: list[Any] = []
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic) as consumer:
 
         def consume() -> None:
             order.extend(values(consumer.consume(100, 60)))
@@ -298,7 +288,7 @@ def test_consume_hands_out_what_it_has_before_a_callback_is_made(client: Client)
         assert order == [0, 1, 2, 3, 4, "callback"]
 
 
-def test_a_callback_may_poll_without_end_of_recursion(full: Consumer):
+def test_a_callback_that_polls_is_not_called_recursively(full: Consumer):
     depth = deepest = 0
     found: list[Any] = []
 
@@ -334,7 +324,7 @@ def test_a_callback_may_close(client: Client, begin, outcome):
 
     def closes() -> None:
         consumer.close()
-        open_still.append(consumer.assignment())  # it takes effect when the callback has returned
+        open_still.append(consumer.assignment())  # close() takes effect afterwards
 
     call_back(consumer, closes)
     call_back(consumer, lambda: open_still.append("due when it is closed"))
@@ -360,7 +350,7 @@ def test_a_callback_that_closes_and_raises_does_both(client: Client):
 
 
 def test_a_callback_is_no_poll(client: Client):
-    """max.poll.interval.ms: an application that is stuck in a callback doesn't poll."""
+    """max.poll.interval.ms: an application that hangs in a callback doesn't poll."""
     with client.consumer() as consumer:
         seen = []
         call_back(consumer, lambda: seen.append((polls(consumer), polling(consumer))))
@@ -397,14 +387,12 @@ def test_no_message_is_taken_while_another_thread_is_in_a_callback(full: Consume
     leave.set()
     first.join(20)
     second.join(20)
-    assert outcomes == [None, None]  # nothing of the partition that was given away
+    assert outcomes == [None, None]  # no message of the unassigned partition
 
 
-def test_two_threads_share_the_messages(client: Client):
-    topic = client.topic()
+def test_two_threads_share_the_messages(client: Client, topic: str):
     fill(client, topic, 2000, partition=0)
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic) as consumer:
         found: list[list[int]] = [[], []]
 
         def read(into: list[int]) -> None:
@@ -413,33 +401,18 @@ def test_two_threads_share_the_messages(client: Client):
                 if message := consumer.poll(0.1):
                     into.append(int(message.value()))
 
-        threads = [threading.Thread(target=read, args=(each,)) for each in found]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        assert together(*(partial(read, each) for each in found)) == [None, None]
         assert sorted(found[0] + found[1]) == list(range(2000))
         assert all(each == sorted(each) for each in found)
 
 
-def test_what_consume_has_is_not_lost_when_a_signal_handler_raises(client: Client):
-    topic = client.topic()
+def test_messages_of_consume_are_not_lost_when_a_signal_handler_raises(client: Client, topic: str):
     fill(client, topic, 5, partition=0)
 
-    def raises(number: int, frame: object) -> None:
-        raise ZeroDivisionError
-
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic) as consumer:
         assert values([consumer.poll(10)]) == [0]
-        before = signal.signal(signal.SIGALRM, raises)
-        try:
-            signal.setitimer(signal.ITIMER_REAL, 0.3)
-            with pytest.raises(ZeroDivisionError):
-                consumer.consume(100, 60)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+        with interrupted(after_s=0.3):
+            consumer.consume(100, 60)
         assert consumer.position([TopicPartition(topic, 0)])[0].offset == 1
         assert values(take(consumer, 4)) == [1, 2, 3, 4]
 
@@ -447,11 +420,9 @@ def test_what_consume_has_is_not_lost_when_a_signal_handler_raises(client: Clien
 @pytest.mark.parametrize(
     "begin", [lambda consumer: consumer.consume(100, 60), lambda consumer: list(consumer)]
 )
-def test_close_in_another_thread_ends_waits(client: Client, begin):
-    topic = client.topic()
+def test_close_in_another_thread_ends_waits(client: Client, topic: str, begin):
     fill(client, topic, 5, partition=0)
-    consumer = client.consumer()
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer = assigned(client, topic)
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.extend(begin(consumer)))
     thread.start()
@@ -476,9 +447,8 @@ def test_a_fatal_error_is_a_message_and_iteration_raises_it_each_time(client: Cl
         assert (message.topic(), message.partition(), message.offset()) == (None, None, None)
         assert consumer.poll(0.1) is None
         for _ in range(2):
-            with pytest.raises(KafkaException) as caught:
+            with raises_code(KafkaError._FATAL):
                 next(consumer)
-            assert caught.value.args[0] == KafkaError._FATAL
 
 
 @pytest.mark.parametrize(
@@ -488,7 +458,7 @@ def test_a_fatal_error_is_a_message_and_iteration_raises_it_each_time(client: Cl
         lambda consumer, timeout: consumer.consume(1, timeout),
     ],
 )
-def test_timeouts_that_make_no_sense(client: Client, begin):
+def test_wrong_timeouts_are_refused_and_endless_ones_accepted(client: Client, begin):
     with client.consumer() as consumer:
         with pytest.raises(TypeError):
             begin(consumer, "1")
@@ -500,10 +470,10 @@ def test_timeouts_that_make_no_sense(client: Client, begin):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork() here")
-def test_a_forked_child_is_told_so(full: Consumer):
+def test_a_forked_child_gets_an_error(full: Consumer):
     pid = os.fork()
     if pid == 0:
-        told = 0
+        errors = 0
         for begin in (
             lambda: full.poll(0),
             lambda: full.consume(1, 0),
@@ -513,10 +483,10 @@ def test_a_forked_child_is_told_so(full: Consumer):
             try:
                 begin()
             except RuntimeError as error:
-                told += "after fork()" in str(error)
+                errors += "after fork()" in str(error)
         full.wakeup()
         full.close()
-        os._exit(told)
+        os._exit(errors)
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 4
     assert values([full.poll(10)]) == [1]
@@ -532,12 +502,8 @@ def test_a_partition_with_much_to_read_does_not_starve_others(cluster: MockClust
     fill(client, topic, 6000, partition=0, **{"batch.num.messages": 500})
     for number in small:
         fill(client, topic, 50, partition=number)
-    settings = {
-        "max.partition.fetch.bytes": 10_000,
-        "fetch.max.bytes": 10_000,
-        "message.max.bytes": 9_000,
-    }
-    with client.consumer(**settings) as consumer:
+    limits = {"max.partition.fetch.bytes": 10_000, "fetch.max.bytes": 10_000}
+    with client.consumer(**limits, **{"message.max.bytes": 9_000}) as consumer:
         consumer.assign([TopicPartition(topic, number, 0) for number in (0, *small)])
         found = take(consumer, 6100, 60)
     order = [message.partition() for message in found]
@@ -547,10 +513,10 @@ def test_a_partition_with_much_to_read_does_not_starve_others(cluster: MockClust
         assert len(order) - 1 - order[::-1].index(number) < 4000
 
 
-def test_news_of_a_quiet_partition_comes_before_the_end_of_a_busy_one(
+def test_new_message_of_a_quiet_partition_comes_before_the_end_of_a_busy_one(
     cluster: MockCluster, client: Client
 ):
-    # led by the same broker as partition 0: both are in its answers
+    # led by the same broker as partition 0: both are in the same responses
     quiet = len(cluster.broker_ids)
     topic = client.topic(partitions=quiet + 1)
     fill(client, topic, 20_000, partition=0, **{"batch.num.messages": 500})

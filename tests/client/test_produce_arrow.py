@@ -1,6 +1,4 @@
-"""produce_arrow(): all Arrow libraries and layouts give the same messages, with one report a
-call.
-"""
+"""produce_arrow(): every Arrow layout gives the same messages, with one report a call."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from kafka_native import (
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 
-from .support import Client, read_all
+from .support import NOWHERE, Client, read_all
 
 HEADERS = pa.list_(
     pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
@@ -35,14 +33,18 @@ VALUES = [
     "zwölf".encode(),
 ]
 TEXTS = ["one", "", None, "a text that is longer than a view holds inline", "zwölf", "x"]
-NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
+Reports = list[ArrowReport]
+
+
+@pytest.fixture
+def reports() -> Reports:
+    """Return the reports of a test's calls."""
+    return []
 
 
 def values_of(messages: list[Message]) -> list[bytes | None]:
     """Return the values in the order of one partition."""
-    return [
-        message.value() for message in sorted(messages, key=lambda message: message.offset() or 0)
-    ]
+    return [message.value() for message in sorted(messages, key=Message.offset)]
 
 
 def sent(client: Client, data: Any, count: int, **arguments: Any) -> list[Message]:
@@ -50,7 +52,7 @@ def sent(client: Client, data: Any, count: int, **arguments: Any) -> list[Messag
     topic = client.topic()
     with client.producer() as producer:
         assert producer.produce_arrow(topic, data, **arguments) == count
-    return sorted(read_all(client, topic, count), key=lambda message: message.offset() or 0)
+    return sorted(read_all(client, topic, count), key=Message.offset)
 
 
 @pytest.mark.parametrize(
@@ -72,17 +74,13 @@ def test_binary_of_every_layout_arrives(client: Client, kind: pa.DataType):
         column = pa.DictionaryArray.from_arrays(encoded.indices.cast(kind.index_type), words)
     else:
         column = column.cast(kind)
-    assert [
-        message.value() for message in sent(client, pa.table({"value": column}), len(VALUES))
-    ] == VALUES
+    assert values_of(sent(client, pa.table({"value": column}), len(VALUES))) == VALUES
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 def test_text_of_every_layout_arrives_as_utf8(client: Client, kind: pa.DataType):
-    table = pa.table(
-        {"k": pa.array(TEXTS, pa.string()).cast(kind), "v": pa.array(TEXTS, pa.string()).cast(kind)}
-    )
-    messages = sent(client, table, len(TEXTS), value="v", key="k")
+    column = pa.array(TEXTS, pa.string()).cast(kind)
+    messages = sent(client, pa.table({"k": column, "v": column}), len(TEXTS), value="v", key="k")
     expected = [None if text is None else text.encode() for text in TEXTS]
     assert [(message.key(), message.value()) for message in messages] == [
         (each, each) for each in expected
@@ -145,7 +143,7 @@ def test_timestamps_of_every_unit(client: Client, kind: pa.DataType, number: int
     moments = pa.array([number, None], pa.int64()).cast(kind)
     first, second = sent(client, pa.table({"value": [b"a", b"b"], "t": moments}), 2, timestamp="t")
     assert first.timestamp() == (1, expected)
-    # a null: now
+    # a null stands for the current time
     assert abs(second.timestamp()[1] - datetime.datetime.now().timestamp() * 1000) < 120_000
 
 
@@ -224,7 +222,7 @@ def test_topics_by_column(client: Client, words: pa.DataType):
         assert values_of(read_all(client, topic, len(expected))) == expected
 
 
-def test_slices_leave_out_what_is_not_theirs(client: Client):
+def test_slices_contain_only_their_rows(client: Client):
     rows = [
         None if n % 3 == 0 else [{"key": str(n), "value": str(n).encode()}] for n in range(1000)
     ]
@@ -255,20 +253,16 @@ def test_slices_leave_out_what_is_not_theirs(client: Client):
 
 
 def test_a_single_column_is_the_value(client: Client):
-    assert [m.value() for m in sent(client, pa.chunked_array([["a"], [], ["b", "c"]]), 3)] == [
-        b"a",
-        b"b",
-        b"c",
-    ]
-    assert [m.value() for m in sent(client, pa.array([b"a", None]), 2)] == [b"a", None]
+    chunks = pa.chunked_array([["a"], [], ["b", "c"]])
+    assert values_of(sent(client, chunks, 3)) == [b"a", b"b", b"c"]
+    assert values_of(sent(client, pa.array([b"a", None]), 2)) == [b"a", None]
 
 
-def test_one_report_counts_and_names_failed_rows(client: Client):
+def test_one_report_counts_and_names_failed_rows(client: Client, reports: Reports):
     topic = client.topic(2)
     table = pa.table(
         {"value": [b"x", b"y" * 5000, b"z"] * 400, "partition": [0, 1, 9, 0, 1, 1] * 200}
     )
-    reports: list[ArrowReport] = []
     with client.producer(
         **{"message.max.bytes": 4000, "topic.metadata.propagation.max.ms": 1000}
     ) as producer:
@@ -292,7 +286,7 @@ def test_one_report_counts_and_names_failed_rows(client: Client):
     assert "rows=1200 delivered=600 failed=600" in repr(report)
 
 
-def test_without_a_report_a_bad_row_ends_the_call(client: Client):
+def test_bad_row_ends_a_call_without_a_report(client: Client):
     table = pa.table({"value": [b"x", b"x", b"y" * 5000, b"z"]})
     with client.producer(**{"message.max.bytes": 4000}) as producer:
         with pytest.raises(KafkaException, match=r"row 2 \(2 queued\)") as caught:
@@ -337,8 +331,7 @@ def test_reports_of_calls_and_messages_do_not_mix(client: Client):
     )
 
 
-def test_failures_and_messages_in_one_batch(client: Client):
-    reports: list[ArrowReport] = []
+def test_failures_and_messages_in_one_batch(client: Client, reports: Reports):
     seen: list[tuple[KafkaError | None, bytes | None]] = []
     with Producer(NOWHERE) as producer:
         for number in range(5):
@@ -360,8 +353,7 @@ def test_failures_and_messages_in_one_batch(client: Client):
     assert [value for _, value in seen] == [f"m{number}".encode() for number in range(5)]
 
 
-def test_rows_of_an_unknown_topic_fail_with_the_brokers_error(client: Client):
-    reports: list[ArrowReport] = []
+def test_rows_of_an_unknown_topic_fail_with_the_brokers_error(client: Client, reports: Reports):
     with client.producer(**{"topic.metadata.propagation.max.ms": 500}) as producer:
         producer.produce_arrow(
             "no such topic!", pa.table({"value": ["a", "b"]}), on_delivery=reports.append
@@ -370,8 +362,7 @@ def test_rows_of_an_unknown_topic_fail_with_the_brokers_error(client: Client):
     assert [row for row, _ in reports[0].failed] == [0, 1]
 
 
-def test_rows_that_expire_are_told(client: Client):
-    reports: list[ArrowReport] = []
+def test_expired_rows_are_reported(client: Client, reports: Reports):
     with Producer({**NOWHERE, "message.timeout.ms": 300}) as producer:
         producer.produce_arrow("t", pa.table({"value": ["a", "b"]}), on_delivery=reports.append)
         assert producer.flush(20) == 0
@@ -379,8 +370,7 @@ def test_rows_that_expire_are_told(client: Client):
     assert reports[0].error.code() == KafkaError._MSG_TIMED_OUT
 
 
-def test_close_without_flush_still_reports():
-    reports: list[ArrowReport] = []
+def test_close_without_flush_still_reports(reports: Reports):
     producer = Producer(NOWHERE)
     producer.produce_arrow("t", pa.table({"value": ["a"] * 1000}), on_delivery=reports.append)
     assert len(producer) == 1000
@@ -388,17 +378,15 @@ def test_close_without_flush_still_reports():
     assert (reports[0].rows, reports[0].delivered, len(reports[0].failed)) == (1000, 0, 1000)
 
 
-def test_a_producer_that_is_dropped_makes_no_report():
-    reports: list[ArrowReport] = []
+def test_a_producer_that_is_dropped_makes_no_report(reports: Reports):
     producer = Producer(NOWHERE)
     producer.produce_arrow("t", pa.table({"value": ["a"] * 1000}), on_delivery=reports.append)
     del producer  # the session's leak check finds leftovers
     assert reports == []
 
 
-def test_retries_do_not_count_twice(cluster: MockCluster, client: Client):
+def test_retries_do_not_count_twice(cluster: MockCluster, client: Client, reports: Reports):
     topic = client.topic(2)
-    reports: list[ArrowReport] = []
     cluster.push_request_errors(
         ApiKey.PRODUCE, [KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.REQUEST_TIMED_OUT]
     )
@@ -411,9 +399,9 @@ def test_retries_do_not_count_twice(cluster: MockCluster, client: Client):
     assert sorted(int(m.value() or b"") for m in read_all(client, topic, 5000)) == list(range(5000))
 
 
-def test_a_batch_that_is_split_counts_once(cluster: MockCluster, client: Client):
-    topic = client.topic()
-    reports: list[ArrowReport] = []
+def test_a_batch_that_is_split_counts_once(
+    cluster: MockCluster, client: Client, topic: str, reports: Reports
+):
     cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.MSG_SIZE_TOO_LARGE] * 2)
     with client.producer(**{"enable.idempotence": True}) as producer:
         producer.produce_arrow(
@@ -434,16 +422,14 @@ def test_a_batch_that_is_split_counts_once(cluster: MockCluster, client: Client)
     ],
     ids=str,
 )
-def test_reports_under_other_settings(client: Client, conf: dict[str, Any]):
-    reports: list[ArrowReport] = []
+def test_reports_under_other_settings(client: Client, conf: dict[str, Any], reports: Reports):
     topic = client.topic(2)
     with client.producer(on_delivery=lambda error, message: None, **conf) as producer:
         producer.produce_arrow(topic, pa.table({"value": ["a"] * 3000}), on_delivery=reports.append)
     assert (reports[0].rows, reports[0].delivered) == (3000, 3000)
 
 
-def test_zero_rows_and_zero_chunks(client: Client):
-    reports: list[ArrowReport] = []
+def test_zero_rows_and_zero_chunks(client: Client, reports: Reports):
     schema = pa.schema([("value", pa.binary())])
     with client.producer() as producer:
         for data in (
@@ -458,9 +444,9 @@ def test_zero_rows_and_zero_chunks(client: Client):
     ] * 3
 
 
-def test_callback_that_raises_comes_out_of_poll_and_the_next_is_served(client: Client):
-    topic = client.topic()
-    reports: list[ArrowReport] = []
+def test_poll_raises_the_exception_of_a_callback_and_serves_the_next(
+    client: Client, topic: str, reports: Reports
+):
 
     def bad(report: ArrowReport) -> None:
         raise LookupError(report.rows)
@@ -474,9 +460,7 @@ def test_callback_that_raises_comes_out_of_poll_and_the_next_is_served(client: C
     assert [report.rows for report in reports] == [2]
 
 
-def test_callback_may_produce_again(client: Client):
-    topic = client.topic()
-    reports: list[ArrowReport] = []
+def test_callback_may_produce_again(client: Client, topic: str, reports: Reports):
     with client.producer(**{"queue.buffering.max.messages": 10}) as producer:
 
         def again(report: ArrowReport) -> None:
@@ -491,7 +475,7 @@ def test_callback_may_produce_again(client: Client):
     assert [(report.rows, report.delivered) for report in reports] == [(10, 10)] * 20
 
 
-def test_interceptors_refuse_it(client: Client):
+def test_producer_with_interceptors_refuses_columns(client: Client):
     with client.producer(interceptors=[ProducerInterceptor()]) as producer:
         with pytest.raises(KafkaException, match="interceptors") as caught:
             producer.produce_arrow("t", pa.table({"value": ["a"]}))

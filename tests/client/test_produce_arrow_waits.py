@@ -1,23 +1,29 @@
-"""produce_arrow() and a full queue: it waits without the interpreter lock, and can be ended."""
+"""produce_arrow() and a full queue: a wait lets other threads run, and can be ended."""
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from kafka_native import ArrowReport, KafkaError, Producer
+from kafka_native import ArrowReport, KafkaError, Message, Producer
 from tests.waiting import WAIT_S, wait_for
 
-from .support import Client, read_all
+from .support import NOWHERE, Client, interrupted, read_all, together
 
-NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
+Reports = list[ArrowReport]
 SMALL = {"queue.buffering.max.messages": 100}
+
+
+@pytest.fixture
+def reports() -> Reports:
+    """Return the reports of a test's calls."""
+    return []
 
 
 def rows(count: int) -> pa.Table:
@@ -44,22 +50,19 @@ class Waiting:
         return self.outcome
 
 
-def test_room_comes_without_poll(client: Client):
-    topic = client.topic()
-    reports: list[ArrowReport] = []
+def test_queue_gets_room_without_poll(client: Client, topic: str, reports: Reports):
     with client.producer(**SMALL) as producer:
         assert producer.produce_arrow(topic, rows(20_000), on_delivery=reports.append) == 20_000
         assert reports == []  # no poll()
         assert len(producer) <= 101
     assert (reports[0].rows, reports[0].delivered) == (20_000, 20_000)
-    messages = sorted(read_all(client, topic, 20_000), key=lambda message: message.offset() or 0)
+    messages = sorted(read_all(client, topic, 20_000), key=Message.offset)
     assert [message.value() for message in messages] == [
         str(number).encode() for number in range(20_000)
     ]
 
 
-def test_time_over_tells_how_many_were_taken_and_the_rest_can_follow():
-    reports: list[ArrowReport] = []
+def test_error_after_the_timeout_has_the_number_of_queued_rows(reports: Reports):
     with Producer({**NOWHERE, **SMALL, "message.timeout.ms": 300_000}) as producer:
         for timeout in (0, 0.2):
             started = time.monotonic()
@@ -80,7 +83,7 @@ def test_time_over_tells_how_many_were_taken_and_the_rest_can_follow():
     ] * 2
 
 
-def test_max_block_is_for_each_time_that_nothing_moves(client: Client):
+def test_max_block_ms_limits_each_wait_without_progress(client: Client):
     with Producer({**NOWHERE, **SMALL, "max.block.ms": 200}) as producer:
         with pytest.raises(BufferError) as caught:
             producer.produce_arrow("t", rows(1000))
@@ -90,7 +93,7 @@ def test_max_block_is_for_each_time_that_nothing_moves(client: Client):
         assert producer.produce_arrow(client.topic(), rows(5000)) == 5000
 
 
-def test_bytes_are_waited_for_too_and_a_row_larger_than_the_queue_is_not(client: Client):
+def test_produce_arrow_waits_for_bytes_but_not_for_a_row_larger_than_the_queue(client: Client):
     topic = client.topic()
     with client.producer(**{"queue.buffering.max.kbytes": 4}) as producer:
         assert producer.produce_arrow(topic, pa.table({"value": [bytes(3000)] * 100})) == 100
@@ -99,7 +102,7 @@ def test_bytes_are_waited_for_too_and_a_row_larger_than_the_queue_is_not(client:
         assert caught.value.rows == 1
 
 
-def test_what_waits_does_not_linger(client: Client):
+def test_messages_in_a_full_queue_do_not_linger(client: Client):
     with client.producer(**SMALL, **{"linger.ms": 60_000}) as producer:
         assert producer.produce_arrow(client.topic(), rows(2000), timeout=WAIT_S) == 2000
         assert producer.flush(WAIT_S) == 0
@@ -114,7 +117,7 @@ def test_other_threads_run_meanwhile():
         others = [Waiting(producer, rows(10)) for _ in range(3)]
 
         def done() -> bool:
-            producer.purge()  # this thread goes on, and makes room
+            producer.purge()  # this thread runs, and makes room
             producer.poll(0)
             return waiting.outcome is not None and all(each.outcome is not None for each in others)
 
@@ -125,8 +128,7 @@ def test_other_threads_run_meanwhile():
         producer.close(0)
 
 
-def test_close_from_another_thread_ends_it_and_the_report_is_made():
-    reports: list[ArrowReport] = []
+def test_close_from_another_thread_ends_the_wait_and_makes_the_report(reports: Reports):
     producer = Producer({**NOWHERE, **SMALL})
     waiting = [Waiting(producer, rows(1000), on_delivery=reports.append) for _ in range(3)]
     wait_for(lambda: len(producer) == 100)
@@ -144,7 +146,7 @@ def test_close_from_another_thread_ends_it_and_the_report_is_made():
 
 @pytest.mark.parametrize("rounds", [20])
 def test_close_while_rows_are_appended(client: Client, rounds: int):
-    """The last rows race with the closing engine: in any order each row has one outcome."""
+    """The last rows race with close(): each row has one outcome."""
     table = rows(200_000)
     for _ in range(rounds):
         reports: list[ArrowReport] = []
@@ -154,43 +156,28 @@ def test_close_while_rows_are_appended(client: Client, rounds: int):
         producer.close(0)
         outcome = waiting.join()
         taken = outcome if isinstance(outcome, int) else outcome.rows
-        if not taken:  # it had room for its first rows, and was closed before they were in
+        if not taken:  # close() came before the first rows
             assert reports == []
             continue
         (report,) = reports
         assert (report.rows, report.delivered + len(report.failed)) == (taken, taken)
 
 
-def test_signal_ends_the_wait():
-    class Stop(Exception):
-        pass
-
-    def handler(number: int, frame: object) -> None:
-        raise Stop
-
-    reports: list[ArrowReport] = []
+def test_signal_ends_the_wait(reports: Reports):
     producer = Producer({**NOWHERE, **SMALL})
-    old = signal.signal(signal.SIGALRM, handler)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
-        with pytest.raises(Stop) as caught:
-            producer.produce_arrow("t", rows(1000), on_delivery=reports.append)
-        assert caught.value.rows == 100
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
-        producer.close(0)
+    with interrupted(after_s=0.2) as caught:
+        producer.produce_arrow("t", rows(1000), on_delivery=reports.append)
+    assert caught.value.rows == 100  # type: ignore[attr-defined]
+    producer.close(0)
     assert reports[0].rows == 100
 
 
-def test_stream_that_fails_midway_keeps_what_it_gave(client: Client):
+def test_rows_before_the_failure_of_a_stream_are_sent(client: Client, topic: str, reports: Reports):
     def batches() -> Iterator[pa.RecordBatch]:
         for _ in range(3):
             yield from rows(10).to_batches()
         raise LookupError("the source is gone")
 
-    topic = client.topic()
-    reports: list[ArrowReport] = []
     with client.producer() as producer:
         reader = pa.RecordBatchReader.from_batches(rows(1).schema, batches())
         with pytest.raises(OSError, match="the source is gone") as caught:
@@ -199,9 +186,8 @@ def test_stream_that_fails_midway_keeps_what_it_gave(client: Client):
     assert (reports[0].rows, reports[0].delivered) == (30, 30)
 
 
-def test_many_threads_at_once(client: Client):
+def test_many_threads_at_once(client: Client, reports: Reports):
     topic = client.topic(3)
-    reports: list[ArrowReport] = []
     with client.producer(**{"queue.buffering.max.messages": 5000}) as producer:
 
         def work(name: int) -> None:
@@ -210,12 +196,7 @@ def test_many_threads_at_once(client: Client):
                 assert producer.produce_arrow(topic, table, on_delivery=reports.append) == 1000
                 producer.poll(0)
 
-        threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-            assert not thread.is_alive()
+        assert together(*(partial(work, name) for name in range(4))) == [None] * 4
         assert producer.flush(WAIT_S) == 0
     assert [(report.rows, report.delivered) for report in reports] == [(1000, 1000)] * 40
     assert len(read_all(client, topic, 40_000)) == 40_000

@@ -11,12 +11,9 @@ from typing import Any
 
 import pytest
 
-from kafka_native import KafkaError, KafkaException, Message, Producer
+from kafka_native import KafkaError, Message, Producer
 
-from .support import Client, read_all
-
-# A producer that queues but doesn't send, so that queued messages can be counted.
-NOBODY: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
+from .support import NOWHERE, Client, deliver, errors_into, raises_code, read_all
 
 VALUES = [
     b"bytes",
@@ -37,14 +34,13 @@ def by_timestamp(client: Client, topic: str, count: int) -> list[Message]:
 
 def known(client: Client, producer: Producer, topic: str) -> None:
     """Make the producer learn the topic's partitions."""
-    producer.produce(topic, b"first", partition=0)
-    assert producer.flush(10) == 0
+    deliver(producer, topic, b"first", partition=0)
 
 
 # --- produce_many ---
 
 
-def test_everything_arrives_as_it_was_given(client: Client):
+def test_messages_arrive_unchanged(client: Client):
     topic = client.topic(partitions=3)
     headers = [
         [("a", b"1"), ("a", None)],
@@ -85,18 +81,14 @@ def test_one_partition_and_one_timestamp_for_all(client: Client):
             producer.produce_many(topic, ["a", "b"], partition=2, timestamps=1_234_567_890_123) == 2
         )
     messages = read_all(client, topic, 2)
-    assert [(message.partition(), message.timestamp()[1]) for message in messages] == [
-        (2, 1_234_567_890_123)
-    ] * 2
-    assert [(message.value(), message.key(), message.headers()) for message in messages] == [
-        (b"a", None, None),
-        (b"b", None, None),
-    ]
+    for message in messages:
+        assert (message.partition(), message.timestamp()[1]) == (2, 1_234_567_890_123)
+        assert (message.key(), message.headers()) == (None, None)
+    assert [message.value() for message in messages] == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("timestamps", [None, 0, [0] * 1000])
-def test_timestamps_are_of_the_call_unless_given(client: Client, timestamps):
-    topic = client.topic()
+def test_timestamps_default_to_the_time_of_the_call(client: Client, topic: str, timestamps):
     with client.producer() as producer:
         known(client, producer, topic)
         before_ms = int(time.time() * 1000)
@@ -107,7 +99,7 @@ def test_timestamps_are_of_the_call_unless_given(client: Client, timestamps):
     assert found == sorted(found)
 
 
-def test_keys_choose_the_partition_as_in_produce_and_order_holds(client: Client):
+def test_keys_choose_the_same_partitions_as_in_produce_and_keep_the_order(client: Client):
     one, many = client.topic(partitions=4), client.topic(partitions=4)
     values = [str(number) for number in range(10_000)]
     keys = [f"k{number % 17}" for number in range(10_000)]
@@ -155,8 +147,7 @@ def test_nothing_to_produce(client: Client):
         assert len(producer) == 0
 
 
-def test_sequences_that_change_meanwhile_do_no_harm(client: Client):
-    topic = client.topic()
+def test_sequences_may_change_during_the_call(client: Client, topic: str):
     values = [b"a%d" % number for number in range(100)]
     keys = [b"k%d" % number for number in range(100)]
 
@@ -200,7 +191,7 @@ def test_sequences_that_change_meanwhile_do_no_harm(client: Client):
     ],
 )
 def test_wrong_arguments_queue_nothing(arguments: dict[str, Any], kind, text: str):
-    producer = Producer(NOBODY)
+    producer = Producer(NOWHERE)
     with pytest.raises(kind, match=text):
         producer.produce_many(**{"topic": "t", "values": [b"a", b"b"], **arguments})
     assert len(producer) == 0
@@ -225,7 +216,7 @@ def test_wrong_arguments_queue_nothing(arguments: dict[str, Any], kind, text: st
         ("timestamps", 2**63, OverflowError, "too (large|big)"),
     ],
 )
-def test_wrong_item_is_named_and_what_came_before_is_queued(
+def test_wrong_item_is_named_and_earlier_items_are_queued(
     column: str, item: object, kind, text: str
 ):
     fine: dict[str, Any] = {
@@ -243,7 +234,7 @@ def test_wrong_item_is_named_and_what_came_before_is_queued(
         reports.append(error)
 
     before = sys.getrefcount(on_delivery)
-    producer = Producer(NOBODY)
+    producer = Producer(NOWHERE)
     with pytest.raises(kind, match=rf"^message 3: .*({text}).* \(3 queued\)$"):
         producer.produce_many("t", **columns, on_delivery=on_delivery)
     assert len(producer) == 3
@@ -252,14 +243,13 @@ def test_wrong_item_is_named_and_what_came_before_is_queued(
     assert sys.getrefcount(on_delivery) == before
 
 
-def test_message_over_the_limit_ends_it(client: Client):
-    topic = client.topic()
-    with client.producer(**{"message.max.bytes": 2000}) as producer:
-        with pytest.raises(
-            KafkaException, match=r"message\.max\.bytes=2000.*message 2 \(2 queued\)"
-        ) as caught:
-            producer.produce_many(topic, [b"a", b"b", b"x" * 3000, b"d"])
-        assert caught.value.args[0] == KafkaError.MSG_SIZE_TOO_LARGE
+def test_message_over_the_limit_ends_the_call(client: Client, topic: str):
+    text = r"message\.max\.bytes=2000.*message 2 \(2 queued\)"
+    with (
+        client.producer(**{"message.max.bytes": 2000}) as producer,
+        raises_code(KafkaError.MSG_SIZE_TOO_LARGE, match=text),
+    ):
+        producer.produce_many(topic, [b"a", b"b", b"x" * 3000, b"d"])
     assert [message.value() for message in read_all(client, topic, 2)] == [b"a", b"b"]
 
 
@@ -279,8 +269,7 @@ def test_partition_that_does_not_exist_fails_its_messages_alone(client: Client):
     assert [message.value() for message in read_all(client, topic, 3)] == [b"first", b"a", b"c"]
 
 
-def test_full_queue_takes_what_fits_and_the_rest_later(client: Client):
-    topic = client.topic()
+def test_full_queue_takes_some_messages_and_later_the_rest(client: Client, topic: str):
     values = [str(number) for number in range(25)]
     with client.producer(**{"queue.buffering.max.messages": 10, "linger.ms": 50}) as producer:
         assert producer.produce_many(topic, values) == 10
@@ -296,8 +285,7 @@ def test_full_queue_takes_what_fits_and_the_rest_later(client: Client):
     ]
 
 
-def test_each_message_is_reported(client: Client):
-    topic = client.topic()
+def test_each_message_is_reported(client: Client, topic: str):
     everywhere: list[bytes | None] = []
     own: list[tuple[KafkaError | None, bytes | None, int | None]] = []
 
@@ -316,14 +304,14 @@ def test_each_message_is_reported(client: Client):
     assert sys.getrefcount(on_delivery) == before
 
 
-def test_no_topic_at_all_is_a_type_error():
-    producer = Producer(NOBODY)
+def test_none_as_topic_is_a_type_error():
+    producer = Producer(NOWHERE)
     with pytest.raises(TypeError, match="topic must be a str, not NoneType"):
         producer.produce(None, b"x")  # type: ignore[arg-type]
     producer.close(0)
 
 
-def test_closed_producer_says_so(client: Client):
+def test_closed_producer_raises(client: Client):
     producer = client.producer()
     producer.close()
     with pytest.raises(RuntimeError, match="Producer has been closed"):
@@ -335,7 +323,7 @@ def test_closed_producer_says_so(client: Client):
 # --- produce_batch ---
 
 
-def test_batch_arrives_as_it_was_given(client: Client):
+def test_batch_arrives_unchanged(client: Client):
     topic = client.topic(partitions=3)
     messages: list[dict[str, Any]] = [
         {
@@ -365,8 +353,7 @@ def test_batch_arrives_as_it_was_given(client: Client):
     ]
 
 
-def test_message_s_own_callback_goes_before_the_call_s(client: Client):
-    topic = client.topic()
+def test_callback_of_a_message_replaces_the_callback_of_the_call(client: Client, topic: str):
     reports: dict[str, list[bytes | None]] = {}
 
     def into(name: str) -> Callable[[KafkaError | None, Message], None]:
@@ -393,7 +380,7 @@ def test_message_s_own_callback_goes_before_the_call_s(client: Client):
     }
 
 
-def test_message_that_cannot_be_queued_has_its_error_and_the_rest_goes_on(client: Client):
+def test_message_that_cannot_be_queued_gets_its_error_and_the_rest_is_sent(client: Client):
     topic = client.topic(partitions=2)
     messages: list[dict[str, Any]] = [
         {"value": b"a"},
@@ -404,9 +391,7 @@ def test_message_that_cannot_be_queued_has_its_error_and_the_rest_goes_on(client
     ]
     failed: list[KafkaError | None] = []
     limits = {"message.max.bytes": 2000, "topic.metadata.propagation.max.ms": 1000}
-    with client.producer(
-        **limits, on_delivery=lambda error, message: failed.append(error)
-    ) as producer:
+    with client.producer(**limits, on_delivery=errors_into(failed)) as producer:
         known(client, producer, topic)
         assert producer.produce_batch(topic, messages) == 3
     assert [error for error in failed if error is not None] == [KafkaError._UNKNOWN_PARTITION]
@@ -419,8 +404,7 @@ def test_message_that_cannot_be_queued_has_its_error_and_the_rest_goes_on(client
     assert {message.value() for message in read_all(client, topic, 3)} == {b"first", b"a", b"d"}
 
 
-def test_full_queue_marks_what_is_left_for_another_try(client: Client):
-    topic = client.topic()
+def test_full_queue_marks_the_rest_for_another_call(client: Client, topic: str):
     messages: list[dict[str, Any]] = [
         {"value": str(number), "on_delivery": lambda *report: None} for number in range(15)
     ]
@@ -455,7 +439,7 @@ def test_full_queue_marks_what_is_left_for_another_try(client: Client):
     ],
 )
 def test_wrong_message_is_named_and_nothing_is_queued(message: Any, kind, text: str):
-    producer = Producer(NOBODY)
+    producer = Producer(NOWHERE)
     with pytest.raises(kind, match=f"^message 2:? .*{text}"):
         producer.produce_batch("t", [{"value": b"a"}, {"value": b"b"}, message, {"value": b"c"}])
     assert len(producer) == 0
@@ -475,7 +459,7 @@ def test_wrong_message_is_named_and_nothing_is_queued(message: Any, kind, text: 
     ],
 )
 def test_wrong_arguments_of_a_batch_queue_nothing(arguments: dict[str, Any], kind, text: str):
-    producer = Producer(NOBODY)
+    producer = Producer(NOWHERE)
     with pytest.raises(kind, match=text):
         producer.produce_batch(**{"topic": "t", "messages": [{"value": b"x"}], **arguments})
     assert len(producer) == 0

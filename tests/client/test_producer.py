@@ -4,43 +4,53 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
-import threading
 import time
 import weakref
+from functools import partial
 
 import pytest
 
-from kafka_native import KafkaError, KafkaException, Producer
+from kafka_native import KafkaError, Producer
 from kafka_native.mock import MockCluster
 
-from .support import Client, read_all
+from .support import (
+    NOWHERE,
+    Client,
+    Reports,
+    deliver,
+    errors_into,
+    interrupted,
+    raises_code,
+    read_all,
+    stored,
+    takes,
+    together,
+)
 
 
 class Name(str):
     """A topic name that allows weak references."""
 
 
-def test_topics_are_told_apart_by_name_whatever_objects_the_names_are(client: Client):
+def test_topics_are_distinguished_by_name_and_not_by_object(client: Client):
     topics = [client.topic(partitions=1) for _ in range(3)]
     with client.producer() as producer:
         for number in range(3000):
             topic = topics[number % 3]
-            # Each is a new object, mostly at the address of a freed one.
+            # Each name is a new object, mostly at the address of a freed one.
             producer.produce((str, Name, "".join)[number % 7 % 3](topic), str(number % 3))
     for number, topic in enumerate(topics):
-        assert [message.value() for message in read_all(client, topic, 1000)] == [
-            str(number).encode()
-        ] * 1000
+        found = [message.value() for message in read_all(client, topic, 1000)]
+        assert found == [str(number).encode()] * 1000
 
 
-def test_names_of_topics_are_kept_no_longer_than_the_producer_is_open(client: Client):
+def test_closed_producer_frees_the_names_of_topics(client: Client):
     producer = client.producer()
     name = Name(client.topic(partitions=1))
     kept = weakref.ref(name)
     producer.produce(name, b"value")
     del name
-    assert kept() is not None  # another object at its address would be taken for it
+    assert kept() is not None  # so that no other object gets its address
     producer.flush(10)
     producer.close()
     assert kept() is None
@@ -48,7 +58,7 @@ def test_names_of_topics_are_kept_no_longer_than_the_producer_is_open(client: Cl
         producer.produce("topic", b"value")
 
 
-def test_report_says_where_the_message_went(client: Client):
+def test_report_has_the_place_of_the_message(client: Client):
     topic = client.topic(partitions=2)
     reports = []
     before_ms = int(time.time() * 1000)
@@ -82,8 +92,7 @@ def test_report_says_where_the_message_went(client: Client):
     assert "offset=0" in repr(message)
 
 
-def test_own_callback_goes_before_the_client_wide_one(client: Client):
-    topic = client.topic()
+def test_callback_of_a_message_replaces_the_callback_of_the_client(client: Client, topic: str):
     everywhere, own = [], []
     with client.producer(
         on_delivery=lambda error, message: everywhere.append(message.value())
@@ -93,8 +102,7 @@ def test_own_callback_goes_before_the_client_wide_one(client: Client):
     assert (everywhere, own) == ([b"a"], [b"b"])
 
 
-def test_only_errors_are_reported_when_asked(client: Client):
-    topic = client.topic()
+def test_only_errors_are_reported_when_asked(client: Client, topic: str):
     reports = []
     conf = {
         "delivery.report.only.error": True,
@@ -102,13 +110,13 @@ def test_only_errors_are_reported_when_asked(client: Client):
     }
     with client.producer(**conf) as producer:
         producer.produce(topic, "a")
-        producer.produce(topic, "b", on_delivery=lambda *report: reports.append(report))
-        assert producer.flush(10) == 0
+        deliver(producer, topic, "b", on_delivery=lambda *report: reports.append(report))
     assert reports == []
 
 
-def test_exception_in_a_callback_comes_out_and_the_others_follow(client: Client):
-    topic = client.topic()
+def test_exception_of_a_callback_is_raised_and_the_other_callbacks_follow(
+    client: Client, topic: str
+):
     served = []
 
     def callback(error, message):
@@ -125,8 +133,7 @@ def test_exception_in_a_callback_comes_out_and_the_others_follow(client: Client)
     assert served == [b"0", b"1", b"2", b"3"]
 
 
-def test_produce_and_poll_inside_a_callback(client: Client):
-    topic = client.topic()
+def test_produce_and_poll_inside_a_callback(client: Client, topic: str):
     served = []
 
     with client.producer() as producer:
@@ -144,8 +151,7 @@ def test_produce_and_poll_inside_a_callback(client: Client):
 
 
 @pytest.mark.parametrize("value", [b"x", "x", bytearray(b"x"), memoryview(b"x"), None, b""])
-def test_values_of_every_kind(client: Client, value):
-    topic = client.topic()
+def test_values_of_every_kind(client: Client, topic: str, value):
     with client.producer() as producer:
         producer.produce(topic, value, key=value)
     [message] = read_all(client, topic, 1)
@@ -180,8 +186,7 @@ def test_wrong_types_are_refused_and_nothing_is_queued(client: Client, arguments
         assert len(producer) == 0
 
 
-def test_full_queue_is_a_buffer_error_and_goes_away(client: Client):
-    topic = client.topic()
+def test_full_queue_is_a_buffer_error_until_it_has_room(client: Client, topic: str):
     with client.producer(**{"queue.buffering.max.messages": 10, "linger.ms": 50}) as producer:
         for _ in range(10):
             producer.produce(topic, b"x")
@@ -194,67 +199,44 @@ def test_full_queue_is_a_buffer_error_and_goes_away(client: Client):
 
 
 def test_message_over_the_limit_is_refused(client: Client):
-    with client.producer(**{"message.max.bytes": 2000}) as producer:
-        with pytest.raises(KafkaException, match=r"message\.max\.bytes=2000") as caught:
-            producer.produce("t", b"x" * 3000)
-        assert caught.value.args[0] == KafkaError.MSG_SIZE_TOO_LARGE
+    with (
+        client.producer(**{"message.max.bytes": 2000}) as producer,
+        raises_code(KafkaError.MSG_SIZE_TOO_LARGE, match=r"message\.max\.bytes=2000"),
+    ):
+        producer.produce("t", b"x" * 3000)
 
 
 def test_partition_that_does_not_exist(client: Client):
     topic = client.topic(partitions=2)
     reports = []
-    with client.producer(**{"topic.metadata.propagation.max.ms": 1000}) as producer:
-        producer.produce(
-            topic, b"early", partition=7, on_delivery=lambda *report: reports.append(report)
-        )
-        producer.produce(
-            topic, b"fine", partition=1, on_delivery=lambda *report: reports.append(report)
-        )
-        assert producer.flush(10) == 0
+    conf = {"topic.metadata.propagation.max.ms": 1000}
+    with client.producer(on_delivery=lambda *report: reports.append(report), **conf) as producer:
+        producer.produce(topic, b"early", partition=7)
+        deliver(producer, topic, b"fine", partition=1)
         outcome = {message.value(): error for error, message in reports}
         assert outcome[b"early"] == KafkaError._UNKNOWN_PARTITION
         assert outcome[b"fine"] is None
-        producer.produce(
-            topic, b"late", partition=7, on_delivery=lambda *report: reports.append(report)
-        )
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"late", partition=7)
         error, message = reports[-1]
-        assert (error.code(), message.value(), message.partition()) == (
-            KafkaError._UNKNOWN_PARTITION,
-            b"late",
-            7,
-        )
+        assert error.code() == KafkaError._UNKNOWN_PARTITION
+        assert (message.value(), message.partition()) == (b"late", 7)
         assert "no such partition" in error.str()
 
 
-def test_partition_that_comes_to_be_takes_what_was_produced_to_it(
-    client: Client, cluster: MockCluster
+def test_new_partition_gets_the_messages_that_wait_for_it(
+    client: Client, topic: str, cluster: MockCluster
 ):
-    topic = client.topic(partitions=1)
-    reports: list[KafkaError | None] = []
     with client.producer() as producer:
-        producer.produce(topic, b"old", partition=0)
-        assert producer.flush(10) == 0
-        for number in range(10):
-            producer.produce(
-                topic,
-                str(number),
-                partition=2,
-                on_delivery=lambda error, message: reports.append(error),
-            )
+        deliver(producer, topic, b"old", partition=0)
+        reports = Reports(producer, topic, partition=2)
+        reports.send(*map(str, range(10)))
         assert producer.flush(0.3) == 10
         cluster.create_partitions(topic, 3)
-        producer.produce(
-            topic, "10", partition=2, on_delivery=lambda error, message: reports.append(error)
-        )
-        assert producer.flush(10) == 0
-    assert reports == [None] * 11
-    assert [record.value for record in cluster.messages(topic, 2)] == [
-        b"%d" % number for number in range(11)
-    ]
+        reports.deliver("10")
+    assert reports.acked() == stored(cluster, topic, 2) == [str(number) for number in range(11)]
 
 
-def test_closed_producer_says_so(client: Client):
+def test_closed_producer_raises(client: Client):
     producer = client.producer()
     producer.close()
     producer.close()
@@ -270,9 +252,9 @@ def test_closed_producer_says_so(client: Client):
     assert len(producer) == 0
 
 
-def test_close_without_waiting_reports_what_was_given_up(caplog):
+def test_close_without_waiting_reports_the_purged_messages(caplog):
     reports = []
-    producer = Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None})
+    producer = Producer(NOWHERE)
     producer.produce(
         "t", b"x", on_delivery=lambda error, message: reports.append((error, message.value()))
     )
@@ -292,49 +274,28 @@ def test_close_does_not_warn_when_everything_is_delivered(client: Client, caplog
     assert "outstanding" not in caplog.text
 
 
-def test_flush_returns_what_is_left_when_nobody_answers():
-    producer = Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None})
+def test_flush_without_a_broker_returns_the_number_of_messages():
+    producer = Producer(NOWHERE)
     producer.produce("t", b"x")
-    started = time.monotonic()
-    assert producer.flush(0.2) == 1
-    assert time.monotonic() - started < 20
+    with takes(less_than_s=20):
+        assert producer.flush(0.2) == 1
     producer.close(0)
 
 
 def test_message_times_out_with_its_own_error():
     reports = []
-    conf = {
-        "bootstrap.servers": "127.0.0.1:1",
-        "message.timeout.ms": 300,
-        "error_cb": lambda error: None,
-    }
-    with Producer(conf) as producer:
-        producer.produce("t", b"x", on_delivery=lambda error, message: reports.append(error))
+    with Producer({**NOWHERE, "message.timeout.ms": 300}) as producer:
+        producer.produce("t", b"x", on_delivery=errors_into(reports))
         assert producer.flush(20) == 0
     assert reports == [KafkaError._MSG_TIMED_OUT]
 
 
 def test_signal_ends_a_wait_at_once(client: Client):
-    class Stop(Exception):
-        pass
-
-    def handler(number, frame):
-        raise Stop
-
-    old = signal.signal(signal.SIGALRM, handler)
-    try:
-        with client.producer() as producer:
-            signal.setitimer(signal.ITIMER_REAL, 0.1)
-            started = time.monotonic()
-            with pytest.raises(Stop):
-                producer.poll(30)
-            assert time.monotonic() - started < 25
-    finally:
-        signal.signal(signal.SIGALRM, old)
+    with client.producer() as producer, takes(less_than_s=25), interrupted(after_s=0.1):
+        producer.poll(30)
 
 
-def test_forked_child_is_told_and_the_parent_goes_on(client: Client):
-    topic = client.topic()
+def test_forked_child_gets_an_error_and_the_parent_continues(client: Client, topic: str):
     with client.producer() as producer:
         producer.produce(topic, b"before")
         reader, writer = os.pipe()
@@ -375,11 +336,7 @@ def test_many_threads_produce_at_once(client: Client):
                 if index % 500 == 0:
                     producer.poll(0)
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        assert together(*(partial(work, number) for number in range(4))) == [None] * 4
         assert producer.flush(30) == 0
     expected = {f"{number}-{index}".encode() for number in range(4) for index in range(2000)}
     assert len(reports) == len(expected)
@@ -388,8 +345,7 @@ def test_many_threads_produce_at_once(client: Client):
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
-def test_acks(client: Client, acks):
-    topic = client.topic()
+def test_acks(client: Client, topic: str, acks):
     reports = []
     with client.producer(acks=acks) as producer:
         for number in range(100):
@@ -444,17 +400,16 @@ def test_list_topics(client: Client):
         assert topic in cluster.topics
         assert len(cluster.brokers) == 3
         known = producer._client.main.run(lambda: set(producer._client.main.pool.nodes))
-        assert known == set(cluster.brokers)  # so that a request can go to the controller next
-        assert list(producer.list_topics(topic).topics) == [topic], (
-            "without a timeout it waits as long as it takes"
-        )
+        assert known == set(cluster.brokers)  # a later request may go to the controller
+        assert list(producer.list_topics(topic).topics) == [topic], "without a timeout"
         only = producer.list_topics(topic, 10)
         assert list(only.topics) == [topic]
         assert sorted(only.topics[topic].partitions) == [0, 1, 2]
 
 
 def test_list_topics_without_a_broker_times_out():
-    with Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}) as producer:
-        with pytest.raises(KafkaException, match="Failed to get metadata") as caught:
-            producer.list_topics(timeout=0.3)
-        assert caught.value.args[0] == KafkaError._TRANSPORT
+    with (
+        Producer(NOWHERE) as producer,
+        raises_code(KafkaError._TRANSPORT, match="Failed to get metadata"),
+    ):
+        producer.list_topics(timeout=0.3)

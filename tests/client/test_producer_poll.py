@@ -1,4 +1,4 @@
-"""Producer.poll(): acknowledged batches end its wait, and it counts them, as in confluent_kafka."""
+"""Producer.poll(): acknowledged batches end its wait. It counts them, as in confluent_kafka."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_acknowledged_batches_end_the_wait_and_are_counted(client: Client, make:
 
 
 @pytest.mark.parametrize("make", [Producer, confluent_kafka.Producer])
-def test_what_was_acknowledged_before_the_call_is_counted_once(client: Client, make: Any):
+def test_batches_acknowledged_before_the_call_are_counted_once(client: Client, make: Any):
     topic = client.topic(partitions=2)
     producer = make({"bootstrap.servers": client.bootstrap, "linger.ms": 0})
     for partition in (0, 1):
@@ -63,7 +63,7 @@ def test_what_was_acknowledged_before_the_call_is_counted_once(client: Client, m
     assert producer.poll(0) == 0
     producer.produce(topic, b"x", partition=0)
     assert producer.flush(WIDE_S) == 0
-    assert producer.poll(0) == 0, "flush() has served it"
+    assert producer.poll(0) == 0, "flush() has served the batch"
 
 
 def test_a_failure_without_a_callback_ends_the_wait_too(client: Client):
@@ -73,8 +73,7 @@ def test_a_failure_without_a_callback_ends_the_wait_too(client: Client):
         assert producer.poll(WIDE_S) == 1
 
 
-def test_poll_in_a_full_queue_does_not_linger(client: Client):
-    topic = client.topic(partitions=1)
+def test_poll_in_a_full_queue_does_not_linger(client: Client, topic: str):
     with client.producer(**{"queue.buffering.max.messages": 10, "linger.ms": 300_000}) as producer:
         full = 0
         started = time.monotonic()
@@ -88,11 +87,10 @@ def test_poll_in_a_full_queue_does_not_linger(client: Client):
                     assert producer.poll(WIDE_S) >= 1
         assert full >= 9
         assert time.monotonic() - started < WIDE_S
-        assert producer.poll(0.2) == 0, "the queue isn't full any more: what waits lingers"
+        assert producer.poll(0.2) == 0, "the queue isn't full any more, so messages linger"
 
 
-def test_every_wait_ends_while_several_threads_poll(client: Client):
-    topic = client.topic(partitions=1)
+def test_every_wait_ends_while_several_threads_poll(client: Client, topic: str):
     with client.producer(**{"linger.ms": 0}) as producer:
         counted: list[int] = []
 
@@ -107,7 +105,7 @@ def test_every_wait_ends_while_several_threads_poll(client: Client):
             producer.produce(topic, b"x")
             time.sleep(0.001)
         producer.flush(WIDE_S)
-        counted.append(50)  # flush() has served the others
+        counted.append(50)  # flush() has served the other batches
         for thread in threads:
             thread.join(WIDE_S)
         assert not any(thread.is_alive() for thread in threads)

@@ -1,6 +1,4 @@
-"""produce(), poll() and flush() in callbacks, threads and close(): each report once, no
-deadlock.
-"""
+"""produce(), poll() and flush() in callbacks, threads and close(): one report each, no deadlock."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,9 +17,8 @@ import kafka_native.client
 from kafka_native import KafkaError, Producer
 from kafka_native._native.engine import live_objects
 
-from .support import Client, read_all
+from .support import NOWHERE, Client, deliver, read_all, together
 
-NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None, "linger.ms": 0}
 THREADS = 8
 
 
@@ -34,41 +31,20 @@ def eager_switches() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def together(*works: Callable[[], object], timeout: float = 60.0) -> list[object]:
-    """Run functions in parallel threads, and return their results or exceptions."""
-    outcomes: list[object] = [None] * len(works)
-    barrier = threading.Barrier(len(works))
-
-    def run(index: int, work: Callable[[], object]) -> None:
-        barrier.wait()
-        try:
-            outcomes[index] = work()
-        except BaseException as error:
-            outcomes[index] = error
-
-    threads = [threading.Thread(target=run, args=pair, daemon=True) for pair in enumerate(works)]
-    for thread in threads:
-        thread.start()
-    until = time.monotonic() + timeout
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
-    assert not any(thread.is_alive() for thread in threads), "a thread hangs"
-    return outcomes
-
-
 # --- from inside a callback ---
 
 
 @pytest.mark.parametrize("call", ["poll", "flush", "both"])
-def test_poll_and_flush_inside_a_callback_serve_what_is_left(client: Client, call: str):
-    topic = client.topic()
+def test_poll_and_flush_inside_a_callback_serve_other_reports(
+    client: Client, topic: str, call: str
+):
     seen: list[bytes] = []
     with client.producer(**{"batch.num.messages": 7}) as producer:
 
         def on_delivery(error: KafkaError | None, message: Any) -> None:
             assert error is None
             seen.append(message.value())
-            if len(seen) < 40:  # nested as deep
+            if len(seen) < 40:  # so many nested calls
                 if call != "flush":
                     producer.poll(0)
                 if call != "poll":
@@ -81,8 +57,7 @@ def test_poll_and_flush_inside_a_callback_serve_what_is_left(client: Client, cal
     assert len(set(seen)) == 100
 
 
-def test_produce_inside_a_callback_goes_on_until_flush_has_sent_it(client: Client):
-    topic = client.topic()
+def test_flush_sends_messages_produced_inside_callbacks(client: Client, topic: str):
     seen: list[int] = []
     with client.producer(**{"linger.ms": 0}) as producer:
 
@@ -93,13 +68,11 @@ def test_produce_inside_a_callback_goes_on_until_flush_has_sent_it(client: Clien
                 producer.produce(topic, str(number + 1), on_delivery=on_delivery)
                 assert producer.produce_many(topic, []) == 0
 
-        producer.produce(topic, "0", on_delivery=on_delivery)
-        assert producer.flush(20) == 0
+        deliver(producer, topic, "0", on_delivery=on_delivery)
     assert seen == list(range(51))
 
 
-def test_exception_in_a_nested_poll_loses_no_report(client: Client):
-    topic = client.topic()
+def test_exception_in_a_nested_poll_loses_no_report(client: Client, topic: str):
     seen: list[bytes] = []
     raised = 0
 
@@ -127,8 +100,7 @@ def test_exception_in_a_nested_poll_loses_no_report(client: Client):
     assert sorted(map(int, seen)) == list(range(50))
 
 
-def test_close_inside_a_callback(client: Client):
-    topic = client.topic()
+def test_close_inside_a_callback(client: Client, topic: str):
     outcomes: list[object] = []
     producer = client.producer(**{"linger.ms": 0, "batch.num.messages": 2})
 
@@ -145,8 +117,7 @@ def test_close_inside_a_callback(client: Client):
         producer.produce(topic, b"x")
 
 
-def test_purge_and_list_topics_inside_a_callback(client: Client):
-    topic = client.topic()
+def test_purge_and_list_topics_inside_a_callback(client: Client, topic: str):
     names: list[bool] = []
     with client.producer() as producer:
 
@@ -154,8 +125,7 @@ def test_purge_and_list_topics_inside_a_callback(client: Client):
             producer.purge()
             names.append(topic in producer.list_topics(topic, 10).topics)
 
-        producer.produce(topic, b"x", on_delivery=on_delivery)
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"x", on_delivery=on_delivery)
     assert names == [True]
 
 
@@ -219,8 +189,7 @@ def test_threads_serve_failed_batches_while_their_errors_are_made(
     conf = {"linger.ms": 60_000, "batch.num.messages": 5}
     producer = client.producer(**conf) if known else Producer({**NOWHERE, **conf})
     if known:
-        producer.produce(topic, b"", partition=0)
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"", partition=0)
         producer.close()
         producer = client.producer(**conf, **{"max.in.flight": 1})
     with producer:
@@ -244,24 +213,22 @@ def test_threads_serve_failed_batches_while_their_errors_are_made(
     assert places == {(topic, partition, str(partition).encode()) for partition in range(3)}
 
 
-def test_two_threads_that_poll_get_each_report_once(client: Client):
-    topic = client.topic()
-    handed_out: list[int] = []
+def test_two_threads_that_poll_get_each_report_once(client: Client, topic: str):
+    offsets: list[int] = []
 
     with client.producer(**{"linger.ms": 0, "batch.num.messages": 3}) as producer:
 
         def on_delivery(error: KafkaError | None, message: Any) -> None:
-            handed_out.append(message.offset())
+            offsets.append(message.offset())
 
         for _ in range(300):
             producer.produce(topic, b"x", on_delivery=on_delivery)
         together(*(lambda: [producer.poll(0.02) for _ in range(30)] for _ in range(2)))
         assert producer.flush(20) == 0
-    assert sorted(handed_out) == list(range(300))
+    assert sorted(offsets) == list(range(300))
 
 
-def test_one_thread_waits_in_poll_while_others_produce(client: Client):
-    topic = client.topic()
+def test_one_thread_waits_in_poll_while_others_produce(client: Client, topic: str):
     served: list[int] = []
     with client.producer(**{"linger.ms": 1}) as producer:
         count = 0
@@ -281,11 +248,10 @@ def test_one_thread_waits_in_poll_while_others_produce(client: Client):
 
         assert together(serve, send, send) == [None] * 3
     assert count == 1000
-    assert 1 <= sum(served) <= 1000, "each batch is one"
+    assert 1 <= sum(served) <= 1000, "poll() counts batches"
 
 
-def test_a_busy_producer_lets_poll_and_flush_go(client: Client):
-    topic = client.topic()
+def test_poll_and_flush_of_a_busy_producer_return(client: Client, topic: str):
     stop = threading.Event()
     with client.producer(
         **{"linger.ms": 0, "queue.buffering.max.messages": 1000, "max.block.ms": 20_000}
@@ -318,8 +284,7 @@ def test_a_busy_producer_lets_poll_and_flush_go(client: Client):
 # --- around close() ---
 
 
-def test_everything_after_close_is_a_runtime_error_or_nothing(client: Client):
-    topic = client.topic()
+def test_calls_after_close_raise_runtime_errors(client: Client, topic: str):
     producer = client.producer()
     producer.produce(topic, b"x")
     producer.close()
@@ -341,12 +306,15 @@ def test_everything_after_close_is_a_runtime_error_or_nothing(client: Client):
 
 
 @pytest.mark.parametrize("client_is_up", [True, False])
-def test_close_while_others_produce_poll_and_flush(client: Client, client_is_up: bool):
-    topic = client.topic()
+def test_close_while_others_produce_poll_and_flush(client: Client, topic: str, client_is_up: bool):
     for _ in range(3):
         seen: Counter[bytes] = Counter()
         queued: list[bytes] = []
-        producer = client.producer(**{"linger.ms": 0}) if client_is_up else Producer(NOWHERE)
+        producer = (
+            client.producer(**{"linger.ms": 0})
+            if client_is_up
+            else Producer({**NOWHERE, "linger.ms": 0})
+        )
 
         def send(
             thread: int,
@@ -379,15 +347,14 @@ def test_close_while_others_produce_poll_and_flush(client: Client, client_is_up:
         assert outcomes[0] is None
         for outcome in outcomes[1:]:
             assert isinstance(outcome, (RuntimeError, BufferError)), outcome
-        # a call that was overtaken between queueing and our note of it
+        # A thread may have queued a message and not noted it yet.
         extra = Counter(seen) - Counter(queued)
         assert sum(extra.values()) <= 3
         assert not Counter(queued) - Counter(seen), "a message without a report"
         assert max(seen.values()) == 1
 
 
-def test_close_from_many_threads(client: Client):
-    topic = client.topic()
+def test_close_from_many_threads(client: Client, topic: str):
     producer = client.producer()
     for _ in range(100):
         producer.produce(topic, b"x")
@@ -398,7 +365,7 @@ def test_close_from_many_threads(client: Client):
     assert len(read_all(client, topic, 100)) == 100
 
 
-def test_nothing_is_left_behind(client: Client):
+def test_dropped_producer_frees_its_objects(client: Client):
     gc.collect()
     before = live_objects()
     topic = client.topic()
@@ -414,7 +381,7 @@ def test_nothing_is_left_behind(client: Client):
         producer.produce(topic, b"x", on_delivery=on_delivery)
     with pytest.raises(Stop):
         producer.flush(10)
-    # close() flushes, and raises a callback's exception: it is still open
+    # close() flushes, and raises a callback's exception: the producer is still open
     with pytest.raises(Stop):
         producer.close()
     producer.produce(topic, b"y")

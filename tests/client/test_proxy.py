@@ -12,10 +12,10 @@ import pytest
 from kafka_native import KafkaError, Producer
 from kafka_native.admin import AdminClient
 from kafka_native.mock import ListenerSecurity, MockCluster
-from tests.client.log_support import Plain
-from tests.client.support import Client, read_all
+from tests.client.log_support import PlainLogger
+from tests.client.support import Client, errors_into, read_all
 from tests.harness.tunnels import Canned, HttpConnect, Socks5, Tunnels
-from tests.waiting import wait_for
+from tests.waiting import poll_until, wait_for
 
 USER, SECRET = "alice", "s3cret-w%rd"
 QUOTED = "s3cret-w%25rd"
@@ -35,7 +35,7 @@ def hidden(
     names["localhost"] = "127.0.0.1"
     with MockCluster(brokers, security=ListenerSecurity(protocol)) as cluster:
         for number, server in enumerate(cluster.bootstrap_servers.split(","), 1):
-            # certificates have no others
+            # the certificates' only name
             name = "localhost" if protocol == "ssl" else f"broker-{number}.invalid"
             cluster.advertise(number, f"{name}:{server.rpartition(':')[2]}")
         yield cluster, names
@@ -75,7 +75,7 @@ def test_every_connection_goes_through_the_proxy(
             assert {seen.server_name for seen in cluster.handshakes} == {"localhost"}
 
 
-def test_names_are_looked_up_here_with_socks5(cluster: MockCluster) -> None:
+def test_client_resolves_names_with_socks5(cluster: MockCluster) -> None:
     with Socks5() as proxy:
         for number, server in enumerate(cluster.bootstrap_servers.split(","), 1):
             cluster.advertise(number, f"localhost:{server.rpartition(':')[2]}")
@@ -89,20 +89,20 @@ def test_names_are_looked_up_here_with_socks5(cluster: MockCluster) -> None:
         assert {host for host, _ in proxy.asked} == {"127.0.0.1"}
 
 
-def test_certificate_has_to_be_the_brokers_and_not_the_proxys() -> None:
+def test_certificate_must_be_the_brokers_and_not_the_proxys() -> None:
     with hidden("ssl", 1) as (cluster, names), Socks5(names=names) as proxy:
         port = cluster.bootstrap_servers.rpartition(":")[2]
         cluster.advertise(1, f"broker-1.invalid:{port}")
         conf = {"security.protocol": "ssl", "ssl.ca.pem": cluster.ca_pem}
-        told = first_error(
+        error = first_error(
             {"bootstrap.servers": cluster.bootstrap_servers, "proxy.url": proxy.url(), **conf}
         )
-        assert told.code() == KafkaError._SSL
-        assert "not broker-1.invalid" in told.str()
+        assert error.code() == KafkaError._SSL
+        assert "not broker-1.invalid" in error.str()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_lost_when_the_proxy_breaks_and_is_gone_for_a_while(kind: type[Tunnels]) -> None:
+def test_no_message_is_lost_when_the_proxy_breaks_and_restarts(kind: type[Tunnels]) -> None:
     with hidden() as (cluster, names):
         client = Client(cluster)
         topic = client.topic(2)
@@ -118,13 +118,10 @@ def test_nothing_is_lost_when_the_proxy_breaks_and_is_gone_for_a_while(kind: typ
         with client.producer(**conf) as producer:
             for number in range(count):
                 producer.produce(
-                    topic,
-                    b"%d" % number,
-                    partition=number % 2,
-                    on_delivery=lambda error, _: reports.append(error),
+                    topic, b"%d" % number, partition=number % 2, on_delivery=errors_into(reports)
                 )
                 if number % 500 == 250:
-                    wait_for(lambda: [producer.poll(0.005), len(proxy.asked)][1])
+                    poll_until(lambda: len(proxy.asked), producer)
                     proxy.cut_all()
                 if number == count // 2:
                     proxy.__exit__(None, None, None)
@@ -145,7 +142,7 @@ def first_error(conf: dict[str, Any]) -> KafkaError:
     errors: list[KafkaError] = []
     with Producer({**QUICK, **conf, "error_cb": errors.append}) as producer:
         producer.produce("t", b"a reason to connect")
-        wait_for(lambda: [producer.poll(0.01), errors][1])
+        poll_until(lambda: errors, producer)
         producer.purge()
     return errors[0]
 
@@ -169,35 +166,35 @@ SOCKS_WORDS = {
 
 
 @pytest.mark.parametrize(("code", "words"), SOCKS_WORDS.items())
-def test_what_socks5_answers_is_said_with_the_proxys_address(code: int, words: str) -> None:
+def test_error_has_the_socks5_code_and_the_proxys_address(code: int, words: str) -> None:
     with Socks5(refuse=lambda host: code) as proxy:
-        told = error_behind(proxy.url())
-        assert told.startswith(
+        text = error_behind(proxy.url())
+        assert text.startswith(
             f"b1.invalid:9092/bootstrap: connect failed: proxy {proxy.address}: "
         )
-        assert words in told
-        assert f"(SOCKS5 says {code})" in told
+        assert words in text
+        assert f"(SOCKS5 says {code})" in text
 
 
 @pytest.mark.parametrize("code", [403, 404, 405, 500, 502, 503, 504])
-def test_what_http_answers_is_said_with_the_proxys_address(code: int) -> None:
+def test_error_has_the_http_status_and_the_proxys_address(code: int) -> None:
     with HttpConnect(refuse=lambda host: code) as proxy:
-        told = error_behind(proxy.url())
-        assert f"proxy {proxy.address}: " in told
-        assert f"(HTTP says {code})" in told
-        assert "the Proxy" not in told, "nothing of the proxy's own words"
+        text = error_behind(proxy.url())
+        assert f"proxy {proxy.address}: " in text
+        assert f"(HTTP says {code})" in text
+        assert "the Proxy" not in text, "no word of the proxy's response"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_login_that_is_missing_or_wrong_says_what_to_set(kind: type[Tunnels]) -> None:
+def test_error_of_a_missing_or_wrong_login_names_the_property(kind: type[Tunnels]) -> None:
     with kind(LOGIN) as proxy:
         assert "it wants a login: set proxy.url to" in error_behind(proxy.url())
-        told = error_behind(proxy.url(USER, "an0ther-secret"))
-        assert "it refuses the user and password of proxy.url" in told
-        assert "an0ther-secret" not in told
+        text = error_behind(proxy.url(USER, "an0ther-secret"))
+        assert "it refuses the user and password of proxy.url" in text
+        assert "an0ther-secret" not in text
 
 
-def test_proxy_of_the_other_kind_is_recognised() -> None:
+def test_proxy_of_the_other_kind_is_recognized() -> None:
     with Socks5(patience_s=1.0) as socks, HttpConnect(patience_s=1.0) as http:
         assert "does it speak HTTP?" in error_behind(socks.url(scheme="http"))
         assert "does it speak SOCKS5?" in error_behind(http.url(scheme="socks5h"))
@@ -209,14 +206,14 @@ def test_proxy_of_the_other_kind_is_recognised() -> None:
         )
 
 
-def test_proxy_that_is_not_there_is_named() -> None:
+def test_error_names_an_unreachable_proxy() -> None:
     with Socks5() as proxy:
         address = proxy.address
     assert f"proxy {address}: Connection refused" in error_behind(f"socks5h://{address}")
-    told = first_error(
+    error = first_error(
         {"bootstrap.servers": "b1.invalid:9092", "proxy.url": "socks5h://proxy.invalid:1080"}
     )
-    assert "cannot resolve the proxy's name" in told.str()
+    assert "cannot resolve the proxy's name" in error.str()
 
 
 OPEN = {"http": b"HTTP/1.1 200 OK\r\n\r\n", "socks5h": b"\x05\x00" + b"\x05\x00" + BOUND}
@@ -224,7 +221,7 @@ SILENT = {"socket.connection.setup.timeout.ms": 1000}
 
 
 @pytest.mark.parametrize("scheme", OPEN)
-def test_proxy_that_says_nothing_is_given_up_in_time(scheme: str) -> None:
+def test_silent_proxy_ends_with_the_setup_timeout(scheme: str) -> None:
     with Canned(OPEN[scheme][:-1], stays=True) as proxy:
         assert f"proxy {proxy.address}: no answer within 1000 ms" in error_behind(
             f"{scheme}://{proxy.address}", **SILENT
@@ -232,14 +229,14 @@ def test_proxy_that_says_nothing_is_given_up_in_time(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", OPEN)
-def test_broker_that_says_nothing_behind_the_proxy_is_given_up_in_time(scheme: str) -> None:
+def test_silent_broker_behind_the_proxy_ends_with_the_setup_timeout(scheme: str) -> None:
     with (
         Canned(OPEN[scheme], stays=True) as proxy,
         MockCluster(1, security=ListenerSecurity("ssl")) as cluster,
     ):
         tls = {"security.protocol": "ssl", "ssl.ca.pem": cluster.ca_pem}
-        told = error_behind(f"{scheme}://{proxy.address}", **SILENT, **tls)
-        assert "no answer of the broker behind it within 1000 ms" in told
+        text = error_behind(f"{scheme}://{proxy.address}", **SILENT, **tls)
+        assert "no answer of the broker behind it within 1000 ms" in text
 
 
 HOSTILE = {
@@ -266,47 +263,45 @@ HOSTILE = {
 
 @pytest.mark.parametrize("piece_bytes", [1000, 1 << 20])
 @pytest.mark.parametrize(
-    ("scheme", "says"), [(scheme, says) for scheme, each in HOSTILE.items() for says in each]
+    ("scheme", "response"),
+    [(scheme, each) for scheme, responses in HOSTILE.items() for each in responses],
 )
-def test_hostile_proxy_is_refused_and_the_client_goes_on(
-    scheme: str, says: bytes, piece_bytes: int, client: Client
+def test_hostile_proxy_is_refused_and_the_client_continues(
+    scheme: str, response: bytes, piece_bytes: int, client: Client
 ) -> None:
     threads = threading.active_count()
-    with Canned(says, piece_bytes=piece_bytes) as proxy:
-        told = error_behind(f"{scheme}://{proxy.address}")
-        assert f"proxy {proxy.address}: " in told
-        assert proxy.heard, "the client has spoken"
+    with Canned(response, piece_bytes=piece_bytes) as proxy:
+        text = error_behind(f"{scheme}://{proxy.address}")
+        assert f"proxy {proxy.address}: " in text
+        assert proxy.received, "the client sent something"
     wait_for(lambda: threading.active_count() <= threads)
 
 
-def everything_said(conf: dict[str, Any]) -> list[str]:
+def all_output(conf: dict[str, Any]) -> list[str]:
     """Return all output of a client besides its log, until a delivery or an error."""
-    told: list[Any] = []
+    outputs: list[Any] = []
     conf = {
         **QUICK,
         **conf,
         "statistics.interval.ms": 50,
-        "stats_cb": told.append,
-        "error_cb": told.append,
+        "stats_cb": outputs.append,
+        "error_cb": outputs.append,
     }
     with Producer(conf) as producer:
         producer.produce("t", b"x")
-        wait_for(
-            lambda: [
-                producer.poll(0.01),
-                not len(producer) or any(type(each) is KafkaError for each in told),
-            ][1]
+        poll_until(
+            lambda: not len(producer) or any(type(each) is KafkaError for each in outputs), producer
         )
-        before = len(told)
-        wait_for(lambda: [producer.poll(0.01), len(told) > before][1])
-        told += [producer, producer.metrics()]
+        before = len(outputs)
+        poll_until(lambda: len(outputs) > before, producer)
+        outputs += [producer, producer.metrics()]
         producer.purge()
-    return [text for each in told for text in (str(each), repr(each))]
+    return [text for each in outputs for text in (str(each), repr(each))]
 
 
-def test_secrets_are_in_nothing_that_comes_out(capfd: pytest.CaptureFixture[str]) -> None:
-    logger = Plain()
-    said: list[str] = []
+def test_no_output_has_a_secret(capfd: pytest.CaptureFixture[str]) -> None:
+    logger = PlainLogger()
+    outputs: list[str] = []
     echo = b"HTTP/1.1 403 " + SECRET.encode() + BASIC.encode() + b"\r\n\r\n"
     with (
         hidden() as (cluster, names),
@@ -319,10 +314,10 @@ def test_secrets_are_in_nothing_that_comes_out(capfd: pytest.CaptureFixture[str]
         conf = {"bootstrap.servers": cluster.bootstrap_servers, "debug": "all", "logger": logger}
         urls = [each.url(USER, QUOTED) for each in (http, socks, other)]
         for url in [*urls, f"http://{USER}:{QUOTED}@{echoing.address}"]:
-            said += everything_said({**conf, "proxy.url": url})
+            outputs += all_output({**conf, "proxy.url": url})
         shown = f"connections go through Proxy(http://[redacted]@{http.address})"
     printed = capfd.readouterr()
-    everything = "\n".join([*logger.texts(), *said, printed.out, printed.err])
+    everything = "\n".join([*logger.texts(), *outputs, printed.out, printed.err])
     for line in (
         "proxy.url = [redacted]",
         shown,
@@ -330,12 +325,12 @@ def test_secrets_are_in_nothing_that_comes_out(capfd: pytest.CaptureFixture[str]
         "(HTTP says 403)",
         "txmsgs=1,",
     ):
-        assert line in everything, "everything is said"
+        assert line in everything, "the output is complete"
     assert [secret for secret in (SECRET, QUOTED, BASIC) if secret in everything] == []
 
 
-def test_log_says_which_way_a_connection_has_come() -> None:
-    logger = Plain()
+def test_log_names_the_proxy_of_a_connection() -> None:
+    logger = PlainLogger()
     with hidden(brokers=1) as (cluster, names), Socks5(names=names) as proxy:
         conf = {"proxy.url": proxy.url(), "debug": "broker", "logger": logger}
         with Client(cluster).producer(**conf) as producer:

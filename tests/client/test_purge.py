@@ -7,19 +7,17 @@ import time
 
 import pytest
 
-from kafka_native import KafkaError, Producer, ThrottleEvent, TopicPartition
+from kafka_native import KafkaError, Producer, ThrottleEvent
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.metadata import MetadataResponse
-from tests.waiting import WAIT_S, poll_until, wait_for
+from tests.waiting import poll_until, wait_for
 
-from .support import Client, fill
-
-NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
+from .support import NOWHERE, Client, assigned, deliver, fill
 
 
 @pytest.mark.parametrize("blocking", [True, False])
-def test_purge_gives_up_what_waits(blocking: bool):
+def test_purge_reports_queued_messages(blocking: bool):
     reports: list[tuple[KafkaError | None, bytes | None]] = []
     with Producer(NOWHERE) as producer:
         for number in range(10):
@@ -36,10 +34,9 @@ def test_purge_gives_up_what_waits(blocking: bool):
 
 
 @pytest.mark.parametrize("idempotence", [True, False])
-def test_purge_gives_up_what_is_in_flight_and_the_rest_goes_on(
-    cluster: MockCluster, client: Client, idempotence: bool
+def test_purge_reports_messages_in_flight_and_later_ones_are_sent(
+    cluster: MockCluster, client: Client, topic: str, idempotence: bool
 ):
-    topic = client.topic()
     leader = cluster.leader(topic, 0)
     codes: list[int | None] = []
     with client.producer(**{"enable.idempotence": idempotence, "linger.ms": 0}) as producer:
@@ -56,8 +53,7 @@ def test_purge_gives_up_what_is_in_flight_and_the_rest_goes_on(
         cluster.delay_responses(leader, 60.0)
         cluster.clear_requests()
         send()
-        while not any(seen.api_key == ApiKey.PRODUCE for seen in cluster.requests):
-            time.sleep(0.01)
+        cluster.wait_for_requests(ApiKey.PRODUCE, 1)
         producer.purge(in_queue=False)
         assert producer.flush(2) == 0
         assert codes == [None, KafkaError._PURGE_INFLIGHT]
@@ -66,11 +62,11 @@ def test_purge_gives_up_what_is_in_flight_and_the_rest_goes_on(
         send()
         assert producer.flush(10) == 0
     assert codes == [None, KafkaError._PURGE_INFLIGHT, None]
-    # the messages in flight had arrived: "possibly" is all that is known
+    # The purged message had arrived: the status POSSIBLY_PERSISTED is right.
     assert len(cluster.messages(topic, 0)) == 3
 
 
-def test_purge_of_nothing_and_after_close():
+def test_purge_of_an_empty_queue_and_after_close():
     producer = Producer(NOWHERE)
     producer.purge(False, False)
     producer.purge()
@@ -79,46 +75,43 @@ def test_purge_of_nothing_and_after_close():
         producer.purge()
 
 
-def test_throttled_producer_waits_and_tells(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_throttled_producer_waits_and_calls_back(cluster: MockCluster, client: Client, topic: str):
     leader = cluster.leader(topic, 0)
     events: list[ThrottleEvent] = []
     with client.producer(**{"throttle_cb": events.append, "linger.ms": 0}) as producer:
         cluster.throttle_responses(leader, 700)
-        producer.produce(topic, b"x")
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"x")
         started = time.monotonic()
-        producer.produce(topic, b"y")
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"y")
         assert time.monotonic() - started > 0.5
         producer.poll(0)
     assert [(event.broker_id, event.throttle_time) for event in events] == [(leader, 0.7)]
     assert events[0].broker_name == cluster.bootstrap_servers.split(",")[leader - 1]
 
 
-def test_throttled_consumer_tells(cluster: MockCluster, client: Client):
-    topic = client.topic()
+def test_throttled_consumer_calls_back(cluster: MockCluster, client: Client, topic: str):
     fill(client, topic, 10)
     events: list[ThrottleEvent] = []
     cluster.throttle_responses(cluster.leader(topic, 0), 50)
-    with client.consumer(throttle_cb=events.append) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic, throttle_cb=events.append) as consumer:
         poll_until(lambda: events, consumer)
     assert [event.throttle_time for event in events] == [0.05]
 
 
 @pytest.mark.parametrize("milliseconds", [60_001, 2**31 - 1])
-def test_a_throttle_time_that_is_too_long_is_cut_and_warned_of(
-    cluster: MockCluster, client: Client, milliseconds: int, caplog: pytest.LogCaptureFixture
+def test_a_too_long_throttle_time_is_shortened_with_a_warning(
+    cluster: MockCluster,
+    client: Client,
+    topic: str,
+    milliseconds: int,
+    caplog: pytest.LogCaptureFixture,
 ):
-    topic = client.topic()
     events: list[ThrottleEvent] = []
     with client.producer(
         **{"throttle_cb": events.append, "linger.ms": 0, "logger": logging.getLogger("cut")}
     ) as one:
         cluster.throttle_responses(cluster.leader(topic, 0), milliseconds)
-        one.produce(topic, b"x")
-        assert one.flush(WAIT_S) == 0
+        deliver(one, topic, b"x")
         wait_for(lambda: one.poll(0.01) >= 0 and bool(events))
     assert [event.throttle_time for event in events] == [60.0]
     assert [each.levelname for each in caplog.records if "throttle" in each.getMessage()] == [
@@ -130,10 +123,9 @@ def claim_throttled(reply: MetadataResponse) -> None:
     reply.throttle_time_ms = 400
 
 
-def test_throttled_admin_request_holds_the_next_one_back_and_tells(
-    cluster: MockCluster, client: Client
+def test_throttled_metadata_delay_the_next_request_and_call_back(
+    cluster: MockCluster, client: Client, topic: str
 ):
-    topic = client.topic()
     events: list[ThrottleEvent] = []
     with client.producer(throttle_cb=events.append) as producer:
         producer.list_topics(topic, 10)

@@ -1,4 +1,4 @@
-"""Unopened batches from a consumer to a producer: each record once, in order, and nothing else."""
+"""A relay sends a consumer's unopened batches: each record once, in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
-from .support import Client, fill
+from .support import Client, assigned, fill, raises_code
+
+
+@pytest.fixture
+def target(client: Client) -> str:
+    """Return the topic that the batches go to."""
+    return client.topic()
 
 
 def keeping(client: Client, topic: str, offset: int = 0, **conf: object) -> Consumer:
@@ -53,7 +59,9 @@ def numbers(count: int) -> list[bytes]:
     return [b"%d" % number for number in range(count)]
 
 
-def test_batches_arrive_and_their_offsets_are_told(client: Client, cluster: MockCluster) -> None:
+def test_batches_arrive_and_the_relay_has_their_offsets(
+    client: Client, cluster: MockCluster
+) -> None:
     topic, target = client.topic(), client.topic()
     fill(client, topic, 3000, **{"compression.type": "gzip"})
     with client.producer() as producer:
@@ -65,17 +73,13 @@ def test_batches_arrive_and_their_offsets_are_told(client: Client, cluster: Mock
     assert relay.runs == [(0, 0, 3000)]
     assert relay.placed == [(0, 1, 3000)]
     assert relay.bytes == sum(map(len, cluster.batches(topic, 0)))
-    assert [
-        header.codec
-        for batch in cluster.batches(target, 0)[1:-1]
-        for header in batch_headers(batch)
-    ] == ["gzip"]
+    [relayed] = cluster.batches(target, 0)[1:-1]
+    assert [header.codec for header in batch_headers(relayed)] == ["gzip"]
 
 
 def test_batch_that_the_broker_finds_too_large_is_split(
-    client: Client, cluster: MockCluster
+    client: Client, topic: str, target: str, cluster: MockCluster
 ) -> None:
-    topic, target = client.topic(), client.topic()
     fill(client, topic, 1000, **{"compression.type": "gzip"})
     cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.MSG_SIZE_TOO_LARGE], topic=target)
     with client.producer() as producer:
@@ -85,7 +89,7 @@ def test_batch_that_the_broker_finds_too_large_is_split(
     assert relay.placed == [(0, 0, 1000)]
 
 
-def test_lost_answer_costs_nothing(client: Client, cluster: MockCluster) -> None:
+def test_lost_response_loses_no_record(client: Client, cluster: MockCluster) -> None:
     topic, target = client.topic(), client.topic()
     fill(client, topic, 1000)
     cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], done=True)
@@ -95,7 +99,7 @@ def test_lost_answer_costs_nothing(client: Client, cluster: MockCluster) -> None
     assert relay.delivered == 1000
 
 
-def test_refused_batch_is_told_row_by_row(client: Client, cluster: MockCluster) -> None:
+def test_refused_batch_is_the_relays_error(client: Client, cluster: MockCluster) -> None:
     topic, target = client.topic(), client.topic()
     fill(client, topic, 500)
     cluster.push_request_errors(
@@ -109,7 +113,7 @@ def test_refused_batch_is_told_row_by_row(client: Client, cluster: MockCluster) 
     assert values(cluster, target) == []
 
 
-def test_full_queue_is_waited_for(client: Client, cluster: MockCluster) -> None:
+def test_relay_waits_for_room_in_the_queue(client: Client, cluster: MockCluster) -> None:
     topic, target = client.topic(), client.topic()
     for start in range(0, 2000, 100):
         fill(client, topic, 100, start=start)
@@ -130,18 +134,16 @@ def test_record_larger_than_the_whole_queue_is_named(client: Client, cluster: Mo
     ):
         with producer._relay(target, 0) as relay:
             relay.give(batches_of(consumer), 0, 1 << 60)
-            with pytest.raises(
-                BufferError, match=r"offset 1 is larger than queue\.buffering\.max\.kbytes"
-            ):
+            text = r"offset 1 is larger than queue\.buffering\.max\.kbytes"
+            with pytest.raises(BufferError, match=text):
                 relay.run(1 << 40, WAIT_S)
         assert producer.flush(WAIT_S) == 0
     assert values(cluster, target) == [b"small"]
 
 
-def test_damaged_batch_is_refused_also_where_consumers_do_not_look(
-    client: Client, cluster: MockCluster
+def test_damaged_batch_is_refused_even_without_check_crcs(
+    client: Client, topic: str, target: str, cluster: MockCluster
 ) -> None:
-    topic, target = client.topic(), client.topic()
     fill(client, topic, 100)
     damaged = bytearray(cluster.batches(topic, 0)[0])
     damaged[:8] = (100).to_bytes(8, "big")
@@ -153,20 +155,16 @@ def test_damaged_batch_is_refused_also_where_consumers_do_not_look(
     ):
         with producer._relay(target, 0) as relay:
             relay.give(batches_of(consumer), 0, 1 << 60)
-            with pytest.raises(
-                KafkaException, match="the record at offset 100 can't be relayed"
-            ) as caught:
+            with raises_code(KafkaError._BAD_MSG, match="record at offset 100 can't be relayed"):
                 relay.run(1 << 40, 1.0)
-        assert caught.value.args[0].code() == KafkaError._BAD_MSG
         producer.flush(WAIT_S)
     assert (relay.rows, relay.delivered) == (0, 0)
     assert values(cluster, target) == []
 
 
-def test_transaction_of_the_target_takes_only_what_was_committed(
-    client: Client, cluster: MockCluster
+def test_transaction_of_the_target_gets_only_committed_records(
+    client: Client, topic: str, target: str, cluster: MockCluster
 ) -> None:
-    topic, target = client.topic(), client.topic()
     with client.producer(**{"transactional.id": topic}) as producer:
         producer.init_transactions(WAIT_S)
         for end, start in ((producer.abort_transaction, 900), (producer.commit_transaction, 0)):
@@ -185,15 +183,13 @@ def test_transaction_of_the_target_takes_only_what_was_committed(
         producer.begin_transaction()
         relay = relay_all(client, producer, topic, target, 100)
         producer.commit_transaction(WAIT_S)
-    # gaps of markers and aborted records
+    # with gaps of markers and aborted records
     assert relay.runs == [(0, 101, 100)]
-    with client.consumer() as consumer:
-        consumer.assign([TopicPartition(target, 0, 0)])
+    with assigned(client, target) as consumer:
         assert [message.value() for message in consumer.consume(100, WAIT_S)] == numbers(100)
 
 
-def test_consumer_that_keeps_batches_has_nothing_else(client: Client) -> None:
-    topic = client.topic()
+def test_consumer_that_keeps_batches_returns_nothing_else(client: Client, topic: str) -> None:
     fill(client, topic, 10)
     with keeping(client, topic) as consumer:
         for call in (consumer.poll, consumer.consume, consumer.consume_arrow, consumer.__next__):
@@ -203,10 +199,9 @@ def test_consumer_that_keeps_batches_has_nothing_else(client: Client) -> None:
         take_batches(consumer, 0)
 
 
-def test_ends_of_partitions_and_errors_come_as_with_columns(
-    client: Client, cluster: MockCluster
+def test_ends_of_partitions_and_errors_are_those_of_columns(
+    client: Client, topic: str, cluster: MockCluster
 ) -> None:
-    topic = client.topic()
     fill(client, topic, 10)
     with keeping(client, topic, **{"enable.partition.eof": True}) as consumer:
         batches = batches_of(consumer)
@@ -218,15 +213,13 @@ def test_ends_of_partitions_and_errors_come_as_with_columns(
         cluster.push_request_errors(
             ApiKey.FETCH, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=topic
         )
-        with pytest.raises(KafkaException) as caught:
+        with raises_code(KafkaError.TOPIC_AUTHORIZATION_FAILED):
             take_batches(consumer, WAIT_S)
-        assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
         consumer.wakeup()
         assert take_batches(consumer, WAIT_S).ended
 
 
-def test_relay_says_what_it_can_not_do(client: Client) -> None:
-    topic, target = client.topic(), client.topic()
+def test_wrong_calls_of_a_relay(client: Client, topic: str, target: str) -> None:
     fill(client, topic, 100)
     wait = {"topic.metadata.propagation.max.ms": 1000}
     with client.producer(**wait) as producer, keeping(client, topic) as consumer:
@@ -234,7 +227,7 @@ def test_relay_says_what_it_can_not_do(client: Client) -> None:
             producer._relay(target, -1)
         relay = producer._relay(target, 0)
         relay.__init__(producer, target, 1)  # type: ignore[misc]
-        assert relay.rows == 0, "it is made once, and not anew"
+        assert relay.rows == 0, "a second __init__() changes nothing"
         batches = batches_of(consumer)
         relay.give(batches, 0, 1 << 60)
         assert not batches  # they belong to the relay
@@ -260,8 +253,8 @@ def test_relay_says_what_it_can_not_do(client: Client) -> None:
         producer._relay(target, 0)
 
 
-def test_what_is_dropped_is_given_back(client: Client) -> None:
-    """Unfinished batches and relays are freed: the test session counts leftovers at its end."""
+def test_dropped_relays_and_batches_are_freed(client: Client) -> None:
+    """The test session counts live objects at its end."""
     topic, target = client.topic(), client.topic()
     fill(client, topic, 100)
     producer, consumer = client.producer(), keeping(client, topic)

@@ -1,9 +1,10 @@
-"""SASL on the mock cluster: success, failures and their reasons, and secrets that never appear."""
+"""SASL on the mock cluster: success, failures and their reasons. No output has a secret."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,15 +12,16 @@ from typing import Any
 
 import pytest
 
-import kafka_native
-from kafka_native import KafkaError, KafkaException
+from kafka_native import Consumer, KafkaError, KafkaException, Producer
 from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.mock import AwsKey, DelegationToken, ListenerSecurity, MockCluster
 from kafka_native.protocol import ApiKey
-from tests.client.log_support import Plain
+from tests.client.log_support import PlainLogger
 from tests.mock.secured import unsecured_jwt
 from tests.waiting import WAIT_S, wait_for
+
+from .support import deliver, errors_into
 
 SECRET = "s3cret-word"
 AWS_SECRET = "s3cret-aws"
@@ -46,20 +48,20 @@ def conf(cluster: MockCluster, mechanism: str, **more: Any) -> dict[str, Any]:
     found = {
         "bootstrap.servers": cluster.bootstrap_servers,
         "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": mechanism,
         **QUICK,
     }
-    found["sasl.mechanism"] = mechanism
     if mechanism in PASSWORDS:
         found |= {"sasl.username": "alice", "sasl.password": SECRET}
     return {**found, **more}
 
 
-def sends(config: dict[str, Any], count: int = 1) -> None:
+def check_login(config: dict[str, Any], count: int = 1) -> None:
     """Check that a producer authenticates and its messages are written."""
     errors: list[Any] = []
-    with kafka_native.Producer(config) as producer:
+    with Producer(config) as producer:
         for _ in range(count):
-            producer.produce("t", b"x", on_delivery=lambda error, message: errors.append(error))
+            producer.produce("t", b"x", on_delivery=errors_into(errors))
         assert producer.flush(WAIT_S) == 0
     assert errors == [None] * count
 
@@ -67,7 +69,7 @@ def sends(config: dict[str, Any], count: int = 1) -> None:
 def refusals(config: dict[str, Any], code: int = KafkaError._AUTHENTICATION) -> list[KafkaError]:
     """Return the errors of error_cb, once one has this code."""
     errors: list[KafkaError] = []
-    with kafka_native.Producer({**config, "error_cb": errors.append}) as producer:
+    with Producer({**config, "error_cb": errors.append}) as producer:
         producer.produce("t", b"x")
 
         def is_reported() -> bool:
@@ -85,18 +87,18 @@ def refusals(config: dict[str, Any], code: int = KafkaError._AUTHENTICATION) -> 
 
 @pytest.mark.parametrize("mechanism", PASSWORDS)
 def test_password(mechanism: str, cluster: MockCluster) -> None:
-    sends(conf(cluster, mechanism))
+    check_login(conf(cluster, mechanism))
     assert {(login.mechanism, login.principal) for login in cluster.logins} == {
         (mechanism, "User:alice")
     }
 
 
 @pytest.mark.parametrize("mechanism", PASSWORDS)
-def test_a_password_that_goes_over_the_network_as_it_is_is_warned_of(
-    mechanism: str, cluster: MockCluster
-) -> None:
-    logger = Plain()
-    sends(conf(cluster, mechanism, **{"security.protocol": "SASL_PLAINTEXT", "logger": logger}))
+def test_plain_without_tls_is_warned_of(mechanism: str, cluster: MockCluster) -> None:
+    logger = PlainLogger()
+    check_login(
+        conf(cluster, mechanism, **{"security.protocol": "SASL_PLAINTEXT", "logger": logger})
+    )
     warned = [
         text
         for text in logger.texts()
@@ -109,7 +111,7 @@ def test_delegation_token(cluster: MockCluster) -> None:
     config = conf(
         cluster, "SCRAM-SHA-512", **{"sasl.username": "token-1", "sasl.password": TOKEN_SECRET}
     )
-    sends({**config, "sasl.scram.tokenauth": True})
+    check_login({**config, "sasl.scram.tokenauth": True})
     assert {login.principal for login in cluster.logins} == {"User:alice"}
     assert refusals(config)
 
@@ -119,7 +121,7 @@ def test_unsecured_token(cluster: MockCluster) -> None:
         "enable.sasl.oauthbearer.unsecure.jwt": True,
         "sasl.oauthbearer.config": "principal=bob extension_id=x",
     }
-    sends(conf(cluster, "OAUTHBEARER", **config))
+    check_login(conf(cluster, "OAUTHBEARER", **config))
     assert {(login.principal, login.extensions["id"]) for login in cluster.logins} == {
         ("User:bob", "x")
     }
@@ -129,7 +131,7 @@ def test_aws(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA1")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", AWS_SECRET)
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
-    sends(conf(cluster, "AWS_MSK_IAM", **{"sasl.aws.region": "eu-west-1"}))
+    check_login(conf(cluster, "AWS_MSK_IAM", **{"sasl.aws.region": "eu-west-1"}))
     assert {(login.principal, login.extensions["region"]) for login in cluster.logins} == {
         ("User:AKIA1", "eu-west-1")
     }
@@ -137,10 +139,8 @@ def test_aws(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_consumer_admin_and_aio_clients(cluster: MockCluster) -> None:
     config = conf(cluster, "SCRAM-SHA-256")
-    sends(config, 3)
-    with kafka_native.Consumer(
-        {**config, "group.id": "g", "auto.offset.reset": "earliest"}
-    ) as consumer:
+    check_login(config, 3)
+    with Consumer({**config, "group.id": "g", "auto.offset.reset": "earliest"}) as consumer:
         consumer.subscribe(["t"])
         found: list[Any] = []
         wait_for(
@@ -179,7 +179,7 @@ def test_consumer_admin_and_aio_clients(cluster: MockCluster) -> None:
         ("mandatory_extension", "not a SCRAM message"),
     ],
 )
-def test_a_broker_that_errs_or_lies_lets_nobody_in_and_is_quoted(
+def test_wrong_response_of_a_broker_fails_and_is_quoted(
     how: str, words: str, cluster: MockCluster
 ) -> None:
     cluster.break_authentication(how, count=10_000)
@@ -190,19 +190,19 @@ def test_a_broker_that_errs_or_lies_lets_nobody_in_and_is_quoted(
     assert len(error.str()) < 1500
 
 
-def test_a_message_that_no_exchange_has_is_not_even_read(cluster: MockCluster) -> None:
+def test_oversized_message_of_a_login_is_not_read(cluster: MockCluster) -> None:
     cluster.break_authentication("oversized", count=10_000)
     [error, *_] = refusals(conf(cluster, "SCRAM-SHA-256"), KafkaError.MSG_SIZE_TOO_LARGE)
     assert "is over the limit of 524288" in error.str()
 
 
-def test_who_was_refused_gets_in_once_the_password_is_mended(cluster: MockCluster) -> None:
+def test_refused_client_logs_in_after_the_password_changes(cluster: MockCluster) -> None:
     errors: list[KafkaError] = []
     reports: list[Any] = []
-    with kafka_native.Producer(
+    with Producer(
         conf(cluster, "PLAIN", **{"sasl.password": "another", "error_cb": errors.append})
     ) as producer:
-        producer.produce("t", b"x", on_delivery=lambda error, message: reports.append(error))
+        producer.produce("t", b"x", on_delivery=errors_into(reports))
         wait_for(lambda: [producer.poll(0.05), *errors][1:], "a refusal")
         cluster.set_password("alice", "another")
         assert producer.flush(WAIT_S) == 0
@@ -210,12 +210,8 @@ def test_who_was_refused_gets_in_once_the_password_is_mended(cluster: MockCluste
     assert [error.code() for error in errors].count(KafkaError._AUTHENTICATION) == 1
 
 
-def test_other_credentials_are_taken_by_the_next_connection_and_checked(
-    cluster: MockCluster,
-) -> None:
-    with kafka_native.Producer(
-        conf(cluster, "SCRAM-SHA-512", **{"sasl.password": "another"})
-    ) as producer:
+def test_new_credentials_are_checked_and_used_by_the_next_connection(cluster: MockCluster) -> None:
+    with Producer(conf(cluster, "SCRAM-SHA-512", **{"sasl.password": "another"})) as producer:
         producer.produce("t", b"x")
         wait_for(lambda: any(login.error for login in cluster.logins), "a refusal")
         with pytest.raises(TypeError, match="argument 1 must be str, not None"):
@@ -226,14 +222,14 @@ def test_other_credentials_are_taken_by_the_next_connection_and_checked(
         assert producer.flush(WAIT_S) == 0
     with pytest.raises(RuntimeError):
         producer.set_sasl_credentials("alice", SECRET)
-    with kafka_native.Producer({"bootstrap.servers": "127.0.0.1:1"}) as plaintext:
+    with Producer({"bootstrap.servers": "127.0.0.1:1"}) as plaintext:
         # without effect or error, as in confluent_kafka
         plaintext.set_sasl_credentials("alice", SECRET)
 
 
-def test_a_slow_log_in_is_waited_for(cluster: MockCluster) -> None:
+def test_client_waits_for_a_slow_login(cluster: MockCluster) -> None:
     cluster.delay_responses(1, 0.3, ApiKey.SASL_AUTHENTICATE)
-    sends(conf(cluster, "SCRAM-SHA-256"))
+    check_login(conf(cluster, "SCRAM-SHA-256"))
 
 
 @pytest.mark.parametrize(
@@ -252,13 +248,11 @@ def test_a_slow_log_in_is_waited_for(cluster: MockCluster) -> None:
         ({"sasl.mechanism": "plain"}, "Unsupported SASL mechanism: plain"),
     ],
 )
-def test_what_cannot_work_is_refused_at_construction(
+def test_impossible_settings_are_refused_by_the_constructor(
     own: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "gssapi", None)
-    for kind in (kafka_native.Producer, AdminClient):
+    for kind in (Producer, AdminClient):
         with pytest.raises(KafkaException) as caught:
             kind({"bootstrap.servers": "h:1", "security.protocol": "sasl_plaintext", **own})
         assert caught.value.args[0].code() == KafkaError._INVALID_ARG
@@ -268,9 +262,7 @@ def test_what_cannot_work_is_refused_at_construction(
 # --- tokens ---
 
 
-def test_tokens_are_renewed_by_a_thread_of_the_clients_and_not_only_in_poll(
-    cluster: MockCluster,
-) -> None:
+def test_tokens_are_renewed_without_poll(cluster: MockCluster) -> None:
     threads: list[str] = []
     given: list[Any] = []
 
@@ -279,44 +271,42 @@ def test_tokens_are_renewed_by_a_thread_of_the_clients_and_not_only_in_poll(
         given.append(config)
         return unsecured_jwt("alice", 3), time.time() + 3
 
-    config = conf(
-        cluster, "OAUTHBEARER", oauth_cb=oauth_cb, **{"sasl.oauthbearer.config": "for the callback"}
-    )
-    with kafka_native.Producer(config) as producer:
+    own = {"oauth_cb": oauth_cb, "sasl.oauthbearer.config": "for the callback"}
+    config = conf(cluster, "OAUTHBEARER", **own)
+    with Producer(config) as producer:
         wait_for(lambda: len(threads) == 1, "a token although nothing is sent")
-        producer.produce("t", b"x")
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, "t", b"x")
         wait_for(
             lambda: len(threads) >= 2 and any(login.again for login in cluster.logins),
             "a renewal without poll()",
         )
-        producer.produce("t", b"y")
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, "t", b"y")
     assert all(name.startswith("kafka-native security ") for name in threads)
     assert set(given) == {"for the callback"}
 
 
-def test_an_oauth_cb_that_raises_is_told_and_asked_again(cluster: MockCluster) -> None:
-    asked: list[float] = []
+def test_exception_of_oauth_cb_is_reported_and_oauth_cb_is_called_again(
+    cluster: MockCluster,
+) -> None:
+    calls: list[float] = []
     errors: list[KafkaError] = []
 
     def oauth_cb(config: str | None) -> tuple[str, float]:
-        asked.append(time.monotonic())
-        if len(asked) < 3:
+        calls.append(time.monotonic())
+        if len(calls) < 3:
             raise ValueError("the provider is away")
         return unsecured_jwt(), time.time() + 600
 
-    with kafka_native.Producer(
+    with Producer(
         conf(cluster, "OAUTHBEARER", oauth_cb=oauth_cb, error_cb=errors.append)
     ) as producer:
-        producer.produce("t", b"x")
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, "t", b"x")
     assert errors[0].code() == KafkaError._AUTHENTICATION
     assert "ValueError: the provider is away" in errors[0].str()
     assert not any(error.fatal() for error in errors)
 
 
-def test_an_oauth_cb_that_hangs_holds_up_neither_poll_nor_close(cluster: MockCluster) -> None:
+def test_hanging_oauth_cb_delays_neither_poll_nor_close(cluster: MockCluster) -> None:
     called, released = threading.Event(), threading.Event()
 
     def oauth_cb(config: str | None) -> tuple[str, float]:
@@ -324,7 +314,7 @@ def test_an_oauth_cb_that_hangs_holds_up_neither_poll_nor_close(cluster: MockClu
         released.wait(WAIT_S)
         return unsecured_jwt(), time.time() + 600
 
-    producer = kafka_native.Producer(conf(cluster, "OAUTHBEARER", oauth_cb=oauth_cb))
+    producer = Producer(conf(cluster, "OAUTHBEARER", oauth_cb=oauth_cb))
     assert called.wait(WAIT_S)
     assert producer.poll(0) == 0
     assert producer.metrics() is not None, "the control thread answers"
@@ -335,7 +325,7 @@ def test_an_oauth_cb_that_hangs_holds_up_neither_poll_nor_close(cluster: MockClu
     released.set()
 
 
-def test_a_token_that_the_broker_refuses_is_quoted_and_replaced(cluster: MockCluster) -> None:
+def test_refused_token_is_reported_and_replaced(cluster: MockCluster) -> None:
     lifetimes = iter([-600.0, 600.0])
     errors: list[KafkaError] = []
     config = conf(
@@ -344,19 +334,18 @@ def test_a_token_that_the_broker_refuses_is_quoted_and_replaced(cluster: MockClu
         oauth_cb=lambda config: (unsecured_jwt("alice", next(lifetimes)), time.time() + 600),
         error_cb=errors.append,
     )
-    with kafka_native.Producer(config) as producer:
-        producer.produce("t", b"x")
-        assert producer.flush(WAIT_S) == 0
+    with Producer(config) as producer:
+        deliver(producer, "t", b"x")
     assert "status: invalid_token" in errors[0].str()
 
 
-def test_sessions_are_renewed_and_statistics_say_so(cluster: MockCluster) -> None:
+def test_sessions_are_renewed_and_statistics_have_the_state(cluster: MockCluster) -> None:
     cluster.set_session_lifetime(1500)
     delivered: list[Any] = []
-    with kafka_native.Producer(conf(cluster, "SCRAM-SHA-512", **{"linger.ms": 1})) as producer:
+    with Producer(conf(cluster, "SCRAM-SHA-512", **{"linger.ms": 1})) as producer:
 
         def is_renewed() -> bool:
-            producer.produce("t", b"x", on_delivery=lambda error, message: delivered.append(error))
+            producer.produce("t", b"x", on_delivery=errors_into(delivered))
             producer.poll(0.005)
             return sum(login.again for login in cluster.logins) >= 2
 
@@ -390,22 +379,24 @@ def test_no_output_has_a_secret(
         tokens.append(unsecured_jwt("alice", [600, -1][len(tokens) % 2]))
         return tokens[-1], time.time() + 600
 
-    said: list[str] = []
-    note = lambda what: said.append(f"{what!r} {what}")  # noqa: E731
+    outputs: list[str] = []
+
+    def note(value: object) -> None:
+        outputs.append(f"{value!r} {value}")
+
     for mechanism in SECURITY.mechanisms:
         for bad in (False, True):
             if bad:
                 cluster.break_authentication("refuse")
-            config = conf(cluster, mechanism, debug="all", error_cb=note, stats_cb=note)
-            config |= {
+            config = conf(cluster, mechanism, debug="all", error_cb=note, stats_cb=note) | {
                 "client.id": "leaks",
                 "statistics.interval.ms": 20,
                 "sasl.aws.region": "eu-west-1",
+                "sasl.oauthbearer.config": f"secret={SECRET}",
             }
-            config |= {"sasl.oauthbearer.config": f"secret={SECRET}"}
             if mechanism == "OAUTHBEARER":
                 config["oauth_cb"] = oauth_cb
-            with kafka_native.Producer(config) as producer:
+            with Producer(config) as producer:
                 note(producer)
                 note(producer.metrics())
                 try:
@@ -415,7 +406,7 @@ def test_no_output_has_a_secret(
                     note(error.args[0])
                 producer.poll(0)
     out, err = capfd.readouterr()
-    everything = "\n".join([caplog.text, out, err, *said])
+    everything = "\n".join([caplog.text, out, err, *outputs])
     assert "is authenticated" in everything
     assert "failed: " in everything
     assert "[redacted]" in everything

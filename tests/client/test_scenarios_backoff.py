@@ -1,13 +1,13 @@
-"""Retries wait, longer each time, and no longer than they are told: seen from the broker's side.
+"""Each retry waits longer than the last, up to a maximum: measured at the brokers.
 
-Only lower bounds and orders of magnitude are asserted: a slow machine makes everything later, never
-earlier.
+Only lower bounds and orders of magnitude are asserted, because a slow machine delays everything.
 """
 
 from __future__ import annotations
 
 import time
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -16,7 +16,7 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 
-from .support import Client
+from .support import Client, deliver, errors_into
 
 JITTER = 0.2
 LATE = 0.5  # the maximum delay between a request and the cluster's note of it
@@ -26,62 +26,46 @@ def pauses(cluster: MockCluster, api_key: int) -> list[float]:
     return [later.time - earlier.time for earlier, later in pairwise(cluster.requests_of(api_key))]
 
 
+def pauses_after(client: Client, topic: str, errors: list[int], **conf: Any) -> list[float]:
+    """Return the pauses between the tries of a message. Each try but the last gets an error."""
+    with client.producer(**conf, **{"linger.ms": 0}) as producer:
+        deliver(producer, topic, b"warm up")
+        client.cluster.clear_requests()
+        client.cluster.push_request_errors(ApiKey.PRODUCE, errors)
+        deliver(producer, topic, b"x")
+    found = pauses(client.cluster, ApiKey.PRODUCE)
+    assert len(found) == len(errors)
+    return found
+
+
 @pytest.mark.parametrize("idempotence", [False, True])
 def test_pauses_between_tries_double_up_to_the_maximum(
-    cluster: MockCluster, client: Client, idempotence: bool
+    client: Client, topic: str, idempotence: bool
 ) -> None:
-    topic = client.topic()
     expected = [0.03, 0.06, 0.12, 0.24, 0.24]
-    conf = {
-        "retry.backoff.ms": 30,
-        "retry.backoff.max.ms": 240,
-        "linger.ms": 0,
-        "enable.idempotence": idempotence,
-    }
-    with client.producer(**conf) as producer:
-        producer.produce(topic, b"warm up")
-        assert producer.flush(10) == 0
-        cluster.clear_requests()
-        cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * len(expected))
-        producer.produce(topic, b"x")
-        assert producer.flush(20) == 0
-    found = pauses(cluster, ApiKey.PRODUCE)
-    assert len(found) == len(expected)
+    conf = {"retry.backoff.ms": 30, "retry.backoff.max.ms": 240, "enable.idempotence": idempotence}
+    errors = [ErrorCode.NOT_ENOUGH_REPLICAS] * len(expected)
+    found = pauses_after(client, topic, errors, **conf)
     for pause, wanted in zip(found, expected, strict=True):
         assert pause >= wanted * (1 - JITTER) * LATE
     assert sum(found) >= sum(expected) * (1 - JITTER)
 
 
-def test_pauses_end_at_the_maximum(cluster: MockCluster, client: Client) -> None:
-    topic = client.topic()
+def test_pauses_end_at_the_maximum(cluster: MockCluster, client: Client, topic: str) -> None:
     tries = 14
     conf = {"retry.backoff.ms": 2, "retry.backoff.max.ms": 4, "linger.ms": 0}
     with client.producer(**conf) as producer:
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * tries)
         start = time.monotonic()
-        producer.produce(topic, b"x")
-        assert producer.flush(30) == 0
+        deliver(producer, topic, b"x")
         # Unlimited doubling would have taken 2 ms * 2**14 = 33 s.
         assert time.monotonic() - start < 25
-    assert stored_count(cluster, topic) == 1
+    assert len(cluster.messages(topic, 0)) == 1
 
 
-def stored_count(cluster: MockCluster, topic: str) -> int:
-    return len(cluster.messages(topic, 0))
-
-
-def test_pauses_are_spread(cluster: MockCluster, client: Client) -> None:
-    topic = client.topic(partitions=1)
-    conf = {"retry.backoff.ms": 20, "retry.backoff.max.ms": 20, "linger.ms": 0}
-    with client.producer(**conf) as producer:
-        producer.produce(topic, b"warm up")
-        assert producer.flush(10) == 0
-        cluster.clear_requests()
-        cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * 20)
-        producer.produce(topic, b"x")
-        assert producer.flush(20) == 0
-    found = sorted(pauses(cluster, ApiKey.PRODUCE))
-    assert len(found) == 20
+def test_pauses_are_random(client: Client, topic: str) -> None:
+    conf = {"retry.backoff.ms": 20, "retry.backoff.max.ms": 20}
+    found = sorted(pauses_after(client, topic, [ErrorCode.NOT_ENOUGH_REPLICAS] * 20, **conf))
     assert found[0] >= 0.02 * (1 - JITTER) * LATE
     # 20 random values from 16 to 24 ms; without jitter only the machine would differ
     assert found[-1] - found[0] > 0.001
@@ -94,18 +78,22 @@ def test_number_of_tries_ends_at_the_maximum(cluster: MockCluster, client: Clien
     with client.producer(**conf) as producer:
         cluster.clear_requests()
         cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * 4)
-        producer.produce(topic, b"x", on_delivery=lambda error, _: reports.append(error))
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"x", on_delivery=errors_into(reports))
     assert [error.code() for error in reports if error] == [KafkaError.NOT_ENOUGH_REPLICAS]
     assert len(cluster.requests_of(ApiKey.PRODUCE)) == 4
-    assert stored_count(cluster, topic) == 0
+    assert cluster.messages(topic, 0) == []
 
 
-@pytest.mark.parametrize("api", [ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID])
+@pytest.mark.parametrize(
+    ("api", "code"),
+    [
+        (ApiKey.METADATA, ErrorCode.LEADER_NOT_AVAILABLE),
+        (ApiKey.INIT_PRODUCER_ID, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+    ],
+)
 def test_control_requests_that_fail_wait_longer_each_time(
-    client: Client, cluster: MockCluster, api: ApiKey
+    client: Client, topic: str, cluster: MockCluster, api: ApiKey, code: ErrorCode
 ) -> None:
-    topic = client.topic()
     tries = 5
     conf = {
         "enable.idempotence": True,
@@ -114,36 +102,18 @@ def test_control_requests_that_fail_wait_longer_each_time(
         "retry.backoff.max.ms": 1000,
     }
     cluster.clear_requests()
-    cluster.push_request_errors(api, [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.LEADER_NOT_AVAILABLE][
-        api == ApiKey.METADATA : (api == ApiKey.METADATA) + 1
-    ] * tries)  # fmt: skip
+    cluster.push_request_errors(api, [code] * tries)
     with client.producer(**conf) as producer:
-        producer.produce(topic, b"x")
-        assert producer.flush(20) == 0
+        deliver(producer, topic, b"x")
     found = pauses(cluster, api)[:tries]
     assert len(found) == tries
     assert sum(found) >= sum(0.02 * 2**number for number in range(tries)) * (1 - JITTER) * LATE
     assert max(found[-2:]) > found[0]
 
 
-def test_connections_that_break_are_not_made_anew_without_a_pause(
-    cluster: MockCluster, client: Client
-) -> None:
-    topic = client.topic()
+def test_broken_connections_are_reopened_after_a_pause(client: Client, topic: str) -> None:
     tries = 5
-    conf = {
-        "reconnect.backoff.ms": 40,
-        "reconnect.backoff.max.ms": 40,
-        "retry.backoff.ms": 1,
-        "linger.ms": 0,
-    }
-    with client.producer(**conf, error_cb=lambda error: None) as producer:
-        producer.produce(topic, b"warm up")
-        assert producer.flush(10) == 0
-        cluster.clear_requests()
-        cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION] * tries)
-        producer.produce(topic, b"x")
-        assert producer.flush(20) == 0
-    found = pauses(cluster, ApiKey.PRODUCE)
-    assert len(found) == tries
+    conf = {"reconnect.backoff.ms": 40, "reconnect.backoff.max.ms": 40, "retry.backoff.ms": 1}
+    conf["error_cb"] = lambda error: None
+    found = pauses_after(client, topic, [CLOSE_CONNECTION] * tries, **conf)
     assert sum(found[1:]) >= 0.04 * (1 - JITTER) * (tries - 1) * LATE

@@ -1,4 +1,4 @@
-"""All secrets at once, in another process: none is in its output or visible to other processes."""
+"""All secrets at once, in another process: its output and its process data have none of them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def encrypted(identity: Any, folder: Path) -> tuple[str, str, str]:
 
 
 @pytest.mark.slow
-def test_nothing_that_comes_out_has_a_secret(tmp_path: Path) -> None:
+def test_no_output_has_a_secret(tmp_path: Path) -> None:
     certificates = Certificates()
     security = ListenerSecurity(
         "sasl_ssl",
@@ -98,7 +98,7 @@ def test_nothing_that_comes_out_has_a_secret(tmp_path: Path) -> None:
             {**shared, "ssl.ca.pem": Certificates().ca_pem, **plain},
             {**shared, **oidc},
         ]
-        everything = said(good, bad)
+        everything = output_of(good, bad)
     assert "is authenticated" in everything
     assert "[redacted]" in everything
     assert "finished" in everything
@@ -111,7 +111,7 @@ def test_nothing_that_comes_out_has_a_secret(tmp_path: Path) -> None:
             assert form not in everything
 
 
-def said(good: list[dict[str, Any]], bad: list[dict[str, Any]]) -> str:
+def output_of(good: list[dict[str, Any]], bad: list[dict[str, Any]]) -> str:
     """Return the program's output, and the process data that others can see."""
     command = [sys.executable, "-m", "tests.client.secretive"]
     pipe = subprocess.PIPE
@@ -137,9 +137,9 @@ def said(good: list[dict[str, Any]], bad: list[dict[str, Any]]) -> str:
     return "".join([*lines, rest])
 
 
-def test_what_is_no_secret_is_found() -> None:
+def test_other_values_are_in_the_output() -> None:
     with MockCluster(1) as cluster:
-        everything = said(
+        everything = output_of(
             [{"bootstrap.servers": cluster.bootstrap_servers, "client.id": PASSWORD}], []
         )
     assert PASSWORD in everything

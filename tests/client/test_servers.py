@@ -24,7 +24,9 @@ from .support import Client, read_all
 ROOT = Path(__file__).resolve().parents[2]
 REQUESTS = 20
 GRACE = "--graceful-timeout 1"
-"""A gevent worker that gets SIGTERM while it starts ends only then, whatever the application."""
+"""A gevent worker that gets SIGTERM while it starts ends only after this timeout."""
+GUNICORN = "-m gunicorn -k {} -w 2 -b unix:SOCKET app:application"
+UWSGI = "--http-socket SOCKET --module app --master --processes 2 --enable-threads --die-on-term"
 
 WSGI = """
 import functools, os
@@ -90,17 +92,22 @@ def needs(package: str) -> None:
         pytest.skip(f"{package} is not installed")
 
 
-@contextlib.contextmanager
-def running(command: list[str], folder: Path, client: Client, topic: str) -> Iterator[Path]:
-    """Yield the output file of a server, which must end on SIGTERM without a traceback."""
-    log = folder / "log"
-    environment = os.environ | {
+def environment_of(folder: Path, client: Client, topic: str) -> dict[str, str]:
+    """Return the environment of a server and of its clients."""
+    return os.environ | {
         "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}",
         "BOOTSTRAP": client.bootstrap,
         "TOPIC": topic,
         "FOLDER": str(folder),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
+
+
+@contextlib.contextmanager
+def running(command: list[str], folder: Path, client: Client, topic: str) -> Iterator[Path]:
+    """Yield the output file of a server, which must end on SIGTERM without a traceback."""
+    log = folder / "log"
+    environment = environment_of(folder, client, topic)
     with log.open("w") as file:
         server = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=file, stderr=file, start_new_session=True
@@ -129,9 +136,9 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-def asked(path: Path, what: str) -> dict[str, int]:
+def get(path: Path, url: str) -> dict[str, int]:
     connection = UnixConnection(path)
-    connection.request("GET", what)
+    connection.request("GET", url)
     answer = connection.getresponse()
     body = answer.read()
     connection.close()
@@ -143,37 +150,11 @@ def asked(path: Path, what: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("packages", "command", "forked"),
     [
-        (
-            ["gunicorn", "gevent"],
-            "-m gunicorn -k gevent GRACE -w 2 -b unix:SOCKET app:application",
-            False,
-        ),
-        (
-            ["gunicorn", "gevent"],
-            "-m gunicorn -k gevent GRACE --preload -w 2 -b unix:SOCKET app:application",
-            True,
-        ),
-        (
-            ["gunicorn"],
-            "-m gunicorn -k gthread --threads 4 --preload -w 2 -b unix:SOCKET app:application",
-            True,
-        ),
-        (
-            ["uwsgi"],
-            (
-                "--http-socket SOCKET --module app --master --processes 2 --enable-threads "
-                "--die-on-term"
-            ),
-            True,
-        ),
-        (
-            ["uwsgi"],
-            (
-                "--http-socket SOCKET --module app --master --processes 2 --enable-threads "
-                "--lazy-apps --die-on-term"
-            ),
-            False,
-        ),
+        (["gunicorn", "gevent"], GUNICORN.format(f"gevent {GRACE}"), False),
+        (["gunicorn", "gevent"], GUNICORN.format(f"gevent {GRACE} --preload"), True),
+        (["gunicorn"], GUNICORN.format("gthread --threads 4 --preload"), True),
+        (["uwsgi"], UWSGI, True),
+        (["uwsgi"], f"{UWSGI} --lazy-apps", False),
     ],
     ids=[
         "gunicorn-gevent",
@@ -199,12 +180,12 @@ def test_each_worker_of_a_web_server_has_a_producer(
         str(Path(sys.executable).with_name("uwsgi")) if packages == ["uwsgi"] else sys.executable
     )
     prefix = [program, "-H", sys.prefix] if packages == ["uwsgi"] else [program]
-    arguments = command.replace("SOCKET", str(path)).replace("GRACE", GRACE).split()
+    arguments = command.replace("SOCKET", str(path)).split()
     with running([*prefix, *arguments], tmp_path, client, topic) as log:
         wait_for(path.exists, "the server's socket")
         if "lazy" in command:  # the other worker may still import the application
             wait_for(lambda: log.read_text().count("WSGI app 0") == 2, "both workers")
-        answers = [asked(path, f"/{number}") for number in range(REQUESTS)]
+        answers = [get(path, f"/{number}") for number in range(REQUESTS)]
     assert sorted(each["offset"] for each in answers) == list(range(REQUESTS))
     assert {each["left"] for each in answers} == {0}
     assert {each["imported_here"] for each in answers} == {not forked}
@@ -219,35 +200,16 @@ def test_each_worker_of_celery_has_a_producer(client: Client, tmp_path: Path) ->
     for each in ("queue", "results"):
         (tmp_path / each).mkdir()
     topic = client.topic()
-    command = [
-        sys.executable,
-        "-m",
-        "celery",
-        "-A",
-        "tasks",
-        "worker",
-        "--pool",
-        "prefork",
-        "-c",
-        "2",
-        "-l",
-        "warning",
-    ]
+    worker = "-m celery -A tasks worker --pool prefork -c 2 -l warning"
     send = (
         "import tasks, os\n"
         f"results = [tasks.send.delay(str(number)) for number in range({REQUESTS})]\n"
         f"print(sorted(result.get(timeout={WAIT_S})[1] for result in results))\n"
     )
-    with running(command, tmp_path, client, topic):
-        environment = os.environ | {
-            "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}",
-            "BOOTSTRAP": client.bootstrap,
-            "TOPIC": topic,
-            "FOLDER": str(tmp_path),
-        }
+    with running([sys.executable, *worker.split()], tmp_path, client, topic):
         done = subprocess.run(
             [sys.executable, "-c", send],
-            env=environment,
+            env=environment_of(tmp_path, client, topic),
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -18,6 +18,7 @@ from kafka_native import (
     ShareConsumer,
     TopicPartition,
 )
+from kafka_native.mock import MockCluster
 from kafka_native.mock.share_partitions import State
 from kafka_native.protocol import ApiKey
 from tests.client.share_support import done_up_to, new_group, sharing, take, values
@@ -27,7 +28,7 @@ from tests.waiting import wait_for
 EXPLICIT = {"share_acknowledgement_mode": "explicit"}
 
 
-def test_everything_is_delivered_once_and_accepted_by_polling_on(client: Client) -> None:
+def test_every_record_is_delivered_once_and_accepted_by_the_next_poll(client: Client) -> None:
     topic, group = client.topic(3), new_group(client)
     fill(client, topic, 3000)
     with sharing(client, group, topic) as consumer:
@@ -41,8 +42,7 @@ def test_everything_is_delivered_once_and_accepted_by_polling_on(client: Client)
         )
 
 
-def test_a_poll_returns_a_container_of_messages(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_a_poll_returns_a_container_of_messages(client: Client, topic: str, group: str) -> None:
     fill(client, topic, 3)
     with sharing(client, group, topic) as consumer:
         messages = consumer.poll(20)
@@ -72,7 +72,7 @@ def test_two_members_share_the_records_of_one_partition(client: Client) -> None:
         assert {each.delivery_count() for mine in found for each in mine} == {1}
 
 
-def test_what_is_not_acknowledged_at_close_is_released(client: Client) -> None:
+def test_close_releases_unacknowledged_records(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 10)
     with sharing(client, group, topic) as consumer:
@@ -84,7 +84,7 @@ def test_what_is_not_acknowledged_at_close_is_released(client: Client) -> None:
         assert {each.delivery_count() for each in take(consumer, 10)} == {2}
 
 
-def test_in_explicit_mode_every_record_is_acknowledged_before_the_next_poll(client: Client) -> None:
+def test_explicit_mode_requires_every_acknowledgement_before_the_next_poll(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 4)
     with sharing(client, group, topic, **EXPLICIT) as consumer:
@@ -109,8 +109,7 @@ def test_in_explicit_mode_every_record_is_acknowledged_before_the_next_poll(clie
             consumer.acknowledge(again[0])
 
 
-def test_a_rejected_record_never_comes_again(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_a_rejected_record_is_not_delivered_again(client: Client, topic: str, group: str) -> None:
     fill(client, topic, 3)
     with sharing(client, group, topic, **EXPLICIT) as consumer:
         for each in take(consumer, 3):
@@ -121,9 +120,8 @@ def test_a_rejected_record_never_comes_again(client: Client) -> None:
 
 
 def test_a_record_that_is_always_released_is_delivered_as_often_as_the_group_allows(
-    client: Client,
+    client: Client, topic: str, group: str
 ) -> None:
-    topic, group = client.topic(), new_group(client)
     client.cluster.share.settings.delivery_limit = 3
     fill(client, topic, 1)
     with sharing(client, group, topic, **EXPLICIT) as consumer:
@@ -135,8 +133,7 @@ def test_a_record_that_is_always_released_is_delivered_as_often_as_the_group_all
         assert done_up_to(client.cluster, group, topic) == 1
 
 
-def test_part_of_a_batch_can_be_committed(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_part_of_a_batch_can_be_committed(client: Client, topic: str, group: str) -> None:
     fill(client, topic, 5)
     with sharing(client, group, topic, **EXPLICIT) as consumer:
         messages = take(consumer, 5)
@@ -152,25 +149,22 @@ def test_part_of_a_batch_can_be_committed(client: Client) -> None:
         assert done_up_to(client.cluster, group, topic) == 5
 
 
-def test_the_callback_is_told_what_brokers_have_taken(client: Client) -> None:
+def test_the_callback_gets_the_acknowledged_offsets(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 3)
-    heard: list[tuple[dict[TopicPartition, set[int]], KafkaException | None]] = []
+    calls: list[tuple[dict[TopicPartition, set[int]], KafkaException | None]] = []
     with sharing(client, group, topic) as consumer:
-        consumer.set_acknowledgement_commit_callback(
-            lambda offsets, error: heard.append((offsets, error))
-        )
+        consumer.set_acknowledgement_commit_callback(lambda *call: calls.append(call))
         take(consumer, 3)
         consumer.commit_async()
-        while not heard:
+        while not calls:
             consumer.poll(0.05)
-    assert heard == [({TopicPartition(topic, 0): {0, 1, 2}}, None)]
+    assert calls == [({TopicPartition(topic, 0): {0, 1, 2}}, None)]
 
 
-def test_the_callback_may_not_call_the_consumer_and_what_it_raises_comes_out_of_the_call(
-    client: Client,
+def test_commit_sync_raises_the_error_of_a_callback_that_calls_the_consumer(
+    client: Client, topic: str, group: str
 ) -> None:
-    topic, group = client.topic(), new_group(client)
     fill(client, topic, 1)
     with sharing(client, group, topic) as consumer:
         consumer.set_acknowledgement_commit_callback(lambda offsets, error: consumer.poll(0))
@@ -180,26 +174,24 @@ def test_the_callback_may_not_call_the_consumer_and_what_it_raises_comes_out_of_
         consumer.set_acknowledgement_commit_callback(None)
 
 
-def test_a_refused_acknowledgement_is_told_by_commit_and_callback(client: Client) -> None:
+def test_commit_and_callback_report_a_refused_acknowledgement(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 2)
-    heard: list[Any] = []
+    calls: list[Any] = []
     with sharing(client, group, topic) as consumer:
-        consumer.set_acknowledgement_commit_callback(
-            lambda offsets, error: heard.append((offsets, error))
-        )
+        consumer.set_acknowledgement_commit_callback(lambda *call: calls.append(call))
         take(consumer, 2)
         client.cluster.share.expire_locks(group)
         (error,) = consumer.commit_sync().values()
         assert error is not None
         assert error.args[0].code() == KafkaError.INVALID_RECORD_STATE
         assert {each.delivery_count() for each in take(consumer, 2)} == {2}
-        ((offsets, raised),) = heard
+        ((offsets, raised),) = calls
         assert offsets == {TopicPartition(topic, 0): {0, 1}}
         assert raised.args[0].code() == KafkaError.INVALID_RECORD_STATE
 
 
-def test_iterating_takes_everything_and_wakeup_ends_it(client: Client) -> None:
+def test_iteration_returns_every_record_and_wakeup_ends_it(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 500)
     with sharing(client, group, topic, max_poll_records=100) as consumer:
@@ -212,15 +204,13 @@ def test_iterating_takes_everything_and_wakeup_ends_it(client: Client) -> None:
         wait_for(lambda: done_up_to(client.cluster, group, topic) == 500, "accepted")
 
 
-def test_wakeup_from_another_thread_ends_a_poll(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_wakeup_from_another_thread_ends_a_poll(client: Client, topic: str, group: str) -> None:
     with sharing(client, group, topic) as consumer:
         threading.Timer(0.1, consumer.wakeup).start()
         assert consumer.poll().is_empty()
 
 
-def test_two_threads_at_once_are_refused(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_two_threads_at_once_are_refused(client: Client, topic: str, group: str) -> None:
     with sharing(client, group, topic) as consumer:
         thread = threading.Thread(target=consumer.poll)
         thread.start()
@@ -231,8 +221,7 @@ def test_two_threads_at_once_are_refused(client: Client) -> None:
         thread.join()
 
 
-def test_polling_needs_a_subscription(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_polling_needs_a_subscription(client: Client, topic: str, group: str) -> None:
     fill(client, topic, 1)
     with sharing(client, group) as consumer:
         with pytest.raises(IllegalStateException, match="Consumer is not subscribed to any topics"):
@@ -248,7 +237,7 @@ def test_polling_needs_a_subscription(client: Client) -> None:
         assert take(consumer, 1)[0].delivery_count() == 2
 
 
-def test_another_subscription_takes_the_place_of_the_first(client: Client) -> None:
+def test_a_new_subscription_replaces_the_first(client: Client) -> None:
     first, second, group = client.topic(2), client.topic(2), new_group(client)
     fill(client, first, 10)
     fill(client, second, 10)
@@ -260,7 +249,7 @@ def test_another_subscription_takes_the_place_of_the_first(client: Client) -> No
         assert consumer.poll(0.3).is_empty()
 
 
-def test_a_closed_one_says_so(client: Client) -> None:
+def test_a_closed_share_consumer_raises(client: Client) -> None:
     consumer = ShareConsumer({"bootstrap.servers": client.bootstrap, "group.id": "closed"})
     consumer.close()
     consumer.close()
@@ -282,7 +271,7 @@ def test_a_closed_one_says_so(client: Client) -> None:
             call(*arguments)
 
 
-def test_bad_calls_say_what_is_wrong(client: Client) -> None:
+def test_wrong_arguments_raise(client: Client) -> None:
     message = Message(topic="t", partition=0, offset=0)
     with sharing(client, "bad", "t", **EXPLICIT) as consumer:
         for topics in ("t", ("t",), [1], None):
@@ -314,8 +303,7 @@ def test_bad_calls_say_what_is_wrong(client: Client) -> None:
             consumer.poll("1")  # type: ignore[arg-type]
 
 
-def test_acknowledging_in_implicit_mode_is_refused(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_acknowledging_in_implicit_mode_is_refused(client: Client, topic: str, group: str) -> None:
     fill(client, topic, 1)
     with sharing(client, group, topic) as consumer:
         (message,) = take(consumer, 1)
@@ -331,12 +319,12 @@ def test_acknowledging_in_implicit_mode_is_refused(client: Client) -> None:
         ("auto.offset.reset", "earliest"),
     ],
 )
-def test_properties_that_mean_nothing_to_it_are_refused(name: str, value: str) -> None:
+def test_properties_of_other_consumers_are_refused(name: str, value: str) -> None:
     with pytest.raises(ValueError, match=f"`{name}` is not applicable for share consumer"):
         ShareConsumer({"bootstrap.servers": "localhost:1", "group.id": "g", name: value})
 
 
-def test_properties_that_do_nothing_are_told(client: Client) -> None:
+def test_properties_without_effect_are_logged(client: Client) -> None:
     lines: list[str] = []
     conf = {
         "bootstrap.servers": client.bootstrap,
@@ -350,17 +338,12 @@ def test_properties_that_do_nothing_are_told(client: Client) -> None:
     )
 
 
-def test_a_group_and_a_known_mode_are_needed() -> None:
+def test_group_id_and_a_valid_mode_are_required() -> None:
     with pytest.raises(ValueError, match=r"group\.id must be set"):
         ShareConsumer({"bootstrap.servers": "localhost:1"})
+    conf = {"bootstrap.servers": "localhost:1", "group.id": "g"}
     with pytest.raises(KafkaException, match="implicit or explicit"):
-        ShareConsumer(
-            {
-                "bootstrap.servers": "localhost:1",
-                "group.id": "g",
-                "share.acknowledgement.mode": "auto",
-            }
-        )
+        ShareConsumer({**conf, "share.acknowledgement.mode": "auto"})
 
 
 def test_acknowledgements_travel_with_the_next_fetch(client: Client) -> None:
@@ -374,9 +357,7 @@ def test_acknowledgements_travel_with_the_next_fetch(client: Client) -> None:
         assert client.cluster.requests_of(ApiKey.SHARE_ACKNOWLEDGE) == []
 
 
-def test_a_broker_without_share_groups_says_what_to_do() -> None:
-    from kafka_native.mock import MockCluster
-
+def test_error_for_a_broker_without_share_groups_names_the_kip() -> None:
     with MockCluster(1, max_versions={ApiKey.SHARE_GROUP_HEARTBEAT: -1}) as old:
         old.create_topic("t")
         with ShareConsumer(

@@ -17,8 +17,7 @@ def produce(client: Client, topic: str, *pairs: tuple[bytes | None, bytes | None
             producer.produce(topic, value, key)
 
 
-def test_keys_and_values_become_objects(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_keys_and_values_are_deserialized(client: Client, topic: str, group: str) -> None:
     produce(client, topic, (b"seven", INTEGER), (None, None))
     conf = {"bootstrap.servers": client.bootstrap, "group.id": group}
     serdes = {"key.deserializer": StringDeserializer(), "value.deserializer": IntegerDeserializer()}
@@ -29,21 +28,17 @@ def test_keys_and_values_become_objects(client: Client) -> None:
         assert (second.key(), second.value()) == (None, None)
 
 
-def test_what_can_not_become_one_has_an_error_and_can_be_rejected(client: Client) -> None:
+def test_undeserializable_records_have_errors_and_can_be_rejected(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     produce(client, topic, (b"\xff", b"good"), (b"good", b"\xff"), (b"good", b"good"))
 
     def text(data: bytes | None, context: SerializationContext | None) -> str:
         return (data or b"").decode()
 
-    conf = {
-        "bootstrap.servers": client.bootstrap,
-        "group.id": group,
-        "share.acknowledgement.mode": "explicit",
-    }
-    with DeserializingShareConsumer(
-        {**conf, "key.deserializer": text, "value.deserializer": text}
-    ) as consumer:
+    conf = {"bootstrap.servers": client.bootstrap, "group.id": group}
+    conf |= {"share.acknowledgement.mode": "explicit"}
+    serdes = {"key.deserializer": text, "value.deserializer": text}
+    with DeserializingShareConsumer({**conf, **serdes}) as consumer:
         consumer.subscribe([topic])
         messages = take(consumer, 3)
         errors = [None if (error := each.error()) is None else error.code() for each in messages]

@@ -1,6 +1,4 @@
-"""ShareConsumer when brokers, sessions, leaders and answers fail: no loss, and errors are
-reported.
-"""
+"""ShareConsumer with failing brokers, sessions and leaders: no loss, and errors are reported."""
 
 from __future__ import annotations
 
@@ -39,8 +37,8 @@ def code_of(consumer: ShareConsumer) -> int:
     return code
 
 
-def take_all(consumer: ShareConsumer, count: int) -> list[Message]:
-    """Take messages until so many different values were there."""
+def take_distinct(consumer: ShareConsumer, count: int) -> list[Message]:
+    """Poll until so many different values have arrived."""
     found: dict[bytes, Message] = {}
     deadline = time.monotonic() + WAIT_S
     while len(found) < count:
@@ -51,7 +49,7 @@ def take_all(consumer: ShareConsumer, count: int) -> list[Message]:
     return list(found.values())
 
 
-def test_a_session_that_is_lost_is_begun_anew_and_old_acknowledgements_fail(client: Client) -> None:
+def test_lost_session_is_replaced_and_old_acknowledgements_fail(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
     with sharing(client, group, topic) as consumer:
@@ -71,7 +69,7 @@ def test_a_session_that_is_lost_is_begun_anew_and_old_acknowledgements_fail(clie
         CLOSE_CONNECTION,
     ],
 )
-def test_a_fetch_that_fails_is_tried_in_another_session(client: Client, code: int) -> None:
+def test_failed_fetch_is_retried_in_another_session(client: Client, code: int) -> None:
     topic, group = client.topic(), new_group(client)
     client.cluster.push_request_errors(ApiKey.SHARE_FETCH, [code] * 2)
     fill(client, topic, 5)
@@ -79,53 +77,49 @@ def test_a_fetch_that_fails_is_tried_in_another_session(client: Client, code: in
         assert len(values(take(consumer, 5))) == 5
 
 
-def test_an_acknowledgement_whose_connection_breaks_fails_and_its_records_come_again(
-    client: Client,
+def test_acknowledgement_on_a_broken_connection_fails_and_its_records_are_redelivered(
+    client: Client, topic: str, group: str
 ) -> None:
-    topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
-    heard: list[Any] = []
+    calls: list[Any] = []
     with sharing(client, group, topic) as consumer:
-        consumer.set_acknowledgement_commit_callback(
-            lambda offsets, error: heard.append((offsets, error))
-        )
+        consumer.set_acknowledgement_commit_callback(lambda *call: calls.append(call))
         take(consumer, 5)
         client.cluster.push_request_errors(ApiKey.SHARE_ACKNOWLEDGE, [CLOSE_CONNECTION])
         assert code_of(consumer) == KafkaError._TRANSPORT
         assert {each.delivery_count() for each in take(consumer, 5)} == {2}
-        assert heard[0][1].args[0].code() == KafkaError._TRANSPORT
-        assert list(heard[0][0].values()) == [{0, 1, 2, 3, 4}]
+        assert calls[0][1].args[0].code() == KafkaError._TRANSPORT
+        assert list(calls[0][0].values()) == [{0, 1, 2, 3, 4}]
 
 
-def test_acknowledgements_of_a_fetch_that_breaks_fail(client: Client) -> None:
+def test_acknowledgements_of_a_broken_fetch_fail(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
-    heard: list[Any] = []
+    errors: list[Any] = []
     with sharing(client, group, topic) as consumer:
-        consumer.set_acknowledgement_commit_callback(lambda offsets, error: heard.append(error))
+        consumer.set_acknowledgement_commit_callback(lambda offsets, error: errors.append(error))
         take(consumer, 5)
         client.cluster.push_request_errors(ApiKey.SHARE_FETCH, [CLOSE_CONNECTION])
         assert {each.delivery_count() for each in take(consumer, 5)} == {2}
-        assert heard[0].args[0].code() == KafkaError._TRANSPORT
+        assert errors[0].args[0].code() == KafkaError._TRANSPORT
 
 
-def test_a_refused_piggybacked_acknowledgement_is_told_to_the_callback(client: Client) -> None:
+def test_callback_gets_the_error_of_a_refused_piggybacked_acknowledgement(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 2)
-    heard: list[Any] = []
+    errors: list[Any] = []
     with sharing(client, group, topic) as consumer:
-        consumer.set_acknowledgement_commit_callback(lambda offsets, error: heard.append(error))
+        consumer.set_acknowledgement_commit_callback(lambda offsets, error: errors.append(error))
         take(consumer, 2)
         code = KafkaError.KAFKA_STORAGE_ERROR
         client.cluster.push_request_errors(ApiKey.SHARE_ACKNOWLEDGE, [code], topic=topic)
-        wait_for(lambda: consumer.poll(0.05) is None or heard, "the callback")
-        assert heard[0].args[0].code() == code
+        wait_for(lambda: consumer.poll(0.05) is None or errors, "the callback")
+        assert errors[0].args[0].code() == code
 
 
-def test_another_leader_is_fetched_from_and_acknowledgements_to_the_old_one_fail(
-    client: Client,
+def test_new_leader_is_fetched_from_and_acknowledgements_to_the_old_one_fail(
+    client: Client, topic: str, group: str
 ) -> None:
-    topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
     with sharing(client, group, topic) as consumer:
         take(consumer, 5)
@@ -138,18 +132,20 @@ def test_another_leader_is_fetched_from_and_acknowledgements_to_the_old_one_fail
         assert done_up_to(client.cluster, group, topic) == 10
 
 
-def test_without_leader_hints_metadata_tell(client: Client) -> None:
+def test_without_leader_hints_metadata_name_the_leader(
+    client: Client, topic: str, group: str
+) -> None:
     client.cluster.leader_hints = False
-    test_another_leader_is_fetched_from_and_acknowledgements_to_the_old_one_fail(client)
+    test_new_leader_is_fetched_from_and_acknowledgements_to_the_old_one_fail(client, topic, group)
 
 
-def test_a_broker_that_goes_takes_nothing_with_it(client: Client) -> None:
+def test_no_record_is_lost_when_a_broker_goes_down(client: Client) -> None:
     topic, group = client.topic(6), new_group(client)
     fill(client, topic, 600)
     with sharing(client, group, topic, max_poll_records=20) as consumer:
         first = take(consumer, 100)
         client.cluster.broker_down(1)
-        rest = take_all(consumer, 200)
+        rest = take_distinct(consumer, 200)
         client.cluster.broker_up(1)
         fill(client, topic, 10, start=600)
         wait_for(
@@ -164,7 +160,7 @@ def _done(client: Client, group: str, topic: str) -> int:
     return sum(done_up_to(client.cluster, group, topic, number) for number in range(count))
 
 
-def test_a_topic_that_is_made_anew_is_read_from_its_beginning(client: Client) -> None:
+def test_recreated_topic_is_read_from_its_beginning(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
     with sharing(client, group, topic, topic_metadata_refresh_interval_ms=100) as consumer:
@@ -173,12 +169,12 @@ def test_a_topic_that_is_made_anew_is_read_from_its_beginning(client: Client) ->
         client.cluster.delete_topic(topic)
         client.cluster.create_topic(topic, 2)
         fill(client, topic, 7, start=5)
-        found = take_all(consumer, 7)
+        found = take_distinct(consumer, 7)
         assert sorted(map(int, values(found))) == list(range(5, 12))
 
 
 @pytest.mark.parametrize("code", [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH])
-def test_a_fenced_member_joins_again_and_loses_nothing(client: Client, code: int) -> None:
+def test_fenced_member_rejoins_and_loses_no_record(client: Client, code: int) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
     with sharing(client, group, topic) as consumer:
@@ -187,13 +183,12 @@ def test_a_fenced_member_joins_again_and_loses_nothing(client: Client, code: int
         client.cluster.clear_requests()
         client.cluster.wait_for_requests(ApiKey.SHARE_GROUP_HEARTBEAT, 3)
         fill(client, topic, 5, start=5)
-        take_all(consumer, 5)
+        take_distinct(consumer, 5)
         consumer.commit_sync()
         assert done_up_to(client.cluster, group, topic) == 10
 
 
-def test_another_coordinator_is_found(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_another_coordinator_is_found(client: Client, topic: str, group: str) -> None:
     with sharing(client, group, topic) as consumer:
         consumer.poll(0.1)
         wait_for(
@@ -209,7 +204,7 @@ def test_another_coordinator_is_found(client: Client) -> None:
         take(consumer, 5)
 
 
-def test_a_group_that_may_not_be_used_ends_the_consumer(client: Client) -> None:
+def test_forbidden_group_ends_the_consumer(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     client.cluster.push_request_errors(
         ApiKey.SHARE_GROUP_HEARTBEAT, [KafkaError.GROUP_AUTHORIZATION_FAILED]
@@ -222,7 +217,7 @@ def test_a_group_that_may_not_be_used_ends_the_consumer(client: Client) -> None:
         assert "authorization" in error.str().lower()
 
 
-def test_a_topic_that_may_not_be_read_is_told_and_tried_again(client: Client) -> None:
+def test_forbidden_topic_is_reported_once_and_retried(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
     code = KafkaError.TOPIC_AUTHORIZATION_FAILED
@@ -230,12 +225,14 @@ def test_a_topic_that_may_not_be_read_is_told_and_tried_again(client: Client) ->
     with sharing(client, group, topic) as consumer:
         found = take(consumer, 6)
         errors = [each for each in found if each.error()]
-        assert [(each.topic(), each.partition()) for each in errors] == [(topic, 0)], "told once"
+        assert [(each.topic(), each.partition()) for each in errors] == [(topic, 0)], (
+            "reported once"
+        )
         assert errors[0].error().code() == code  # type: ignore[union-attr]
         assert len(found) == 6
 
 
-def test_a_topic_that_is_not_there_is_told(client: Client) -> None:
+def test_missing_topic_is_reported_once(client: Client) -> None:
     client.cluster.auto_create_topics = False
     with sharing(
         client, new_group(client), "nowhere", topic_metadata_propagation_max_ms=3_600_000
@@ -243,10 +240,10 @@ def test_a_topic_that_is_not_there_is_told(client: Client) -> None:
         (message,) = take(consumer, 1)
         assert message.topic() == "nowhere"
         assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART  # type: ignore[union-attr]
-        assert consumer.poll(1.5).is_empty(), "it is told once"
+        assert consumer.poll(1.5).is_empty(), "reported once"
 
 
-def test_a_damaged_batch_is_told_and_its_records_come_again(client: Client) -> None:
+def test_damaged_batch_is_reported_and_its_records_are_redelivered(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
     client.cluster.corrupt_next_fetch(topic, 0)
@@ -262,14 +259,11 @@ def test_a_damaged_batch_is_told_and_its_records_come_again(client: Client) -> N
 
 
 @pytest.mark.parametrize(
-    "ranges",
-    [[(0, 1 << 60)], [(-5, 3)], [(3, 1)], [(0, 3), (2, 4)], [(0, 2), (1, 1)]],
-    ids=lambda each: str(each),
+    "ranges", [[(0, 1 << 60)], [(-5, 3)], [(3, 1)], [(0, 3), (2, 4)], [(0, 2), (1, 1)]], ids=str
 )
-def test_acquired_records_that_can_not_be_are_refused(
-    client: Client, ranges: list[tuple[int, int]]
+def test_impossible_ranges_of_acquired_records_are_refused(
+    client: Client, topic: str, group: str, ranges: list[tuple[int, int]]
 ) -> None:
-    topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
     hit = []
 
@@ -291,7 +285,7 @@ def test_acquired_records_that_can_not_be_are_refused(
         assert len({each.offset() for each in found if not each.error()}) == 5
 
 
-def test_an_answer_that_is_cut_off_is_asked_for_again(client: Client) -> None:
+def test_truncated_response_is_requested_again(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 5)
     client.cluster.close_mid_frame(None, 60, ApiKey.SHARE_FETCH)
@@ -299,7 +293,7 @@ def test_an_answer_that_is_cut_off_is_asked_for_again(client: Client) -> None:
         assert {each.delivery_count() for each in take(consumer, 5)} == {2}
 
 
-def test_records_that_come_after_a_poll_has_ended_are_for_the_next_one(client: Client) -> None:
+def test_records_that_arrive_after_a_poll_are_for_the_next_poll(client: Client) -> None:
     topic, group = client.topic(1), new_group(client)
     with sharing(client, group, topic, fetch_wait_max_ms=5000) as consumer:
         consumer.poll(0.5)
@@ -309,10 +303,9 @@ def test_records_that_come_after_a_poll_has_ended_are_for_the_next_one(client: C
         assert consumer.poll(0).count() == 5
 
 
-def test_records_whose_locks_expired_before_a_poll_took_them_are_left_to_whoever_gets_them_next(
-    client: Client,
+def test_records_with_expired_locks_are_not_delivered(
+    client: Client, topic: str, group: str
 ) -> None:
-    topic, group = client.topic(), new_group(client)
     client.cluster.share.settings.lock_seconds = 0.3
     with sharing(client, group, topic, fetch_wait_max_ms=5000) as consumer:
         consumer.poll(0.5)
@@ -325,20 +318,20 @@ def test_records_whose_locks_expired_before_a_poll_took_them_are_left_to_whoever
         )
         wait_for(
             lambda: time.monotonic() >= consumer._inbox.fetched[0].until,
-            "the same by the client's clock",
+            "their end by the client's clock",
         )
         client.cluster.share.settings.lock_seconds = 30
         assert {each.delivery_count() for each in take(consumer, 5)} == {2}
 
 
-def test_an_application_that_does_not_poll_leaves_and_comes_back(client: Client) -> None:
+def test_member_that_does_not_poll_leaves_and_rejoins(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     with sharing(client, group, topic, max_poll_interval_ms=300) as consumer:
         wait_for(
             lambda: consumer.poll(0.01) is not None and client.cluster.share.members(group),
             "the member",
         )
-        wait_for(lambda: not client.cluster.share.members(group), "it is out")
+        wait_for(lambda: not client.cluster.share.members(group), "the member to leave")
         fill(client, topic, 5)
         found = take(consumer, 6)
         errors = [each.error() for each in found if each.error()]
@@ -347,14 +340,13 @@ def test_an_application_that_does_not_poll_leaves_and_comes_back(client: Client)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_is_read(client: Client, codec: str) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_every_codec_is_read(client: Client, topic: str, group: str, codec: str) -> None:
     fill(client, topic, 500, **{"compression.type": codec})
     with sharing(client, group, topic) as consumer:
         assert sorted(map(int, values(take(consumer, 500)))) == list(range(500))
 
 
-def test_markers_of_transactions_are_no_records_and_are_done_with(client: Client) -> None:
+def test_markers_of_transactions_are_skipped(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     with client.producer(**{"transactional.id": "t"}) as producer:
         producer.init_transactions()
@@ -369,7 +361,7 @@ def test_markers_of_transactions_are_no_records_and_are_done_with(client: Client
         assert done_up_to(client.cluster, group, topic) == 12
 
 
-def test_close_tells_what_was_acknowledged_and_releases_the_rest(client: Client) -> None:
+def test_close_sends_acknowledgements_and_releases_the_rest(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 4)
     with sharing(client, group, topic, share_acknowledgement_mode="explicit") as consumer:
@@ -380,8 +372,7 @@ def test_close_tells_what_was_acknowledged_and_releases_the_rest(client: Client)
     assert states == [State.ACKNOWLEDGED, State.AVAILABLE, State.ARCHIVED, State.AVAILABLE]
 
 
-def test_close_comes_to_an_end_without_any_broker(client: Client) -> None:
-    topic, group = client.topic(), new_group(client)
+def test_close_ends_without_any_broker(client: Client, topic: str, group: str) -> None:
     fill(client, topic, 4)
     with sharing(client, group, topic) as consumer:
         take(consumer, 4)

@@ -19,7 +19,7 @@ from kafka_native.statistics import ClientMetrics, Window, to_json
 from tests.oracle.statistics import check_level
 from tests.waiting import WAIT_S, poll_until, wait_for
 
-from .support import Client, fill
+from .support import Client, assigned, deliver, fill
 
 OFTEN_MS = 10
 WINDOWS = ("int_latency", "outbuf_latency", "rtt", "throttle")
@@ -27,6 +27,11 @@ WINDOWS = ("int_latency", "outbuf_latency", "rtt", "throttle")
 
 class Documents(list[dict[str, Any]]):
     """A ``stats_cb`` that keeps its documents."""
+
+    @property
+    def conf(self) -> dict[str, Any]:
+        """Return the configuration of a client that calls it often."""
+        return {"statistics.interval.ms": OFTEN_MS, "stats_cb": self}
 
     def __call__(self, text: str) -> None:
         assert isinstance(text, str)
@@ -62,7 +67,7 @@ def documents() -> Documents:
 def produced(client: Client, documents: Documents) -> Any:
     """Yield a producer that delivered 300 messages of 103 bytes, and its statistics since."""
     topic = client.topic(3)
-    conf = {"statistics.interval.ms": OFTEN_MS, "stats_cb": documents, "client.id": "statistician"}
+    conf = {**documents.conf, "client.id": "statistician"}
     with client.producer(**conf, **{"enable.idempotence": True}) as producer:
         for number in range(300):
             producer.produce(topic, b"v" * 100, f"{number:03}", partition=number % 3)
@@ -74,7 +79,7 @@ def produced(client: Client, documents: Documents) -> Any:
 # --- the form ---
 
 
-def test_producers_document_is_librdkafkas_field_for_field(produced: Any) -> None:
+def test_producers_document_has_librdkafkas_fields(produced: Any) -> None:
     _, topic, documents = produced
     for document in documents:
         check_level("client", document)
@@ -90,15 +95,13 @@ def test_producers_document_is_librdkafkas_field_for_field(produced: Any) -> Non
     assert all(key == broker["name"] for key, broker in last["brokers"].items())
 
 
-def test_group_consumers_document_is_librdkafkas_field_for_field(
+def test_group_consumers_document_has_librdkafkas_fields(
     client: Client, documents: Documents
 ) -> None:
     topic = client.topic(2)
     fill(client, topic, 50)
     conf = {"group.id": f"of-{topic}", "auto.offset.reset": "earliest"}
-    with client.consumer(
-        **conf, **{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents}
-    ) as consumer:
+    with client.consumer(**conf, **documents.conf) as consumer:
         consumer.subscribe([topic])
         assert len(consumer.consume(50, WAIT_S)) == 50
         consumer.commit(asynchronous=False)
@@ -115,7 +118,7 @@ def test_group_consumers_document_is_librdkafkas_field_for_field(
 
 
 def test_a_fatal_error_is_in_the_document(client: Client, documents: Documents) -> None:
-    with client.producer(**{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents}) as producer:
+    with client.producer(**documents.conf) as producer:
         producer._client.on_fatal(
             KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "no way on", fatal=True)
         )
@@ -131,9 +134,7 @@ def test_a_fatal_error_is_in_the_document(client: Client, documents: Documents) 
 # --- the figures ---
 
 
-def test_producers_figures_are_those_of_what_was_produced(
-    produced: Any, cluster: MockCluster
-) -> None:
+def test_producers_figures_match_the_produced_messages(produced: Any, cluster: MockCluster) -> None:
     _, topic, documents = produced
     last = documents[-1]
     partitions = last["topics"][topic]["partitions"]
@@ -160,7 +161,7 @@ def test_producers_figures_are_those_of_what_was_produced(
     assert last["eos"]["epoch_cnt"] == 1
 
 
-def test_windows_hold_each_message_and_request_once(produced: Any) -> None:
+def test_windows_count_each_message_and_request_once(produced: Any) -> None:
     _, topic, documents = produced
     last = documents[-1]
     sent = sum(broker["req"]["Produce"] for broker in last["brokers"].values())
@@ -185,14 +186,14 @@ def test_windows_hold_each_message_and_request_once(produced: Any) -> None:
         assert answered == broker["rx"]
 
 
-def test_counters_only_rise_and_time_goes_on(produced: Any) -> None:
+def test_counters_and_times_only_rise(produced: Any) -> None:
     producer, topic, documents = produced
     for _ in range(3):
         producer.produce(topic, b"more")
         producer.flush(WAIT_S)
         next_document(producer, documents)
     for before, after in itertools.pairwise(documents):
-        for name in (
+        for name in [
             "ts",
             "age",
             "time",
@@ -202,7 +203,7 @@ def test_counters_only_rise_and_time_goes_on(produced: Any) -> None:
             "rx_bytes",
             "txmsgs",
             "txmsg_bytes",
-        ):
+        ]:
             assert after[name] >= before[name], name
         assert after["ts"] > before["ts"]
         for name, broker in before["brokers"].items():
@@ -211,19 +212,16 @@ def test_counters_only_rise_and_time_goes_on(produced: Any) -> None:
     assert documents[-1]["txmsgs"] == 303
 
 
-def test_consumers_figures_are_those_of_what_was_consumed(
-    client: Client, documents: Documents
+def test_consumers_figures_match_the_consumed_messages(
+    client: Client, topic: str, documents: Documents
 ) -> None:
-    topic = client.topic(1)
     fill(client, topic, 40, partition=0)
     conf = {
         "group.id": f"of-{topic}",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
     }
-    with client.consumer(
-        **conf, **{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents}
-    ) as consumer:
+    with client.consumer(**conf, **documents.conf) as consumer:
         consumer.assign([TopicPartition(topic, 0, 10)])
         messages = consumer.consume(20, WAIT_S)
         assert [message.offset() for message in messages] == list(range(10, 30))
@@ -233,17 +231,11 @@ def test_consumers_figures_are_those_of_what_was_consumed(
         document = next_document(consumer, documents)
         check_level("client", document)
         partition = document["topics"][topic]["partitions"]["0"]
-        assert (
-            partition["app_offset"],
-            partition["stored_offset"],
-            partition["committed_offset"],
-        ) == (30, 25, 20)
-        assert partition["commited_offset"] == 20
-        assert (partition["lo_offset"], partition["hi_offset"], partition["ls_offset"]) == (
-            0,
-            40,
-            40,
-        )
+        assert partition["app_offset"] == 30
+        assert partition["stored_offset"] == 25
+        assert partition["committed_offset"] == partition["commited_offset"] == 20
+        assert partition["lo_offset"] == 0
+        assert partition["hi_offset"] == partition["ls_offset"] == 40
         assert (partition["consumer_lag"], partition["consumer_lag_stored"]) == (20, 15)
         assert (partition["rxmsgs"], partition["msgs"]) == (30, 30)  # from offset 10 on
         assert partition["rxbytes"] > 0
@@ -261,8 +253,7 @@ def test_consumers_figures_are_those_of_what_was_consumed(
         assert document["msg_max"] == 0
 
 
-def test_what_waits_is_told_of(client: Client) -> None:
-    topic = client.topic(1)
+def test_queued_messages_are_counted(client: Client, topic: str) -> None:
     with client.producer(**{"linger.ms": 100_000}) as producer:
         producer.list_topics(topic, WAIT_S)
         for _ in range(7):
@@ -270,24 +261,16 @@ def test_what_waits_is_told_of(client: Client) -> None:
         wait_for(lambda: 0 in producer.metrics().topics[topic].partitions)  # partitions are known
         metrics = producer.metrics()
         partition = metrics.topics[topic].partitions[0]
-        assert (partition.msgq_cnt, partition.msgq_bytes, partition.msgs, partition.txmsgs) == (
-            7,
-            70,
-            7,
-            0,
-        )
+        assert (partition.msgq_cnt, partition.msgq_bytes) == (7, 70)
+        assert (partition.msgs, partition.txmsgs) == (7, 0)
         assert (metrics.msg_cnt, metrics.msg_size) == (7, 70)
         assert producer.flush(WAIT_S) == 0
         partition = producer.metrics().topics[topic].partitions[0]
-        assert (partition.msgq_cnt, partition.msgs, partition.txmsgs, partition.txbytes) == (
-            0,
-            7,
-            7,
-            70,
-        )
+        assert (partition.msgq_cnt, partition.msgs) == (0, 7)
+        assert (partition.txmsgs, partition.txbytes) == (7, 70)
 
 
-def test_messages_for_an_unknown_topic_are_of_no_partition() -> None:
+def test_messages_of_an_unknown_topic_belong_to_no_partition() -> None:
     with (
         MockCluster(brokers=1, auto_create_topics=False) as cluster,
         Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer,
@@ -295,25 +278,19 @@ def test_messages_for_an_unknown_topic_are_of_no_partition() -> None:
         producer.produce("not-there", b"12345")
         partitions = producer.metrics().topics["not-there"].partitions
         assert set(partitions) == {-1}
-        assert (partitions[-1].msgq_cnt, partitions[-1].msgq_bytes, partitions[-1].msgs) == (
-            1,
-            5,
-            1,
-        )
+        unassigned = partitions[-1]
+        assert (unassigned.msgq_cnt, unassigned.msgq_bytes, unassigned.msgs) == (1, 5, 1)
         producer.purge()
 
 
 def test_throttling_is_in_its_window(
-    client: Client, cluster: MockCluster, documents: Documents
+    client: Client, topic: str, cluster: MockCluster, documents: Documents
 ) -> None:
-    topic = client.topic(1)
     leader = cluster.leader(topic, 0)
-    with client.producer(**{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents}) as producer:
-        producer.produce(topic, b"x", partition=0)
-        assert producer.flush(WAIT_S) == 0
+    with client.producer(**documents.conf) as producer:
+        deliver(producer, topic, b"x", partition=0)
         cluster.throttle_responses(leader, 30)
-        producer.produce(topic, b"x", partition=0)
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"x", partition=0)
         poll_until(lambda: documents.total("brokers", "*", "throttle") > 0, producer)
         assert documents.total("brokers", "*", "throttle", of="sum") == 30
 
@@ -327,8 +304,7 @@ def test_failures_are_counted() -> None:
             "socket.timeout.ms": 60_000,
         }
         with Producer(conf) as producer:
-            producer.produce("t", b"x")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, "t", b"x")
 
             def node() -> Any:
                 [found] = [each for each in producer.metrics().brokers.values() if each.nodeid == 1]
@@ -336,19 +312,16 @@ def test_failures_are_counted() -> None:
 
             before = node()
             cluster.push_request_errors(ApiKey.PRODUCE, [KafkaError.NOT_ENOUGH_REPLICAS])
-            producer.produce("t", b"x")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, "t", b"x")
             assert node().txretries == before.txretries + 1
             cluster.disconnect(1)
             wait_for(lambda: node().disconnects > before.disconnects)
-            producer.produce("t", b"x")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, "t", b"x")
             after = node()
             assert after.connects > before.connects
             assert (after.state, after.rxcorriderrs, after.req_timeouts) == ("UP", 0, 0)
             cluster.mix_up_responses(1, ApiKey.PRODUCE)
-            producer.produce("t", b"x")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, "t", b"x")
             assert node().rxcorriderrs == 1
             assert node().rxerrs >= 1
             assert producer.metrics().txmsgs == 4
@@ -357,7 +330,7 @@ def test_failures_are_counted() -> None:
 # --- stats_cb ---
 
 
-def test_what_stats_cb_raises_comes_out_of_poll(client: Client) -> None:
+def test_poll_raises_the_exception_of_stats_cb(client: Client) -> None:
     calls = []
 
     def fail(text: str) -> None:
@@ -372,19 +345,14 @@ def test_what_stats_cb_raises_comes_out_of_poll(client: Client) -> None:
         assert len(calls) == 2
 
 
-def test_consume_and_flush_call_back_too(client: Client, documents: Documents) -> None:
-    topic = client.topic(1)
-    with client.consumer(
-        **{"group.id": "g", "statistics.interval.ms": OFTEN_MS, "stats_cb": documents}
-    ) as consumer:
+def test_consume_and_flush_call_back_too(client: Client, topic: str, documents: Documents) -> None:
+    with client.consumer(**{"group.id": "g", **documents.conf}) as consumer:
         deadline = time.monotonic() + WAIT_S
         while not documents and time.monotonic() < deadline:
             consumer.consume(1, 0.05)
         assert documents
     del documents[:]
-    with client.producer(
-        **{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents, "linger.ms": 50}
-    ) as producer:
+    with client.producer(**{**documents.conf, "linger.ms": 50}) as producer:
         deadline = time.monotonic() + WAIT_S
         while not documents and time.monotonic() < deadline:
             producer.produce(topic, b"x")
@@ -393,11 +361,7 @@ def test_consume_and_flush_call_back_too(client: Client, documents: Documents) -
 
 
 def test_an_admin_clients_statistics(client: Client, documents: Documents) -> None:
-    conf = {
-        "bootstrap.servers": client.bootstrap,
-        "statistics.interval.ms": OFTEN_MS,
-        "stats_cb": documents,
-    }
+    conf = {"bootstrap.servers": client.bootstrap, **documents.conf}
     with AdminClient(conf) as admin:
         admin.list_topics(timeout=WAIT_S)
         document = next_document(admin, documents)
@@ -412,24 +376,22 @@ def test_an_admin_clients_statistics(client: Client, documents: Documents) -> No
 def test_without_an_interval_there_are_no_documents(client: Client, documents: Documents) -> None:
     topic = client.topic(1)
     with client.producer(stats_cb=documents) as producer:
-        producer.produce(topic, b"x")
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"x")
         assert producer._client.statistics.poll(time.monotonic() + 1e9)[1] == float("inf")
         assert not producer._client.engine.callbacks
     assert documents == []
 
 
-def test_documents_of_one_that_does_not_poll_do_not_pile_up(
-    client: Client, documents: Documents
+def test_documents_of_a_client_that_does_not_poll_do_not_accumulate(
+    client: Client, topic: str, documents: Documents
 ) -> None:
-    topic = client.topic(1)
     with client.producer(**{"statistics.interval.ms": 1, "stats_cb": documents}) as producer:
         for number in range(5):
             producer.produce(topic, b"x")
             wait_for(lambda number=number: producer.metrics().txmsgs == number + 1)
         wait_for(lambda: producer._client.engine.callbacks)
         assert len(producer._client.engine.callbacks) == 1
-        # the others are in the next
+        # the next document has the other messages
         poll_until(lambda: documents.total("brokers", "*", "int_latency") == 5, producer)
 
 
@@ -443,21 +405,22 @@ def test_closing_while_statistics_run_ends_them(client: Client) -> None:
         count = len(documents)
         with pytest.raises(RuntimeError, match="closed"):
             producer.metrics()
-        consumer = client.consumer(
-            **{"statistics.interval.ms": 1, "stats_cb": documents, "group.id": f"of-{topic}"}
+        consumer = assigned(
+            client,
+            topic,
+            **{"statistics.interval.ms": 1, "stats_cb": documents, "group.id": f"of-{topic}"},
         )
-        consumer.assign([TopicPartition(topic, 0, 0)])
         consumer.close()
         assert len(documents) >= count
 
 
 def test_no_secret_is_in_a_document(client: Client, documents: Documents) -> None:
-    conf = {"client.rack": "hidden", "statistics.interval.ms": OFTEN_MS, "stats_cb": documents}
+    conf = {"client.rack": "hidden", **documents.conf}
     with client.producer(**conf) as producer:
         next_document(producer, documents)
         assert "hidden" not in json.dumps(documents)
         assert "hidden" not in repr(producer.metrics())
-        # The code that makes it doesn't even get the configuration.
+        # The code that makes documents has no access to the configuration.
         assert not any(
             isinstance(each, Config) for each in vars(producer._client.statistics).values()
         )
@@ -477,11 +440,9 @@ def test_metrics_are_the_document_typed(produced: Any) -> None:
         metrics.txmsgs = 0
 
 
-def test_metrics_need_no_interval_but_have_no_windows_then(client: Client) -> None:
-    topic = client.topic(1)
+def test_metrics_without_an_interval_have_no_windows(client: Client, topic: str) -> None:
     fill(client, topic, 10)
-    with client.consumer(**{"group.id": f"of-{topic}"}) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+    with assigned(client, topic, **{"group.id": f"of-{topic}"}) as consumer:
         assert len(consumer.consume(10, WAIT_S)) == 10
         metrics = consumer.metrics()
         assert metrics.rxmsgs == 10
@@ -494,11 +455,10 @@ def test_metrics_need_no_interval_but_have_no_windows_then(client: Client) -> No
         consumer.metrics()
 
 
-def test_windows_begin_anew_with_each_metrics_where_there_are_no_documents(client: Client) -> None:
+def test_each_metrics_call_begins_a_window_if_there_are_no_documents(client: Client) -> None:
     topic = client.topic(1)
     with client.producer(**{"statistics.interval.ms": 3_600_000}) as producer:
-        producer.produce(topic, b"x")
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"x")
         assert producer.metrics().topics[topic].batchcnt.cnt == 1
         assert producer.metrics().topics[topic].batchcnt.cnt == 0
         for _ in range(3):
@@ -511,17 +471,15 @@ def test_windows_begin_anew_with_each_metrics_where_there_are_no_documents(clien
 
 def test_metrics_do_not_take_windows_from_documents(client: Client, documents: Documents) -> None:
     topic = client.topic(1)
-    with client.producer(**{"statistics.interval.ms": OFTEN_MS, "stats_cb": documents}) as producer:
+    with client.producer(**documents.conf) as producer:
         for _ in range(5):
-            producer.produce(topic, b"x")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, topic, b"x")
             producer.metrics()
         next_document(producer, documents)
     assert documents.total("topics", topic, "batchcnt") == 5
 
 
-def test_metrics_may_be_asked_from_callbacks(client: Client) -> None:
-    topic = client.topic(1)
+def test_callbacks_may_call_metrics(client: Client, topic: str) -> None:
     seen: list[int] = []
 
     def in_report(error: Any, message: Any) -> None:
@@ -532,12 +490,12 @@ def test_metrics_may_be_asked_from_callbacks(client: Client) -> None:
     ) as producer:
         producer.produce(topic, b"x", on_delivery=in_report)
         poll_until(lambda: 1 in seen and -1 in seen, producer)
-        # as a callback of the control thread would
+        # in the control thread
         future = producer._client.main.begin_run(producer.metrics)
         assert future.result(WAIT_S).txmsgs == 1
 
 
-def test_a_subclass_that_is_not_initialised_says_so() -> None:
+def test_metrics_of_an_uninitialized_subclass_raise() -> None:
     class Unfinished(Consumer):
         def __init__(self) -> None:
             pass

@@ -10,10 +10,10 @@ import pytest
 from kafka_native import Producer
 from kafka_native.mock import MockCluster
 
-from .support import Client
+from .support import Client, deliver
 
 
-def pour(producer: Producer, topic: str, seconds: float, per_ms: int = 3) -> Counter[int]:
+def produce_evenly(producer: Producer, topic: str, seconds: float, per_ms: int = 3) -> Counter[int]:
     """Produce evenly for some seconds, flush, and return the messages of each partition."""
     given: Counter[int] = Counter()
     until = time.monotonic() + seconds
@@ -31,7 +31,9 @@ def pour(producer: Producer, topic: str, seconds: float, per_ms: int = 3) -> Cou
 
 
 @pytest.mark.parametrize("adaptive", [True, False])
-def test_a_slow_broker_gets_fewer_where_asked(cluster: MockCluster, client: Client, adaptive: bool):
+def test_slow_broker_gets_fewer_messages_if_enabled(
+    cluster: MockCluster, client: Client, adaptive: bool
+):
     topic = client.topic(partitions=3)
     slow = cluster.leader(topic, 1)
     conf = {
@@ -40,11 +42,10 @@ def test_a_slow_broker_gets_fewer_where_asked(cluster: MockCluster, client: Clie
         "sticky.partitioning.linger.ms": 5,
     }
     with client.producer(**conf) as producer:
-        producer.produce(topic, b"", partition=1)
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"", partition=1)
         cluster.delay_responses(slow, 0.4)
         try:
-            given = pour(producer, topic, 2.5)
+            given = produce_evenly(producer, topic, 2.5)
         finally:
             cluster.delay_responses(slow, 0)
     share = given[1] / given.total()
@@ -55,12 +56,12 @@ def test_a_slow_broker_gets_fewer_where_asked(cluster: MockCluster, client: Clie
 def test_equally_fast_brokers_get_equal_shares(client: Client):
     topic = client.topic(partitions=3)
     with client.producer(**{"linger.ms": 1, "sticky.partitioning.linger.ms": 2}) as producer:
-        given = pour(producer, topic, 2.0)
+        given = produce_evenly(producer, topic, 2.0)
     assert all(0.2 < given[partition] / given.total() < 0.47 for partition in range(3)), given
 
 
 @pytest.mark.parametrize("timeout_ms", [200, 0])
-def test_a_silent_broker_is_left_out_after_the_time(
+def test_silent_broker_gets_no_messages_after_the_timeout(
     cluster: MockCluster, client: Client, timeout_ms: int
 ):
     topic = client.topic(partitions=3)
@@ -88,7 +89,7 @@ def test_a_silent_broker_is_left_out_after_the_time(
         assert producer.flush(10) == 0
         cluster.delay_responses(silent, 60)
         try:
-            send("before")  # some requests go there, until no more may
+            send("before")  # some requests go to the silent broker, until no more may
             send("after")
             producer.poll(1.0)
             while producer.poll(0.5):
@@ -104,19 +105,20 @@ def test_a_silent_broker_is_left_out_after_the_time(
 
 
 @pytest.mark.parametrize("linger_ms", [0, 900_000])
-def test_time_to_stick(cluster: MockCluster, client: Client, linger_ms: int):
+def test_sticky_linger_ms_limits_a_partitions_time(
+    cluster: MockCluster, client: Client, linger_ms: int
+):
     topic = client.topic(partitions=8)
     with client.producer(
         **{"sticky.partitioning.linger.ms": linger_ms, "linger.ms": 50}
     ) as producer:
-        producer.produce(topic, b"", partition=0)
-        assert producer.flush(10) == 0
+        deliver(producer, topic, b"", partition=0)
         for _ in range(2000):
             producer.produce(topic, bytes(10))
         assert producer.flush(10) == 0
     counts = [len(cluster.messages(topic, partition)) for partition in range(8)]
     assert sum(counts) == 2001
     if linger_ms:
-        assert sorted(counts)[:6] == [0] * 6  # one, and that of the first message
+        assert sorted(counts)[:6] == [0] * 6  # one partition, and that of the first message
     else:
         assert min(counts) > 150

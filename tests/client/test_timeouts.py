@@ -1,4 +1,4 @@
-"""Timeouts: every method takes any number. Over a year means for ever, and NaN is refused."""
+"""Timeouts: every method takes any number. More than a year is endless, and NaN is refused."""
 
 from __future__ import annotations
 
@@ -14,13 +14,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native import (
-    CompactedTopic,
-    Consumer,
-    Producer,
-    ShareConsumer,
-    TopicPartition,
-)
+from kafka_native import CompactedTopic, Consumer, Producer, ShareConsumer, TopicPartition
 from kafka_native.admin import AdminClient, NewTopic
 from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
 from kafka_native.deadlines import FOR_EVER_S, deadline_of, left_s, seconds
@@ -57,7 +51,7 @@ def make(cluster: MockCluster) -> Iterator[Make]:
 
     yield of
     for client in made:
-        # their close() is a coroutine
+        # close() of these is a coroutine
         if not isinstance(client, AIOProducer | AIOConsumer | AIOAdminClient):
             client.close() if isinstance(client, AdminClient | CompactedTopic) else client.close(0)
 
@@ -106,9 +100,9 @@ def end_block(make: Make, timeout: float) -> None:
 def complete(make: Make, timeout: float) -> None:
     first = transacting(make)
     state = first.prepare_transaction(timeout)
-    heir = make(Producer, **two_phase(first._client.config["transactional.id"]))
-    heir.init_transactions(timeout, keep_prepared_txn=True)
-    heir.complete_transaction(state, timeout)
+    successor = make(Producer, **two_phase(first._client.config["transactional.id"]))
+    successor.init_transactions(timeout, keep_prepared_txn=True)
+    successor.complete_transaction(state, timeout)
 
 
 def sharing(make: Make) -> Any:
@@ -196,7 +190,7 @@ WAITS = [(kind, name) for kind, calls in CALLS.items() for name in calls]
 NAMES = [f"{kind.__name__}.{name}" for kind, name in WAITS]
 
 
-def takers(kind: type, parameter: str) -> set[str]:
+def methods_with(kind: type, parameter: str) -> set[str]:
     """Return the public methods that have such a parameter."""
     methods = inspect.getmembers(kind, lambda each: inspect.isroutine(each))
     return {
@@ -208,10 +202,10 @@ def takers(kind: type, parameter: str) -> set[str]:
 
 @pytest.mark.parametrize("kind", CALLS)
 def test_every_call_with_a_timeout_is_tried(kind: type) -> None:
-    assert takers(kind, "timeout") == set(CALLS[kind])
+    assert methods_with(kind, "timeout") == set(CALLS[kind])
 
 
-def ends(work: Callable[[], object]) -> None:
+def check_ends(work: Callable[[], object]) -> None:
     """Check that a function ends, in its own thread, so that a hang doesn't stop the tests."""
     outcome: list[BaseException | None] = []
 
@@ -225,7 +219,7 @@ def ends(work: Callable[[], object]) -> None:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(WAIT_S)
-    assert outcome, "it waits although the answer is there"
+    assert outcome, "the call hangs although the response has arrived"
     if outcome[0] is not None:
         raise outcome[0]
 
@@ -233,16 +227,16 @@ def ends(work: Callable[[], object]) -> None:
 @pytest.mark.parametrize(("kind", "name"), WAITS, ids=NAMES)
 def test_long_timeouts_are_taken(make: Make, kind: type, name: str) -> None:
     for timeout in LONG:
-        ends(lambda timeout=timeout: CALLS[kind][name](make, timeout))
+        check_ends(lambda timeout=timeout: CALLS[kind][name](make, timeout))
 
 
 @pytest.mark.parametrize(("kind", "name"), WAITS, ids=NAMES)
 def test_nan_is_refused(make: Make, kind: type, name: str) -> None:
     with pytest.raises(ValueError, match="isn't a number"):
-        ends(lambda: CALLS[kind][name](make, math.nan))
+        check_ends(lambda: CALLS[kind][name](make, math.nan))
 
 
-def test_who_has_nothing_to_wait_for_but_time_waits(make: Make) -> None:
+def test_endless_waits_without_events_use_no_cpu(make: Make) -> None:
     reader, idle = make(Consumer, **{"group.id": "g", "fetch.wait.max.ms": 20}), make(Producer)
     reader.assign([])
     waits: list[Callable[[], object]] = [
@@ -255,7 +249,7 @@ def test_who_has_nothing_to_wait_for_but_time_waits(make: Make) -> None:
         busy = time.thread_time()
         thread.start()
         thread.join(0.3)
-        assert thread.is_alive(), "it came back although nothing has happened"
+        assert thread.is_alive(), "the call returned without an event"
         assert time.thread_time() - busy < 0.3
     reader.wakeup()
     idle.close(0)
@@ -278,7 +272,7 @@ def test_coroutines_take_long_timeouts(make: Make) -> None:
         assert message.error() is None
         assert len(await reader.consume(2, timeout)) == 2
         where = TopicPartition(TOPIC, 0, 0)
-        for asked in (
+        for call in (
             writer.list_topics(TOPIC, timeout),
             reader.cluster_id(timeout),
             reader.committed([where], timeout),
@@ -287,7 +281,7 @@ def test_coroutines_take_long_timeouts(make: Make) -> None:
             reader.seek_to_time(0, timeout=timeout),
             admin.list_groups(timeout=timeout),
         ):
-            await asked
+            await call
         await writer.close(timeout)
         await reader.close(timeout)
         await admin.close()
@@ -314,16 +308,16 @@ def test_options_and_futures_of_an_admin_client_take_long_timeouts(make: Make) -
         made = client.create_topics(
             [NewTopic(topic, 1)], request_timeout=timeout, operation_timeout=timeout
         )[topic]
-        ends(lambda made=made, timeout=timeout: made.result(timeout))
+        check_ends(lambda made=made, timeout=timeout: made.result(timeout))
         assert made.exception(timeout) is None
         gone = client.delete_topics([topic], request_timeout=timeout)[topic]
-        ends(lambda gone=gone, timeout=timeout: gone.result(timeout))
+        check_ends(lambda gone=gone, timeout=timeout: gone.result(timeout))
     for bad in (math.nan, -2, -math.inf):
         with pytest.raises(ValueError, match="request_timeout"):
             client.delete_topics([TOPIC], request_timeout=bad)
 
 
-def test_what_a_timeout_means() -> None:
+def test_seconds_and_deadlines_of_timeouts() -> None:
     for for_ever in (None, -1, -0.001, -math.inf, math.inf, FOR_EVER_S + 1, sys.maxsize, 10**400):
         assert seconds(for_ever) == -1
         assert deadline_of(for_ever) is None

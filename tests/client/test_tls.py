@@ -20,7 +20,7 @@ from kafka_native.mock import Identity, ListenerSecurity, MockCluster
 from kafka_native.mock.tls import TlsListener
 from kafka_native.security import cipher_suites
 from kafka_native.security.certificates import subject
-from tests.client.support import Client, fill, read_all
+from tests.client.support import Client, deliver, fill, read_all
 from tests.harness.proxy import Fates, Proxy, harmless
 from tests.security.certificates import issued, revocation_list
 from tests.waiting import WAIT_S
@@ -59,10 +59,10 @@ def client() -> Iterator[Secured]:
 
 
 def until(producer: Producer, condition: Callable[[], bool]) -> None:
-    """Serve callbacks until a condition holds, with a constant reason to connect."""
+    """Serve callbacks and request metadata until a condition holds."""
     deadline = time.monotonic() + WAIT_S
     while not condition():
-        assert time.monotonic() < deadline, "it didn't come to be"
+        assert time.monotonic() < deadline, "the condition never held"
         with suppress(KafkaException):
             producer.list_topics(timeout=0.5)
         producer.poll(0)
@@ -88,8 +88,7 @@ def test_messages_of_all_sizes_come_back_over_tls(version: str) -> None:
         assert {seen.version for seen in client.cluster.handshakes if not seen.error} == {version}
 
 
-def test_a_name_is_asked_for_and_an_address_is_not(client: Secured) -> None:
-    topic = client.topic()
+def test_server_name_is_sent_for_names_and_not_for_addresses(client: Secured, topic: str) -> None:
     fill(client, topic, 10)
     seen = client.cluster.handshakes[-1]
     assert seen.error is None
@@ -129,7 +128,7 @@ def test_flaws_of_the_certificate_are_named(client: Secured) -> None:
         client.cluster.present_certificate("good")
 
 
-def test_a_wrong_host_is_let_in_where_names_are_not_checked(client: Secured) -> None:
+def test_wrong_host_is_accepted_without_identification(client: Secured) -> None:
     client.cluster.present_certificate("wrong_host")
     try:
         topic = client.topic()
@@ -138,7 +137,7 @@ def test_a_wrong_host_is_let_in_where_names_are_not_checked(client: Secured) -> 
         client.cluster.present_certificate("good")
 
 
-def test_common_name_alone_is_refused_and_says_what_to_do() -> None:
+def test_common_name_alone_is_refused_with_advice() -> None:
     authority = trustme.CA()
     given = Identity(
         *issued(authority, "127.0.0.1", []), ca_pem=authority.cert_pem.bytes().decode()
@@ -154,7 +153,7 @@ def test_common_name_alone_is_refused_and_says_what_to_do() -> None:
         fill(client, client.topic(), 1, **{"ssl.endpoint.identification.algorithm": "none"})
 
 
-def test_revoked_intermediate_is_refused_by_name_where_the_chain_is_checked(tmp_path: Path) -> None:
+def test_revoked_intermediate_is_refused_by_name_with_crl_check_chain(tmp_path: Path) -> None:
     root = trustme.CA(organization_name="Root")
     below = root.create_child_ca()
     leaf, ca_pem = below.issue_cert("127.0.0.1", "localhost"), root.cert_pem.bytes().decode()
@@ -180,13 +179,10 @@ def test_revoked_intermediate_is_refused_by_name_where_the_chain_is_checked(tmp_
         fill(client, client.topic(), 1, **{**conf, "ssl.crl.check": "leaf"})
 
 
-def test_suite_that_encrypts_nothing_is_no_connection(
+def test_connection_with_a_null_cipher_is_refused(
     client: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As if OpenSSL had negotiated it by mistake:
-
-    the transport checks the result, and sends nothing.
-    """
+    """OpenSSL would negotiate it only by mistake. The transport checks the result."""
     suite, made = "ECDHE-ECDSA-NULL-SHA:@SECLEVEL=0", TlsListener._make
 
     def unencrypted(listener: TlsListener, identity: Identity) -> Any:
@@ -209,7 +205,7 @@ def test_suite_that_encrypts_nothing_is_no_connection(
         assert not any(seen.resumed for seen in weak.cluster.handshakes)
 
 
-def test_what_weakens_tls_is_warned_of_once_a_client(client: Secured, tmp_path: Path) -> None:
+def test_weak_settings_are_warned_of_once_a_client(client: Secured, tmp_path: Path) -> None:
     lines: list[str] = []
     path = tmp_path / "ca.pem"
     path.write_text(client.cluster.ca_pem)
@@ -222,8 +218,7 @@ def test_what_weakens_tls_is_warned_of_once_a_client(client: Secured, tmp_path: 
     }
     topic = client.topic()
     with client.producer(**conf) as producer:
-        producer.produce(topic, b"1", partition=0)
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"1", partition=0)
         path.write_text(client.cluster.ca_pem + "\n")
         for broker in client.cluster.broker_ids:
             client.cluster.disconnect(broker)
@@ -244,7 +239,7 @@ def _logger(lines: list[str]) -> logging.Logger:
     return logger
 
 
-def test_nobody_is_verified_where_that_is_asked_for(
+def test_certificate_verification_can_be_disabled(
     client: Secured, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.cluster.present_certificate("unknown_ca")
@@ -258,9 +253,7 @@ def test_nobody_is_verified_where_that_is_asked_for(
 @pytest.mark.parametrize(
     ("how", "words"), [("close", "middle of the TLS handshake"), ("garbage", "doesn't speak TLS")]
 )
-def test_a_handshake_that_breaks_off_is_explained_and_tried_again(
-    client: Secured, how: Any, words: str
-) -> None:
+def test_broken_handshake_is_explained_and_retried(client: Secured, how: Any, words: str) -> None:
     client.cluster.break_handshakes(how, count=1)
     errors: list[KafkaError] = []
     with client.producer(error_cb=errors.append) as producer:
@@ -277,7 +270,7 @@ def test_a_handshake_without_an_answer_ends_with_the_setup_timeout(client: Secur
         until(producer, lambda: any("no answer within 1000 ms" in error.str() for error in errors))
 
 
-def test_tls_on_a_plaintext_port_and_the_reverse_say_so(client: Secured) -> None:
+def test_tls_on_a_plaintext_port_and_the_reverse_are_explained(client: Secured) -> None:
     with MockCluster(1) as plain:
         error = error_of(client, **{"bootstrap.servers": plain.bootstrap_servers})
         assert "security.protocol=plaintext" in error.str()
@@ -288,7 +281,7 @@ def test_tls_on_a_plaintext_port_and_the_reverse_say_so(client: Secured) -> None
 @pytest.mark.parametrize(
     ("protocol", "code"), [("ssl", KafkaError._SSL), ("plaintext", KafkaError._TRANSPORT)]
 )
-def test_a_port_of_another_protocol_is_told_by_the_first_connection(
+def test_first_connection_finds_a_port_of_another_protocol(
     client: Secured, protocol: str, code: int
 ) -> None:
     connections: list[Fates] = []
@@ -317,16 +310,13 @@ def test_clients_show_their_certificate(tmp_path: Path) -> None:
         assert "alice" in (client.cluster.handshakes[-1].subject or "")
 
 
-def test_a_session_is_resumed_at_reconnect(client: Secured) -> None:
-    topic = client.topic()
+def test_a_session_is_resumed_at_reconnect(client: Secured, topic: str) -> None:
     with client.producer() as producer:
-        producer.produce(topic, b"1", partition=0)
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"1", partition=0)
         before = len(client.cluster.handshakes)
         for broker in client.cluster.broker_ids:
             client.cluster.disconnect(broker)
-        producer.produce(topic, b"2", partition=0)
-        assert producer.flush(WAIT_S) == 0
+        deliver(producer, topic, b"2", partition=0)
         until(producer, lambda: any(seen.resumed for seen in client.cluster.handshakes[before:]))
 
 
@@ -336,28 +326,21 @@ def test_rotated_files_are_used_at_reconnect_without_a_restart(tmp_path: Path) -
         path.write_text(client.cluster.ca_pem)
         topic = client.topic()
         with client.producer(**{"ssl.ca.pem": None, "ssl.ca.location": str(path)}) as producer:
-            producer.produce(topic, b"1")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, topic, b"1")
             path.write_text("half written")
             client.cluster.disconnect(1)
             producer.produce(topic, b"2")
-            assert producer.flush(WAIT_S) == 0  # the good files are still used
+            assert producer.flush(WAIT_S) == 0  # the client still uses the good files
             new = tmp_path / "new.pem"
             new.write_text(other.cluster.ca_pem)
             os.replace(new, path)
             client.cluster.rotate_certificate(other.cluster.certificates.broker())
             client.cluster.disconnect(1)
-            producer.produce(topic, b"3")
-            assert producer.flush(WAIT_S) == 0
+            deliver(producer, topic, b"3")
         assert [seen.error for seen in client.cluster.handshakes][-1] is None
 
 
-def test_mistakes_are_told_by_the_constructor() -> None:
+def test_constructor_reports_mistakes() -> None:
+    conf = {"security.protocol": "ssl", "ssl.ca.location": "/nowhere.pem"}
     with pytest.raises(KafkaException, match=r"ssl\.ca\.location=/nowhere\.pem: no such file"):
-        Producer(
-            {
-                "bootstrap.servers": "h:1",
-                "security.protocol": "ssl",
-                "ssl.ca.location": "/nowhere.pem",
-            }
-        )
+        Producer({"bootstrap.servers": "h:1", **conf})

@@ -20,9 +20,10 @@ from cryptography.hazmat.primitives.serialization import (
 
 from kafka_native import KafkaException, Producer
 from kafka_native.mock import ListenerSecurity, MockCluster
-from tests.waiting import wait_for
+from tests.waiting import poll_until
 
-from .log_support import Plain
+from .log_support import PlainLogger
+from .support import deliver
 
 PASSWORD = "s3cret-word"
 LOCKED = BestAvailableEncryption(PASSWORD.encode())
@@ -68,12 +69,12 @@ def identity(cluster: MockCluster, folder: Path, way: str) -> tuple[dict[str, An
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_secrets_are_in_nothing_that_comes_out(
+def test_no_output_has_a_secret(
     cluster: MockCluster, tmp_path: Path, way: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     own, secrets = identity(cluster, tmp_path, way)
-    logger = Plain()
-    said: list[Any] = []
+    logger = PlainLogger()
+    outputs: list[Any] = []
     conf = {
         "bootstrap.servers": cluster.bootstrap_servers,
         "security.protocol": "ssl",
@@ -82,32 +83,31 @@ def test_secrets_are_in_nothing_that_comes_out(
         "debug": "all",
         "logger": logger,
         "statistics.interval.ms": 50,
-        "stats_cb": said.append,
-        "error_cb": lambda error: said.append(error),
+        "stats_cb": outputs.append,
+        "error_cb": outputs.append,
         **own,
     }
     with Producer(conf) as producer:
-        producer.produce("t", b"x")
-        assert producer.flush(60) == 0
+        deliver(producer, "t", b"x")
         cluster.present_certificate("expired")
         cluster.disconnect(1)
         producer.produce("t", b"x")
-        wait_for(lambda: [producer.poll(0.01), any("expired on" in str(each) for each in said)][1])
+        poll_until(lambda: any("expired on" in str(each) for each in outputs), producer)
         cluster.present_certificate("good")
         assert producer.flush(60) == 0
-        wait_for(lambda: [producer.poll(0.01), any(isinstance(each, str) for each in said)][1])
-        said += [repr(producer), producer.metrics()]
+        poll_until(lambda: any(isinstance(each, str) for each in outputs), producer)
+        outputs += [repr(producer), producer.metrics()]
     name = "ssl.keystore.password" if way == "keystore" else "ssl.key.password"
     for line in (f"{name} = [redacted]", "TlsContext("):
-        assert any(line in text for text in logger.texts()), "everything is logged"
+        assert any(line in text for text in logger.texts()), "the log is complete"
     for wrong in ({name: f"{PASSWORD}-not"}, {name: ""}):
         with pytest.raises(KafkaException) as caught:
             Producer({**conf, **wrong})
-        said += [repr(caught.value), "".join(traceback.format_exception(caught.value))]
+        outputs += [repr(caught.value), "".join(traceback.format_exception(caught.value))]
     gc.collect()
     printed = capfd.readouterr()
     everything = "\n".join(
-        [*logger.texts(), *map(str, said), *map(repr, said), printed.out, printed.err]
+        [*logger.texts(), *map(str, outputs), *map(repr, outputs), printed.out, printed.err]
     )
     assert len(everything) > 2000
     assert [secret for secret in secrets if secret in everything] == []

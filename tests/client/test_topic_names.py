@@ -23,29 +23,21 @@ def bootstrap():
 
 def test_producers_take_members_of_enums(bootstrap: str):
     reports = []
-    asked = []
-    with Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "on_delivery": lambda error, message: reports.append(message),
-        }
-    ) as producer:
+    topics = []
+    conf = {"bootstrap.servers": bootstrap}
+    with Producer({**conf, "on_delivery": lambda _, message: reports.append(message)}) as producer:
         producer.produce(Topics.ORDERS, b"one")
         producer.produce_many(Topics.ORDERS, [b"two"])
         producer.produce_batch(Topics.ORDERS, [{"value": b"three"}])
         assert producer.flush(10) == 0
         assert list(producer.list_topics(Topics.ORDERS, 10).topics) == ["orders"]
-    with Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "partitioner_cb": lambda topic, key, count: asked.append(topic) or 0,
-        }
-    ) as producer:
+    conf["partitioner_cb"] = lambda topic, key, count: topics.append(topic) or 0
+    with Producer(conf) as producer:
         producer.produce(Topics.ORDERS, b"four")
     assert [(type(message.topic()), message.topic()) for message in reports] == [
         (str, "orders")
     ] * 3
-    assert [(type(topic), topic) for topic in asked] == [(str, "orders")]
+    assert [(type(topic), topic) for topic in topics] == [(str, "orders")]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "by hand"])

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka_native import OFFSET_INVALID, KafkaError, KafkaException, Producer, TopicPartition
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.mock.transactions import State
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S, wait_for
 
 from .bank import Bank, error_of
+from .support import deliver
 
 
 @pytest.fixture(params=[1, 2], scope="module")
@@ -25,7 +26,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
         yield running
 
 
-def test_what_is_committed_is_seen_whole_and_nothing_else(bank: Bank) -> None:
+def test_readers_see_exactly_the_committed_transactions(bank: Bank) -> None:
     producer = bank.producer()
     for name, end in (("a", producer.commit_transaction), ("b", producer.abort_transaction)):
         producer.begin_transaction()
@@ -34,19 +35,18 @@ def test_what_is_committed_is_seen_whole_and_nothing_else(bank: Bank) -> None:
         assert producer.flush(WAIT_S) == 0
         end(WAIT_S)
     producer.begin_transaction()
-    producer.produce(bank.topic, "open", partition=0)
-    assert producer.flush(WAIT_S) == 0
+    deliver(producer, bank.topic, "open", partition=0)
     assert bank.seen() == ["a0", "a1", "a2", "a3"]
     assert bank.seen("read_uncommitted") == ["a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3", "open"]
     producer.commit_transaction(WAIT_S)
     assert bank.seen() == ["a0", "a1", "a2", "a3", "open"]
 
 
-def test_a_commit_delivers_what_is_queued_and_an_abort_throws_it_away(bank: Bank) -> None:
-    told: list[tuple[int | None, str]] = []
+def test_commit_delivers_queued_messages_and_abort_discards_them(bank: Bank) -> None:
+    reports: list[tuple[int | None, str]] = []
 
     def on_delivery(error: KafkaError | None, message: Any) -> None:
-        told.append((error and error.code(), message.value().decode()))
+        reports.append((error and error.code(), message.value().decode()))
 
     producer = bank.producer(**{"linger.ms": 5000})
     producer.begin_transaction()
@@ -55,19 +55,13 @@ def test_a_commit_delivers_what_is_queued_and_an_abort_throws_it_away(bank: Bank
     producer.begin_transaction()
     producer.produce(bank.topic, "dropped", on_delivery=on_delivery)
     producer.abort_transaction(WAIT_S)
-    assert told == [(None, "kept"), (KafkaError._PURGE_QUEUE, "dropped")]
+    assert reports == [(None, "kept"), (KafkaError._PURGE_QUEUE, "dropped")]
     assert bank.seen("read_uncommitted") == ["kept"]
 
 
 def test_offsets_are_committed_with_the_transaction(bank: Bank) -> None:
     producer = bank.producer()
-    group = f"{bank.topic}-group"
-    conf = {
-        "bootstrap.servers": bank.cluster.bootstrap_servers,
-        "group.id": group,
-        "auto.offset.reset": "earliest",
-    }
-    with Consumer(conf) as consumer:
+    with bank.consumer() as consumer:
         place = TopicPartition(bank.topic, 0)
         for offset, end in ((5, producer.abort_transaction), (7, producer.commit_transaction)):
             producer.begin_transaction()
@@ -87,32 +81,25 @@ def test_the_block_commits_and_aborts_and_takes_the_consumers_positions(bank: Ba
     with Producer({"bootstrap.servers": bank.cluster.bootstrap_servers}) as filling:
         filling.produce_many(source, [str(number) for number in range(3)])
     producer = bank.producer()
-    conf = {
-        "bootstrap.servers": bank.cluster.bootstrap_servers,
-        "group.id": source,
-        "auto.offset.reset": "earliest",
-    }
-    with Consumer({**conf, "enable.auto.commit": False}) as consumer:
+    conf = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
+    with bank.consumer(**conf) as consumer:
         consumer.subscribe([source])
-        taken: list[Any] = []
-        deadline = time.monotonic() + WAIT_S
-        while len(taken) < 3:
-            assert time.monotonic() < deadline
-            taken += consumer.consume(3, 0.5)
+        taken = consumer.consume(3, WAIT_S)
+        assert len(taken) == 3
         with suppress(ValueError), producer.transaction(consumer, WAIT_S):
             producer.produce(bank.topic, "lost")
             raise ValueError("oops")
-        assert [each.offset for each in consumer.committed(consumer.assignment(), WAIT_S)] == [
-            -1001
-        ]
+        [place] = consumer.committed(consumer.assignment(), WAIT_S)
+        assert place.offset == OFFSET_INVALID
         with producer.transaction(consumer, WAIT_S):
             for message in taken:
                 producer.produce(bank.topic, message.value())
-        assert [each.offset for each in consumer.committed(consumer.assignment(), WAIT_S)] == [3]
+        [place] = consumer.committed(consumer.assignment(), WAIT_S)
+        assert place.offset == 3
     assert bank.seen() == ["0", "1", "2"]
 
 
-def test_calls_that_cannot_be_say_so(bank: Bank) -> None:
+def test_calls_in_a_wrong_state_raise(bank: Bank) -> None:
     plain = Producer({"bootstrap.servers": bank.cluster.bootstrap_servers})
     error = error_of(plain.init_transactions)
     assert (error == KafkaError._NOT_CONFIGURED, "transactional.id" in error.str()) == (True, True)
@@ -126,34 +113,29 @@ def test_calls_that_cannot_be_say_so(bank: Bank) -> None:
     producer.begin_transaction()
     assert error_of(producer.begin_transaction) == KafkaError._STATE
     place = TopicPartition(bank.topic, 0, 1)
-    for nobody in (None, "group"):
-        with pytest.raises(
-            TypeError,
-            match=r"must be what Consumer.consumer_group_metadata\(\) returns, not (None|str)",
-        ):
-            producer.send_offsets_to_transaction([place], nobody)  # type: ignore[arg-type]
+    for wrong in (None, "group"):
+        text = r"must be what Consumer.consumer_group_metadata\(\) returns, not (None|str)"
+        with pytest.raises(TypeError, match=text):
+            producer.send_offsets_to_transaction([place], wrong)  # type: ignore[arg-type]
     assert len(producer) == 0
 
 
 def test_a_new_instance_fences_the_old_one(bank: Bank) -> None:
     old = bank.producer()
     old.begin_transaction()
-    old.produce(bank.topic, "zombie")
-    assert old.flush(WAIT_S) == 0
+    deliver(old, bank.topic, "zombie")
     new = bank.producer()
     error = error_of(old.commit_transaction, WAIT_S)
     assert (error == KafkaError._FENCED, error.fatal()) == (True, True)
     assert old.fatal_error() == KafkaError._FENCED
     assert error_of(old.begin_transaction).fatal()
-    with new.transaction():
-        new.produce(bank.topic, "new")
+    bank.commit(new, "new")
     assert bank.seen() == ["new"]
 
 
-def test_a_message_that_is_not_delivered_costs_the_transaction(bank: Bank) -> None:
+def test_undelivered_message_requires_an_abort(bank: Bank) -> None:
     producer = bank.producer()
-    with producer.transaction():
-        producer.produce(bank.topic, "before", partition=0)
+    bank.commit(producer, "before", partition=0)
     denied = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
     bank.cluster.push_request_errors(ApiKey.PRODUCE, denied, topic=bank.topic, partition=0)
     producer.begin_transaction()
@@ -163,8 +145,7 @@ def test_a_message_that_is_not_delivered_costs_the_transaction(bank: Bank) -> No
     assert (error.code(), error.txn_requires_abort()) == (denied[0], True), error
     assert error_of(producer.commit_transaction, WAIT_S).txn_requires_abort()
     producer.abort_transaction(WAIT_S)
-    with producer.transaction():
-        producer.produce(bank.topic, "after", partition=0)
+    bank.commit(producer, "after", partition=0)
     assert bank.seen() == ["after", "before"]
 
 
@@ -172,34 +153,31 @@ def test_a_message_that_is_not_delivered_costs_the_transaction(bank: Bank) -> No
     "key", [ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.ADD_PARTITIONS_TO_TXN]
 )
 @pytest.mark.parametrize("done", [False, True])
-def test_answers_that_are_lost_are_asked_for_again(bank: Bank, key: int, done: bool) -> None:
+def test_requests_with_lost_responses_are_repeated(bank: Bank, key: int, done: bool) -> None:
     producer = bank.producer()
     bank.cluster.push_request_errors(
         key,
         [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, CLOSE_CONNECTION, KafkaError.NOT_COORDINATOR],
         done=done,
     )
-    conf = {"bootstrap.servers": bank.cluster.bootstrap_servers, "group.id": f"{bank.topic}-group"}
-    with Consumer(conf) as consumer:
+    with bank.consumer() as consumer:
         with producer.transaction():
             producer.produce(bank.topic, "one")
-            place = TopicPartition(bank.topic, 0, 3)
-            producer.send_offsets_to_transaction(
-                [place], consumer.consumer_group_metadata(), WAIT_S
+            places, metadata = (
+                [TopicPartition(bank.topic, 0, 3)],
+                consumer.consumer_group_metadata(),
             )
-        assert [
-            each.offset for each in consumer.committed([TopicPartition(bank.topic, 0)], WAIT_S)
-        ] == [3]
-    with producer.transaction():
-        producer.produce(bank.topic, "two")
+            producer.send_offsets_to_transaction(places, metadata, WAIT_S)
+        [place] = consumer.committed([TopicPartition(bank.topic, 0)], WAIT_S)
+        assert place.offset == 3
+    bank.commit(producer, "two")
     assert bank.seen() == ["one", "two"]
 
 
-def test_a_call_whose_time_is_up_is_called_again(bank: Bank) -> None:
+def test_timed_out_call_can_be_repeated(bank: Bank) -> None:
     producer = bank.producer()
     producer.begin_transaction()
-    producer.produce(bank.topic, "slow")
-    assert producer.flush(WAIT_S) == 0
+    deliver(producer, bank.topic, "slow")
     bank.cluster.delay_responses(None, 60.0, ApiKey.END_TXN)
     error = error_of(producer.commit_transaction, 0.05)
     assert (error == KafkaError._TIMED_OUT, error.retriable()) == (True, True)
@@ -211,10 +189,9 @@ def test_a_call_whose_time_is_up_is_called_again(bank: Bank) -> None:
     assert bank.seen() == ["slow"]
 
 
-def test_a_coordinator_that_goes_down_is_followed(bank: Bank) -> None:
+def test_producer_finds_another_coordinator(bank: Bank) -> None:
     producer = bank.producer()
-    with producer.transaction():
-        producer.produce(bank.topic, "before")
+    bank.commit(producer, "before")
     owner = bank.cluster.coordinator_of(f"{bank.topic}-tx")
     assert owner is not None
     producer.begin_transaction()
@@ -227,11 +204,10 @@ def test_a_coordinator_that_goes_down_is_followed(bank: Bank) -> None:
         bank.cluster.broker_up(owner.id)
 
 
-def test_a_transaction_that_took_too_long_is_over(bank: Bank) -> None:
+def test_transaction_over_its_timeout_is_aborted(bank: Bank) -> None:
     producer = bank.producer(**{"transaction.timeout.ms": 60_000})
     producer.begin_transaction()
-    producer.produce(bank.topic, "late")
-    assert producer.flush(WAIT_S) == 0
+    deliver(producer, bank.topic, "late")
     bank.cluster.advance(60)
     wait_for(
         lambda: (bank.seen("read_uncommitted"), bank.state() is not State.ONGOING)[1], "its end"
@@ -243,13 +219,12 @@ def test_a_transaction_that_took_too_long_is_over(bank: Bank) -> None:
         return
     assert error.txn_requires_abort()
     producer.abort_transaction(WAIT_S)
-    with producer.transaction(timeout=WAIT_S):
-        producer.produce(bank.topic, "in time")
+    bank.commit(producer, "in time")
     assert bank.seen() == ["in time"]
 
 
 def test_threads_produce_while_one_ends_transactions(bank: Bank) -> None:
-    """A message is in the transaction that ends next, or it is refused: never in none."""
+    """A message is in the transaction that ends next, or it is refused."""
     producer = bank.producer()
     stop = threading.Event()
     counts = [0, 0]
@@ -294,7 +269,7 @@ def test_threads_produce_while_one_ends_transactions(bank: Bank) -> None:
         ({"transactional.id": "x" * 512}, "longer than 511 bytes"),
     ],
 )
-def test_settings_that_do_not_go_with_transactions(conf: dict[str, Any], text: str) -> None:
+def test_settings_that_conflict_with_transactions(conf: dict[str, Any], text: str) -> None:
     with pytest.raises(KafkaException) as caught:
         Producer({"bootstrap.servers": "localhost:1", "transactional.id": "tx", **conf})
     assert text in caught.value.args[0].str()

@@ -14,7 +14,7 @@ from tests.waiting import WAIT_S
 
 Lib = Any
 DELIVERS = "delivers"
-HASTY = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 50, "log_level": 0}
+QUICK = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 50, "log_level": 0}
 
 
 class Outcomes(NamedTuple):
@@ -32,10 +32,7 @@ def login(
 
 
 def bearer(lifetime_s: float) -> dict[str, Any]:
-    """Return an unsecured token with this lifetime.
-
-    The client gets an hour, so it sends the token.
-    """
+    """Return an unsecured token. For the client it is valid for an hour, so it is sent."""
 
     def token(config: str) -> tuple[str, float, str, dict[str, str]]:
         return unsecured_jwt("alice", lifetime_s), time.time() + 3600, "alice", {"traceId": "1"}
@@ -43,11 +40,11 @@ def bearer(lifetime_s: float) -> dict[str, Any]:
     return {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": token}
 
 
-def comes_of(lib: Lib, conf: dict[str, Any], topic: str, wanted: str) -> str:
+def deliver(lib: Lib, conf: dict[str, Any], topic: str, wanted: str) -> str:
     """Try to deliver a message. Return ``DELIVERS``, or the name of the error that error_cb got."""
     errors: list[Any] = []
     reports: list[Any] = []
-    producer = lib.Producer({**HASTY, "error_cb": errors.append, **conf})
+    producer = lib.Producer({**QUICK, "error_cb": errors.append, **conf})
     producer.produce(topic, b"x", on_delivery=lambda error, message: reports.append(error))
     deadline = time.monotonic() + WAIT_S
     found = ""
@@ -55,8 +52,8 @@ def comes_of(lib: Lib, conf: dict[str, Any], topic: str, wanted: str) -> str:
         assert time.monotonic() < deadline, f"{lib.__name__}: {errors}, {reports}"
         producer.poll(0.02)
         # The end of a connection may be reported before its reason.
-        heard = wanted in [error.name() for error in errors]
-        found = DELIVERS if reports == [None] else wanted if heard else ""
+        reported = wanted in [error.name() for error in errors]
+        found = DELIVERS if reports == [None] else wanted if reported else ""
     producer.purge()
     producer.flush(WAIT_S)
     return found
@@ -65,12 +62,9 @@ def comes_of(lib: Lib, conf: dict[str, Any], topic: str, wanted: str) -> str:
 def side_by_side(
     name: str, conf: dict[str, Any], topic: str, ours: str, theirs: str | None = None
 ) -> Outcomes:
-    """Run both clients with the same configuration.
-
-    ``theirs`` is confluent_kafka's error if it differs.
-    """
-    of_theirs = comes_of(confluent_kafka, conf, topic, theirs or ours)
-    return Outcomes(name, of_theirs, comes_of(kafka_native, conf, topic, ours))
+    """Run both clients with a configuration. ``theirs`` is confluent_kafka's error, if another."""
+    of_theirs = deliver(confluent_kafka, conf, topic, theirs or ours)
+    return Outcomes(name, of_theirs, deliver(kafka_native, conf, topic, ours))
 
 
 def printed() -> Iterator[list[Outcomes]]:

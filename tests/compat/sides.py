@@ -1,9 +1,11 @@
-"""Runs a function with each library on a cluster, and compares: mock cluster or Apache Kafka."""
+"""Runs a function with each library on the mock cluster or Apache Kafka, and compares results."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
+import inspect
 import itertools
 import re
 import time
@@ -14,6 +16,7 @@ from typing import Any, Protocol
 import confluent_kafka
 
 from kafka_native.compat.drop_in import confluent_kafka as drop_in
+from tests.aio.support import run
 from tests.broker.support import dotted
 from tests.waiting import WAIT_S
 
@@ -24,7 +27,7 @@ BOTH = (confluent_kafka, drop_in)
 """The original, and kafka_native as programs see it under `kafka_native.compat`."""
 BASE_MS = 1_700_000_000_000
 METADATA = "some metadata"
-"""Metadata of an offset. librdkafka's has no terminator, so it may show the bytes after it."""
+"""Metadata of an offset. librdkafka doesn't terminate it, so further bytes may follow."""
 _RUN = uuid.uuid4().hex[:8]
 _numbers = itertools.count()
 
@@ -50,11 +53,9 @@ class Side:
         cluster.create_topic(self.topic, 2)
 
     def producing(self, **conf: Any) -> dict[str, Any]:
-        """Return a producer's configuration."""
         return {"bootstrap.servers": self.servers, "log_level": 0, **dotted(conf)}
 
     def consuming(self, **conf: Any) -> dict[str, Any]:
-        """Return a consumer's configuration."""
         basics = {
             "bootstrap.servers": self.servers,
             "group.id": self.group,
@@ -132,8 +133,8 @@ class Side:
             return self.plain(call())
         except (RuntimeError, TypeError, ValueError, BufferError, self.lib.KafkaException) as error:
             cause = error.args[0] if error.args else None
-            said = self.plain(cause) if isinstance(cause, self.lib.KafkaError) else str(error)
-            return type(error).__name__, said
+            text = self.plain(cause) if isinstance(cause, self.lib.KafkaError) else str(error)
+            return type(error).__name__, text
 
 
 def outcomes(cluster: Stage, use: Callable[[Side], Any]) -> list[Any]:
@@ -148,6 +149,26 @@ def assert_same(cluster: Stage, use: Callable[[Side], Any]) -> None:
     assert ours == theirs, f"\n{ours} of kafka_native\n{theirs} of confluent_kafka"
 
 
+def on_both(test: Callable[..., Any]) -> Callable[..., None]:
+    """Run a test with each library, and check that both return or raise the same.
+
+    The test gets a `Side` in place of the fixture ``cluster``. It may be a coroutine.
+    """
+
+    @functools.wraps(test)
+    def compare(cluster: Stage, **given: Any) -> None:
+        def use(side: Side) -> Any:
+            result = test(side, **given)
+            return run(result) if inspect.iscoroutine(result) else result
+
+        assert_same(cluster, use)
+
+    _, *others = inspect.signature(test).parameters.values()
+    parameters = [inspect.Parameter("cluster", inspect.Parameter.POSITIONAL_OR_KEYWORD), *others]
+    compare.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return compare
+
+
 def next_message(consumer: Any) -> Any:
     """Return the next message. confluent_kafka's poll() may also return None early."""
     deadline = time.monotonic() + WAIT_S
@@ -159,7 +180,6 @@ def next_message(consumer: Any) -> Any:
 
 
 def installed(name: str) -> bool:
-    """Return whether a package is installed."""
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""The same calls of the admin client on confluent_kafka and on kafka_native, of one mock cluster.
+"""The same calls of the admin client on confluent_kafka and on kafka_native, on one mock cluster.
 
 `tests/broker/test_admin_side_by_side.py` makes them on Apache Kafka.
 """
@@ -22,12 +22,12 @@ from tests.compat.sides import BOTH, Stage
 from tests.waiting import WAIT_S
 
 _RUN = uuid.uuid4().hex[:8]
-THERE, NOWHERE, TRIED, BIG, NEVER = (
+TOPIC, NOWHERE, TRIED, BIG, NEVER = (
     f"{name}-{_RUN}" for name in ("there", "nowhere", "tried", "big", "never")
 )
 READERS, NOBODY, OTHERS = (f"{name}-{_RUN}" for name in ("readers", "nobody", "others"))
 PROTOCOLS = ("classic", "consumer")
-AT_WORK = {protocol: f"members-{protocol}-{_RUN}" for protocol in PROTOCOLS}
+GROUPS_WITH_MEMBER = {protocol: f"members-{protocol}-{_RUN}" for protocol in PROTOCOLS}
 """The group that has a member, by its protocol."""
 PERMITTED = f"permitted-{_RUN}"
 ANN, BOB, CID = (f"{name}-{_RUN}" for name in ("ann", "bob", "cid"))
@@ -35,17 +35,15 @@ ANN, BOB, CID = (f"{name}-{_RUN}" for name in ("ann", "bob", "cid"))
 
 @contextmanager
 def prepared(cluster: Stage) -> Iterator[None]:
-    """What the calls ask for is there until the end of the block, and what they make is gone behind
-    it.
-    """
+    """Create what the calls need for the block, then delete it and what the calls created."""
     where = {"bootstrap.servers": cluster.bootstrap_servers}
-    cluster.create_topic(THERE, 2)
+    cluster.create_topic(TOPIC, 2)
     with kafka_native.Producer(where) as producer:
         for number in range(10):
-            producer.produce(THERE, str(number), partition=0, timestamp=1_700_000_000_000 + number)
+            producer.produce(TOPIC, str(number), partition=0, timestamp=1_700_000_000_000 + number)
     for group in (READERS, OTHERS):
         with kafka_native.Consumer({**where, "group.id": group}) as consumer:
-            consumer.commit(offsets=[kafka_native.TopicPartition(THERE, 0, 7)], asynchronous=False)
+            consumer.commit(offsets=[kafka_native.TopicPartition(TOPIC, 0, 7)], asynchronous=False)
     with kafka_native.admin.AdminClient(where) as admin:
         admin.alter_user_scram_credentials([credential(kafka_native.admin, ANN)])[ANN].result(
             WAIT_S
@@ -66,11 +64,11 @@ def prepared(cluster: Stage) -> Iterator[None]:
 def member(
     cluster: Stage, admin: kafka_native.admin.AdminClient, protocol: str
 ) -> kafka_native.Consumer:
-    """The only member of a group that stays as it is."""
+    """Return the only member of a stable group."""
     consumer = kafka_native.Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": AT_WORK[protocol],
+            "group.id": GROUPS_WITH_MEMBER[protocol],
             "group.protocol": protocol,
             "group.instance.id": f"instance-{protocol}",
             "client.id": "one-of-them",
@@ -78,14 +76,16 @@ def member(
             "enable.auto.commit": False,
         }
     )
-    consumer.subscribe([THERE])
+    consumer.subscribe([TOPIC])
     deadline = time.monotonic() + WAIT_S
     state = None
     while len(consumer.assignment()) < 2 or state != kafka_native.ConsumerGroupState.STABLE:
         assert time.monotonic() < deadline, f"{protocol}: {consumer.assignment()}, {state}"
         consumer.poll(0.1)
         state = (
-            admin.describe_consumer_groups([AT_WORK[protocol]])[AT_WORK[protocol]]
+            admin.describe_consumer_groups([GROUPS_WITH_MEMBER[protocol]])[
+                GROUPS_WITH_MEMBER[protocol]
+            ]
             .result(WAIT_S)
             .state
         )
@@ -103,11 +103,10 @@ ONLY_OURS = {
     ("ConfigEntry", "documentation"),
     ("GroupMetadata", "type"),
 }
-"""What librdkafka doesn't tell (KIP-569, KIP-1043), by class."""
+"""The fields that librdkafka lacks (KIP-569, KIP-1043), by class."""
 
-
-BY_CHANCE = {("ClusterMetadata", "orig_broker_id"), ("ClusterMetadata", "orig_broker_name")}
-"""Which broker was asked."""
+VARYING = {("ClusterMetadata", "orig_broker_id"), ("ClusterMetadata", "orig_broker_name")}
+"""The fields that name the broker that answered."""
 
 NAMES = {
     "ConsumerGroupListing": "group_id",
@@ -115,33 +114,28 @@ NAMES = {
     "AclBinding": "name",
     "UserScramCredentialsDescription": "user",
 }
-"""Of what a cluster lists: others may use the same cluster, and what is theirs is left out."""
+"""The field with the name, by class. Objects of other users of the cluster are left out."""
 
 
 def is_foreign(value: Any) -> bool:
-    """Whether something that a cluster lists has a name that isn't made here."""
+    """Return whether another user of the cluster created an object."""
     name = NAMES.get(type(value).__name__)
     return name is not None and not getattr(value, name).endswith(_RUN)
 
 
-def asked_for(key: Any) -> str:
-    """What a result is of.
-
-    Of a partition not the offset, which is the caller's or what librdkafka has left there.
-    """
+def key_text(key: Any) -> str:
+    """Return the key of a result as text, without an offset, which librdkafka may change."""
     if type(key).__name__ == "TopicPartition":
         return str((key.topic, key.partition, shown(key.error)))
     return str(shown(key))
 
 
 def shown(value: Any) -> Any:
-    """A value in a form that doesn't depend on whose it is: futures' results, fields of objects,
-    codes of errors.
-    """
+    """Return a value in a form of both libraries: results of futures, fields, error names."""
     kind = type(value).__name__
     if isinstance(value, dict):
         kept = [(key, each) for key, each in value.items() if not is_foreign(each)]
-        return {asked_for(key): shown(each) for key, each in kept}
+        return {key_text(key): shown(each) for key, each in kept}
     if isinstance(value, list | tuple | set):
         found = [shown(each) for each in value if not is_foreign(each)]
         in_any_order = any(type(each).__name__ in {"TopicPartition", *NAMES} for each in value)
@@ -150,9 +144,7 @@ def shown(value: Any) -> Any:
         return f"{kind}.{value.name}"
     if kind == "KafkaError":
         return value.name()
-    if (
-        kind == "TopicPartition"
-    ):  # not its metadata: librdkafka's has no end, what is behind it may be shown as well
+    if kind == "TopicPartition":  # without its metadata, which librdkafka doesn't terminate
         return (value.topic, value.partition, value.offset, value.leader_epoch, shown(value.error))
     if kind == "Future":
         error = value.exception(WAIT_S)
@@ -161,7 +153,7 @@ def shown(value: Any) -> Any:
         )
     if kind in {"Uuid", "str", "int", "float", "bool", "NoneType", "bytes"}:
         return str(value)
-    names = [name for name in sorted(vars(value)) if (kind, name) not in ONLY_OURS | BY_CHANCE]
+    names = [name for name in sorted(vars(value)) if (kind, name) not in ONLY_OURS | VARYING]
     text = repr(value) if kind.endswith("Metadata") else ""
     return (kind, text, {name: shown(getattr(value, name)) for name in names})
 
@@ -196,17 +188,17 @@ def config(admin: Any, *entries: tuple[str, str | None, str]) -> Any:
         admin.ConfigEntry(name, value, incremental_operation=admin.AlterConfigOpType[operation])
         for name, value, operation in entries
     ]
-    return admin.ConfigResource("topic", THERE, incremental_configs=made)
+    return admin.ConfigResource("topic", TOPIC, incremental_configs=made)
 
 
 def last_broker(client: Any, admin: Any) -> Any:
     return admin.ConfigResource(
-        "broker", str(max(client.list_topics(THERE, timeout=WAIT_S).brokers))
+        "broker", str(max(client.list_topics(TOPIC, timeout=WAIT_S).brokers))
     )
 
 
 def by_steps(admin: Any, **settings: str) -> Any:
-    resource = admin.ConfigResource("topic", THERE)
+    resource = admin.ConfigResource("topic", TOPIC)
     for name, value in settings.items():
         resource.set_config(name.replace("_", "."), value)
         resource.set_config(name.replace("_", "."), "1", overwrite=False)
@@ -214,7 +206,7 @@ def by_steps(admin: Any, **settings: str) -> Any:
 
 
 def change_by_steps(admin: Any) -> Any:
-    resource = admin.ConfigResource("topic", THERE)
+    resource = admin.ConfigResource("topic", TOPIC)
     for name, value, operation in (
         ("max.message.bytes", "600000", "SET"),
         ("cleanup.policy", "compact", "APPEND"),
@@ -229,18 +221,18 @@ def change_by_steps(admin: Any) -> Any:
 CALLS = {
     "describe_cluster": lambda client, lib, admin: client.describe_cluster(),
     "describe_topics": lambda client, lib, admin: client.describe_topics(
-        lib.TopicCollection([THERE, NOWHERE])
+        lib.TopicCollection([TOPIC, NOWHERE])
     ),
     "create": lambda client, lib, admin: client.create_topics(
-        [admin.NewTopic(TRIED, 1), admin.NewTopic(THERE, 1), admin.NewTopic(BIG, 1, 99)],
+        [admin.NewTopic(TRIED, 1), admin.NewTopic(TOPIC, 1), admin.NewTopic(BIG, 1, 99)],
         validate_only=True,
     ),
     "delete": lambda client, lib, admin: client.delete_topics([NOWHERE]),
     "grow": lambda client, lib, admin: client.create_partitions(
-        [admin.NewPartitions(THERE, 1), admin.NewPartitions(NOWHERE, 5)]
+        [admin.NewPartitions(TOPIC, 1), admin.NewPartitions(NOWHERE, 5)]
     ),
     "configs": lambda client, lib, admin: client.describe_configs(
-        [admin.ConfigResource("topic", THERE), last_broker(client, admin)]
+        [admin.ConfigResource("topic", TOPIC), last_broker(client, admin)]
     ),
     "bad configs": lambda client, lib, admin: client.describe_configs(
         [admin.ConfigResource("topic", NOWHERE), admin.ConfigResource("group", READERS)]
@@ -260,7 +252,9 @@ CALLS = {
     ),
     "group": lambda client, lib, admin: client.describe_consumer_groups([READERS, NOBODY]),
     "list_groups": lambda client, lib, admin: [
-        each for each in client.list_groups(timeout=WAIT_S) if each.id != AT_WORK["consumer"]
+        each
+        for each in client.list_groups(timeout=WAIT_S)
+        if each.id != GROUPS_WITH_MEMBER["consumer"]
     ],
     "no group": lambda client, lib, admin: client.list_groups(NOBODY, timeout=WAIT_S),
     "delete group": lambda client, lib, admin: client.delete_consumer_groups([NOBODY]),
@@ -271,35 +265,35 @@ CALLS = {
         [
             lib.ConsumerGroupTopicPartitions(
                 OTHERS,
-                [lib.TopicPartition(NOWHERE, 0, 5), lib.TopicPartition(THERE, 0, 5, "noted", 3)],
+                [lib.TopicPartition(NOWHERE, 0, 5), lib.TopicPartition(TOPIC, 0, 5, "noted", 3)],
             )
         ]
     ),
-    "what was committed": lambda client, lib, admin: client.list_consumer_group_offsets(
+    "committed by commit": lambda client, lib, admin: client.list_consumer_group_offsets(
         [lib.ConsumerGroupTopicPartitions(OTHERS)]
     ),
     "a partition twice": lambda client, lib, admin: client.alter_consumer_group_offsets(
-        [lib.ConsumerGroupTopicPartitions(OTHERS, [lib.TopicPartition(THERE, 0, 5)] * 2)]
+        [lib.ConsumerGroupTopicPartitions(OTHERS, [lib.TopicPartition(TOPIC, 0, 5)] * 2)]
     ),
     "offsets": lambda client, lib, admin: client.list_offsets(
         {
-            lib.TopicPartition(THERE, 0): admin.OffsetSpec.latest(),
-            lib.TopicPartition(THERE, 1): admin.OffsetSpec.earliest(),
-            lib.TopicPartition(THERE, 9): admin.OffsetSpec.earliest(),
+            lib.TopicPartition(TOPIC, 0): admin.OffsetSpec.latest(),
+            lib.TopicPartition(TOPIC, 1): admin.OffsetSpec.earliest(),
+            lib.TopicPartition(TOPIC, 9): admin.OffsetSpec.earliest(),
             lib.TopicPartition(NOWHERE, 0): admin.OffsetSpec.earliest(),
         }
     ),
     "by time": lambda client, lib, admin: client.list_offsets(
-        {lib.TopicPartition(THERE, 0): admin.OffsetSpec.for_timestamp(1_700_000_000_004)}
+        {lib.TopicPartition(TOPIC, 0): admin.OffsetSpec.for_timestamp(1_700_000_000_004)}
     ),
     "newest": lambda client, lib, admin: client.list_offsets(
-        {lib.TopicPartition(THERE, 0): admin.OffsetSpec.max_timestamp()}
+        {lib.TopicPartition(TOPIC, 0): admin.OffsetSpec.max_timestamp()}
     ),
     "records": lambda client, lib, admin: client.delete_records(
         [
-            lib.TopicPartition(THERE, 0, 2),
-            lib.TopicPartition(THERE, 1, 99),
-            lib.TopicPartition(THERE, 9, 1),
+            lib.TopicPartition(TOPIC, 0, 2),
+            lib.TopicPartition(TOPIC, 1, 99),
+            lib.TopicPartition(TOPIC, 9, 1),
         ]
     ),
     "set_sasl_credentials": lambda client, lib, admin: client.set_sasl_credentials(
@@ -307,15 +301,15 @@ CALLS = {
     ),
     "cluster_id": lambda client, lib, admin: client.cluster_id(timeout=WAIT_S),
     "replace": lambda client, lib, admin: client.alter_configs(
-        [replacing(admin, THERE, **{"max.message.bytes": "700000"}), replacing(admin, NOWHERE)]
+        [replacing(admin, TOPIC, **{"max.message.bytes": "700000"}), replacing(admin, NOWHERE)]
     ),
-    "what was replaced": lambda client, lib, admin: client.describe_configs(
-        [admin.ConfigResource("topic", THERE)]
+    "configs after replace": lambda client, lib, admin: client.describe_configs(
+        [admin.ConfigResource("topic", TOPIC)]
     ),
     "no election is needed": lambda client, lib, admin: client.elect_leaders(
-        lib.ElectionType.PREFERRED, [lib.TopicPartition(THERE, 0), lib.TopicPartition(NOWHERE, 0)]
+        lib.ElectionType.PREFERRED, [lib.TopicPartition(TOPIC, 0), lib.TopicPartition(NOWHERE, 0)]
     ),
-    "elections where they are needed": lambda client, lib, admin: client.elect_leaders(
+    "all needed elections": lambda client, lib, admin: client.elect_leaders(
         lib.ElectionType.UNCLEAN
     ),
     "permissions": lambda client, lib, admin: client.create_acls(
@@ -335,57 +329,61 @@ CALLS = {
     ),
     "users": lambda client, lib, admin: client.describe_user_scram_credentials([ANN, CID]),
     "all users": lambda client, lib, admin: client.describe_user_scram_credentials(),
-    "metadata": lambda client, lib, admin: client.list_topics(THERE, timeout=WAIT_S),
+    "metadata": lambda client, lib, admin: client.list_topics(TOPIC, timeout=WAIT_S),
     "metadata of nothing": lambda client, lib, admin: client.list_topics(NEVER, timeout=WAIT_S),
-    "what may be done to the cluster": lambda client, lib, admin: client.describe_cluster(
+    "authorized operations of the cluster": lambda client, lib, admin: client.describe_cluster(
         include_authorized_operations=True
     ),
-    "what may be done to a topic": lambda client, lib, admin: client.describe_topics(
-        lib.TopicCollection([THERE]), include_authorized_operations=True
+    "authorized operations of a topic": lambda client, lib, admin: client.describe_topics(
+        lib.TopicCollection([TOPIC]), include_authorized_operations=True
     ),
-    "groups at work": lambda client, lib, admin: client.list_consumer_groups(
+    "stable groups": lambda client, lib, admin: client.list_consumer_groups(
         states={lib.ConsumerGroupState.STABLE}
     ),
     "groups of a type": lambda client, lib, admin: client.list_consumer_groups(
         types={lib.ConsumerGroupType.CLASSIC}
     ),
     "groups with members": lambda client, lib, admin: client.describe_consumer_groups(
-        list(AT_WORK.values()), include_authorized_operations=True
+        list(GROUPS_WITH_MEMBER.values()), include_authorized_operations=True
     ),
     "a group with a member, as bytes": lambda client, lib, admin: client.list_groups(
-        AT_WORK["classic"], timeout=WAIT_S
+        GROUPS_WITH_MEMBER["classic"], timeout=WAIT_S
     ),
     "groups with members aren't deleted": lambda client, lib, admin: client.delete_consumer_groups(
-        list(AT_WORK.values())
+        list(GROUPS_WITH_MEMBER.values())
     ),
     "a partition of a member": lambda client, lib, admin: client.alter_consumer_group_offsets(
-        [lib.ConsumerGroupTopicPartitions(AT_WORK["classic"], [lib.TopicPartition(THERE, 0, 5)])]
+        [
+            lib.ConsumerGroupTopicPartitions(
+                GROUPS_WITH_MEMBER["classic"], [lib.TopicPartition(TOPIC, 0, 5)]
+            )
+        ]
     ),
     "committed offsets of one partition": lambda client, lib, admin: (
         client.list_consumer_group_offsets(
             [
                 lib.ConsumerGroupTopicPartitions(
-                    READERS, [lib.TopicPartition(THERE, 1), lib.TopicPartition(THERE, 0)]
+                    READERS, [lib.TopicPartition(TOPIC, 1), lib.TopicPartition(TOPIC, 0)]
                 )
             ],
             require_stable=True,
         )
     ),
-    "the end of what is committed": lambda client, lib, admin: client.list_offsets(
-        {lib.TopicPartition(THERE, 0): admin.OffsetSpec.latest()},
+    "read_committed end": lambda client, lib, admin: client.list_offsets(
+        {lib.TopicPartition(TOPIC, 0): admin.OffsetSpec.latest()},
         isolation_level=lib.IsolationLevel.READ_COMMITTED,
     ),
     "replace by steps": lambda client, lib, admin: client.alter_configs(
         [by_steps(admin, max_message_bytes="800000", compression_type="gzip")]
     ),
-    "what was replaced by steps": lambda client, lib, admin: client.describe_configs(
-        [admin.ConfigResource("topic", THERE)]
+    "configs after replace by steps": lambda client, lib, admin: client.describe_configs(
+        [admin.ConfigResource("topic", TOPIC)]
     ),
     "alter by steps": lambda client, lib, admin: client.incremental_alter_configs(
         [change_by_steps(admin)]
     ),
-    "what was altered by steps": lambda client, lib, admin: client.describe_configs(
-        [admin.ConfigResource("topic", THERE)]
+    "configs after alter by steps": lambda client, lib, admin: client.describe_configs(
+        [admin.ConfigResource("topic", TOPIC)]
     ),
 }
 
@@ -400,13 +398,11 @@ CLASSES = {
     "users": {"UserScramCredentialsDescription"},
     "metadata": {"ClusterMetadata", "BrokerMetadata", "TopicMetadata", "PartitionMetadata"},
 }
-"""What some results are made of, by the call."""
+"""The classes in some results, by call."""
 
 
 def each_client(cluster: Stage) -> Iterator[tuple[Any, Any, Any]]:
-    """A client of confluent_kafka, then one of ours, each with its library and the library's module
-    ``admin``.
-    """
+    """Yield confluent_kafka's client, then ours, each with its library and its module ``admin``."""
     for lib in BOTH:
         admin = importlib.import_module(f"{lib.__name__}.admin")
         yield (
@@ -427,33 +423,31 @@ def test_calls_have_the_same_results(cluster: Stage, call: str) -> None:
 
 WRONG = {
     "no topics": lambda client, lib, admin: client.create_topics([]),
-    "topics that are none": lambda client, lib, admin: client.delete_topics(None),
+    "topics None": lambda client, lib, admin: client.delete_topics(None),
     "no partitions": lambda client, lib, admin: client.create_partitions([]),
     "no such option": lambda client, lib, admin: client.delete_topics(["x"], bogus=1),
-    "a timeout that is none": lambda client, lib, admin: client.delete_topics(
-        ["x"], request_timeout="x"
-    ),
-    "states that are no set": lambda client, lib, admin: client.list_consumer_groups(states=["x"]),
-    "a type that isn't known": lambda client, lib, admin: client.list_consumer_groups(
+    "timeout str": lambda client, lib, admin: client.delete_topics(["x"], request_timeout="x"),
+    "states as a list": lambda client, lib, admin: client.list_consumer_groups(states=["x"]),
+    "unknown group type": lambda client, lib, admin: client.list_consumer_groups(
         types={lib.ConsumerGroupType.UNKNOWN}
     ),
     "two groups' offsets": lambda client, lib, admin: client.alter_consumer_group_offsets(
-        [lib.ConsumerGroupTopicPartitions(each, [lib.TopicPartition(THERE, 0, 1)]) for each in "ab"]
+        [lib.ConsumerGroupTopicPartitions(each, [lib.TopicPartition(TOPIC, 0, 1)]) for each in "ab"]
     ),
     "offsets of no partitions": lambda client, lib, admin: client.alter_consumer_group_offsets(
         [lib.ConsumerGroupTopicPartitions("a")]
     ),
     "no offsets": lambda client, lib, admin: client.alter_consumer_group_offsets(
-        [lib.ConsumerGroupTopicPartitions("a", [lib.TopicPartition(THERE, 0)])]
+        [lib.ConsumerGroupTopicPartitions("a", [lib.TopicPartition(TOPIC, 0)])]
     ),
     "no change": lambda client, lib, admin: client.incremental_alter_configs(
-        [admin.ConfigResource("topic", THERE)]
+        [admin.ConfigResource("topic", TOPIC)]
     ),
-    "a spec that is none": lambda client, lib, admin: client.list_offsets(
-        {lib.TopicPartition(THERE, 0): 1}
+    "offset spec int": lambda client, lib, admin: client.list_offsets(
+        {lib.TopicPartition(TOPIC, 0): 1}
     ),
-    "names that are no collection": lambda client, lib, admin: client.describe_topics([THERE]),
-    "a kind that isn't known": lambda client, lib, admin: admin.ConfigResource("bogus", "x"),
+    "topics as a list": lambda client, lib, admin: client.describe_topics([TOPIC]),
+    "unknown resource type": lambda client, lib, admin: admin.ConfigResource("bogus", "x"),
     "an ACL with ANY": lambda client, lib, admin: admin.AclBinding(
         "any", "n", "literal", "u", "h", "read", "allow"
     ),
@@ -462,25 +456,21 @@ WRONG = {
     ),
     "ACLs twice": lambda client, lib, admin: client.create_acls([acl(admin, "t", "User:a")] * 2),
     "no ACLs": lambda client, lib, admin: client.create_acls([]),
-    "a filter that is none": lambda client, lib, admin: client.describe_acls("x"),
+    "ACL filter str": lambda client, lib, admin: client.describe_acls("x"),
     "filters twice": lambda client, lib, admin: client.delete_acls([acls(admin, "t")] * 2),
-    "an election of none": lambda client, lib, admin: client.elect_leaders("preferred"),
-    "an election of what is no list": lambda client, lib, admin: client.elect_leaders(
+    "election type str": lambda client, lib, admin: client.elect_leaders("preferred"),
+    "election partitions str": lambda client, lib, admin: client.elect_leaders(
         lib.ElectionType.UNCLEAN, "x"
     ),
-    "an election of no partition": lambda client, lib, admin: client.elect_leaders(
+    "election of partition -5": lambda client, lib, admin: client.elect_leaders(
         lib.ElectionType.UNCLEAN, [lib.TopicPartition("t", -5)]
     ),
-    "users that are no list": lambda client, lib, admin: client.describe_user_scram_credentials(
-        ANN
-    ),
+    "users str": lambda client, lib, admin: client.describe_user_scram_credentials(ANN),
     "a user without a name": lambda client, lib, admin: client.describe_user_scram_credentials(
         [""]
     ),
     "no changes of users": lambda client, lib, admin: client.alter_user_scram_credentials([]),
-    "a change of a user that is none": lambda client, lib, admin: (
-        client.alter_user_scram_credentials([ANN])
-    ),
+    "user alteration str": lambda client, lib, admin: client.alter_user_scram_credentials([ANN]),
     "no iterations": lambda client, lib, admin: client.alter_user_scram_credentials(
         [credential(admin, ANN, 0)]
     ),
@@ -500,7 +490,7 @@ def test_wrong_calls_raise_the_same(cluster: Stage, call: str) -> None:
     assert found[0] is found[1]
 
 
-def test_a_topic_is_made_and_grows_and_goes(cluster: Stage) -> None:
+def test_a_topic_is_created_grown_and_deleted(cluster: Stage) -> None:
     found = []
     for client, lib, admin in each_client(cluster):
         name = f"made-by-{lib.__name__}-{_RUN}"
@@ -534,7 +524,7 @@ def test_resources_hold_their_settings() -> None:
     assert found[0] == found[1]
 
 
-def test_places_that_are_asked_for() -> None:
+def test_offset_specs() -> None:
     found = []
     for lib in BOTH:
         spec = importlib.import_module(f"{lib.__name__}.admin").OffsetSpec
@@ -553,23 +543,21 @@ def test_places_that_are_asked_for() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")
-def test_a_group_of_the_consumer_protocol_is_alive_here(cluster: Stage) -> None:
-    """DescribeGroups knows nothing of it: librdkafka takes it for dead, and here it is as it is
-    listed.
-    """
+def test_list_groups_describes_a_group_of_the_consumer_protocol(cluster: Stage) -> None:
+    """DescribeGroups doesn't find it: librdkafka reports it as dead, we report its listing."""
 
     def call(client: Any) -> Any:
-        (group,) = client.list_groups(AT_WORK["consumer"], timeout=WAIT_S)
+        (group,) = client.list_groups(GROUPS_WITH_MEMBER["consumer"], timeout=WAIT_S)
         return group.id, group.state, group.protocol_type, group.members, group.error
 
     theirs, ours = (call(client) for client, _, _ in each_client(cluster))
-    assert theirs == (AT_WORK["consumer"], "Dead", "", [], None)
-    assert ours == (AT_WORK["consumer"], "Stable", "consumer", [], None)
+    assert theirs == (GROUPS_WITH_MEMBER["consumer"], "Dead", "", [], None)
+    assert ours == (GROUPS_WITH_MEMBER["consumer"], "Stable", "consumer", [], None)
 
 
-def test_metadata_names_the_broker_that_was_asked(cluster: Stage) -> None:
+def test_metadata_names_the_broker_that_answered(cluster: Stage) -> None:
     def call(client: Any) -> Any:
-        metadata = client.list_topics(THERE, timeout=WAIT_S)
+        metadata = client.list_topics(TOPIC, timeout=WAIT_S)
         return type(metadata.orig_broker_id), type(metadata.orig_broker_name)
 
     theirs, ours = (call(client) for client, _, _ in each_client(cluster))

@@ -64,12 +64,12 @@ def consumer_of(lib: Lib, cluster: MockCluster, topic: str, **conf: Any) -> Any:
     ],
     ids=["both ours", "theirs to ours", "ours to theirs"],
 )
-def test_objects_go_out_and_come_back(
+def test_objects_are_serialized_and_deserialized(
     cluster: MockCluster, topic: str, sender: Lib, receiver: Lib
 ) -> None:
     contexts: list[tuple[str, str, Any]] = []
 
-    def watched(serde: Any) -> Any:
+    def recording(serde: Any) -> Any:
         def call(obj: Any, context: Any) -> Any:
             contexts.append((context.topic, str(context.field), context.headers))
             return serde(obj, context)
@@ -80,8 +80,8 @@ def test_objects_go_out_and_come_back(
     producer = producer_of(
         sender,
         cluster,
-        key_serializer=watched(serdes.StringSerializer()),
-        value_serializer=watched(serdes.IntegerSerializer()),
+        key_serializer=recording(serdes.StringSerializer()),
+        value_serializer=recording(serdes.IntegerSerializer()),
     )
     for number in range(3):
         producer.produce(
@@ -103,8 +103,8 @@ def test_objects_go_out_and_come_back(
         receiver,
         cluster,
         topic,
-        key_deserializer=watched(serdes.StringDeserializer()),
-        value_deserializer=watched(serdes.IntegerDeserializer()),
+        key_deserializer=recording(serdes.StringDeserializer()),
+        value_deserializer=recording(serdes.IntegerDeserializer()),
     )
     got = [consumer.poll(WAIT_S) for _ in range(4)]
     consumer.close()
@@ -118,7 +118,7 @@ def test_objects_go_out_and_come_back(
 
 
 @BOTH
-def test_what_can_not_be_serialized_is_not_queued(
+def test_objects_that_cannot_be_serialized_are_not_queued(
     cluster: MockCluster, topic: str, lib: Lib
 ) -> None:
     producer = producer_of(
@@ -142,7 +142,7 @@ def test_what_can_not_be_serialized_is_not_queued(
 
 
 @BOTH
-def test_what_can_not_be_deserialized_is_raised_with_its_message_and_gone(
+def test_deserialization_errors_are_raised_once_with_their_message(
     cluster: MockCluster, topic: str, lib: Lib
 ) -> None:
     producer = producer_of(lib, cluster)
@@ -211,9 +211,7 @@ class Builder(SerializerBuilder, DeserializerBuilder):
         return made, {name: value for name, value in conf.items() if name != "upper.log"}
 
 
-def test_builders_make_serializers_that_end_with_the_client(
-    cluster: MockCluster, topic: str
-) -> None:
+def test_serializers_of_builders_are_closed_with_client(cluster: MockCluster, topic: str) -> None:
     builder, log = Builder(), list[str]()
     producer = producer_of(kafka_native, cluster, key_serializer_builder=builder, upper_log=log)
     (made, is_key) = builder.built[0]
@@ -233,7 +231,7 @@ def test_builders_make_serializers_that_end_with_the_client(
     assert log == ["closed", "closed"]
 
 
-def test_what_can_not_be_configured_is_said_and_closes_what_was_made(cluster: MockCluster) -> None:
+def test_wrong_configuration_raises_and_closes_built_serializers(cluster: MockCluster) -> None:
     builder, log = Builder(), list[str]()
     with pytest.raises(
         ValueError, match=r"Cannot configure both key\.serializer and key\.serializer\.builder"

@@ -1,8 +1,6 @@
-"""No public call is left out: each class, method and function of confluent_kafka is in a test that
-uses both libraries.
+"""Each public class, method and function of confluent_kafka is in a test that uses both libraries.
 
-That it is mentioned beside its class is what can be read from the tests; what comes of it they say
-themselves.
+A test counts if it mentions a method and its class.
 """
 
 from __future__ import annotations
@@ -18,18 +16,18 @@ from tests.compat.test_signatures import API
 from tests.syntax import parsed
 
 HERE = Path(__file__).parent
-NO_CALLS = {"test_every_call", "test_signatures"}
-"""These have names, but call nothing."""
+NO_CALLS = {"test_every_call", "test_signatures", "api_facts"}
+"""Files that name calls but don't make them."""
 
 LEFT_OUT = {
-    "_AdminClientImpl": "AdminClient's base, which nobody makes",
+    "_AdminClientImpl": "AdminClient's base, which programs don't create",
     "_KafkaClientError": "a base: its classes are raised",
 }
-"""Why there is no test, by class, function or method."""
+"""The reason for a missing test, by class, function or method."""
 
 
 def wanted() -> Iterator[tuple[str, str]]:
-    """(class or "", method, function or "") of everything public."""
+    """Yield (class or "", method, function or "") of each public name."""
     for content in API["modules"].values():
         yield from (("", function) for function in content["functions"])
         for cls, described in content["classes"].items():
@@ -40,9 +38,7 @@ def wanted() -> Iterator[tuple[str, str]]:
 
 
 def mentioned(tree: ast.AST) -> set[str]:
-    """The names in a program: of variables, attributes and imports, and texts that are nothing but
-    a name.
-    """
+    """Return the names in a program: variables, attributes, imports, strings that are names."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
@@ -61,7 +57,7 @@ def mentioned(tree: ast.AST) -> set[str]:
 
 
 def helpers(tree: ast.AST) -> set[str]:
-    """The modules beside it that a program takes something from."""
+    """Return the modules of tests.compat that a program imports."""
     modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     return {
         name.removeprefix("tests.compat.") for name in modules if name.startswith("tests.compat.")
@@ -70,13 +66,14 @@ def helpers(tree: ast.AST) -> set[str]:
 
 @cache
 def names_of(module: str) -> frozenset[str]:
-    """What a file mentions, and what it has others do."""
-    tree = parsed((HERE / f"{module}.py").read_text(encoding="utf-8"))
+    """Return the names in a file and in the modules that it imports."""
+    path = HERE / f"{module.replace('.', '/')}.py"
+    tree = parsed(path.read_text(encoding="utf-8"))
     return frozenset(mentioned(tree)).union(*map(names_of, helpers(tree)))
 
 
 def called(cls: str, member: str) -> bool:
-    """Whether a test has it, a method together with its class."""
+    """Return whether a test mentions a name, and for a method also its class."""
     tests = {path.stem for path in HERE.glob("test_*.py")} - NO_CALLS
     return any({cls, member} - {""} <= names_of(test) for test in tests)
 
@@ -93,20 +90,19 @@ def test_every_call_is_made_on_both() -> None:
         for cls, member in everything
         if not is_left_out(cls, member) and not called(cls, member)
     ]
-    assert not missing, "nobody calls " + ", ".join(missing)
+    assert not missing, "no test calls " + ", ".join(missing)
 
 
 @pytest.mark.parametrize("name", LEFT_OUT)
-def test_what_is_left_out_has_to_be(name: str) -> None:
-    """It is part of the reference, and still nobody calls it."""
+def test_names_that_are_left_out_have_no_test(name: str) -> None:
     meant = [
         (cls, member) for cls, member in wanted() if name in (cls, f"{cls}.{member}".strip("."))
     ]
-    assert meant, "no name of the reference"
-    assert not called(*meant[0]), "it is called: take it out of LEFT_OUT"
+    assert meant, "the reference lacks this name"
+    assert not called(*meant[0]), "a test calls it: remove it from LEFT_OUT"
 
 
-def test_what_nobody_calls_is_noticed() -> None:
+def test_missing_calls_are_noticed() -> None:
     assert called("Consumer", "subscribe")
     assert not called("Consumer", "no_such_call")
     assert not called("NoSuchClass", "subscribe")

@@ -24,7 +24,7 @@ def python(*arguments: str, code: str = "", cwd: Path = ROOT) -> subprocess.Comp
     )
 
 
-def says(done: subprocess.CompletedProcess[str]) -> str:
+def output_of(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -37,7 +37,7 @@ def cluster() -> Iterator[MockCluster]:
 
 
 PROGRAM = '''
-"""A program that knows confluent_kafka only."""
+"""A program that uses confluent_kafka only."""
 import sys
 import helper
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -90,18 +90,16 @@ def test_a_program_of_confluent_kafka_runs_unchanged(cluster: MockCluster, progr
         "-m", "kafka_native.compat", str(program), cluster.bootstrap_servers, "100", "--flag"
     )
     line = "100 messages with confluent_kafka.cimpl argv ['100', '--flag'] __main__ a neighbour"
-    assert says(done) == f"Consumer closed\n{line}"
+    assert output_of(done) == f"Consumer closed\n{line}"
 
 
-def test_the_same_program_runs_with_confluent_kafka_itself(
-    cluster: MockCluster, program: Path
-) -> None:
+def test_same_program_runs_with_confluent_kafka_itself(cluster: MockCluster, program: Path) -> None:
     done = python(str(program), cluster.bootstrap_servers, "10")
-    assert says(done).splitlines()[-1].endswith("argv ['10'] __main__ a neighbour")
+    assert output_of(done).splitlines()[-1].endswith("argv ['10'] __main__ a neighbour")
     assert "kafka_native" not in done.stdout
 
 
-def test_a_module_is_run_as_pythons_own_m_does(tmp_path: Path) -> None:
+def test_a_module_is_run_as_by_pythons_option_m(tmp_path: Path) -> None:
     package = tmp_path / "runme"
     package.mkdir()
     (package / "__init__.py").write_text("", encoding="utf-8")
@@ -114,11 +112,11 @@ def test_a_module_is_run_as_pythons_own_m_does(tmp_path: Path) -> None:
         "import main; "
         "sys.exit(main(['-m', 'runme', 'x', '-y']))"
     )
-    said = says(python(code=runner, cwd=tmp_path))
-    assert said == f"__main__ {[str(package / '__main__.py'), 'x', '-y']} confluent_kafka.cimpl"
+    output = output_of(python(code=runner, cwd=tmp_path))
+    assert output == f"__main__ {[str(package / '__main__.py'), 'x', '-y']} confluent_kafka.cimpl"
 
 
-def test_how_the_program_ends_is_passed_on(tmp_path: Path) -> None:
+def test_exit_status_of_the_program_is_passed_on(tmp_path: Path) -> None:
     program = tmp_path / "ends.py"
     program.write_text("import sys\nsys.exit(7)\n", encoding="utf-8")
     assert python("-m", "kafka_native.compat", str(program)).returncode == 7
@@ -128,9 +126,7 @@ def test_how_the_program_ends_is_passed_on(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in failed.stderr
 
 
-def test_a_wrong_command_says_how_to_call_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_command_prints_the_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ([], ["-m"], ["-x", "y"]):
         assert main(arguments) == 2
         assert "usage: " in capsys.readouterr().err
@@ -159,7 +155,7 @@ assert confluent_kafka.Message is confluent_kafka.cimpl.Message
 assert confluent_kafka.DeserializingConsumer is DeserializingConsumer
 from confluent_kafka.aio import AIOConsumer
 from confluent_kafka import aio
-assert issubclass(AIOConsumer, kafka_native.aio.AIOConsumer)
+assert AIOConsumer is aio.AIOConsumer and issubclass(AIOConsumer, kafka_native.aio.AIOConsumer)
 assert issubclass(aio.AIOProducer, kafka_native.aio.AIOProducer)
 assert confluent_kafka.error.ProduceError is kafka_native.error.ProduceError
 assert confluent_kafka.__name__ == "confluent_kafka" == confluent_kafka.__spec__.name
@@ -174,10 +170,12 @@ try:
 except AttributeError as error:
     print(error)
 """
-    assert says(python(code=code)) == "module 'confluent_kafka' has no attribute 'no_such_name'"
+    assert (
+        output_of(python(code=code)) == "module 'confluent_kafka' has no attribute 'no_such_name'"
+    )
 
 
-def test_modules_of_confluent_kafka_are_there_without_being_imported() -> None:
+def test_modules_of_confluent_kafka_are_attributes_without_import() -> None:
     code = """
 import kafka_native.compat
 kafka_native.compat.install()
@@ -185,7 +183,7 @@ import confluent_kafka
 print(confluent_kafka.error.ConsumeError.__name__, confluent_kafka.cimpl.KafkaError.__name__,
       confluent_kafka.serialization.StringSerializer.__name__)
 """
-    assert says(python(code=code)) == "ConsumeError KafkaError StringSerializer"
+    assert output_of(python(code=code)) == "ConsumeError KafkaError StringSerializer"
 
 
 def test_pure_python_parts_come_from_the_installed_package() -> None:
@@ -200,7 +198,7 @@ assert issubclass(avro.AvroProducer, confluent_kafka.Producer)
 print([name for name, module in sys.modules.items() if str(getattr(module, "__file__", "")).endswith(".so")
        and "confluent_kafka" in name])
 """
-    assert says(python(code=code)) == "[]"
+    assert output_of(python(code=code)) == "[]"
 
 
 def test_a_part_that_is_not_installed_says_what_to_install(tmp_path: Path) -> None:
@@ -221,7 +219,7 @@ try:
 except ModuleNotFoundError as error:
     print(error)
 """
-    assert says(python(code=code)).splitlines() == [
+    assert output_of(python(code=code)).splitlines() == [
         "True",
         "confluent_kafka.schema_registry True",
         "confluent_kafka.avro True",
@@ -245,7 +243,7 @@ if __name__ == "__main__":
         encoding="utf-8",
     )
     done = python("-m", "kafka_native.compat", str(tmp_path / "program.py"))
-    assert says(done) == "kafka_native.producer"
+    assert output_of(done) == "kafka_native.producer"
 
 
 def test_hooks_that_replace_classes_of_cimpl_take_effect() -> None:
@@ -275,12 +273,12 @@ assert confluent_kafka.Producer.__name__ == "Traced"
 print([each.__name__ for each in confluent_kafka.SerializingProducer.__mro__[:5]])
 """
     assert (
-        says(python(code=code))
+        output_of(python(code=code))
         == "['SerializingProducer', 'SerializingProducer', 'Traced', 'Producer', 'Producer']"
     )
 
 
-def test_it_is_too_late_when_confluent_kafka_is_imported() -> None:
+def test_install_fails_after_an_import_of_confluent_kafka() -> None:
     code = """
 import confluent_kafka, kafka_native.compat
 try:
@@ -289,13 +287,13 @@ except RuntimeError as error:
     print(error)
 print(confluent_kafka.Producer.__module__)
 """
-    first, second = says(python(code=code)).splitlines()
+    first, second = output_of(python(code=code)).splitlines()
     assert first.startswith("confluent_kafka is imported already, from ")
     assert first.endswith("call kafka_native.compat.install() before anything imports it")
     assert "kafka_native" not in second
 
 
-def test_importing_kafka_native_brings_none_of_this() -> None:
+def test_importing_kafka_native_imports_no_compatibility_modules() -> None:
     code = """
 import sys
 import kafka_native
@@ -303,4 +301,4 @@ print([name for name in ("compat", "deserializing_consumer", "error", "serializa
        if f"kafka_native.{name}" in sys.modules], "runpy" in sys.modules)
 assert "SerializingProducer" in dir(kafka_native) and "error" in dir(kafka_native)
 """
-    assert says(python(code=code)) == "[] False"
+    assert output_of(python(code=code)) == "[] False"

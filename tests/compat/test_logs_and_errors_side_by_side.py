@@ -11,7 +11,7 @@ import pytest
 
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from tests.client.log_support import Plain
+from tests.client.log_support import PlainLogger
 from tests.compat.sides import BOTH, drop_in
 from tests.waiting import wait_for
 
@@ -38,8 +38,8 @@ def shape_of(call: tuple[Any, ...]) -> tuple[Any, ...]:
     ids=["confluent_kafka", "kafka_native"],
 )
 def test_given_logger_is_called_as_confluent_kafka_calls_it(module: Any) -> None:
-    for given in ({"logger": Plain()}, {}):
-        keyword = Plain()
+    for given in ({"logger": PlainLogger()}, {}):
+        keyword = PlainLogger()
         logger = given.get("logger", keyword)
         producer = module({**NOWHERE, **given}, **({} if given else {"logger": keyword}))
         producer.produce("t", b"v")
@@ -63,7 +63,7 @@ def test_flags_are_confluent_kafkas_on_a_dead_port() -> None:
     seen: dict[Any, set[Flags]] = {}
     for module in (confluent_kafka.Producer, drop_in.Producer):
         errors: list[Any] = []
-        producer = module({**NOWHERE, "error_cb": errors.append, "logger": Plain()})
+        producer = module({**NOWHERE, "error_cb": errors.append, "logger": PlainLogger()})
         producer.produce("t", b"x")
         wait_for(lambda: [producer.poll(0.01), len({error.name() for error in errors}) > 1][1])  # noqa: B023
         seen[module] = {flags(error) for error in errors}
@@ -74,7 +74,7 @@ def test_flags_are_confluent_kafkas_on_a_dead_port() -> None:
 
 
 @pytest.mark.parametrize("module", BOTH, ids=["confluent_kafka", "kafka_native"])
-def test_cluster_that_goes_down_is_told_as_by_confluent_kafka(module: Any) -> None:
+def test_errors_of_a_cluster_that_goes_down_are_confluent_kafkas(module: Any) -> None:
     """Both report the same kinds of error, but not equally often."""
     errors: list[Any] = []
     with MockCluster(brokers=1) as cluster:
@@ -83,7 +83,7 @@ def test_cluster_that_goes_down_is_told_as_by_confluent_kafka(module: Any) -> No
             "bootstrap.servers": cluster.bootstrap_servers,
             **QUICK,
             "group.id": "g",
-            "logger": Plain(),
+            "logger": PlainLogger(),
         }
         consumer = module.Consumer({**conf, "error_cb": errors.append})
         consumer.assign([module.TopicPartition("t", 0, 0)])

@@ -1,6 +1,4 @@
-"""Foreign packages written for confluent_kafka run unmodified on kafka_native and a mock
-cluster.
-"""
+"""Packages for confluent_kafka run unmodified on kafka_native and a mock cluster."""
 
 from __future__ import annotations
 
@@ -23,12 +21,12 @@ import kafka_native.compat
 kafka_native.compat.install()
 import confluent_kafka, kafka_native
 servers, topic = sys.argv[1:]
-TO, FROM = {"bootstrap.servers": servers}, {
+PRODUCER_CONF, CONSUMER_CONF = {"bootstrap.servers": servers}, {
     "bootstrap.servers": servers, "group.id": f"group of {topic}", "auto.offset.reset": "earliest", "client.id": topic
 }
 """
 
-# It wraps the classes or existing clients, and derives from them without initialising.
+# OpenTelemetry wraps the classes or existing clients, and derives from them without initialising.
 OPENTELEMETRY = """
 from opentelemetry.instrumentation.confluent_kafka import ConfluentKafkaInstrumentor
 from opentelemetry.sdk.trace import TracerProvider
@@ -56,7 +54,7 @@ instrumentor.instrument(tracer_provider=provider)
 wrapped = confluent_kafka.Producer
 original = confluent_kafka.cimpl.Producer
 assert issubclass(wrapped, original) and wrapped is not original
-talk(confluent_kafka.Producer(TO), confluent_kafka.Consumer(FROM))
+talk(confluent_kafka.Producer(PRODUCER_CONF), confluent_kafka.Consumer(CONSUMER_CONF))
 instrumentor.uninstrument()
 assert confluent_kafka.Producer is original
 names = [each.name for each in spans.get_finished_spans()]
@@ -64,15 +62,15 @@ assert (names.count(f"{topic} send"), names.count("recv")) == (2, 2), names
 
 spans.clear()
 topic += "-wrapped"
-FROM["group.id"] = f"group of {topic}"
-producer = instrumentor.instrument_producer(confluent_kafka.Producer(TO), provider)
-consumer = instrumentor.instrument_consumer(confluent_kafka.Consumer(FROM), provider)
+CONSUMER_CONF["group.id"] = f"group of {topic}"
+producer = instrumentor.instrument_producer(confluent_kafka.Producer(PRODUCER_CONF), provider)
+consumer = instrumentor.instrument_consumer(confluent_kafka.Consumer(CONSUMER_CONF), provider)
 talk(producer, consumer)
 assert len(producer) == 0
 print(len(spans.get_finished_spans()), instrumentor.uninstrument_producer(producer).__class__.__module__)
 """
 
-# It derives from both clients, overrides methods with coroutines, and polls on another thread.
+# This package derives from both clients, overrides methods by coroutines, and polls on a thread.
 AIO_CONFLUENT_KAFKA = """
 import asyncio
 from aio_confluent_kafka import AIOConsumer, AIOProducer
@@ -84,7 +82,7 @@ async def main():
         assert error is None and message.topic() == topic
         reported.set()
 
-    producer, consumer = AIOProducer(TO), AIOConsumer(FROM)
+    producer, consumer = AIOProducer(PRODUCER_CONF), AIOConsumer(CONSUMER_CONF)
     await producer.produce(topic, key="key", value="value", on_delivery=on_delivery, headers={"a": "b"})
     assert await asyncio.to_thread(producer.flush, 60) == 0
     await asyncio.wait_for(reported.wait(), 60)
@@ -100,11 +98,11 @@ KAFKA_HANDLER = """
 from kafka_handler import Handler
 
 handler = Handler(verbose=True)
-producer = handler.Producer(TO)
+producer = handler.Producer(PRODUCER_CONF)
 for number in range(3):
     assert handler.produce(producer, topic, f"message {number}")
 assert handler.flush(producer)
-consumer = handler.Consumer(FROM)
+consumer = handler.Consumer(CONSUMER_CONF)
 assert handler.subscribe(consumer, [topic])
 seen = []
 
@@ -126,7 +124,7 @@ def cluster() -> Iterator[MockCluster]:
 
 
 @pytest.mark.parametrize(
-    ("package", "program", "said"),
+    ("package", "program", "output"),
     [
         ("opentelemetry.instrumentation.confluent_kafka", OPENTELEMETRY, "6 confluent_kafka.cimpl"),
         ("aio_confluent_kafka", AIO_CONFLUENT_KAFKA, "b'key' b'value' [('a', b'b')] True"),
@@ -134,8 +132,8 @@ def cluster() -> Iterator[MockCluster]:
     ],
     ids=["opentelemetry-instrumentation-confluent-kafka", "aio-confluent-kafka", "kafka-handler"],
 )
-def test_a_package_of_others_runs_unmodified(
-    cluster: MockCluster, package: str, program: str, said: str
+def test_a_package_for_confluent_kafka_runs_unmodified(
+    cluster: MockCluster, package: str, program: str, output: str
 ) -> None:
     if not installed(package):
         pytest.skip(f"{package} isn't installed; it is among the extras for tests")
@@ -147,4 +145,4 @@ def test_a_package_of_others_runs_unmodified(
         command, cwd=ROOT, capture_output=True, text=True, timeout=PROGRAM_S, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.strip().splitlines()[-1] == said
+    assert done.stdout.strip().splitlines()[-1] == output

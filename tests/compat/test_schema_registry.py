@@ -79,7 +79,9 @@ assert got == sent, got
     [(("fastavro",), AVRO), (("jsonschema",), JSON), (("google.protobuf",), PROTOBUF)],
     ids=["Avro", "JSON Schema", "Protobuf"],
 )
-def test_records_with_a_schema_go_out_and_come_back(needs: tuple[str, ...], program: str) -> None:
+def test_records_with_a_schema_are_serialized_and_deserialized(
+    needs: tuple[str, ...], program: str
+) -> None:
     missing = [name for name in ("authlib", *needs) if not installed(name)]
     if missing:
         pytest.skip(

@@ -1,8 +1,7 @@
-"""TLS and SASL with confluent_kafka and with kafka_native on the same listeners: who gets in, what
-the others hear.
+"""TLS and SASL with confluent_kafka and with kafka_native on the same listeners.
 
-The table of all cases is printed at the end: ``pytest -s
-tests/compat/test_security_side_by_side.py``.
+Both clients deliver, or get the same error. ``pytest -s tests/compat/test_security_side_by_side.py``
+prints the table of all cases.
 """
 
 from __future__ import annotations
@@ -15,24 +14,23 @@ import pytest
 
 import kafka_native
 from kafka_native.mock import Certificates, ListenerSecurity, MockCluster
-from tests.compat.outcomes import DELIVERS, Outcomes, bearer, comes_of, login, printed
+from tests.compat.outcomes import DELIVERS, Outcomes, bearer, deliver, login, printed
 
 USERS = {"alice": "secret"}
-EVERY = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 ALWAYS = 1000
 
 
 class Case(NamedTuple):
-    """A listener, a client, and what comes of it: ``DELIVERS``, or the name of an error that
-    error_cb hears.
+    """A listener, a client, and the outcome: ``DELIVERS``, or the name of an error for error_cb.
 
-    ``theirs`` is what confluent_kafka says where that is less.
+    ``theirs`` is confluent_kafka's error where it is less specific.
     """
 
     name: str
     listener: dict[str, Any]
     client: dict[str, Any]
-    comes: str
+    outcome: str
     before: Callable[[MockCluster], object] = lambda cluster: None
     theirs: str | None = None
 
@@ -42,22 +40,21 @@ def ssl(**own: Any) -> dict[str, Any]:
 
 
 def sasl(protocol: str = "sasl_plaintext", **own: Any) -> dict[str, Any]:
-    return {"protocol": protocol, "mechanisms": EVERY, "users": USERS, **own}
+    return {"protocol": protocol, "mechanisms": MECHANISMS, "users": USERS, **own}
 
 
 def presented(flaw: Any) -> Callable[[MockCluster], object]:
     return lambda cluster: cluster.present_certificate(flaw)
 
 
-def spoilt(how: Any) -> Callable[[MockCluster], object]:
+def broken_authentication(how: Any) -> Callable[[MockCluster], object]:
     return lambda cluster: cluster.break_authentication(how, count=ALWAYS)
 
 
 UNCHECKED_NAME = {"ssl.endpoint.identification.algorithm": "none"}
 UNVERIFIED = {"enable.ssl.certificate.verification": False}
-WITH_CERTIFICATE = {
-    "client certificate": "alice"
-}  # stands for the two properties that only the authority can give
+WITH_CERTIFICATE = {"client certificate": "alice"}
+"""A placeholder for the two properties of a certificate, which `outcomes` issues."""
 CASES = [
     Case("TLS", ssl(), {}, DELIVERS),
     Case("TLS 1.2 alone", ssl(tls_versions=("TLSv1.2", "TLSv1.2")), {}, DELIVERS),
@@ -118,21 +115,21 @@ CASES = [
         sasl(),
         login("SCRAM-SHA-256"),
         "_AUTHENTICATION",
-        spoilt("wrong_signature"),
+        broken_authentication("wrong_signature"),
     ),
     Case(
         "SCRAM, other nonce",
         sasl(),
         login("SCRAM-SHA-256"),
         "_AUTHENTICATION",
-        spoilt("other_nonce"),
+        broken_authentication("other_nonce"),
     ),
     Case(
         "SCRAM, malformed challenge",
         sasl(),
         login("SCRAM-SHA-256"),
         "_AUTHENTICATION",
-        spoilt("malformed"),
+        broken_authentication("malformed"),
     ),
     Case(
         "mechanism isn't enabled",
@@ -168,9 +165,12 @@ table = pytest.fixture(scope="module")(printed)
 
 
 def outcomes(case: Case, certificates: Certificates) -> Outcomes:
-    """A cluster for each client: what is broken once isn't whole for the other."""
+    """Run both clients, each with its own cluster, because some faults happen once."""
     found = []
-    for lib, wanted in ((confluent_kafka, case.theirs or case.comes), (kafka_native, case.comes)):
+    for lib, wanted in (
+        (confluent_kafka, case.theirs or case.outcome),
+        (kafka_native, case.outcome),
+    ):
         security = ListenerSecurity(**case.listener, certificates=certificates)
         with MockCluster(1, security=security) as cluster:
             cluster.create_topic("a")
@@ -184,13 +184,13 @@ def outcomes(case: Case, certificates: Certificates) -> Outcomes:
             if conf.pop("client certificate", None):
                 alice = certificates.client("alice")
                 conf |= {"ssl.certificate.pem": alice.certificate_pem, "ssl.key.pem": alice.key_pem}
-            found.append(comes_of(lib, conf, "a", wanted))
+            found.append(deliver(lib, conf, "a", wanted))
     return Outcomes(case.name, *found)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_both_get_in_or_hear_the_same(
+def test_both_deliver_or_get_the_same_error(
     case: Case, certificates: Certificates, table: list[Outcomes]
 ) -> None:
     table.append(outcomes(case, certificates))
-    assert table[-1] == (case.name, case.theirs or case.comes, case.comes)
+    assert table[-1] == (case.name, case.theirs or case.outcome, case.outcome)

@@ -1,7 +1,6 @@
-"""The same calls of share consumers, made with confluent_kafka and with kafka_native: the same
-comes of them.
+"""The same calls of share consumers have the same outcomes in confluent_kafka and in kafka_native.
 
-`tests/broker/test_share_side_by_side.py` makes those that need a cluster on Apache Kafka.
+`tests/broker/test_share_side_by_side.py` makes the calls that need a cluster on Apache Kafka.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.share_consumer import NOT_APPLICABLE
 from tests.broker.support import dotted
 from tests.client.share_support import take
-from tests.compat.sides import BOTH, Side, Stage, assert_same
+from tests.compat.sides import BOTH, Side, on_both
 from tests.waiting import WAIT_S
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}
@@ -26,7 +25,7 @@ Begin = Callable[[str], None]
 
 
 def outcome(call: Callable[[], Any]) -> str:
-    """What is returned, or the kind of the exception."""
+    """Return the result of a call as text, or the class of its exception."""
     try:
         return repr(call())
     except Exception as error:
@@ -100,7 +99,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("kind", ["ShareConsumer", "DeserializingShareConsumer"])
 @pytest.mark.parametrize("mode", ["implicit", "explicit"])
-def test_every_call_comes_to_the_same(mode: str, kind: str) -> None:
+def test_every_call_has_the_same_outcome(mode: str, kind: str) -> None:
     found = []
     for module in BOTH:
         consumer = getattr(module, kind)({**NOWHERE, "share.acknowledgement.mode": mode})
@@ -112,7 +111,7 @@ def test_every_call_comes_to_the_same(mode: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", NOT_APPLICABLE)
-def test_properties_that_mean_nothing_are_refused_by_both(name: str) -> None:
+def test_properties_without_effect_are_refused_by_both(name: str) -> None:
     if name in ("interceptors", "group.protocol.type"):
         pytest.skip(f"{name}: only here, or hidden there")
     values: dict[str, Any] = {
@@ -163,12 +162,12 @@ def cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture
 def begin() -> Begin:
-    """Has a group begin with what is there already; the mock cluster's groups do."""
+    """Return a function that makes a group begin with existing messages: nothing to do."""
     return lambda group: None
 
 
 def sharing(side: Side, begin: Begin, kind: str = "ShareConsumer", **conf: Any) -> Any:
-    """A consumer of the side's group, subscribed to its topic."""
+    """Return a consumer of the side's group that is subscribed to its topic."""
     begin(side.group)
     basics = {"bootstrap.servers": side.servers, "group.id": side.group, "log_level": 0}
     consumer = getattr(side.lib, kind)({**basics, **dotted(conf)})
@@ -186,10 +185,8 @@ def committed(consumer: Any) -> list[Any]:
     ]
 
 
-class Heard:
-    """A callback that gathers what it is told: how many calls that takes is the brokers'
-    business.
-    """
+class CommitLog:
+    """A callback that collects offsets and errors. The number of calls depends on the brokers."""
 
     def __init__(self) -> None:
         self.offsets: dict[tuple[str, int], set[int]] = {}
@@ -205,234 +202,202 @@ class Heard:
         return [[*where, sorted(each)] for where, each in self.offsets.items()], self.errors
 
 
-def test_messages_commits_and_callbacks_are_the_same(cluster: Stage, begin: Begin) -> None:
-    def use(side: Side) -> Any:
-        side.fill()
-        heard = Heard()
-        consumer = sharing(side, begin)
-        consumer.set_acknowledgement_commit_callback(heard)
+@on_both
+def test_messages_commits_and_callbacks_are_the_same(side: Side, begin: Begin) -> Any:
+    side.fill()
+    commits = CommitLog()
+    consumer = sharing(side, begin)
+    consumer.set_acknowledgement_commit_callback(commits)
+    messages = polled(consumer, 10)
+    counts = [(each.delivery_count(), each.leader_epoch()) for each in messages]
+    results = committed(consumer)
+    consumer.close()
+    return messages, counts, results, commits.all()
+
+
+@on_both
+def test_each_kind_of_acknowledgement(side: Side, begin: Begin) -> Any:
+    side.fill()
+    commits, kinds = CommitLog(), side.lib.AcknowledgeType
+    decided = {2: kinds.ACCEPT, 3: kinds.RELEASE, 4: kinds.REJECT}
+    with sharing(side, begin, share_acknowledgement_mode="explicit") as consumer:
+        consumer.set_acknowledgement_commit_callback(commits)
         messages = polled(consumer, 10)
-        counts = [(each.delivery_count(), each.leader_epoch()) for each in messages]
-        results = committed(consumer)
-        consumer.close()
-        return messages, counts, results, heard.all()
-
-    assert_same(cluster, use)
-
-
-def test_each_kind_of_acknowledgement(cluster: Stage, begin: Begin) -> None:
-    def use(side: Side) -> Any:
-        side.fill()
-        heard, kinds = Heard(), side.lib.AcknowledgeType
-        decided = {2: kinds.ACCEPT, 3: kinds.RELEASE, 4: kinds.REJECT}
-        with sharing(side, begin, share_acknowledgement_mode="explicit") as consumer:
-            consumer.set_acknowledgement_commit_callback(heard)
-            messages = polled(consumer, 10)
-            returned = [outcome(lambda: consumer.poll(0))]  # nothing is decided
-            for each in messages:
-                if each.offset() in decided:
-                    returned.append(consumer.acknowledge(each, decided[each.offset()]))
-                elif each.offset() == 5:
-                    returned.append(consumer.acknowledge_offset(side.topic, 0, 5, kinds.RELEASE))
-                elif each.offset() == 6:
-                    returned.append(consumer.acknowledge_offset(side.topic, 0, 6))
-                else:
-                    returned.append(consumer.acknowledge(each))
-            returned.append(committed(consumer))
-            again = polled(consumer, 2)
-            for each in again:
-                consumer.acknowledge(each, ack_type=kinds.ACCEPT)
-            returned.append(consumer.commit_async())
-        return returned, [(each.offset(), each.delivery_count()) for each in again], heard.all()
-
-    assert_same(cluster, use)
+        returned = [outcome(lambda: consumer.poll(0))]  # no message is acknowledged
+        for each in messages:
+            if each.offset() in decided:
+                returned.append(consumer.acknowledge(each, decided[each.offset()]))
+            elif each.offset() == 5:
+                returned.append(consumer.acknowledge_offset(side.topic, 0, 5, kinds.RELEASE))
+            elif each.offset() == 6:
+                returned.append(consumer.acknowledge_offset(side.topic, 0, 6))
+            else:
+                returned.append(consumer.acknowledge(each))
+        returned.append(committed(consumer))
+        again = polled(consumer, 2)
+        for each in again:
+            consumer.acknowledge(each, ack_type=kinds.ACCEPT)
+        returned.append(consumer.commit_async())
+    return returned, [(each.offset(), each.delivery_count()) for each in again], commits.all()
 
 
-def test_acknowledgements_that_can_not_be(cluster: Stage, begin: Begin) -> None:
-    def use(side: Side) -> Any:
-        side.fill()
-        consumer = sharing(side, begin, share_acknowledgement_mode="explicit")
-        messages = polled(consumer, 10)
-        stranger = side.lib.Message(topic="elsewhere", partition=0, offset=0)
-        found = [
-            outcome(lambda: consumer.acknowledge(stranger)),
-            outcome(lambda: consumer.acknowledge(messages[0], 9)),
-            outcome(lambda: consumer.acknowledge_offset(side.topic, 0, 99)),
-            outcome(lambda: consumer.acknowledge_offset(side.topic, 1, 0)),
-            outcome(lambda: consumer.acknowledge(messages[0])),
-            outcome(lambda: consumer.acknowledge(messages[0], 2)),  # another mind
-        ]
-        for each in messages[1:]:
-            consumer.acknowledge(each)
-        found += [committed(consumer), outcome(lambda: consumer.acknowledge(messages[0]))]
-        consumer.close()
-        implicit = sharing(side, begin)
-        side.fill()
-        message = polled(implicit, 10)[0]
-        found.append(outcome(lambda: implicit.acknowledge(message)))
-        implicit.close()
-        return found
-
-    assert_same(cluster, use)
+@on_both
+def test_impossible_acknowledgements(side: Side, begin: Begin) -> Any:
+    side.fill()
+    consumer = sharing(side, begin, share_acknowledgement_mode="explicit")
+    messages = polled(consumer, 10)
+    stranger = side.lib.Message(topic="elsewhere", partition=0, offset=0)
+    found = [
+        outcome(lambda: consumer.acknowledge(stranger)),
+        outcome(lambda: consumer.acknowledge(messages[0], 9)),
+        outcome(lambda: consumer.acknowledge_offset(side.topic, 0, 99)),
+        outcome(lambda: consumer.acknowledge_offset(side.topic, 1, 0)),
+        outcome(lambda: consumer.acknowledge(messages[0])),
+        outcome(lambda: consumer.acknowledge(messages[0], 2)),  # another acknowledgement
+    ]
+    for each in messages[1:]:
+        consumer.acknowledge(each)
+    found += [committed(consumer), outcome(lambda: consumer.acknowledge(messages[0]))]
+    consumer.close()
+    implicit = sharing(side, begin)
+    side.fill()
+    message = polled(implicit, 10)[0]
+    found.append(outcome(lambda: implicit.acknowledge(message)))
+    implicit.close()
+    return found
 
 
-def test_messages_come_as_a_collection(cluster: Stage, begin: Begin) -> None:
-    def use(side: Side) -> Any:
-        consumer = sharing(side, begin)
-        nothing = consumer.poll(0)
-        found = [
-            (nothing.count(), nothing.is_empty(), nothing.records(), len(nothing), bool(nothing))
-        ]
-        side.fill()
+@on_both
+def test_poll_returns_a_collection(side: Side, begin: Begin) -> Any:
+    consumer = sharing(side, begin)
+    nothing = consumer.poll(0)
+    found = [(nothing.count(), nothing.is_empty(), nothing.records(), len(nothing), bool(nothing))]
+    side.fill()
+    deadline = time.monotonic() + WAIT_S
+    messages = nothing
+    while messages.is_empty() and time.monotonic() < deadline:
+        messages = consumer.poll(1)
+    consumer.close()
+    first = messages[0]
+    same = (
+        first is messages.records()[0],
+        [*messages] == [*messages.records()],
+        len(messages) == messages.count(),
+    )
+    found.append(
+        (first.offset(), same, messages.is_empty(), type(messages[:1]).__name__, len(messages[:1]))
+    )
+    return found, type(messages).__name__, outcome(lambda: messages[10_000])
+
+
+@on_both
+def test_subscriptions_change(side: Side, begin: Begin) -> Any:
+    side.fill()
+    consumer = sharing(side, begin)
+    found = [consumer.subscription(), len(polled(consumer, 10)), committed(consumer)]
+    found += [consumer.unsubscribe(), consumer.subscription(), outcome(lambda: consumer.poll(0))]
+    side.fill()
+    consumer.subscribe([side.topic])
+    found += [consumer.subscription(), sorted(each.offset() for each in polled(consumer, 10))]
+    consumer.close()
+    return found
+
+
+@on_both
+def test_callbacks_that_raise_or_call_the_consumer(side: Side, begin: Begin) -> Any:
+    calls: list[Any] = []
+
+    def call_consumer(offsets: Any, error: Any) -> None:
+        calls.append(outcome(lambda: consumer.poll(0)))
+        calls.append(outcome(lambda: consumer.commit_sync(0)))
+        calls.append(outcome(lambda: consumer.set_acknowledgement_commit_callback(None)))
+
+    def raise_error(offsets: Any, error: Any) -> None:
+        raise ValueError("raised by the callback")
+
+    side.fill()
+    consumer = sharing(side, begin)
+    consumer.set_acknowledgement_commit_callback(call_consumer)
+    polled(consumer, 10)
+    found = [committed(consumer), calls[:3]]
+    consumer.set_acknowledgement_commit_callback(raise_error)
+    side.fill()
+    polled(consumer, 10)
+    found.append(outcome(lambda: consumer.commit_sync(WAIT_S)))
+    consumer.set_acknowledgement_commit_callback(None)
+    consumer.close()
+    return found
+
+
+@on_both
+def test_another_thread_is_refused(side: Side, begin: Begin) -> Any:
+    consumer = sharing(side, begin)
+    busy = side.lib.ConcurrentModificationException
+
+    def poll_until_free() -> int:
+        while True:
+            try:
+                return len(consumer.poll(WAIT_S))
+            except busy:
+                pass  # the other thread was quicker
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(poll_until_free)
         deadline = time.monotonic() + WAIT_S
-        messages = nothing
-        while messages.is_empty() and time.monotonic() < deadline:
-            messages = consumer.poll(1)
-        consumer.close()
-        first = messages[0]
-        same = (
-            first is messages.records()[0],
-            [*messages] == [*messages.records()],
-            len(messages) == messages.count(),
-        )
-        found.append(
-            (
-                first.offset(),
-                same,
-                messages.is_empty(),
-                type(messages[:1]).__name__,
-                len(messages[:1]),
-            )
-        )
-        return found, type(messages).__name__, outcome(lambda: messages[10_000])
-
-    assert_same(cluster, use)
-
-
-def test_subscriptions_change(cluster: Stage, begin: Begin) -> None:
-    def use(side: Side) -> Any:
+        refused = None
+        while refused != busy.__name__ and time.monotonic() < deadline:
+            refused = outcome(lambda: consumer.poll(0))
         side.fill()
-        consumer = sharing(side, begin)
-        found = [consumer.subscription(), len(polled(consumer, 10)), committed(consumer)]
-        found += [
-            consumer.unsubscribe(),
-            consumer.subscription(),
-            outcome(lambda: consumer.poll(0)),
-        ]
-        side.fill()
-        consumer.subscribe([side.topic])
-        found += [consumer.subscription(), sorted(each.offset() for each in polled(consumer, 10))]
-        consumer.close()
-        return found
-
-    assert_same(cluster, use)
-
-
-def test_callbacks_that_raise_or_call_the_consumer(cluster: Stage, begin: Begin) -> None:
-    def use(side: Side) -> Any:
-        calls: list[Any] = []
-
-        def calls_it(offsets: Any, error: Any) -> None:
-            calls.append(outcome(lambda: consumer.poll(0)))
-            calls.append(outcome(lambda: consumer.commit_sync(0)))
-            calls.append(outcome(lambda: consumer.set_acknowledgement_commit_callback(None)))
-
-        def raises(offsets: Any, error: Any) -> None:
-            raise ValueError("said by the callback")
-
-        side.fill()
-        consumer = sharing(side, begin)
-        consumer.set_acknowledgement_commit_callback(calls_it)
-        polled(consumer, 10)
-        found = [committed(consumer), calls[:3]]
-        consumer.set_acknowledgement_commit_callback(raises)
-        side.fill()
-        polled(consumer, 10)
-        found.append(outcome(lambda: consumer.commit_sync(WAIT_S)))
-        consumer.set_acknowledgement_commit_callback(None)
-        consumer.close()
-        return found
-
-    assert_same(cluster, use)
-
-
-def test_another_thread_is_refused(cluster: Stage, begin: Begin) -> None:
-    def use(side: Side) -> Any:
-        consumer = sharing(side, begin)
-        busy = side.lib.ConcurrentModificationException
-
-        def waits() -> int:
-            while True:
-                try:
-                    return len(consumer.poll(WAIT_S))
-                except busy:
-                    pass  # the other one is quicker
-
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(waits)
-            deadline = time.monotonic() + WAIT_S
-            refused = None
-            while refused != busy.__name__ and time.monotonic() < deadline:
-                refused = outcome(lambda: consumer.poll(0))
-            side.fill()
-            got = waiting.result(WAIT_S) > 0
-        consumer.close()
-        return refused, got
-
-    assert_same(cluster, use)
+        got = waiting.result(WAIT_S) > 0
+    consumer.close()
+    return refused, got
 
 
 # --- objects instead of bytes ---
 
 
-def test_objects_come_back(cluster: Stage, begin: Begin) -> None:
-    def use(side: Side) -> Any:
-        contexts: list[Any] = []
+@on_both
+def test_messages_are_deserialized(side: Side, begin: Begin) -> Any:
+    contexts: list[Any] = []
 
-        def value_of(data: Any, context: Any) -> Any:
-            contexts.append((context.topic, str(context.field), context.headers))
-            return int(data.decode().split()[1])
+    def value_of(data: Any, context: Any) -> Any:
+        contexts.append((context.topic, str(context.field), context.headers))
+        return int(data.decode().split()[1])
 
-        side.fill()
-        text = side.lib.serialization.StringDeserializer()
-        conf = {"key.deserializer": text, "value.deserializer": value_of}
-        consumer = sharing(side, begin, "DeserializingShareConsumer", **conf)
-        messages = polled(consumer, 10)
-        results = committed(consumer)
-        consumer.close()
-        return messages, [each.delivery_count() for each in messages], results, contexts
-
-    assert_same(cluster, use)
+    side.fill()
+    text = side.lib.serialization.StringDeserializer()
+    conf = {"key.deserializer": text, "value.deserializer": value_of}
+    consumer = sharing(side, begin, "DeserializingShareConsumer", **conf)
+    messages = polled(consumer, 10)
+    results = committed(consumer)
+    consumer.close()
+    return messages, [each.delivery_count() for each in messages], results, contexts
 
 
 @pytest.mark.parametrize("field", ["key", "value"])
-def test_what_can_not_be_deserialized_is_among_the_others(
-    cluster: Stage, begin: Begin, field: str
-) -> None:
-    def use(side: Side) -> Any:
-        def picky(data: Any, context: Any) -> Any:
-            if data.endswith(b"4"):
-                raise ValueError("not this one")
-            return data.decode()
+@on_both
+def test_messages_that_cannot_be_deserialized_are_returned_with_an_error(
+    side: Side, begin: Begin, field: str
+) -> Any:
+    def refuse_four(data: Any, context: Any) -> Any:
+        if data.endswith(b"4"):
+            raise ValueError("not this one")
+        return data.decode()
 
-        side.fill()
-        conf = {f"{field}.deserializer": picky, "share.acknowledgement.mode": "explicit"}
-        consumer = sharing(side, begin, "DeserializingShareConsumer", **conf)
-        messages = polled(consumer, 10)
-        kinds = side.lib.AcknowledgeType
-        for each in messages:
-            consumer.acknowledge(each, kinds.REJECT if each.error() else kinds.ACCEPT)
-        results = committed(consumer)
-        consumer.close()
-        return messages, [each.error() and each.error().str() for each in messages], results
-
-    assert_same(cluster, use)
+    side.fill()
+    conf = {f"{field}.deserializer": refuse_four, "share.acknowledgement.mode": "explicit"}
+    consumer = sharing(side, begin, "DeserializingShareConsumer", **conf)
+    messages = polled(consumer, 10)
+    kinds = side.lib.AcknowledgeType
+    for each in messages:
+        consumer.acknowledge(each, kinds.REJECT if each.error() else kinds.ACCEPT)
+    results = committed(consumer)
+    consumer.close()
+    return messages, [each.error() and each.error().str() for each in messages], results
 
 
-def test_without_deserializers_bytes_stay_bytes(cluster: Stage, begin: Begin) -> None:
-    def use(side: Side) -> Any:
-        side.fill()
-        with sharing(side, begin, "DeserializingShareConsumer") as consumer:
-            return polled(consumer, 10)
-
-    assert_same(cluster, use)
+@on_both
+def test_without_deserializers_bytes_stay_bytes(side: Side, begin: Begin) -> Any:
+    side.fill()
+    with sharing(side, begin, "DeserializingShareConsumer") as consumer:
+        return polled(consumer, 10)

@@ -51,7 +51,7 @@ def assert_same_exception(call: Callable[[Lib], Any]) -> None:
     """Check that both raise the same class. Our text differs."""
     raised = []
     for lib in BOTH:
-        with pytest.raises(Exception) as caught:  # noqa: PT011  # which one is what is asked
+        with pytest.raises(Exception) as caught:  # noqa: PT011  # the classes are compared below
             call(lib)
         raised.append(caught.type.__name__)
     assert raised[0] == raised[1]
@@ -65,7 +65,7 @@ def assert_same_exception(call: Callable[[Lib], Any]) -> None:
     "key", [b"", b"a", b"abc", b"kafka", bytes(range(256)), "\u00e4".encode() * 33]
 )
 @pytest.mark.parametrize("count", [1, 2, 7, 1000, 2**31 - 1])
-def test_keys_have_their_partitions(name: str, key: bytes, count: int) -> None:
+def test_keys_have_the_same_partitions(name: str, key: bytes, count: int) -> None:
     assert_same(lambda lib: getattr(lib, name)(key, count))
 
 
@@ -117,13 +117,13 @@ def test_enums_have_the_same_members(name: str) -> None:
     assert_same_exception(lambda lib: next(iter(enum(lib))) < object())
 
 
-def test_changes_of_users_are_of_one_kind() -> None:
+def test_user_alterations_have_one_base_class() -> None:
     for lib in BOTH:
         for name in ("UserScramCredentialUpsertion", "UserScramCredentialDeletion"):
             assert issubclass(getattr(lib.admin, name), lib.admin.UserScramCredentialAlteration)
 
 
-def test_data_of_groups_and_topics() -> None:
+def test_classes_for_groups_and_topics() -> None:
     def fields(lib: Lib) -> object:
         node = lib.Node(1, "h", 9092, "r")
         partitions = lib.ConsumerGroupTopicPartitions("g", [lib.TopicPartition("t", 1)])
@@ -195,17 +195,17 @@ def all_of(message: Any) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_a_message_is_made_of_keywords(fields: dict[str, Any]) -> None:
+def test_a_message_takes_keywords(fields: dict[str, Any]) -> None:
     assert_same(lambda lib: all_of(lib.Message(**fields)))
 
 
-def test_a_message_is_made_of_arguments_in_the_same_order() -> None:
+def test_a_message_takes_arguments_in_the_same_order() -> None:
     given = ("t", 1, 2, b"k", b"v", [("a", b"b")], None, (2, 7), 0.25, 9)
     for count in range(len(given) + 1):
         assert_same(lambda lib, some=given[:count]: all_of(lib.Message(*some)))
 
 
-def test_messages_are_compared_by_what_they_hold() -> None:
+def test_messages_are_compared_by_their_fields() -> None:
     others = {
         "topic": "u",
         "partition": 2,
@@ -260,7 +260,7 @@ def test_messages_are_changed_and_pickled() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"foo": 1}, {"partition": "x"}, {"timestamp": 3}], ids=str)
-def test_messages_refuse_what_can_not_be(fields: dict[str, Any]) -> None:
+def test_messages_refuse_wrong_arguments(fields: dict[str, Any]) -> None:
     assert_same_exception(lambda lib: lib.Message(**fields))
 
 
@@ -324,7 +324,7 @@ def test_errors_of_serialization(name: str) -> None:
     assert_same(seen)
 
 
-def test_errors_of_clients_that_convert() -> None:
+def test_errors_of_serializing_clients() -> None:
     def seen(lib: Lib) -> object:
         message = lib.Message(topic="t")
         consume = lib.error.ConsumeError(lib.KafkaError(3), kafka_message=message)
@@ -344,7 +344,7 @@ def test_errors_of_clients_that_convert() -> None:
     assert_same(seen)
 
 
-def test_errors_of_serialization_are_pickled_whole() -> None:
+def test_errors_of_serialization_are_pickled_with_their_message() -> None:
     message = kafka_native.Message(topic="t", value=b"x")
     error = kafka_native.error.ValueDeserializationError(ValueError("no number"), message)
     twin = pickle.loads(pickle.dumps(error))
@@ -405,7 +405,7 @@ def test_contexts_and_fields() -> None:
 
 
 @pytest.mark.parametrize("name", ["poll", "flush", "purge"])
-def test_a_closed_producer_says_so(name: str) -> None:
+def test_a_closed_producer_raises(name: str) -> None:
     def call(lib: Lib) -> object:
         producer = lib.Producer(quiet(lib))
         producer.close()
@@ -451,7 +451,7 @@ CLOSED_CALLS: dict[str, tuple[str, ...]] = {
 @pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind, names in CLOSED_CALLS.items() for name in names]
 )
-def test_a_closed_consumer_says_so(kind: str, name: str) -> None:
+def test_a_closed_consumer_raises(kind: str, name: str) -> None:
     def call(lib: Lib) -> object:
         consumer = lib.Consumer({**quiet(lib), "group.id": "g"})
         consumer.close()
@@ -490,20 +490,18 @@ UNINITIALIZED_CALLS: list[tuple[str, str, tuple[Any, ...]]] = [
 
 
 @pytest.mark.parametrize(("cls", "name", "given"), UNINITIALIZED_CALLS)
-def test_a_client_whose_class_does_not_call_init(
-    cls: str, name: str, given: tuple[Any, ...]
-) -> None:
+def test_an_uninitialized_client_raises(cls: str, name: str, given: tuple[Any, ...]) -> None:
     def call(lib: Lib) -> object:
         class Uninitialized(getattr(lib, cls)):  # type: ignore[misc]
             def __init__(self, conf: Any) -> None:
                 pass
 
         one = lib.TopicPartition("t", 0, 1)
-        places = {"partition": one, "partitions": [one]}
+        arguments = {"partition": one, "partitions": [one]}
         client = Uninitialized({})
         assert "Uninitialized" in repr(client)
         return getattr(client, name)(
-            *(places.get(each, each) if isinstance(each, str) else each for each in given)
+            *(arguments.get(each, each) if isinstance(each, str) else each for each in given)
         )
 
     assert_same_exception(call)
@@ -638,19 +636,19 @@ def test_a_consumer_refuses_the_same(use: Callable[[Any, Lib], Any]) -> None:
         ),
     ],
 )
-def test_a_consumer_answers_the_same(use: Callable[[Any, Lib], Any]) -> None:
+def test_a_consumer_returns_the_same(use: Callable[[Any, Lib], Any]) -> None:
     assert_same(with_consumer(use))
 
 
 @pytest.mark.parametrize("call", ["get_watermark_offsets", "offsets_for_times"])
-def test_offsets_of_a_cluster_that_nobody_can_connect_to(call: str) -> None:
+def test_offsets_of_an_unreachable_cluster(call: str) -> None:
     def use(consumer: Any, lib: Lib) -> object:
-        place = lib.TopicPartition("t", 0, 1)
+        partition = lib.TopicPartition("t", 0, 1)
         deadline = time.monotonic() + 60
         while True:
             with pytest.raises(lib.KafkaException) as caught:
                 getattr(consumer, call)(
-                    place if call == "get_watermark_offsets" else [place], timeout=0.5
+                    partition if call == "get_watermark_offsets" else [partition], timeout=0.5
                 )
             name = caught.value.args[0].name()
             # a refused connection takes a moment

@@ -1,5 +1,4 @@
-"""Every module, class, method, parameter, default, constant and error code of confluent_kafka is
-here, or is listed.
+"""kafka_native has each module, class, method, parameter, default and constant of confluent_kafka.
 
 `confluent_kafka_api.json` has the names and signatures of confluent_kafka as facts
 (`tests.compat.api_facts` writes it).
@@ -27,58 +26,50 @@ from tests.syntax import parsed
 API = json.loads((Path(__file__).parent / "confluent_kafka_api.json").read_text(encoding="utf-8"))
 ROOT = Path(__file__).resolve().parents[2]
 
-# What is still to come, by the work that brings it. A name that exists may not stay in this list.
-PENDING: dict[str, str] = {
-    f"confluent_kafka.aio.{name}": "the converting asyncio clients, and modules of the others"
-    for name in (
-        "AsyncDeserializingConsumer",
-        "AsyncSerializingProducer",
-        "_AsyncDeserializingConsumer",
-        "_AsyncSerializingProducer",
-        "_common",
-        "producer._AIOProducer.BufferTimeoutManager",
-        "producer._AIOProducer.ProducerBatchExecutor",
-        "producer._AIOProducer.ProducerBatchManager",
-        "producer._buffer_timeout_manager",
-        "producer._kafka_batch_executor",
-        "producer._message_batch",
-        "producer._producer_batch_processor",
-    )
-}
+# Names that are still to come: the converting asyncio clients, and modules of the others.
+PENDING = [
+    "confluent_kafka.aio.AsyncDeserializingConsumer",
+    "confluent_kafka.aio.AsyncSerializingProducer",
+    "confluent_kafka.aio._AsyncDeserializingConsumer",
+    "confluent_kafka.aio._AsyncSerializingProducer",
+    "confluent_kafka.aio._common",
+    "confluent_kafka.aio.producer._AIOProducer.BufferTimeoutManager",
+    "confluent_kafka.aio.producer._AIOProducer.ProducerBatchExecutor",
+    "confluent_kafka.aio.producer._AIOProducer.ProducerBatchManager",
+    "confluent_kafka.aio.producer._buffer_timeout_manager",
+    "confluent_kafka.aio.producer._kafka_batch_executor",
+    "confluent_kafka.aio.producer._message_batch",
+    "confluent_kafka.aio.producer._producer_batch_processor",
+]
+for each in PENDING:
+    module, _, name = each.rpartition(".")
+    if API["modules"].pop(each, None) is None:
+        API["modules"][module]["names"].remove(name)
 
-# Parameters that have another name or default here, and why that is no difference to a caller.
-OTHER_PARAMETERS = {
+# Parameters with another name or default here, and why callers see no difference.
+DIFFERENT_PARAMETERS = {
     (
         "KafkaError.__init__",
         "code",
-    ): "its name is `error` in confluent_kafka itself, whose stub has it wrong",
+    ): "its name is `error` in confluent_kafka, only the stub says `code`",
     ("Consumer.poll", "timeout"): "None waits for ever, as -1 does",
-    ("AIOProducer.poll", "timeout"): "0, as it is declared there, not the synchronous client's -1",
+    ("AIOProducer.poll", "timeout"): "0, as declared there, not -1 as in the synchronous client",
     ("AIOConsumer.__init__", "max_workers"): "2 or 100, by release; there are no workers here",
 }
 DROP_IN = "kafka_native.compat.drop_in"
-# Their only parameters are the configuration, as a dict, keywords or both: tests/client calls them
-# so.
+# Their only parameters are the configuration, as a dict, keywords or both, as tests/client tests.
 CONFIGURED = {"Producer.__init__", "Consumer.__init__", "ShareConsumer.__init__"}
-# Exceptions take no keywords, whatever the stub of confluent_kafka says; ours has one of its own.
-ANYTHING = {"KafkaException.__init__"}
-
-
-def pending(name: str) -> bool:
-    """Whether a name, or what it is part of, is still to come."""
-    parts = name.split(".")
-    return any(".".join(parts[:count]) in PENDING for count in range(1, len(parts) + 1))
+# Exceptions take no keywords, though the stub of confluent_kafka has them. Ours has one keyword.
+WITHOUT_KEYWORDS = {"KafkaException.__init__"}
 
 
 def own_module(name: str) -> Any:
-    """Our module for one of confluent_kafka's; ModuleNotFoundError if there is none."""
+    """Return our module for one of confluent_kafka's, or raise ModuleNotFoundError."""
     return importlib.import_module(f"{DROP_IN}.{name}")
 
 
 def members() -> Iterator[tuple[str, str]]:
-    """Every (module, name within it) of the reference: classes with their methods and fields,
-    functions, names.
-    """
+    """Yield (module, name in it) of the reference: classes, methods, fields, functions, names."""
     for module, content in API["modules"].items():
         yield module, ""
         for name, described in content["classes"].items():
@@ -103,7 +94,7 @@ def exists(module: str, name: str) -> bool:
 
 
 def is_field(name: str) -> bool:
-    """What only an instance has: `test_side_by_side` reads these."""
+    """Return whether only instances have a name. `test_side_by_side` reads these fields."""
     return name in {"KafkaException.args"}
 
 
@@ -114,31 +105,24 @@ def test_the_facts_are_those_of_the_release_in_the_drop_ins_version() -> None:
     )
 
 
-def test_every_name_is_here() -> None:
+@pytest.mark.parametrize("name", PENDING)
+def test_a_pending_name_does_not_exist_yet(name: str) -> None:
+    module, _, name = name.rpartition(".")
+    assert not exists(f"{module}.{name}", "")
+    assert not exists(module, name), "take it out of PENDING"
+
+
+def test_every_name_exists() -> None:
     missing = [
         f"{module}.{name}".rstrip(".")
         for module, name in members()
-        if not pending(f"{module}.{name}".rstrip("."))
-        and not is_field(name)
-        and not exists(module, name)
+        if not is_field(name) and not exists(module, name)
     ]
     assert not missing
 
 
-@pytest.mark.parametrize("name", PENDING)
-def test_what_is_still_to_come_is_not_here_yet(name: str) -> None:
-    known = {f"{module}.{member}".rstrip(".") for module, member in members()}
-    assert name in known, "no name of the reference"
-    module = max(
-        (each for each in API["modules"] if name == each or name.startswith(f"{each}.")), key=len
-    )
-    assert not exists(module, name[len(module) + 1 :]), "it is here: take it out of PENDING"
-
-
 def arguments_of(signature: str) -> tuple[list[tuple[str, str | None, bool]], bool]:
-    """(name, default's source, keyword only) of each parameter but the first, and whether there is
-    a **.
-    """
+    """Return (name, default's source, keyword only) of the parameters, and whether ** is one."""
     text = signature.removeprefix("async ")
     function = parsed(f"def f{text}: pass").body[0]
     assert isinstance(function, ast.FunctionDef)
@@ -154,7 +138,7 @@ def arguments_of(signature: str) -> tuple[list[tuple[str, str | None, bool]], bo
 
 
 def stub_signature(name: str) -> inspect.Signature | None:
-    """A special method of a compiled class, whose signature only the stub knows."""
+    """Return the signature of a special method of a compiled class from its stub."""
     cls, method = name.split(".")
     for stub in sorted((ROOT / "kafka_native/_native").glob("*.pyi")):
         for node in parsed(stub.read_text(encoding="utf-8")).body:
@@ -172,7 +156,7 @@ def own_signature(module: str, name: str) -> inspect.Signature:
     for part in name.split("."):
         found = getattr(found, part)
     if isinstance(found, property):
-        found = found.fget  # of both; the reference doesn't tell them from methods
+        found = found.fget  # the reference lists properties as methods
     if inspect.ismethod(found):
         found = found.__func__  # a class method, with its cls
     signature = inspect.signature(found)
@@ -185,7 +169,7 @@ def own_signature(module: str, name: str) -> inspect.Signature:
 
 def same_default(theirs: str | None, ours: inspect.Parameter) -> bool:
     if theirs is None:
-        return True  # what must be given there may have a default here
+        return True  # a required parameter may have a default here
     if ours.default is inspect.Parameter.empty:
         return False
     if isinstance(ours.default, Enum):
@@ -195,13 +179,13 @@ def same_default(theirs: str | None, ours: inspect.Parameter) -> bool:
     return theirs == "..." or bool(ast.literal_eval(theirs) == ours.default)
 
 
-def complaints(module: str, name: str, text: str) -> Iterator[str]:
-    """What a call that is right there would meet here."""
+def differences(module: str, name: str, text: str) -> Iterator[str]:
+    """Yield the errors here of calls that are valid in confluent_kafka."""
     theirs, takes_any = arguments_of(text)
     parameters = list(own_signature(module, name).parameters.values())
     by_name = {each.name: each for each in parameters}
     for position, (parameter, default, keyword_only) in enumerate(theirs):
-        if (name, parameter) in OTHER_PARAMETERS or (
+        if (name, parameter) in DIFFERENT_PARAMETERS or (
             position == 0 and parameter in {"self", "cls"}
         ):
             continue
@@ -214,14 +198,14 @@ def complaints(module: str, name: str, text: str) -> Iterator[str]:
             yield f"{name}: {parameter}={default} there, {ours} here"
     if (
         takes_any
-        and name not in ANYTHING
+        and name not in WITHOUT_KEYWORDS
         and not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
     ):
         yield f"{name}: takes any keyword there"
     for position, ours in enumerate(parameters[1:], 1):
         known = ours.name in {parameter for parameter, _, _ in theirs} or any(
-            text_of == name and (name, parameter) in OTHER_PARAMETERS
-            for text_of, parameter in OTHER_PARAMETERS
+            text_of == name and (name, parameter) in DIFFERENT_PARAMETERS
+            for text_of, parameter in DIFFERENT_PARAMETERS
         )
         required = ours.default is inspect.Parameter.empty and ours.kind in {
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -231,13 +215,12 @@ def complaints(module: str, name: str, text: str) -> Iterator[str]:
             yield f"{name}: {ours.name} (parameter {position}) must be given here"
 
 
-# How the asyncio clients declare what they pass on to the synchronous ones.
+# The asyncio clients declare parameters of the synchronous clients like this.
 FORWARDED = "*args: Any, **kwargs: Any"
-# AdminClient's options are declared by name here; there they are **kwargs, and the names are those
-# of its base class.
+# AdminClient's options are **kwargs there, with the names of its base class. Here they are named.
 OPTIONS = ", **kwargs: Any)"
-# Parameters of that base class which AdminClient makes of its own.
-INNER = {"future", "states_int", "types_int", "isolation_level_value"}
+# Parameters of that base class that AdminClient computes.
+COMPUTED = {"future", "states_int", "types_int", "isolation_level_value"}
 
 
 def signatures() -> Iterator[tuple[str, str, str]]:
@@ -259,32 +242,28 @@ def signatures() -> Iterator[tuple[str, str, str]]:
             yield module, function, text
 
 
-def test_signatures_take_what_theirs_take() -> None:
+def test_signatures_accept_confluent_kafkas_arguments() -> None:
     checked = [
-        (module, name, text)
-        for module, name, text in signatures()
-        if not pending(f"{module}.{name}") and name not in CONFIGURED
+        (module, name, text) for module, name, text in signatures() if name not in CONFIGURED
     ]
     assert len(checked) > 80
-    assert not [line for module, name, text in checked for line in complaints(module, name, text)]
+    assert not [line for module, name, text in checked for line in differences(module, name, text)]
 
 
 def admin_options() -> Iterator[tuple[str, str, str]]:
-    """(method, option, default's source) of what AdminClient's calls take by keyword."""
+    """Yield (method, option, source of the default) of AdminClient's keyword options."""
     methods = API["modules"]["confluent_kafka.cimpl"]["classes"]["_AdminClientImpl"]["methods"]
     outer = API["modules"]["confluent_kafka.admin"]["classes"]["AdminClient"]["methods"]
     for method, texts in methods.items():
         if method in outer and not method.startswith("__"):
             for name, default, _ in arguments_of(texts[0])[0][1:]:
-                if default is not None and name not in INNER:
+                if default is not None and name not in COMPUTED:
                     yield method, name, default
 
 
 def test_the_admin_client_takes_every_option_by_its_name() -> None:
     checked = 0
     for method, name, default in admin_options():
-        if pending(f"confluent_kafka.admin.AdminClient.{method}"):
-            continue
         checked += 1
         found = own_signature("confluent_kafka.admin", f"AdminClient.{method}").parameters
         assert name in found, f"{method}: no {name}"
@@ -294,29 +273,29 @@ def test_the_admin_client_takes_every_option_by_its_name() -> None:
     assert checked >= 30
 
 
-def test_the_asyncio_producers_poll_does_not_wait_unless_it_is_told_to() -> None:
+def test_the_asyncio_producers_poll_does_not_wait_by_default() -> None:
     assert (
         own_signature("confluent_kafka.aio", "AIOProducer.poll").parameters["timeout"].default == 0
     )
 
 
-def test_a_signature_that_differs_is_noticed() -> None:
+def test_different_signatures_are_noticed() -> None:
     module, name = "confluent_kafka.cimpl", "Producer.flush"
-    assert not list(complaints(module, name, "(self, timeout: float=-1)"))
+    assert not list(differences(module, name, "(self, timeout: float=-1)"))
     for text in (
         "(self, timeout: float=5)",
         "(self, seconds=-1)",
         "(self, a=1, timeout=-1)",
         "(self, timeout=-1, **kw)",
     ):
-        assert list(complaints(module, name, text)), text
-    assert list(complaints("confluent_kafka.cimpl", "Producer.list_topics", "(self)")) == []
-    assert list(complaints("confluent_kafka.cimpl", "Producer.produce", "(self)")), (
+        assert list(differences(module, name, text)), text
+    assert list(differences("confluent_kafka.cimpl", "Producer.list_topics", "(self)")) == []
+    assert list(differences("confluent_kafka.cimpl", "Producer.produce", "(self)")), (
         "topic must be given"
     )
 
 
-def test_what_is_awaited_there_is_awaited_here() -> None:
+def test_the_same_methods_are_coroutines() -> None:
     checked = 0
     for module, content in API["modules"].items():
         for cls, described in content["classes"].items():
@@ -324,11 +303,7 @@ def test_what_is_awaited_there_is_awaited_here() -> None:
                 continue
             for method, texts in described["methods"].items():
                 name = f"{cls}.{method}"
-                if (
-                    not texts[0].startswith("async ")
-                    or pending(f"{module}.{name}")
-                    or name in AWAITABLE
-                ):
+                if not texts[0].startswith("async ") or name in AWAITABLE:
                     continue
                 checked += 1
                 assert inspect.iscoroutinefunction(
@@ -337,7 +312,7 @@ def test_what_is_awaited_there_is_awaited_here() -> None:
     assert checked > 25
 
 
-# It isn't a coroutine function: what it returns is awaited (tests/aio has it).
+# It isn't a coroutine function, but returns an awaitable: tests/aio tests it.
 AWAITABLE = {"AIOProducer.produce"}
 
 SPECIAL = {
@@ -368,7 +343,7 @@ def test_special_methods_are_defined() -> None:
     for module, content in API["modules"].items():
         for cls, described in content["classes"].items():
             wanted = [each for each in described["methods"] if each in SPECIAL]
-            if pending(f"{module}.{cls}") or not wanted:
+            if not wanted:
                 continue
             own = getattr(own_module(module), cls)
             seen.update(wanted)

@@ -1,6 +1,4 @@
-"""The statistics documents of confluent_kafka and of kafka_native, side by side on one mock
-cluster.
-"""
+"""The statistics documents of confluent_kafka and kafka_native on one mock cluster."""
 
 from __future__ import annotations
 
@@ -48,7 +46,7 @@ EQUAL = [
     "next_err_seq",
     "acked_msgid",
 ]
-"""Of a partition: with the same work done, the same in both."""
+"""Fields of a partition that are equal in both libraries after the same work."""
 
 
 class Documents(list[dict[str, Any]]):
@@ -57,17 +55,17 @@ class Documents(list[dict[str, Any]]):
         self.append(json.loads(text))
 
 
-def until(client: Any, documents: Documents, told: Any) -> dict[str, Any]:
-    """Polls until a document says so."""
+def until(client: Any, documents: Documents, is_complete: Any) -> dict[str, Any]:
+    """Poll until a document satisfies a condition, and return it."""
     deadline = time.monotonic() + WAIT_S
-    while not documents or not told(documents[-1]):
+    while not documents or not is_complete(documents[-1]):
         assert time.monotonic() < deadline, documents[-1:]
         client.poll(0.05)
     return documents[-1]
 
 
 def shape(level: dict[str, Any], path: str = "") -> dict[str, str]:
-    """Every path of a document with its type; * for names that are not fields."""
+    """Return the type of each path of a document, with * for names that aren't fields."""
     found: dict[str, str] = {}
     for name, value in level.items():
         field = f"{path}.{'*' if path.rpartition('.')[2] in BY_NAME else name}"
@@ -78,9 +76,7 @@ def shape(level: dict[str, Any], path: str = "") -> dict[str, str]:
 
 
 def is_ours(path: str) -> bool:
-    """Whether a path of librdkafka's is to be in ours: requests without a name, or of share groups,
-    are in none.
-    """
+    """Return whether our documents have a path: not unnamed requests and those of share groups."""
     name = path.rpartition(".")[2]
     return not (".req." in path and (name.startswith(("Unknown-", "Share"))))
 
@@ -128,14 +124,9 @@ def consumed(lib: Any, cluster: MockCluster) -> dict[str, Any]:
         messages += consumer.consume(30 - len(messages), 1)
     consumer.commit(message=messages[19], asynchronous=False)
 
-    def told(document: dict[str, Any]) -> bool:
+    def is_complete(document: dict[str, Any]) -> bool:
         partition = document["topics"].get(topic, {}).get("partitions", {}).get("0")
-        figures = (
-            "committed_offset",
-            "app_offset",
-            "eof_offset",
-            "fetchq_cnt",
-        )  # the last counts what is open, too
+        figures = ("committed_offset", "app_offset", "eof_offset", "fetchq_cnt")
         return partition is not None and tuple(partition[name] for name in figures) == (
             20,
             30,
@@ -143,7 +134,7 @@ def consumed(lib: Any, cluster: MockCluster) -> dict[str, Any]:
             0,
         )
 
-    last = until(consumer, documents, told)
+    last = until(consumer, documents, is_complete)
     consumer.close()
     last["topics"]["topic"] = last["topics"].pop(topic)
     return last

@@ -201,6 +201,7 @@ class Group:
         topics: dict[str, int] | None = None,
         instance_id: str | None = None,
         settings: GroupSettings = SETTINGS,
+        subscribed: str | None = None,
     ) -> None:
         self.clock = Clock()
         self.coordinator = FakeCoordinator()
@@ -222,6 +223,8 @@ class Group:
             logger=logging.getLogger("test"),
             clock=self.clock,
         )
+        if subscribed is not None:
+            self.subscribe(subscribed)
 
     @property
     def state(self) -> State:

@@ -40,7 +40,7 @@ class Schedule:
         work()
 
 
-class Known:
+class KnownMember:
     """The coordinator's data of a member."""
 
     def __init__(self, member_id: str, instance_id: str | None) -> None:
@@ -64,7 +64,7 @@ class Broker:
         self.generation = 0
         self.leader = ""
         self.protocol = ""
-        self.members: dict[str, Known] = {}
+        self.members: dict[str, KnownMember] = {}
         self.pending: dict[str, float] = {}
         self._join_by = 0.0
         self._ids = itertools.count(1)
@@ -82,7 +82,7 @@ class Broker:
         elif isinstance(request, LeaveGroupRequest):
             answer(LeaveGroupResponse(error_code=self._leave(request.members[0].member_id)))
 
-    def _checked(self, member_id: str, instance_id: str | None) -> Known | int:
+    def _checked(self, member_id: str, instance_id: str | None) -> KnownMember | int:
         for known in self.members.values():
             if (
                 instance_id is not None
@@ -105,10 +105,10 @@ class Broker:
             for known in list(self.members.values()):
                 if known.instance_id == instance_id:  # the old instance is fenced
                     self._drop(known.id, KafkaError.FENCED_INSTANCE_ID)
-            self.members[member_id] = Known(member_id, instance_id)
+            self.members[member_id] = KnownMember(member_id, instance_id)
         elif member_id in self.pending:
             del self.pending[member_id]
-            self.members[member_id] = Known(member_id, instance_id)
+            self.members[member_id] = KnownMember(member_id, instance_id)
         known_or_code = self._checked(member_id, instance_id)
         if isinstance(known_or_code, int):
             answer(JoinGroupResponse(error_code=known_or_code))
@@ -140,7 +140,7 @@ class Broker:
             (each.rebalance_s for each in self.members.values()), default=0.0
         )
 
-    def _answer_join(self, known: Known, answer: Callable[[Any], None]) -> None:
+    def _answer_join(self, known: KnownMember, answer: Callable[[Any], None]) -> None:
         members = []
         if known.id == self.leader:
             members = [

@@ -177,7 +177,12 @@ class Group:
     """A membership whose environment is fake."""
 
     def __init__(
-        self, instance_id: str | None = None, rack: str | None = None, assignor: str | None = None
+        self,
+        instance_id: str | None = None,
+        rack: str | None = None,
+        assignor: str | None = None,
+        *,
+        subscribed: bool = False,
     ) -> None:
         self.clock = Clock()
         self.member = Member("g", instance_id, "consumer")
@@ -201,6 +206,8 @@ class Group:
             clock=self.clock,
         )
         self.membership._backoff = Backoff(0.1, 1.0, lambda low, high: 1.0)
+        if subscribed:
+            self.membership.subscribe(self.clock.now)
 
     def turn(self) -> float:
         """Run one turn of the control thread."""
@@ -227,6 +234,12 @@ class Group:
         self.turn()
         self.calls.pop(0).on_reply(response(epoch, assigned, **fields))
 
+    def leave(self, reason: str) -> list[int]:
+        """Leave the group. The list gets a 1 at the end."""
+        done: list[int] = []
+        self.membership.leave(reason, lambda: done.append(1), self.clock.now)
+        return done
+
     def fail(self, error: KafkaError) -> None:
         self.turn()
         self.calls.pop(0).on_reply(error)
@@ -245,16 +258,29 @@ class Group:
         assert self.membership.state is State.JOINED
 
 
+def stable_member(
+    assigned: dict[bytes, list[int]] | None = None, epoch: int = 1, **how: Any
+) -> Group:
+    """Return a group that has joined and got this assignment."""
+    group = Group(**how)
+    group.join(assigned, epoch)
+    return group
+
+
+def assignment_of(kind: Any, partitions: dict[bytes, list[int]]) -> Any:
+    """Return an assignment of this message class."""
+    parts = [
+        kind.TopicPartitions(topic_id=each, partitions=numbers)
+        for each, numbers in partitions.items()
+    ]
+    return kind(topic_partitions=parts)
+
+
 def response(epoch: int, assigned: dict[bytes, list[int]] | None = None, **fields: Any) -> Any:
     answer = ConsumerGroupHeartbeatResponse(member_epoch=epoch, heartbeat_interval_ms=5000)
     answer.member_id = "member"
     if assigned is not None:
-        kind = ConsumerGroupHeartbeatResponse.Assignment
-        parts = [
-            kind.TopicPartitions(topic_id=each, partitions=numbers)
-            for each, numbers in assigned.items()
-        ]
-        answer.assignment = kind(topic_partitions=parts)
+        answer.assignment = assignment_of(ConsumerGroupHeartbeatResponse.Assignment, assigned)
     for name, value in fields.items():
         setattr(answer, name, value)
     return answer

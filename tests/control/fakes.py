@@ -9,12 +9,14 @@ from typing import Any
 from kafka_native.control.brokers.pool import BrokerPool
 from kafka_native.control.brokers.security import Authenticator, Connections
 from kafka_native.control.brokers.versions import ASK_EVERYONE, Fallback
+from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.metadata import Metadata
+from kafka_native.control.positions import EARLIEST
 from kafka_native.control.requests import Call
-from kafka_native.errors import KafkaError
+from kafka_native.errors import STATUS_TRANSPORT, KafkaError
 from kafka_native.logs import Logs
 from kafka_native.protocol import registry
-from kafka_native.protocol.metadata import MetadataResponse
+from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.protocol.versions import ApiVersionsResponse
 
 TOPIC_ID = bytes(range(16))
@@ -222,7 +224,9 @@ class Cluster:
         self.errors: list[KafkaError] = []
         self.throttles: list[tuple[str, float]] = []
         """The throttle times that the pool has reported: host and seconds."""
+        self.partition_errors: list[tuple[str, int, int, KafkaError]] = []
         self.lines: list[str] = []
+        self.managers: tuple[Any, ...] = ()
         self.pool = BrokerPool(
             self.engine,  # type: ignore[arg-type]
             [(f"boot{number}", 9092) for number in range(bootstrap)],
@@ -256,6 +260,11 @@ class Cluster:
         body = (offer or api_versions()).encode(sent.version)
         self.pool.on_reply(event(broker=handle, token=sent.token, body=body))
 
+    def lose(self, text: str, **fields: Any) -> None:
+        """Report that a connection has ended, or wasn't established."""
+        lost = {"status": STATUS_TRANSPORT, "attempts": 1, "text": text}
+        self.pool.on_disconnected(event(**lost | fields))
+
     def turn(self, *managers: Any) -> None:
         """Run one turn of the main thread."""
         for manager in [*managers, self.metadata]:
@@ -263,12 +272,45 @@ class Cluster:
             for call in calls:
                 self.pool.send(call)
 
+    def go(self) -> None:
+        """Run one turn of the main thread, with the managers that a test has added."""
+        self.turn(*self.managers)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, and run one turn of the main thread."""
+        self.clock.now += seconds
+        self.go()
+
+    def call(
+        self,
+        message: Any = None,
+        target: int | None = None,
+        *,
+        timeout_s: float = 60.0,
+        replies: list[Any] | None = None,
+    ) -> list[Any]:
+        """Send a call, by default for metadata, and return the list that gets its reply."""
+        replies = [] if replies is None else replies
+        deadline = self.clock.now + timeout_s
+        self.pool.send(Call(message or MetadataRequest(), target, deadline, replies.append))
+        return replies
+
     def answer(self, response: Any) -> None:
         """Answer the oldest open request."""
         sent = self.engine.submitted.pop(0)
         self.pool.on_reply(
             event(broker=sent.handle, token=sent.token, body=response.encode(sent.version))
         )
+
+    def answer_metadata(self, *leaders: tuple[int, int], name: str = "t", **how: Any) -> None:
+        """Answer the oldest open request, for metadata: (leader, epoch) a partition."""
+        self.answer(self.metadata_reply(name, list(leaders), **how))
+
+    def renew_metadata(self, *leaders: tuple[int, int], **how: Any) -> None:
+        """Request metadata again, and answer the request."""
+        self.metadata.refresh(self.clock.now)
+        self.go()
+        self.answer_metadata(*leaders, **how)
 
     def metadata_reply(
         self, name: str, leaders: list[tuple[int, int]], *, nodes: int = 2, **how: Any
@@ -287,6 +329,19 @@ class Cluster:
         return MetadataResponse(brokers=brokers, topics=[topic])
 
 
-def call_to(target: int | None, message: Any, deadline: float, replies: list[Any]) -> Call:
-    """Return a call that collects its replies."""
-    return Call(message, target, deadline, replies.append)
+def fetch_manager(cluster: Cluster, **how: Any) -> FetchManager:
+    """Return a manager that collects its errors in ``cluster.partition_errors``."""
+    settings: dict[str, Any] = {
+        "reset": EARLIEST,
+        "isolation_level": 1,
+        "timeout_s": 60,
+        "create_topics": False,
+    } | how
+    return FetchManager(
+        cluster.engine,  # type: ignore[arg-type]
+        cluster.metadata,
+        cluster.pool,
+        on_error=lambda *what: cluster.partition_errors.append(what),
+        clock=cluster.clock,
+        **settings,
+    )

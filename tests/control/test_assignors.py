@@ -108,7 +108,7 @@ def test_each_partition_has_one_owner_who_subscribes(
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
 @settings(max_examples=40, deadline=None)
 @given(group=groups(racks=True))
-def test_sticky_ones_are_balanced(name: str, group: tuple[Partitions, Members]) -> None:
+def test_sticky_assignments_are_balanced(name: str, group: tuple[Partitions, Members]) -> None:
     assignment = run(BUILT_IN[name](), *group)
     assert_balanced(assignment, group[1])
 
@@ -125,7 +125,7 @@ def test_no_claim_unbalances_an_eager_group(group: tuple[Partitions, Members]) -
 
 @settings(max_examples=40, deadline=None)
 @given(group=groups(racks=True, lies=True))
-def test_cooperative_group_settles_and_nobody_gets_what_another_has(
+def test_cooperative_group_settles_and_no_owned_partition_is_assigned(
     group: tuple[Partitions, Members],
 ) -> None:
     partitions, members = group
@@ -186,7 +186,7 @@ def owner(
     )
 
 
-def test_new_member_gets_moved_partitions_only_after_they_were_given_up() -> None:
+def test_new_member_gets_moved_partitions_only_after_their_revocation() -> None:
     partitions = {"t": infos(4)}
     both = {"a": owner("a", [("t", n) for n in range(4)], 1), "b": owner("b", [], -1)}
     first = run(CooperativeSticky(), partitions, both)
@@ -199,7 +199,7 @@ def test_new_member_gets_moved_partitions_only_after_they_were_given_up() -> Non
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_partition_that_several_claim_in_one_generation_is_kept_by_none(
+def test_partition_claimed_twice_in_one_generation_is_assigned_afresh(
     count: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     members = {f"m{n}": owner(f"m{n}", [("t", 0), ("t", n + 1)], 5) for n in range(count)}
@@ -221,7 +221,7 @@ def test_stale_claim_loses_against_a_newer_one(name: str) -> None:
     assert after["b"] == [("t", 0), ("t", 1)]
 
 
-def test_stale_claim_of_what_nobody_else_has_counts() -> None:
+def test_stale_claim_counts_without_a_rival() -> None:
     after = run(Sticky(), {"t": infos(2)}, {"a": owner("a", [("t", 1)], 1), "b": owner("b", [], 7)})
     assert after == {"a": [("t", 1)], "b": [("t", 0)]}
 
@@ -238,7 +238,7 @@ def test_java_generation_in_user_data_counts_where_the_subscription_has_none() -
 @pytest.mark.parametrize(
     "data", [b"\x7f", b"\xff" * 40, b"\0\0\0\1\0\1t\x7f\xff\xff\xff", b"\0" * 100_000]
 )
-def test_user_data_that_is_none_claims_nothing(data: bytes) -> None:
+def test_invalid_user_data_claims_nothing(data: bytes) -> None:
     members = {m: MemberSubscription(m, None, ["t"], [], -1, None, data) for m in "ab"}
     assert {m: len(keys) for m, keys in run(Sticky(), {"t": infos(4)}, members).items()} == {
         "a": 2,
@@ -284,15 +284,15 @@ def test_ten_thousand_partitions_for_a_hundred_members_stay_where_they_are(alike
     partitions, members = big_group(alike)
     began = time.process_time()
     before = run(Sticky(), partitions, members)
-    told = {
+    members = {
         m: replace(member, user_data=pack_sticky(before[m], 1))
         for m, member in members.items()
         if m != "m07"
     }
-    told["new"] = MemberSubscription("new", None, sorted(partitions)[:60])
-    after = run(Sticky(), partitions, told)
+    members["new"] = MemberSubscription("new", None, sorted(partitions)[:60])
+    after = run(Sticky(), partitions, members)
     print(f"twice 10,000 partitions for 100 members: {time.process_time() - began:.2f} s of CPU")
-    assert_balanced(after, told)
+    assert_balanced(after, members)
     assert sum(len(set(after[m]) & set(before.get(m, ()))) for m in after) >= 9_700
 
 
@@ -359,13 +359,13 @@ def test_strategies_are_made_by_name_and_given() -> None:
         ([Custom(), Custom()], "two assignors are called custom"),
     ],
 )
-def test_strategies_that_make_no_sense_are_refused(given: list[str | Assignor], text: str) -> None:
+def test_invalid_strategies_are_refused(given: list[str | Assignor], text: str) -> None:
     with pytest.raises(KafkaException, match=text) as caught:
         make(given)
     assert caught.value.args[0].code() == KafkaError._INVALID_ARG
 
 
-def test_members_of_sticky_groups_tell_what_they_had() -> None:
+def test_members_of_sticky_groups_send_their_previous_partitions() -> None:
     sticky, cooperative = Sticky(), CooperativeSticky()
     assert sticky.user_data(["t"], [], -1) is None
     sticky.on_assignment([("t", 1), ("t", 0)], 7)

@@ -137,16 +137,16 @@ def changed(
 
 def with_claims(name: str, members: Members, before: Assignment, generation: int) -> Members:
     """Return the members as they rejoin, with their previous partitions."""
-    told = {}
+    rejoining = {}
     for member_id, member in members.items():
         had = before.get(member_id)
         if had is None:
-            told[member_id] = member
+            rejoining[member_id] = member
         elif name == "sticky":
-            told[member_id] = replace(member, user_data=pack_sticky(had, generation))
+            rejoining[member_id] = replace(member, user_data=pack_sticky(had, generation))
         else:
-            told[member_id] = replace(member, owned=had, generation=generation)
-    return told
+            rejoining[member_id] = replace(member, owned=had, generation=generation)
+    return rejoining
 
 
 @pytest.mark.parametrize("racks", [False, True], ids=["no racks", "racks"])

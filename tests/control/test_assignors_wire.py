@@ -87,7 +87,9 @@ UNREADABLE = {
 @pytest.mark.parametrize(
     "assignor", [Range(), Sticky(), CooperativeSticky()], ids=lambda each: each.name
 )
-def test_unreadable_member_gets_nothing_and_harms_nobody(raw: bytes, assignor: Assignor) -> None:
+def test_unreadable_member_gets_nothing_and_the_others_everything(
+    raw: bytes, assignor: Assignor
+) -> None:
     members, warnings = unpack_subscriptions(
         [Member(member_id=m, metadata=raw if m == "bad" else HONEST) for m in ("a", "bad", "c")], 1
     )

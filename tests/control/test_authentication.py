@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from kafka_native.control.brokers.security import Authenticator, Connections, SecurityWorker
-from kafka_native.errors import KafkaError
+from kafka_native.errors import STATUS_TIMED_OUT, STATUS_TRANSPORT, KafkaError
 from kafka_native.logs import QUIET
 from kafka_native.protocol import ApiKey
-from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -26,13 +25,12 @@ from kafka_native.security.mechanisms import Credentials, Exchange, Mechanism, S
 from kafka_native.security.plain import Plain
 from tests.waiting import wait_for
 
-from .fakes import Cluster, api_versions, call_to, event
+from .fakes import Cluster, api_versions, event
 
-TRANSPORT, TIMED_OUT = -10, -9  # enum kn_status
 SECRET = "s3cret-word"
 
 
-class Later:
+class FakeWorker:
     """Work for another thread, which runs on a test's command."""
 
     def __init__(self) -> None:
@@ -50,7 +48,7 @@ class Later:
         done(outcome)
 
 
-class Talk(Mechanism):
+class TwoRounds(Mechanism):
     """A mechanism of two rounds, which the worker runs."""
 
     name = "TALK"
@@ -64,7 +62,7 @@ class Talk(Mechanism):
         self.refreshed = 0
 
     def exchange(self, host: str, port: int) -> Exchange:
-        return TalkExchange(self.failure)
+        return TwoRoundExchange(self.failure)
 
     def secrets(self) -> tuple[str, ...]:
         return (SECRET,)
@@ -83,7 +81,7 @@ class Talk(Mechanism):
         return self.due
 
 
-class TalkExchange(Exchange):
+class TwoRoundExchange(Exchange):
     def __init__(self, failure: Exception | None) -> None:
         self.failure = failure
 
@@ -102,19 +100,21 @@ class TalkExchange(Exchange):
         return None if self.done else b"more"
 
 
-class Secured(Cluster):
+class SecuredCluster(Cluster):
     """A pool that authenticates."""
 
-    def __init__(self, mechanism: Mechanism) -> None:
-        self.later = Later()
+    def __init__(self, mechanism: Mechanism, *, connected: bool = False) -> None:
+        self.worker = FakeWorker()
         self.mechanism = mechanism
         super().__init__(make_authenticator=self._authenticator)
+        if connected:
+            self.connect()
 
     def _authenticator(self, connections: Connections) -> Authenticator:
         return Authenticator(
             connections,
             self.mechanism,
-            self.later,
+            self.worker,
             timeout_s=60.0,
             log=QUIET["security"],
             clock=self.clock,
@@ -130,7 +130,7 @@ class Secured(Cluster):
     def reply(self, response: Any, **how: Any) -> None:
         """Answer the last request, which belongs to the handshake."""
         sent = self.engine.submitted.pop()
-        assert sent.how["handshake"], "it would overtake nothing"
+        assert sent.how["handshake"], "no request may overtake the handshake"
         if response is not None:
             how["body"] = response.encode(sent.version)
         self.pool.on_reply(event(broker=sent.handle, token=sent.token, **{"generation": 1, **how}))
@@ -147,7 +147,7 @@ class Secured(Cluster):
         self.reply(SaslAuthenticateResponse(session_lifetime_ms=session_ms), **how)
 
     @property
-    def told(self) -> list[KafkaError]:
+    def reported(self) -> list[KafkaError]:
         return [error for error in self.errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
 
 
@@ -155,10 +155,9 @@ def plain() -> Plain:
     return Plain(Credentials("alice", SECRET))
 
 
-def test_nothing_goes_out_before_the_broker_has_accepted_who_we_are():
-    cluster = Secured(plain())
-    replies = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+def test_no_request_is_sent_before_authentication():
+    cluster = SecuredCluster(plain())
+    cluster.call()
     cluster.connect()
     [sent] = cluster.engine.submitted
     assert (sent.api_key, sent.version) == (ApiKey.SASL_HANDSHAKE, 1)
@@ -172,48 +171,45 @@ def test_nothing_goes_out_before_the_broker_has_accepted_who_we_are():
     assert [each.api_key for each in cluster.engine.submitted] == [ApiKey.METADATA]
 
 
-def test_a_mechanism_speaks_until_it_is_content_on_the_security_thread():
-    cluster = Secured(Talk())
-    cluster.connect()
+def test_a_mechanism_runs_on_the_security_thread_until_it_is_done():
+    cluster = SecuredCluster(TwoRounds(), connected=True)
     cluster.reply(SaslHandshakeResponse())
-    assert cluster.engine.submitted == [], "its work is done elsewhere"
-    cluster.later.do()
+    assert cluster.engine.submitted == [], "another thread does its work"
+    cluster.worker.do()
     assert cluster.said() == b"hello"
     cluster.reply(SaslAuthenticateResponse(auth_bytes=b"go on"))
-    cluster.later.do()
+    cluster.worker.do()
     assert cluster.said() == b"more"
     cluster.reply(SaslAuthenticateResponse(auth_bytes=b"welcome"))
     assert cluster.engine.opened == []
-    cluster.later.do()
+    cluster.worker.do()
     assert len(cluster.engine.opened) == 1
 
 
-def test_an_exchange_that_ends_without_the_brokers_proof_is_no_authentication():
-    cluster = Secured(Talk())
-    cluster.connect()
+def test_an_exchange_without_the_brokers_proof_fails():
+    cluster = SecuredCluster(TwoRounds(), connected=True)
     cluster.reply(SaslHandshakeResponse())
-    cluster.later.do()
+    cluster.worker.do()
     cluster.reply(SaslAuthenticateResponse(auth_bytes=b"bye"))
-    cluster.later.do()
+    cluster.worker.do()
     assert cluster.engine.opened == []
     assert len(cluster.engine.closed) == 1
-    assert "before the broker had proved" in cluster.told[0].str()
+    assert "before the broker had proved" in cluster.reported[0].str()
 
 
-def test_what_comes_of_a_connection_that_has_ended_is_dropped():
-    cluster = Secured(Talk())
-    cluster.connect()
+def test_results_for_a_closed_connection_are_dropped():
+    cluster = SecuredCluster(TwoRounds(), connected=True)
     cluster.reply(SaslHandshakeResponse())
-    cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="gone"))
+    cluster.lose("gone")
     cluster.connect(generation=2)
-    cluster.later.do()
+    cluster.worker.do()
     assert [each.api_key for each in cluster.engine.submitted] == [ApiKey.SASL_HANDSHAKE], (
         "of the second connection"
     )
 
 
 def test_refusal_names_broker_mechanism_and_user_and_never_the_secret():
-    cluster = Secured(plain())
+    cluster = SecuredCluster(plain())
     for generation in (1, 2, 3):
         cluster.connect(generation)
         cluster.reply(SaslHandshakeResponse(), generation=generation)
@@ -222,7 +218,7 @@ def test_refusal_names_broker_mechanism_and_user_and_never_the_secret():
         cluster.pool.on_disconnected(
             event(status=-15, attempts=1, generation=generation, text="malformed data")
         )
-    [error] = cluster.told
+    [error] = cluster.reported
     assert error.code() == KafkaError._AUTHENTICATION
     assert not error.fatal()
     assert error.str() == (
@@ -231,10 +227,9 @@ def test_refusal_names_broker_mechanism_and_user_and_never_the_secret():
     )
 
 
-def test_calls_wait_as_with_librdkafka_and_say_why_in_the_end():
-    cluster = Secured(plain())
-    replies = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 1060.0, replies))
+def test_calls_wait_as_with_librdkafka_and_their_timeout_gives_the_reason():
+    cluster = SecuredCluster(plain())
+    replies = cluster.call()
     cluster.connect()
     cluster.reply(SaslHandshakeResponse())
     cluster.reply(SaslAuthenticateResponse(error_code=58, error_message="who are you?"))
@@ -247,31 +242,28 @@ def test_calls_wait_as_with_librdkafka_and_say_why_in_the_end():
     assert "who are you?" in error.str()
 
 
-def test_a_later_success_is_told_by_silence_and_the_next_failure_again():
-    cluster = Secured(plain())
+def test_a_failure_after_a_success_is_reported_again():
+    cluster = SecuredCluster(plain())
     for generation, code in ((1, 58), (2, 0), (3, 58)):
         cluster.connect(generation)
         cluster.reply(SaslHandshakeResponse(), generation=generation)
         cluster.reply(SaslAuthenticateResponse(error_code=code), generation=generation)
         if code == 0:
             cluster.pool.on_working(event(generation=generation))
-        cluster.pool.on_disconnected(
-            event(status=TRANSPORT, attempts=1, generation=generation, text="gone")
-        )
-    codes = [error.code() for error in cluster.told]
+        cluster.lose("gone", generation=generation)
+    codes = [error.code() for error in cluster.reported]
     assert codes.count(KafkaError._AUTHENTICATION) == 2
 
 
-def test_the_problem_that_an_exchange_was_told_explains_the_refusal():
-    cluster = Secured(Talk())
-    cluster.connect()
+def test_a_problem_from_the_exchange_explains_the_refusal():
+    cluster = SecuredCluster(TwoRounds(), connected=True)
     cluster.reply(SaslHandshakeResponse())
-    cluster.later.do()
+    cluster.worker.do()
     cluster.reply(SaslAuthenticateResponse(auth_bytes=b"error"))
-    cluster.later.do()
+    cluster.worker.do()
     assert cluster.said() == b"\x01"
     cluster.reply(SaslAuthenticateResponse(error_code=58, error_message="no"))
-    assert "no (status invalid with [redacted])" in cluster.told[0].str()
+    assert "no (status invalid with [redacted])" in cluster.reported[0].str()
     assert cluster.mechanism.refusals == 1
 
 
@@ -287,11 +279,10 @@ def test_the_problem_that_an_exchange_was_told_explains_the_refusal():
         (SaslHandshakeResponse(error_code=-1), "is refused: UNKNOWN"),
     ],
 )
-def test_a_refused_handshake_says_what_to_change(reply: SaslHandshakeResponse, words: str):
-    cluster = Secured(plain())
-    cluster.connect()
+def test_error_of_a_refused_handshake_says_what_to_change(reply: SaslHandshakeResponse, words: str):
+    cluster = SecuredCluster(plain(), connected=True)
     cluster.reply(reply)
-    [error] = cluster.told
+    [error] = cluster.reported
     assert error.code() == KafkaError._AUTHENTICATION
     assert words in error.str()
     assert len(cluster.engine.closed) == 1
@@ -307,46 +298,46 @@ def test_a_refused_handshake_says_what_to_change(reply: SaslHandshakeResponse, w
     ],
 )
 def test_a_broker_before_1_0_is_named_as_such(offer: dict[int, tuple[int, int]]):
-    cluster = Secured(plain())
+    cluster = SecuredCluster(plain())
     cluster.connect(offer=api_versions(offer))
-    [error] = cluster.told
+    [error] = cluster.reported
     assert error.code() == KafkaError._UNSUPPORTED_FEATURE
     assert "Apache Kafka 1.0" in error.str()
 
 
 @pytest.mark.parametrize(
     ("status", "code", "words"),
-    [(TIMED_OUT, KafkaError._TIMED_OUT, "no reply to SaslAuthenticate"), (-99, None, "")],
+    [(STATUS_TIMED_OUT, KafkaError._TIMED_OUT, "no reply to SaslAuthenticate"), (-99, None, "")],
 )
-def test_a_broker_that_does_not_answer_is_given_up(status: int, code: int | None, words: str):
-    cluster = Secured(plain())
-    cluster.connect()
+def test_a_broker_that_does_not_answer_is_disconnected(status: int, code: int | None, words: str):
+    cluster = SecuredCluster(plain(), connected=True)
     cluster.reply(SaslHandshakeResponse())
     cluster.reply(None, status=status)
-    assert [error.code() for error in cluster.told] == ([] if code is None else [code])
-    assert all(words in error.str() for error in cluster.told)
+    assert [error.code() for error in cluster.reported] == ([] if code is None else [code])
+    assert all(words in error.str() for error in cluster.reported)
     assert cluster.engine.opened == []
 
 
 @pytest.mark.parametrize("rounds", [0, 1])
-def test_a_connection_that_ends_meanwhile_says_what_it_was_asked(rounds: int):
-    cluster = Secured(plain())
-    cluster.connect()
+def test_a_connection_that_ends_during_authentication_names_the_step(rounds: int):
+    cluster = SecuredCluster(plain(), connected=True)
     if rounds:
         cluster.reply(SaslHandshakeResponse())
-    cluster.reply(None, status=TRANSPORT)
+    cluster.reply(None, status=STATUS_TRANSPORT)
     ended = {
-        "status": TRANSPORT,
+        "status": STATUS_TRANSPORT,
         "attempts": 1,
         "peer_closed": 3,
         "text": "the peer closed the connection",
     }
     cluster.pool.on_disconnected(event(**ended))
-    [error, *_] = cluster.told
+    [error, *_] = cluster.reported
     assert error.code() == (KafkaError._AUTHENTICATION if rounds else KafkaError._TRANSPORT)
-    cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=2, generation=0, text="refused"))
-    assert [each.str() for each in cluster.told[1:]] == ["boot0:9092/bootstrap: refused"], (
-        "that is another story"
+    cluster.pool.on_disconnected(
+        event(status=STATUS_TRANSPORT, attempts=2, generation=0, text="refused")
+    )
+    assert [each.str() for each in cluster.reported[1:]] == ["boot0:9092/bootstrap: refused"], (
+        "the later error is about another connection"
     )
     words = (
         "while user 'alice' with PLAIN was authenticated"
@@ -359,48 +350,44 @@ def test_a_connection_that_ends_meanwhile_says_what_it_was_asked(rounds: int):
 
 def test_replies_that_cannot_be_read_end_the_connection():
     for rounds in (0, 1):
-        cluster = Secured(plain())
-        cluster.connect()
+        cluster = SecuredCluster(plain(), connected=True)
         if rounds:
             cluster.reply(SaslHandshakeResponse())
         sent = cluster.engine.submitted.pop()
         cluster.pool.on_reply(event(token=sent.token, body=b"\0"))
-        assert cluster.told[0].code() == KafkaError._BAD_MSG
+        assert cluster.reported[0].code() == KafkaError._BAD_MSG
         assert len(cluster.engine.closed) == 1
 
 
 def test_a_message_over_the_cap_is_not_given_to_the_mechanism():
-    cluster = Secured(Talk())
-    cluster.connect()
+    cluster = SecuredCluster(TwoRounds(), connected=True)
     cluster.reply(SaslHandshakeResponse())
-    cluster.later.do()
+    cluster.worker.do()
     cluster.reply(SaslAuthenticateResponse(auth_bytes=bytes((1 << 20) + 1)))
-    assert cluster.later.waiting == []
-    assert "1048577 bytes" in cluster.told[0].str()
+    assert cluster.worker.waiting == []
+    assert "1048577 bytes" in cluster.reported[0].str()
 
 
 @pytest.mark.parametrize(
     "error", [SaslError(f"no ticket for {SECRET}"), ValueError(f"odd {SECRET}")]
 )
-def test_nothing_to_authenticate_with_is_an_error_without_secrets(error: Exception):
-    talk = Talk()
+def test_missing_credentials_are_an_error_without_secrets(error: Exception):
+    talk = TwoRounds()
     talk.failure = error
-    cluster = Secured(talk)
-    cluster.connect()
+    cluster = SecuredCluster(talk, connected=True)
     cluster.reply(SaslHandshakeResponse())
-    cluster.later.do()
-    [told] = cluster.told
-    assert told.code() == KafkaError._AUTHENTICATION
-    assert SECRET not in told.str()
-    assert "[redacted]" in told.str()
+    cluster.worker.do()
+    [reported] = cluster.reported
+    assert reported.code() == KafkaError._AUTHENTICATION
+    assert SECRET not in reported.str()
+    assert "[redacted]" in reported.str()
 
 
 # --- sessions (KIP-368) ---
 
 
 def test_a_session_is_renewed_on_the_live_connection_before_it_ends():
-    cluster = Secured(plain())
-    cluster.connect()
+    cluster = SecuredCluster(plain(), connected=True)
     cluster.authenticate(session_ms=100_000)
     assert len(cluster.engine.opened) == 1
     assert cluster.pool.poll(cluster.clock.now)[1] == cluster.clock.now + 90
@@ -418,8 +405,7 @@ def test_a_session_is_renewed_on_the_live_connection_before_it_ends():
 
 
 def test_a_renewal_that_fails_closes_the_connection_and_the_next_one_is_authenticated():
-    cluster = Secured(plain())
-    cluster.connect()
+    cluster = SecuredCluster(plain(), connected=True)
     cluster.authenticate(session_ms=100_000)
     cluster.clock.now += 95
     cluster.pool.poll(cluster.clock.now)
@@ -437,19 +423,17 @@ def test_a_renewal_that_fails_closes_the_connection_and_the_next_one_is_authenti
 
 
 def test_a_session_ends_with_its_connection():
-    cluster = Secured(plain())
-    cluster.connect()
+    cluster = SecuredCluster(plain(), connected=True)
     cluster.authenticate(session_ms=100_000)
-    cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="gone"))
+    cluster.lose("gone")
     cluster.clock.now += 95
     assert cluster.pool.poll(cluster.clock.now)[1] == float("inf")
     assert cluster.engine.held == []
 
 
 @pytest.mark.parametrize("session_ms", [1, 10, 1000])
-def test_a_short_session_is_not_renewed_sooner_than_brokers_take_it(session_ms: int):
-    cluster = Secured(plain())
-    cluster.connect()
+def test_a_short_session_is_not_renewed_sooner_than_brokers_allow(session_ms: int):
+    cluster = SecuredCluster(plain(), connected=True)
     for _ in range(5):  # as often as it is granted
         cluster.authenticate(session_ms=session_ms)
         due = cluster.pool.poll(cluster.clock.now)[1]
@@ -463,16 +447,14 @@ def test_a_short_session_is_not_renewed_sooner_than_brokers_take_it(session_ms: 
 
 @pytest.mark.parametrize("session_ms", [0, -1, -(2**63)])
 def test_a_session_without_an_end_is_not_renewed(session_ms: int):
-    cluster = Secured(plain())
-    cluster.connect()
+    cluster = SecuredCluster(plain(), connected=True)
     cluster.authenticate(session_ms=session_ms)
     assert cluster.pool.poll(cluster.clock.now)[1] == float("inf")
 
 
 @pytest.mark.parametrize("session_ms", [7 * 86_400_000, 2**63 - 1])
 def test_a_long_session_is_renewed_after_a_week_at_the_latest(session_ms: int):
-    cluster = Secured(plain())
-    cluster.connect()
+    cluster = SecuredCluster(plain(), connected=True)
     cluster.authenticate(session_ms=session_ms)
     assert cluster.pool.poll(cluster.clock.now)[1] <= cluster.clock.now + 7 * 86_400
 
@@ -480,48 +462,48 @@ def test_a_long_session_is_renewed_after_a_week_at_the_latest(session_ms: int):
 # --- expiry ---
 
 
-def test_what_expires_is_refreshed_on_the_security_thread_when_due_and_again_after_a_pause():
-    talk = Talk()
+def test_credentials_are_refreshed_on_the_security_thread_when_due_and_retried_after_a_pause():
+    talk = TwoRounds()
     talk.due = 1000.0
-    cluster = Secured(talk)
+    cluster = SecuredCluster(talk)
     cluster.pool.poll(1000.0)
     cluster.pool.poll(1000.0)
-    assert len(cluster.later.waiting) == 1, "one at a time"
-    cluster.later.do()
+    assert len(cluster.worker.waiting) == 1, "one at a time"
+    cluster.worker.do()
     assert cluster.pool.poll(1000.0)[1] == 1080.0
     cluster.clock.now = 1080.0
     talk.failure = SaslError("nobody there")
     pauses = []
     for _ in range(7):
         cluster.pool.poll(cluster.clock.now)
-        cluster.later.do()
+        cluster.worker.do()
         due = cluster.pool.poll(cluster.clock.now)[1]
         pauses.append(due - cluster.clock.now)
         cluster.clock.now = due
     assert pauses == [1, 2, 4, 8, 16, 30, 30]
-    assert {error.code() for error in cluster.told} == {KafkaError._AUTHENTICATION}
-    assert "nobody there" in cluster.told[0].str()
-    assert len(cluster.told) == 2, "at once, and a minute later"
+    assert {error.code() for error in cluster.reported} == {KafkaError._AUTHENTICATION}
+    assert "nobody there" in cluster.reported[0].str()
+    assert len(cluster.reported) == 2, "at once, and a minute later"
     talk.failure = None
     cluster.pool.poll(cluster.clock.now)
-    cluster.later.do()
+    cluster.worker.do()
     talk.failure = SaslError("gone again")
     cluster.clock.now = talk.due = cluster.clock.now + 80
     cluster.pool.poll(cluster.clock.now)
-    cluster.later.do()
-    assert len(cluster.told) == 3, "it has worked in between"
+    cluster.worker.do()
+    assert len(cluster.reported) == 3, "it has worked in between"
 
 
-def test_what_expires_at_once_is_refreshed_once_a_second():
+def test_credentials_that_expire_at_once_are_refreshed_once_a_second():
     """The issuer of a token decides how long it lasts."""
-    talk = Talk()
+    talk = TwoRounds()
     talk.due = float("-inf")
-    cluster = Secured(talk)
+    cluster = SecuredCluster(talk)
     for number in range(1, 4):
         cluster.pool.poll(cluster.clock.now)
-        cluster.later.do()
+        cluster.worker.do()
         assert cluster.pool.poll(cluster.clock.now)[1] == cluster.clock.now + 1.0
-        assert not cluster.later.waiting
+        assert not cluster.worker.waiting
         assert talk.refreshed == number
         cluster.clock.now += 1.0
 
@@ -529,7 +511,7 @@ def test_what_expires_at_once_is_refreshed_once_a_second():
 # --- the thread ---
 
 
-def test_the_thread_does_one_after_the_other_and_nothing_after_its_end():
+def test_the_thread_runs_tasks_one_by_one_and_none_after_its_end():
     posted: list[Callable[[], None]] = []
     arrived = threading.Semaphore(0)
 
@@ -561,7 +543,7 @@ def test_the_thread_does_one_after_the_other_and_nothing_after_its_end():
     go_on.set()
     stopper.join(60)
     assert not stopper.is_alive()
-    assert len(posted) == 3, "nobody is told of what ends after the client"
+    assert len(posted) == 3, "results after the client's end are not reported"
 
 
 @pytest.mark.parametrize("before", [0, 1])

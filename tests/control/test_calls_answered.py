@@ -109,7 +109,7 @@ def test_a_call_is_answered_once(main: MainThread) -> None:
 
     def on_reply(reply: Reply) -> None:
         answers.append(reply)
-        raise RuntimeError("a defect of the one who asked")
+        raise RuntimeError("a defect of the caller")
 
     # no such broker: fails at once
     call = Call(MetadataRequest(topics=[]), 99, time.monotonic() + WAIT_S, on_reply)
@@ -119,7 +119,7 @@ def test_a_call_is_answered_once(main: MainThread) -> None:
     assert len(answers) == 1
 
 
-def test_what_the_engine_refuses_is_not_kept_as_sent() -> None:
+def test_calls_that_the_engine_refuses_are_not_kept_as_sent() -> None:
     cluster = Cluster()
     cluster.bring_up(0)
 
@@ -132,11 +132,11 @@ def test_what_the_engine_refuses_is_not_kept_as_sent() -> None:
     with pytest.raises(RuntimeError):
         cluster.pool.send(call)
     cluster.pool.fail_all(KafkaError(KafkaError._DESTROY))
-    assert answers == [], "whoever has sent it deals with it"
+    assert answers == [], "its sender handles it"
 
 
 @pytest.mark.parametrize("method", ["acknowledge", "end"])
-def test_a_share_consumer_that_cannot_leave_says_so(
+def test_a_share_consumer_that_cannot_leave_reports_it(
     bootstrap: str, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     def broken(self: ShareSessions, *args: Any) -> None:
@@ -155,7 +155,7 @@ def test_a_share_consumer_that_cannot_leave_says_so(
     assert time.monotonic() - started < SOON_S
 
 
-def test_a_share_consumer_that_cannot_commit_says_so(
+def test_a_share_consumer_that_cannot_commit_reports_it(
     bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(self: ShareSessions, *args: Any) -> None:
@@ -166,8 +166,8 @@ def test_a_share_consumer_that_cannot_commit_says_so(
     ) as consumer:
         consumer.subscribe(["t"])
         consumer.poll(0.1)
-        told = [SimpleNamespace(topic="t", key=(b"", 0), on_done=None)]
-        monkeypatch.setattr(consumer, "_collect", lambda *, accept: told)
+        collected = [SimpleNamespace(topic="t", key=(b"", 0), on_done=None)]
+        monkeypatch.setattr(consumer, "_collect", lambda *, accept: collected)
         with monkeypatch.context() as patched:
             patched.setattr(ShareSessions, "acknowledge", broken)
             with pytest.raises(RuntimeError, match="a defect"):

@@ -84,11 +84,11 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> tuple[Rig, ConsumerControl]:
     return rig, control
 
 
-def test_what_has_no_value_is_left_out(producer: Rig) -> None:
+def test_metrics_without_a_value_are_left_out(producer: Rig) -> None:
     assert set(producer.values()) == {"connection.creation.rate", "connection.creation.total"}
 
 
-def test_latencies_are_of_what_came_since_the_last_push(producer: Rig) -> None:
+def test_latencies_cover_the_time_since_the_last_push(producer: Rig) -> None:
     producer.means[1] = [(4, 8000, 5000), (2, 3000, 2000), (0, 0, 0), (1, 500, 500)]
     producer.means[2] = [(1, 2500, 2500), (1, 6200, 6200), (0, 0, 0), (0, 0, 0)]
     found = producer.values()
@@ -125,7 +125,7 @@ def test_a_push_that_has_not_arrived_is_in_the_next_one(producer: Rig) -> None:
     assert "request.latency.avg" not in found
 
 
-def test_what_is_counted_while_a_push_is_under_way_is_not_lost(producer: Rig) -> None:
+def test_counts_during_a_push_are_not_lost(producer: Rig) -> None:
     producer.sampler.throttle.record(100)
     assert producer.values()["produce.throttle.time.avg"] == 100
     producer.sampler.throttle.record(20)
@@ -150,7 +150,7 @@ def test_cumulative_sums_are_since_the_start_and_deltas_since_the_last_push(prod
     assert producer.values(delta=True)["connection.creation.total"] == 2
 
 
-def test_a_broker_that_leaves_or_comes_takes_nothing_away(producer: Rig) -> None:
+def test_counts_survive_brokers_that_come_and_go(producer: Rig) -> None:
     producer.means[1][1] = (10, 10000, 1000)
     producer.values()
     del producer.brokers[1]
@@ -161,7 +161,7 @@ def test_a_broker_that_leaves_or_comes_takes_nothing_away(producer: Rig) -> None
     assert found["node.request.latency.max"] == {11: 3}
 
 
-def test_only_what_was_chosen_is_told_and_the_rest_is_kept(producer: Rig) -> None:
+def test_only_chosen_metrics_are_pushed_and_the_others_are_kept(producer: Rig) -> None:
     producer.pool.connections = 1
     metrics, _ = producer.sampler.sample(SPECS["producer"][1:2], delta=True)
     assert [metric.name for metric in metrics] == [
@@ -204,7 +204,7 @@ def test_a_consumers_figures(consumer: tuple[Rig, ConsumerControl]) -> None:
     assert rig.values()["poll.idle.ratio.avg"] == 0
 
 
-def test_who_has_left_the_group_is_the_member_that_it_was(
+def test_a_client_that_left_the_group_keeps_its_member_id(
     consumer: tuple[Rig, ConsumerControl],
 ) -> None:
     rig, control = consumer
@@ -251,7 +251,7 @@ def test_a_rebalance_within_one_turn_counts_with_no_time() -> None:
     assert group.watch.latency.take() == (1, 0, 0)
 
 
-def test_who_leaves_the_group_has_made_no_rebalance() -> None:
+def test_leaving_the_group_counts_as_no_rebalance() -> None:
     group = Group()
     group.at(0.0, "JOINED")
     group.at(1.0, "LEAVING", busy=True)

@@ -8,7 +8,6 @@ import pytest
 
 from kafka_native.control.brokers.coordinator import Coordinator
 from kafka_native.control.consumer.commits import CommitManager
-from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.group.membership import Member
 from kafka_native.control.positions import EARLIEST
 from kafka_native.control.requests import Backoff
@@ -22,7 +21,7 @@ from kafka_native.protocol.offsets import (
 )
 from kafka_native.types import OFFSET_INVALID, OFFSET_STORED, TopicPartition
 
-from .fakes import TOPIC_ID, Cluster, api_versions, registry
+from .fakes import TOPIC_ID, Cluster, api_versions, fetch_manager, registry
 
 OTHER_ID = b"\5" * 16
 
@@ -31,10 +30,14 @@ class Group(Cluster):
     """A group member with a connected coordinator and two partitions of a topic."""
 
     def __init__(
-        self, *, offer: Any = None, protocol: str = "classic", joined: bool = True, **how: Any
+        self,
+        *offsets: int,
+        offer: Any = None,
+        protocol: str = "classic",
+        joined: bool = True,
+        **how: Any,
     ) -> None:
         super().__init__()
-        self.told: list[tuple[str, int, int, KafkaError]] = []
         self.committed: list[tuple[KafkaError | None, list[TopicPartition]]] = []
         self.outcomes: list[Any] = []
         self.offer = offer
@@ -42,17 +45,7 @@ class Group(Cluster):
         self.member = Member("g", protocol=protocol)
         if joined:
             self.member.member_id, self.member.generation = "me", 3
-        self.fetches = FetchManager(
-            self.engine,
-            self.metadata,
-            self.pool,
-            reset=EARLIEST,
-            isolation_level=1,
-            timeout_s=60,
-            create_topics=False,
-            on_error=lambda *what: self.told.append(what),
-            clock=self.clock,
-        )
+        self.fetches = fetch_manager(self)
         self.coordinator = Coordinator(
             self.pool,
             "g",
@@ -74,10 +67,10 @@ class Group(Cluster):
             clock=self.clock,
             **settings,
         )
+        self.managers = (self.fetches, self.commits, self.coordinator)
         self.bring_up(0)
-
-    def go(self) -> None:
-        self.turn(self.fetches, self.commits, self.coordinator)
+        if offsets:
+            self.assign(*offsets)
 
     def assign(self, *offsets: int) -> None:
         """Fetch partitions 0, 1, ... of the topic from these offsets."""
@@ -195,9 +188,13 @@ class Group(Cluster):
         self.go()
         return request
 
-    def wait(self, seconds: float) -> None:
-        self.clock.now += seconds
-        self.go()
+
+def committing(*commits: tuple[int, int], partitions: int = 1, **how: Any) -> Group:
+    """Return a group whose commit waits for the coordinator's answer."""
+    cluster = Group(*[0] * partitions, **how)
+    cluster.commit(*commits)
+    cluster.find()
+    return cluster
 
 
 def offsets_of(request: OffsetCommitRequest) -> dict[int, int]:
@@ -223,8 +220,7 @@ def older(**newest: int) -> Any:
 
 
 def test_commit_carries_identity_epoch_metadata_and_the_topics_id():
-    cluster = Group()
-    cluster.assign(0)
+    cluster = Group(0)
     partition = TopicPartition("t", 0, 42, "note", 5)
     cluster.commits.commit([partition], cluster.outcomes.append, cluster.clock.now + 60)
     cluster.find()
@@ -256,8 +252,7 @@ def test_commit_carries_identity_epoch_metadata_and_the_topics_id():
 
 @pytest.mark.parametrize(("newest", "topic"), [(9, "t"), (10, "elsewhere"), (6, "t"), (1, "t")])
 def test_commit_goes_by_name_where_the_broker_is_older_or_the_id_is_not_known(newest, topic):
-    cluster = Group(offer=older(commit=newest))
-    cluster.assign(0)
+    cluster = Group(0, offer=older(commit=newest))
     cluster.commit((0, 7), topic=topic)
     cluster.find()
     version, _ = cluster.request()
@@ -275,11 +270,8 @@ def test_commit_goes_by_name_where_the_broker_is_older_or_the_id_is_not_known(ne
         KafkaError.STALE_MEMBER_EPOCH,
     ],
 )
-def test_passing_error_is_tried_again_after_a_back_off(code):
-    cluster = Group()
-    cluster.assign(0)
-    cluster.commit((0, 7))
-    cluster.find()
+def test_retriable_error_is_retried_after_a_back_off(code):
+    cluster = committing((0, 7))
     cluster.reply(code)
     assert cluster.engine.submitted == []
     assert cluster.outcomes == []
@@ -290,10 +282,7 @@ def test_passing_error_is_tried_again_after_a_back_off(code):
 
 @pytest.mark.parametrize("code", [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE])
 def test_coordinator_that_moved_is_looked_for_and_gets_the_commit(code):
-    cluster = Group()
-    cluster.assign(0)
-    cluster.commit((0, 7))
-    cluster.find()
+    cluster = committing((0, 7))
     cluster.reply(code)
     assert cluster.coordinator.target is None
     cluster.wait(0.2)
@@ -303,9 +292,8 @@ def test_coordinator_that_moved_is_looked_for_and_gets_the_commit(code):
     assert [each.error for each in cluster.outcomes[0]] == [None]
 
 
-def test_commit_ends_at_its_deadline_with_what_stood_in_its_way():
-    cluster = Group()
-    cluster.assign(0)
+def test_commit_ends_at_its_deadline_with_the_last_error():
+    cluster = Group(0)
     cluster.commit((0, 7), deadline=1.0)
     cluster.find()
     cluster.reply(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
@@ -333,10 +321,7 @@ def test_group_that_is_forbidden_fails_commits_at_once():
 
 
 def test_error_of_one_partition_is_its_own():
-    cluster = Group()
-    cluster.assign(0, 0)
-    cluster.commit((0, 7), (1, 8))
-    cluster.find()
+    cluster = committing((0, 7), (1, 8), partitions=2)
     cluster.reply(0, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     [[first, second]] = cluster.outcomes
     assert first.error is None
@@ -344,10 +329,7 @@ def test_error_of_one_partition_is_its_own():
 
 
 def test_later_commit_never_overtakes_one_that_is_tried_again():
-    cluster = Group()
-    cluster.assign(0, 0)
-    cluster.commit((0, 7), (1, 1))
-    cluster.find()
+    cluster = committing((0, 7), (1, 1), partitions=2)
     cluster.commit((0, 9))
     assert len(cluster.engine.submitted) == 1
     assert offsets_of(cluster.reply(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)) == {0: 7, 1: 1}
@@ -358,10 +340,7 @@ def test_later_commit_never_overtakes_one_that_is_tried_again():
 
 
 def test_commits_that_wait_share_a_request():
-    cluster = Group()
-    cluster.assign(0)
-    cluster.commit((0, 1))
-    cluster.find()
+    cluster = committing((0, 1))
     for offset in range(2, 50):
         cluster.commit((0, offset))
     assert offsets_of(cluster.reply()) == {0: 1}
@@ -371,17 +350,14 @@ def test_commits_that_wait_share_a_request():
 
 
 def test_stale_epoch_is_answered_with_the_newer_one_and_nothing_is_reset():
-    cluster = Group(protocol="consumer")
-    cluster.assign(0)
-    cluster.commit((0, 7))
-    cluster.find()
+    cluster = committing((0, 7), protocol="consumer")
     cluster.member.generation = 4
     assert cluster.reply(KafkaError.STALE_MEMBER_EPOCH).generation_id_or_member_epoch == 3
     cluster.wait(0.2)
     assert cluster.reply().generation_id_or_member_epoch == 4
     assert [each.error for each in cluster.outcomes[0]] == [None]
     assert cluster.fetches.assigned["t", 0].offset == 0
-    assert cluster.told == []
+    assert cluster.partition_errors == []
 
 
 @pytest.mark.parametrize(
@@ -389,19 +365,13 @@ def test_stale_epoch_is_answered_with_the_newer_one_and_nothing_is_reset():
     [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.FENCED_INSTANCE_ID],
 )
 def test_commit_of_a_fenced_member_fails(code):
-    cluster = Group()
-    cluster.assign(0)
-    cluster.commit((0, 7))
-    cluster.find()
+    cluster = committing((0, 7))
     cluster.reply(code)
     assert cluster.outcomes == [code]
 
 
 def test_commit_that_an_older_generation_has_sent_is_sent_again():
-    cluster = Group()
-    cluster.assign(0)
-    cluster.commit((0, 7))
-    cluster.find()
+    cluster = committing((0, 7))
     cluster.member.generation = 4
     cluster.reply(KafkaError.ILLEGAL_GENERATION)
     cluster.wait(0.2)
@@ -409,11 +379,8 @@ def test_commit_that_an_older_generation_has_sent_is_sent_again():
     assert [each.error for each in cluster.outcomes[0]] == [None]
 
 
-def test_commit_from_before_a_rebalance_is_not_made_for_what_was_given_up():
-    cluster = Group()
-    cluster.assign(0, 0)
-    cluster.commit((0, 7), (1, 8))
-    cluster.find()
+def test_commit_from_before_a_rebalance_leaves_out_revoked_partitions():
+    cluster = committing((0, 7), (1, 8), partitions=2)
     cluster.reply(KafkaError.REBALANCE_IN_PROGRESS)
     cluster.fetches.remove([("t", 1)])
     cluster.member.generation = 4
@@ -425,10 +392,7 @@ def test_commit_from_before_a_rebalance_is_not_made_for_what_was_given_up():
 
 
 def test_commit_from_before_a_partition_left_and_came_back_is_not_made():
-    cluster = Group()
-    cluster.assign(0, 0)
-    cluster.commit((0, 7), (1, 8))
-    cluster.find()
+    cluster = committing((0, 7), (1, 8), partitions=2)
     cluster.reply(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
     cluster.fetches.remove([("t", 1)])
     cluster.fetches.add([("t", 1, 500)], cluster.clock.now)  # another member has had it
@@ -439,11 +403,8 @@ def test_commit_from_before_a_partition_left_and_came_back_is_not_made():
     assert cluster.fetches.assigned["t", 1].sent is None
 
 
-def test_commit_of_a_member_that_was_thrown_out_is_not_made_as_nobody():
-    cluster = Group()
-    cluster.assign(0)
-    cluster.commit((0, 7))
-    cluster.find()
+def test_commit_of_an_expelled_member_is_not_sent_without_a_member_id():
+    cluster = committing((0, 7))
     cluster.reply(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
     cluster.member.member_id, cluster.member.generation = "", -1
     cluster.wait(0.2)
@@ -451,11 +412,8 @@ def test_commit_of_a_member_that_was_thrown_out_is_not_made_as_nobody():
     assert cluster.outcomes == [KafkaError.UNKNOWN_MEMBER_ID]
 
 
-def test_who_is_no_member_commits_whatever_partition():
-    cluster = Group()
-    cluster.assign(0)
-    cluster.commit((5, 7))
-    cluster.find()
+def test_client_outside_the_group_commits_any_partition():
+    cluster = committing((5, 7))
     assert offsets_of(cluster.reply()) == {5: 7}
 
 
@@ -474,15 +432,14 @@ def test_member_commits_nothing_of_partitions_that_are_not_its_own():
     assert cluster.engine.submitted == []
 
 
-def test_outcome_tells_of_partitions_that_had_nothing_to_be_committed():
-    cluster = Group()
-    cluster.assign(0, 1)
+def test_outcome_has_partitions_without_an_offset():
+    cluster = Group(0, 1)
     cluster.commit((0, OFFSET_INVALID), (1, 7))
     cluster.find()
     assert offsets_of(cluster.reply()) == {1: 7}
-    told = [(each.partition, each.offset, each.error) for each in cluster.outcomes[0]]
-    assert told == [(0, OFFSET_INVALID, None), (1, 7, None)]
-    assert cluster.committed[0][1] == cluster.outcomes[0], "on_commit is told the same"
+    outcome = [(each.partition, each.offset, each.error) for each in cluster.outcomes[0]]
+    assert outcome == [(0, OFFSET_INVALID, None), (1, 7, None)]
+    assert cluster.committed[0][1] == cluster.outcomes[0], "on_commit gets the same"
     cluster.commit((0, OFFSET_INVALID), (1, 8))
     cluster.go()
     cluster.reply(KafkaError.GROUP_AUTHORIZATION_FAILED)
@@ -491,13 +448,13 @@ def test_outcome_tells_of_partitions_that_had_nothing_to_be_committed():
     )
 
 
-def test_commit_without_a_group_or_an_offset_says_so():
+def test_commit_without_a_group_or_an_offset_is_an_error():
     cluster = Group()
     cluster.commit((0, OFFSET_INVALID))
     assert cluster.outcomes.pop() == KafkaError._NO_OFFSET
     cluster.commits.commit_stored(cluster.outcomes.append, 0.0)
     assert cluster.outcomes.pop() == KafkaError._NO_OFFSET
-    nobody = CommitManager(
+    commits = CommitManager(
         Member(""),
         cluster.coordinator,
         cluster.fetches,
@@ -505,28 +462,24 @@ def test_commit_without_a_group_or_an_offset_says_so():
         interval_s=1,
         timeout_s=1,
     )
-    nobody.commit([TopicPartition("t", 0, 1)], cluster.outcomes.append, 2000.0)
+    commits.commit([TopicPartition("t", 0, 1)], cluster.outcomes.append, 2000.0)
     assert cluster.outcomes.pop() == KafkaError._UNKNOWN_GROUP
     assert cluster.fetches.ask_committed is None
 
 
-def test_closing_ends_every_commit_and_question():
-    cluster = Group()
-    cluster.assign(0)
-    cluster.commit((0, 7))
-    cluster.find()
+def test_closing_ends_every_commit_and_every_query():
+    cluster = committing((0, 7))
     cluster.commit((0, 8))
     cluster.commits.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 60)
     cluster.commits.close(KafkaError(KafkaError._DESTROY))
     assert cluster.outcomes == [KafkaError._DESTROY] * 3
 
 
-# --- what is stored ---
+# --- stored offsets ---
 
 
-def test_what_was_handed_out_is_stored_unless_the_application_stores_itself():
-    cluster = Group()
-    cluster.assign(0, 0)
+def test_delivered_offsets_are_stored_unless_the_application_stores_them():
+    cluster = Group(0, 0)
     cursor = cluster.engine.cursors[0]
     cursor.position, cursor.position_epoch = 12, 5
     [first, second] = cluster.commits.stored([("t", 0), ("t", 1)])
@@ -543,8 +496,7 @@ def test_what_was_handed_out_is_stored_unless_the_application_stores_itself():
 
 
 def test_offset_of_a_partition_that_is_not_assigned_cannot_be_stored():
-    cluster = Group(auto_store=False)
-    cluster.assign(0)
+    cluster = Group(0, auto_store=False)
     wanted = [
         TopicPartition("t", 0, 3),
         TopicPartition("t", 4, 3),
@@ -557,17 +509,15 @@ def test_offset_of_a_partition_that_is_not_assigned_cannot_be_stored():
 
 
 def test_stored_offset_does_not_outlive_its_partitions_assignment():
-    cluster = Group(auto_store=False)
-    cluster.assign(0)
+    cluster = Group(0, auto_store=False)
     cluster.commits.store([TopicPartition("t", 0, 9)])
     cluster.fetches.remove([("t", 0)])
     cluster.fetches.add([("t", 0, 0)], cluster.clock.now)
     assert cluster.commits.stored([("t", 0)])[0].offset == OFFSET_INVALID
 
 
-def test_commit_of_what_is_stored_leaves_out_what_is_committed():
-    cluster = Group()
-    cluster.assign(0, 0)
+def test_commit_of_stored_offsets_leaves_out_committed_ones():
+    cluster = Group(0, 0)
     cluster.engine.cursors[0].position = 12
     cluster.commits.commit_stored(cluster.outcomes.append, cluster.clock.now + 60)
     cluster.find()
@@ -581,9 +531,8 @@ def test_commit_of_what_is_stored_leaves_out_what_is_committed():
 # --- automatic commits ---
 
 
-def test_auto_commit_comes_every_interval_with_what_has_changed():
-    cluster = Group(auto_commit=True)
-    cluster.assign(0, 0)
+def test_auto_commit_sends_changed_offsets_every_interval():
+    cluster = Group(0, 0, auto_commit=True)
     cluster.engine.cursors[0].position = 12
     cluster.wait(4.9)
     assert cluster.engine.submitted == []
@@ -600,10 +549,7 @@ def test_auto_commit_comes_every_interval_with_what_has_changed():
 
 @pytest.mark.parametrize("epoch", [None, 5])
 def test_auto_commit_never_goes_back(epoch):
-    cluster = Group(auto_commit=True, auto_store=False)
-    cluster.assign(0, 0)
-    cluster.commit((0, 10))
-    cluster.find()
+    cluster = committing((0, 10), partitions=2, auto_commit=True, auto_store=False)
     cluster.reply()
     cluster.commits.store(
         [TopicPartition("t", 0, 9, leader_epoch=epoch), TopicPartition("t", 1, 3)]
@@ -623,8 +569,7 @@ def test_auto_commit_never_goes_back(epoch):
 
 
 def test_auto_commit_follows_a_log_that_a_newer_leader_has_cut_off():
-    cluster = Group(auto_commit=True)
-    cluster.assign(0)
+    cluster = Group(0, auto_commit=True)
     cluster.engine.cursors[0].position, cluster.engine.cursors[0].position_epoch = 12, 5
     cluster.wait(5.1)
     cluster.find()
@@ -635,8 +580,7 @@ def test_auto_commit_follows_a_log_that_a_newer_leader_has_cut_off():
 
 
 def test_auto_commit_that_failed_is_made_again_the_next_time():
-    cluster = Group(auto_commit=True)
-    cluster.assign(0)
+    cluster = Group(0, auto_commit=True)
     cluster.engine.cursors[0].position = 12
     cluster.wait(5.1)
     cluster.find()
@@ -646,9 +590,8 @@ def test_auto_commit_that_failed_is_made_again_the_next_time():
     assert offsets_of(cluster.reply()) == {0: 12}
 
 
-def test_auto_commit_leaves_out_what_the_application_may_still_be_working_on():
-    cluster = Group(auto_commit=True, polls=lambda: cluster.polls)
-    cluster.assign(0)
+def test_auto_commit_leaves_out_messages_that_the_application_may_still_process():
+    cluster = Group(0, auto_commit=True, polls=lambda: cluster.polls)
     cluster.engine.cursors[0].position = 12
     cluster.wait(5.1)
     cluster.engine.cursors[0].position = 20
@@ -663,9 +606,8 @@ def test_auto_commit_leaves_out_what_the_application_may_still_be_working_on():
     assert offsets_of(cluster.reply()) == {0: 20}
 
 
-def test_flush_commits_what_is_stored_of_these_partitions_and_waits_for_earlier_commits():
-    cluster = Group(auto_commit=True)
-    cluster.assign(0, 0)
+def test_flush_commits_stored_offsets_of_its_partitions_and_waits_for_earlier_commits():
+    cluster = Group(0, 0, auto_commit=True)
     cluster.engine.cursors[0].position = 12
     cluster.engine.cursors[1].position = 13
     cluster.commit((1, 5))
@@ -681,11 +623,8 @@ def test_flush_commits_what_is_stored_of_these_partitions_and_waits_for_earlier_
     assert done == [1, 2]
 
 
-def test_whoever_hears_of_an_outcome_in_a_poll_gets_another_turn_at_once():
-    cluster = Group()
-    cluster.assign(0)
-    cluster.commit((0, 5))
-    cluster.find()
+def test_an_outcome_during_a_poll_schedules_another_turn_at_once():
+    cluster = committing((0, 5))
     done: list[int] = []
     wakes: list[float] = []
     # nothing to commit, but a commit to wait for
@@ -706,8 +645,7 @@ def test_whoever_hears_of_an_outcome_in_a_poll_gets_another_turn_at_once():
 
 
 def test_flush_goes_on_under_a_newer_epoch_of_the_same_member():
-    cluster = Group(auto_commit=True, protocol="consumer")
-    cluster.assign(0)
+    cluster = Group(0, auto_commit=True, protocol="consumer")
     cluster.engine.cursors[0].position = 12
     done: list[int] = []
     cluster.commits.flush([("t", 0)], lambda: done.append(1))
@@ -720,9 +658,8 @@ def test_flush_goes_on_under_a_newer_epoch_of_the_same_member():
     assert done == [1]
 
 
-def test_flush_ends_although_nobody_answers():
-    cluster = Group(auto_commit=True)
-    cluster.assign(0)
+def test_flush_ends_without_an_answer():
+    cluster = Group(0, auto_commit=True)
     cluster.engine.cursors[0].position = 12
     done: list[int] = []
     cluster.commits.flush([("t", 0)], lambda: done.append(1), cluster.clock.now + 2)
@@ -736,8 +673,7 @@ def test_flush_ends_although_nobody_answers():
 
 @pytest.mark.parametrize("newest", [10, 9, 8, 7, 5, 1])
 def test_committed_offsets_are_asked_for_in_one_request(newest):
-    cluster = Group(offer=older(fetch=newest))
-    cluster.assign(0, 0, 0)
+    cluster = Group(0, 0, 0, offer=older(fetch=newest))
     cluster.commits.fetch_committed(
         [("t", 0), ("t", 1)], cluster.outcomes.append, cluster.clock.now + 60
     )
@@ -756,9 +692,8 @@ def test_committed_offsets_are_asked_for_in_one_request(newest):
     assert (second.offset, third.offset, third.metadata) == (OFFSET_INVALID, 7, None)
 
 
-def test_committed_offsets_of_a_member_in_the_consumer_protocol_are_asked_for_as_such():
-    cluster = Group(protocol="consumer")
-    cluster.assign(0)
+def test_committed_offsets_are_requested_with_member_id_and_epoch_in_the_consumer_protocol():
+    cluster = Group(0, protocol="consumer")
     cluster.commits.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 60)
     cluster.find()
     [group] = cluster.offsets({}, group_error=KafkaError.STALE_MEMBER_EPOCH).groups
@@ -771,8 +706,7 @@ def test_committed_offsets_of_a_member_in_the_consumer_protocol_are_asked_for_as
 
 
 def test_offset_of_an_open_transaction_is_waited_for():
-    cluster = Group()
-    cluster.assign(0, 0)
+    cluster = Group(0, 0)
     cluster.commits.fetch_committed(
         [("t", 0), ("t", 1)], cluster.outcomes.append, cluster.clock.now + 60
     )
@@ -785,11 +719,8 @@ def test_offset_of_an_open_transaction_is_waited_for():
     assert [each.offset for each in cluster.outcomes[0]] == [9, 3]
 
 
-def test_committed_offsets_are_those_of_commits_made_before():
-    cluster = Group()
-    cluster.assign(0, 0)
-    cluster.commit((0, 7))
-    cluster.find()
+def test_committed_offsets_include_earlier_commits():
+    cluster = committing((0, 7), partitions=2)
     cluster.commits.fetch_committed([("t", 0)], cluster.outcomes.append, cluster.clock.now + 60)
     cluster.commits.fetch_committed([("t", 1)], cluster.outcomes.append, cluster.clock.now + 60)
     cluster.go()
@@ -846,10 +777,10 @@ def test_stale_epoch_while_reading_committed_offsets_never_leads_to_a_reset():
             cluster.wait(1.5)
     cluster.offsets({0: (5, -1, "", 0)})
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 5, 5)]
-    assert cluster.told == []
+    assert cluster.partition_errors == []
 
 
-def test_committed_offset_that_may_not_be_read_is_told_once_and_asked_for_again():
+def test_forbidden_committed_offset_is_reported_once_and_requested_again():
     cluster = Group()
     cluster.coordinator.want(cluster.clock.now)
     cluster.find()
@@ -857,7 +788,9 @@ def test_committed_offset_that_may_not_be_read_is_told_once_and_asked_for_again(
     for _ in range(3):
         cluster.offsets({0: (-1, -1, "", KafkaError.TOPIC_AUTHORIZATION_FAILED)})
         cluster.wait(15)
-    assert [error.code() for *_, error in cluster.told] == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    assert [error.code() for *_, error in cluster.partition_errors] == [
+        KafkaError.TOPIC_AUTHORIZATION_FAILED
+    ]
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 3, 5)]
     cluster.offsets({0: (5, -1, "", 0)})
     assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(1), 5, 5)]

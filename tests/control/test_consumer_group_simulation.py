@@ -1,10 +1,9 @@
 """Many members of the consumer protocol against the mock cluster's coordinator, on one virtual
 clock, with faults.
 
-Requests and answers get lost, members freeze (heartbeats of the broker's thread go on), crash, come
-and go, callbacks take their time, topics grow. At no time may two members of the group own one
-partition, and when the faults end everything has to be owned by somebody soon. One seed decides
-everything; a failure prints it.
+Requests and answers get lost. Members freeze (their broker threads still send heartbeats), crash,
+come and go. Callbacks take time, and topics grow. Two members never own one partition, and soon
+after the faults every partition has an owner. One seed decides everything. A failure prints it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from kafka_native.protocol.groups import (
     ConsumerGroupHeartbeatResponse,
 )
 
-from .consumer_group import COORDINATOR, FakeRebalance, Group, Key
+from .consumer_group import COORDINATOR, FakeRebalance, Group, Key, assignment_of
 from .fakes import Clock
 
 TOPICS = {"a": b"A" * 16, "b": b"B" * 16}
@@ -40,7 +39,7 @@ REVOKE_S = 20.0
 
 
 class SimRebalance(FakeRebalance):
-    """Owns what it is told to; a step takes as long as ``pause`` says."""
+    """Takes over each assignment. A step takes as long as ``pause`` says."""
 
     def __init__(self, pause: Callable[[], float], clock: Clock) -> None:
         super().__init__()
@@ -67,8 +66,8 @@ class SimRebalance(FakeRebalance):
 
 
 class SimMember(Group):
-    """A member with a connection: first come first served, and a heartbeat that needs no control
-    thread.
+    """A member with a connection that keeps the order of requests, and a heartbeat without the
+    control thread.
     """
 
     def __init__(self, world: World, instance_id: str | None) -> None:
@@ -91,7 +90,7 @@ class SimMember(Group):
         self.heartbeat_now: Any = None
 
     def act(self) -> None:
-        """The control thread, unless it is frozen."""
+        """Run the control thread, unless it is frozen."""
         if self.world.clock.now < self.frozen_until:
             return
         while self.events:
@@ -114,8 +113,8 @@ class SimMember(Group):
         self.events.append(lambda: on_reply(reply))
 
     def heartbeat_if_due(self) -> None:
-        """The broker's thread: it goes on while the control thread is frozen, and tells only what
-        is new.
+        """Run the broker thread. It continues while the control thread is frozen, and reports only
+        new results.
         """
         heartbeat: Any = self.pool.heartbeats.get(COORDINATOR)
         if heartbeat is not self.heartbeat_now:
@@ -136,12 +135,12 @@ class SimMember(Group):
     def _report(self, heartbeat: Any, reply: Any) -> None:
         if (
             self.pool.heartbeats.get(COORDINATOR) is heartbeat
-        ):  # the pool drops what a heartbeat that was replaced brings
+        ):  # the pool drops results of a replaced heartbeat
             heartbeat[2](reply)
 
 
 class World:
-    """The coordinator, its members, and what goes wrong."""
+    """The coordinator, its members, and the faults."""
 
     def __init__(self, seed: int, *, lossy: bool) -> None:
         self.random = random.Random(seed)
@@ -161,7 +160,7 @@ class World:
         return self.random.choice([0.0, 0.0, 0.1, 2.0]) if self.faulty else 0.0
 
     def exchange(self, message: ConsumerGroupHeartbeatRequest) -> Any:
-        """Request and answer, unless either is lost."""
+        """Deliver the request and its answer, unless one of them is lost."""
         luck = self.random.random() if self.faulty and self.lossy else 1.0
         if luck < 0.02:
             return KafkaError(KafkaError._TRANSPORT)
@@ -180,25 +179,20 @@ class World:
                 )
                 return reply
             consumer_groups.check_first_heartbeat(message) if message.member_epoch == 0 else None
-            member, told = self.group.heartbeat(message, "", "")
+            member, assignment = self.group.heartbeat(message, "", "")
         except GroupError as error:
             self.log[error.code.name] += 1
             reply.error_code = int(error.code)
             return reply
         reply.member_id, reply.member_epoch = member.id, member.epoch
-        if told:
-            kind = ConsumerGroupHeartbeatResponse.Assignment
+        if assignment:
             parts: dict[bytes, list[int]] = {}
             for topic_id, number in sorted(member.assigned):
                 parts.setdefault(topic_id, []).append(number)
-            reported_parts = [
-                kind.TopicPartitions(topic_id=each, partitions=which)
-                for each, which in parts.items()
-            ]
-            reply.assignment = kind(topic_partitions=reported_parts)
+            reply.assignment = assignment_of(ConsumerGroupHeartbeatResponse.Assignment, parts)
         return reply
 
-    # --- what happens ---
+    # --- events ---
 
     def disturb(self) -> None:
         luck = (
@@ -219,7 +213,7 @@ class World:
             self._leave(self.random.choice(self.members))
         elif luck < 0.04 and len(self.members) > 1:
             self.members.remove(member := self.random.choice(self.members))
-            self.log["crash"] += 1  # its process is gone; the coordinator finds out
+            self.log["crash"] += 1  # its process has ended; the coordinator finds out
         elif luck < 0.045:
             self._be_slow(self.random.choice(self.members))
         elif luck < 0.05:
@@ -238,7 +232,7 @@ class World:
             member.events.append(lambda: member.membership.leave("", done, self.clock.now))
 
     def _be_slow(self, member: SimMember) -> None:
-        """max.poll.interval.ms, and a poll later on."""
+        """Exceed max.poll.interval.ms, and poll later."""
         if member.leaving:
             return
         self.log["slow"] += 1
@@ -267,14 +261,14 @@ class World:
         self.check_owners()
 
     def check_owners(self) -> None:
-        """Those whom the coordinator still counts as members never own a partition twice."""
+        """Check that current members in the coordinator's view never own a partition twice."""
         self.group.tick()
         known = [member for member in self.members if member.member.member_id in self.group.members]
         owners: Counter[Key] = Counter()
         for member in known:
             seen = self.group.members[member.member.member_id]
-            # What it owns and the coordinator knows nothing of, it has lost already: it just hasn't
-            # heard of it.
+            # If the coordinator doesn't count a partition as its own, it has lost it and doesn't know
+            # that yet.
             owners.update(
                 k
                 for k in member.slow.owned
@@ -302,7 +296,7 @@ class World:
         return sorted(owned) == sorted(wanted)
 
     def calm_down(self) -> None:
-        """No more faults; everybody wants everything."""
+        """End the faults, and let every member run with all topics."""
         self.faulty = False
         for member in self.members:
             member.subscription.wanted = ["a", "b"]
@@ -325,7 +319,7 @@ def test_no_partition_has_two_owners_and_everything_ends_well(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_nobody_is_fenced_while_nothing_is_lost(seed: int) -> None:
+def test_no_member_is_fenced_without_losses(seed: int) -> None:
     world = World(seed, lossy=False)
     for _ in range(600):
         world.step()

@@ -1,4 +1,4 @@
-"""Finding a coordinator: on demand, again after errors, and with its own connection."""
+"""Coordinator look-ups: on demand, again after errors, and on a separate connection."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from kafka_native.control.brokers.coordinator import Coordinator
 from kafka_native.control.brokers.pool import COORDINATORS
 from kafka_native.control.errors import COORDINATOR_LOST_ERRORS
 from kafka_native.control.requests import Backoff, Call
-from kafka_native.errors import KafkaError
+from kafka_native.errors import STATUS_STALE, KafkaError
 from kafka_native.protocol.coordinator import FindCoordinatorResponse
 from kafka_native.protocol.groups import HeartbeatRequest, HeartbeatResponse
 
-from .fakes import Cluster, api_versions, call_to, event
-
-STALE = -16  # enum kn_status
+from .fakes import Cluster, api_versions, event
 
 
-class Finding:
+class CoordinatorCluster:
     """A coordinator on a pool whose bootstrap broker is up."""
 
     def __init__(self, offer: dict[int, tuple[int, int]] | None = None) -> None:
@@ -52,92 +50,94 @@ class Finding:
 
 @pytest.mark.parametrize("version", [0, 3, 4, 6])
 def test_every_version_asks_for_the_key_and_finds_the_node(version: int) -> None:
-    finding = Finding({10: (0, version)})
-    assert finding.ask() is None, "nobody wants it yet"
-    assert finding.coordinator.want(0.0) is None
-    call = finding.ask()
+    rig = CoordinatorCluster({10: (0, version)})
+    assert rig.ask() is None, "no manager needs it yet"
+    assert rig.coordinator.want(0.0) is None
+    call = rig.ask()
     assert call is not None
-    finding.cluster.pool.send(call)
+    rig.cluster.pool.send(call)
     one = {"node_id": 7, "host": "c", "port": 9}
     reply = FindCoordinatorResponse(**one)
     if version >= 4:
         reply = FindCoordinatorResponse(
             coordinators=[FindCoordinatorResponse.Coordinator(key="g", **one)]
         )
-    assert finding.cluster.engine.submitted[-1].version == version
-    finding.cluster.answer(reply)
-    assert finding.found == [COORDINATORS + 7]
-    assert finding.cluster.engine.brokers[-1] == (7, "c", 9)
+    assert rig.cluster.engine.submitted[-1].version == version
+    rig.cluster.answer(reply)
+    assert rig.found == [COORDINATORS + 7]
+    assert rig.cluster.engine.brokers[-1] == (7, "c", 9)
 
 
-def test_errors_are_asked_again_with_back_off_and_a_refusal_is_told_once() -> None:
-    finding = Finding()
-    finding.coordinator.want(0.0)
+def test_errors_are_retried_with_back_off_and_a_refusal_is_reported_once() -> None:
+    rig = CoordinatorCluster()
+    rig.coordinator.want(0.0)
     for code in (KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.GROUP_AUTHORIZATION_FAILED, 30):
-        finding.answer(code=code)
-        assert finding.ask() is None
-        finding.cluster.clock.now += 1.0
-    assert [error.code() for error in finding.refusals] == [KafkaError.GROUP_AUTHORIZATION_FAILED]
-    finding.answer()
-    assert finding.coordinator.refused is None
-    assert finding.found == [COORDINATORS + 7]
+        rig.answer(code=code)
+        assert rig.ask() is None
+        rig.cluster.clock.now += 1.0
+    assert [error.code() for error in rig.refusals] == [KafkaError.GROUP_AUTHORIZATION_FAILED]
+    rig.answer()
+    assert rig.coordinator.refused is None
+    assert rig.found == [COORDINATORS + 7]
 
 
-def test_lost_coordinator_is_looked_for_at_once_and_then_ever_later() -> None:
-    finding = Finding()
-    finding.coordinator.want(0.0)
-    finding.answer()
-    assert finding.coordinator.note(KafkaError(KafkaError.NOT_COORDINATOR))
-    assert finding.coordinator.target is None
-    finding.answer()  # the same broker again
-    assert finding.coordinator.note(KafkaError(KafkaError._TRANSPORT))
-    assert finding.ask() is None, "no hot loop with a broker that names itself and refuses"
-    finding.cluster.clock.now += 0.2
-    finding.answer(node=8)
-    assert finding.found == [COORDINATORS + 7, COORDINATORS + 7, COORDINATORS + 8]
-    assert not finding.coordinator.note(KafkaError(KafkaError.UNKNOWN_MEMBER_ID))
-    assert finding.coordinator.note(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS))
-    assert finding.coordinator.target == COORDINATORS + 8, "it is the right one"
+def test_lost_coordinator_is_looked_for_at_once_and_then_with_back_off() -> None:
+    rig = CoordinatorCluster()
+    rig.coordinator.want(0.0)
+    rig.answer()
+    assert rig.coordinator.note(KafkaError(KafkaError.NOT_COORDINATOR))
+    assert rig.coordinator.target is None
+    rig.answer()  # the same broker again
+    assert rig.coordinator.note(KafkaError(KafkaError._TRANSPORT))
+    assert rig.ask() is None, "no hot loop with a broker that names itself and refuses"
+    rig.cluster.clock.now += 0.2
+    rig.answer(node=8)
+    assert rig.found == [COORDINATORS + 7, COORDINATORS + 7, COORDINATORS + 8]
+    assert not rig.coordinator.note(KafkaError(KafkaError.UNKNOWN_MEMBER_ID))
+    assert rig.coordinator.note(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS))
+    assert rig.coordinator.target == COORDINATORS + 8, "it is the right one"
 
 
 def test_another_coordinator_is_found_by_asking_from_time_to_time() -> None:
-    finding = Finding()
-    finding.coordinator.want(0.0)
-    finding.answer()
-    finding.cluster.clock.now += 599
-    assert finding.ask() is None
-    finding.cluster.clock.now += 2
-    finding.answer(node=8)
-    assert finding.found == [COORDINATORS + 7, COORDINATORS + 8]
+    rig = CoordinatorCluster()
+    rig.coordinator.want(0.0)
+    rig.answer()
+    rig.cluster.clock.now += 599
+    assert rig.ask() is None
+    rig.cluster.clock.now += 2
+    rig.answer(node=8)
+    assert rig.found == [COORDINATORS + 7, COORDINATORS + 8]
 
 
 def test_calls_that_any_broker_may_answer_stay_off_the_connection_to_the_coordinator() -> None:
     cluster = Cluster()
     replies: list[object] = []
     target = cluster.pool.coordinator(7, "c", 9)
-    cluster.pool.send(call_to(target, HeartbeatRequest(group_id="g"), 2000.0, replies))
-    cluster.pool.send(call_to(None, HeartbeatRequest(group_id="any"), 2000.0, replies))
+    cluster.call(HeartbeatRequest(group_id="g"), target, timeout_s=1000.0, replies=replies)
+    cluster.call(HeartbeatRequest(group_id="any"), timeout_s=1000.0, replies=replies)
     cluster.bring_up(1)
     assert [sent.handle for sent in cluster.engine.submitted] == [1]
     cluster.bring_up(0)
     assert [sent.handle for sent in cluster.engine.submitted] == [1, 0]
 
 
-def test_heartbeat_on_a_connection_that_has_just_ended_is_a_connection_lost() -> None:
+def test_heartbeat_on_a_closed_connection_is_a_lost_connection() -> None:
     cluster = Cluster()
     target = cluster.pool.coordinator(7, "c", 9)
     replies: list[object] = []
     cluster.bring_up(1)
     cluster.pool.heartbeat(target, HeartbeatRequest(group_id="g"), 3.0, 10.0, replies.append)
-    cluster.pool.on_reply(event(broker=1, token=cluster.engine.heartbeats[-1].token, status=STALE))
+    cluster.pool.on_reply(
+        event(broker=1, token=cluster.engine.heartbeats[-1].token, status=STATUS_STALE)
+    )
     [error] = replies
     assert isinstance(error, KafkaError)
     assert error.code() in COORDINATOR_LOST_ERRORS, (
-        "so that the coordinator is looked for, and the application doesn't hear of it"
+        "the coordinator is looked up, and no error reaches the application"
     )
 
 
-def test_heartbeat_tells_what_differs_until_it_fails_or_is_stopped() -> None:
+def test_heartbeat_reports_new_results_until_it_fails_or_is_stopped() -> None:
     cluster = Cluster()
     target = cluster.pool.coordinator(7, "c", 9)
     replies: list[object] = []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.positions import (
     EARLIEST,
     LATEST,
@@ -19,43 +20,39 @@ from kafka_native.logs import Logs
 from kafka_native.protocol.offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka_native.types import OFFSET_INVALID
 
-from .fakes import Cluster, event
+from .fakes import Cluster, event, fetch_manager
 
 
 class ConsumerCluster(Cluster):
     """A cluster with one topic of two partitions, led by brokers 1 and 2, both up."""
 
-    def __init__(self, reset: Reset = EARLIEST) -> None:
+    def __init__(self, *partitions: tuple[str, int, int], reset: Reset = EARLIEST) -> None:
         super().__init__()
         self.logged: list[str] = []
         self.wall = 1_700_000_000.0
-        self.told: list[tuple[str, int, int, KafkaError]] = []
-        self.fetches = FetchManager(
-            self.engine,
-            self.metadata,
-            self.pool,
+        self.fetches = fetch_manager(
+            self,
             reset=reset,
-            isolation_level=1,
-            timeout_s=60,
-            create_topics=False,
-            on_error=lambda *what: self.told.append(what),
             logs=Logs(
                 "test",
                 lambda name, line: self.logged.append(line.text),
                 call_back=lambda serve: serve(),
             ),
-            clock=self.clock,
             wall_clock=lambda: self.wall,
         )
+        self.managers = (self.fetches,)
         self.bring_up(0)
+        if partitions:
+            self.assign(*partitions)
 
-    def go(self) -> None:
-        self.turn(self.fetches)
+    def answer_metadata(self, *leaders: tuple[int, int], **how: Any) -> None:
+        super().answer_metadata(*leaders, **how)
+        self.go()
 
     def assign(self, *partitions: tuple[str, int, int]) -> None:
         self.fetches.assign(partitions, self.clock.now)
         self.go()
-        self.answer(self.metadata_reply("t", [(1, 5), (2, 5)]))
+        super().answer_metadata((1, 5), (2, 5))
         for handle in (1, 2):
             self.bring_up(handle)
         self.go()
@@ -88,8 +85,7 @@ class ConsumerCluster(Cluster):
 
 
 def test_absolute_offset_starts_without_a_look_up():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 42))
+    cluster = ConsumerCluster(("t", 0, 42))
     assert cluster.engine.submitted == []
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 42, 5)]
 
@@ -105,8 +101,7 @@ def test_absolute_offset_starts_without_a_look_up():
     ],
 )
 def test_logical_offset_is_looked_up_at_the_leader(wanted, timestamp, started):
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 1, wanted))
+    cluster = ConsumerCluster(("t", 1, wanted))
     assert cluster.engine.submitted[0].handle == cluster.pool.handle(2)
     request = cluster.offsets(7)
     assert request.isolation_level == 1
@@ -126,33 +121,28 @@ def test_look_ups_of_one_leader_share_a_request():
     assert len(request.topics[0].partitions) == 3
 
 
-def test_no_offset_and_reset_error_reaches_the_application():
-    cluster = ConsumerCluster(reset=None)
-    cluster.assign(("t", 0, OFFSET_INVALID))
-    [(topic, partition, _, error)] = cluster.told
+def test_missing_offset_with_reset_error_reaches_the_application():
+    cluster = ConsumerCluster(("t", 0, OFFSET_INVALID), reset=None)
+    [(topic, partition, _, error)] = cluster.partition_errors
     assert (topic, partition, error.code()) == ("t", 0, KafkaError._AUTO_OFFSET_RESET)
 
 
 def test_look_up_is_repeated_when_the_leader_has_moved():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, -2))
+    cluster = ConsumerCluster(("t", 0, -2))
     cluster.offsets(0, error_code=KafkaError.NOT_LEADER_FOR_PARTITION)
-    cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
-    cluster.go()
+    cluster.answer_metadata((2, 6), (2, 5))
     cluster.offsets(3)
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(2), 3, 6)]
 
 
 def test_look_up_that_is_forbidden_reaches_the_application():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, -2))
+    cluster = ConsumerCluster(("t", 0, -2))
     cluster.offsets(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    assert cluster.told[0][3] == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert cluster.partition_errors[0][3] == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_seek_starts_anew_and_an_answer_to_an_older_look_up_is_ignored():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, -2))
+def test_seek_starts_again_and_an_answer_to_an_older_look_up_is_ignored():
+    cluster = ConsumerCluster(("t", 0, -2))
     cluster.fetches.seek("t", 0, 99)
     cluster.go()
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 99, 5)]
@@ -160,7 +150,7 @@ def test_seek_starts_anew_and_an_answer_to_an_older_look_up_is_ignored():
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 99, 5)]
 
 
-def test_seek_of_what_is_not_assigned_is_refused():
+def test_seek_of_an_unassigned_partition_is_refused():
     cluster = ConsumerCluster()
     assert cluster.fetches.seek("t", 0, 1) == KafkaError._UNKNOWN_PARTITION
     cluster.assign(("t", 0, 0))
@@ -168,19 +158,16 @@ def test_seek_of_what_is_not_assigned_is_refused():
 
 
 def test_moved_leader_goes_on_within_the_fetch_epoch_so_nothing_queued_is_lost():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.stop(
         1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6
     )
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(2), 500, 6)
 
 
-def test_out_of_range_resets_and_keeps_what_is_queued():
-    cluster = ConsumerCluster(reset=LATEST)
-    cluster.assign(("t", 0, 100))
+def test_out_of_range_resets_and_keeps_queued_messages():
+    cluster = ConsumerCluster(("t", 0, 100), reset=LATEST)
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     request = cluster.offsets(40)
     assert request.topics[0].partitions[0].timestamp == LATEST
@@ -188,28 +175,24 @@ def test_out_of_range_resets_and_keeps_what_is_queued():
 
 
 def test_out_of_range_and_reset_error_reaches_the_application_and_a_seek_heals():
-    cluster = ConsumerCluster(reset=None)
-    cluster.assign(("t", 0, 100))
+    cluster = ConsumerCluster(("t", 0, 100), reset=None)
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
-    assert cluster.told[0][3] == KafkaError._AUTO_OFFSET_RESET
+    assert cluster.partition_errors[0][3] == KafkaError._AUTO_OFFSET_RESET
     cluster.fetches.seek("t", 0, 10)
     cluster.go()
     assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 10, 5)
 
 
 def test_unusable_batch_is_fetched_again_with_back_off():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.stop(1, 70, status=-4)
     assert cluster.engine.cursors[0].log[-1][0] == "start"
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(1), 70, 5)
 
 
-def test_news_of_an_older_fetch_epoch_is_ignored():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+def test_events_of_an_older_fetch_epoch_are_ignored():
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.fetches.on_cursor_error(
         event(token=1, epoch=1, offset=5, error_code=1), cluster.clock.now
     )
@@ -218,30 +201,21 @@ def test_news_of_an_older_fetch_epoch_is_ignored():
 
 
 def test_leader_change_in_metadata_restarts_at_the_position():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.engine.cursors[0].position = 33
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
-    cluster.go()
+    cluster.renew_metadata((2, 6), (2, 5))
     assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(2), 33, 6)
 
 
 def test_recreated_topic_gets_a_new_cursor():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 5))
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(1, 0), (2, 0)], topic_id=b"\7" * 16))
-    cluster.go()
+    cluster = ConsumerCluster(("t", 0, 5))
+    cluster.renew_metadata((1, 0), (2, 0), topic_id=b"\7" * 16)
     assert cluster.engine.cursors[0] is None
     assert cluster.engine.cursors[1].topic_id == b"\7" * 16
 
 
 def test_pause_keeps_the_position_and_resume_goes_on_there():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.engine.cursors[0].position = 12
     cluster.fetches.pause([("t", 0)])
     cluster.go()
@@ -252,38 +226,34 @@ def test_pause_keeps_the_position_and_resume_goes_on_there():
 
 
 def test_partition_that_does_not_exist_reaches_the_application():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 9, 0))
+    cluster = ConsumerCluster(("t", 9, 0))
     began = cluster.clock.now
-    while not cluster.told:
-        cluster.clock.now += 1
-        cluster.go()
+    while not cluster.partition_errors:
+        cluster.wait(1)
         if cluster.engine.submitted:  # repeated metadata requests
-            cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5)]))
-        cluster.go()
+            cluster.answer_metadata((1, 5), (2, 5))
     assert cluster.clock.now - began >= cluster.metadata.propagation_s
     for _ in range(60):
-        cluster.clock.now += 1
-        cluster.go()
+        cluster.wait(1)
         if cluster.engine.submitted:
             cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5)]))
-    assert [error.code() for *_, error in cluster.told] == [KafkaError._UNKNOWN_PARTITION]
+    assert [error.code() for *_, error in cluster.partition_errors] == [
+        KafkaError._UNKNOWN_PARTITION
+    ]
 
 
-def test_partition_is_not_given_up_while_metadata_are_old():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+def test_partition_is_kept_while_metadata_are_old():
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.clock.now += 100
     cluster.fetches.assign([("t", 2, 0)], cluster.clock.now)
     cluster.go()
     assert len(cluster.engine.submitted) == 1  # metadata are requested at once
     for _ in range(100):
-        cluster.clock.now += 1
-        cluster.go()
-    assert cluster.told == []  # without an answer there is no proof
+        cluster.wait(1)
+    assert cluster.partition_errors == []  # without an answer there is no proof
 
 
-def test_assigned_topic_that_does_not_exist_is_told_once_and_read_once_it_does():
+def test_missing_topic_is_reported_once_and_read_when_it_exists():
     cluster = ConsumerCluster()
 
     def away(seconds: float) -> None:
@@ -298,28 +268,27 @@ def test_assigned_topic_that_does_not_exist_is_told_once_and_read_once_it_does()
 
     cluster.fetches.assign([("t", 0, 7), ("t", 1, 8)], cluster.clock.now)
     away(0.7)
-    told = [(topic, partition, error.code()) for topic, partition, _, error in cluster.told]
-    assert told == [
+    errors = [
+        (topic, partition, error.code()) for topic, partition, _, error in cluster.partition_errors
+    ]
+    assert errors == [
         ("t", 0, KafkaError.UNKNOWN_TOPIC_OR_PART),
         ("t", 1, KafkaError.UNKNOWN_TOPIC_OR_PART),
     ]
     away(60)
-    assert len(cluster.told) == 2
+    assert len(cluster.partition_errors) == 2
     cluster.fetches.assign([("t", 0, 7)], cluster.clock.now)
     away(0.7)
-    assert len(cluster.told) == 3, "a new assignment wants to know"
+    assert len(cluster.partition_errors) == 3, "a new assignment reports it again"
     cluster.metadata.refresh(cluster.clock.now)
-    cluster.clock.now += 1
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-    cluster.go()
+    cluster.wait(1)
+    cluster.answer_metadata((1, 5))
     assert [cursor.log[0][2] for cursor in cluster.engine.cursors] == [7]
-    assert len(cluster.told) == 3
+    assert len(cluster.partition_errors) == 3
 
 
 def test_new_assignment_replaces_the_old_one():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.fetches.assign([("t", 1, 3)], cluster.clock.now)
     cluster.go()
     assert cluster.engine.cursors[0] is None
@@ -335,12 +304,11 @@ def test_back_off_doubles_within_its_bounds():
     assert all(0.8 <= jittered.next_s() <= 1.2 for _ in range(100))
 
 
-# --- what is assigned ---
+# --- assignments ---
 
 
-def test_partitions_come_and_go_beside_those_that_stay():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 3))
+def test_partitions_are_added_and_removed_beside_others():
+    cluster = ConsumerCluster(("t", 0, 3))
     cluster.fetches.add([("t", 1, 7, None)], cluster.clock.now)
     cluster.go()
     assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 7, 5)]
@@ -352,9 +320,8 @@ def test_partitions_come_and_go_beside_those_that_stay():
     assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 7, 5)]
 
 
-def test_answer_for_a_partition_that_was_taken_away_and_given_back_is_not_its_answer():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, -2))
+def test_answer_from_before_a_reassignment_is_ignored():
+    cluster = ConsumerCluster(("t", 0, -2))
     cluster.fetches.remove([("t", 0)])
     cluster.fetches.add([("t", 0, 50)], cluster.clock.now)
     cluster.go()
@@ -382,17 +349,15 @@ def test_initial_offset_comes_before_auto_offset_reset():
     assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(1), 7, 5)]
 
 
-def test_reset_by_duration_starts_at_what_is_young_enough():
-    cluster = ConsumerCluster(reset=Ago(3_600_000))
-    cluster.assign(("t", 0, OFFSET_INVALID))
+def test_reset_by_duration_starts_at_the_first_young_message():
+    cluster = ConsumerCluster(("t", 0, OFFSET_INVALID), reset=Ago(3_600_000))
     assert cluster.offsets(90).topics[0].partitions[0].timestamp == LATEST
     assert cluster.offsets(33).topics[0].partitions[0].timestamp == 1_700_000_000_000 - 3_600_000
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 33, 5)]
 
 
-def test_reset_by_duration_starts_at_the_end_that_was_before_if_nothing_is_young_enough():
-    cluster = ConsumerCluster(reset=Ago(1000))
-    cluster.assign(("t", 0, OFFSET_INVALID))
+def test_reset_by_duration_starts_at_the_earlier_end_without_young_messages():
+    cluster = ConsumerCluster(("t", 0, OFFSET_INVALID), reset=Ago(1000))
     cluster.offsets(90)
     cluster.offsets(-1)
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 90, 5)]
@@ -402,8 +367,7 @@ def test_reset_by_duration_starts_at_the_end_that_was_before_if_nothing_is_young
 
 
 def test_seek_of_many_is_all_or_nothing():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0), ("t", 1, 0))
+    cluster = ConsumerCluster(("t", 0, 0), ("t", 1, 0))
     before = [list(cursor.log) for cursor in cluster.engine.cursors]
     assert cluster.fetches.seek_many([("t", 0, 5, None), ("t", 3, 5, None)]) == KafkaError._STATE
     assert (
@@ -417,9 +381,8 @@ def test_seek_of_many_is_all_or_nothing():
     assert [cursor.log[-1][2] for cursor in cluster.engine.cursors] == [5, 6]
 
 
-def test_seek_to_a_time_goes_to_the_end_where_nothing_is_later():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0), ("t", 1, 0))
+def test_seek_to_a_time_without_later_messages_goes_to_the_end():
+    cluster = ConsumerCluster(("t", 0, 0), ("t", 1, 0))
     done: list[KafkaError | None] = []
     cluster.fetches.seek_to_times(
         [("t", 0, 1000), ("t", 1, 2000)], done.append, cluster.clock.now + 60
@@ -434,10 +397,9 @@ def test_seek_to_a_time_goes_to_the_end_where_nothing_is_later():
     assert cluster.engine.cursors[1].log[-1] == ("start", cluster.pool.handle(2), 99, 5)
 
 
-def test_pause_before_anything_was_handed_out_forgets_nothing_that_was_fetched():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 10))
-    cluster.stop(1, 500, status=-4)  # fetched up to 500, nothing of it delivered
+def test_pause_before_the_first_delivery_keeps_the_fetched_offset():
+    cluster = ConsumerCluster(("t", 0, 10))
+    cluster.stop(1, 500, status=-4)  # fetched up to 500, and nothing delivered
     cluster.fetches.pause([("t", 0)])
     cluster.fetches.resume([("t", 0)])
     cluster.go()
@@ -454,7 +416,9 @@ def test_pauses_outlast_the_assignment_until_the_subscription_ends():
         ("t", 0): True,
         ("t", 1): False,
     }
-    assert len(cluster.engine.cursors) == 1, "what is paused from the start isn't fetched"
+    assert len(cluster.engine.cursors) == 1, (
+        "a partition that is paused from the start isn't fetched"
+    )
     cluster.fetches.remove([("t", 0), ("t", 1)])
     cluster.fetches.add([("t", 0, 5)], cluster.clock.now)
     assert cluster.fetches.assigned["t", 0].paused
@@ -470,14 +434,10 @@ def test_pauses_outlast_the_assignment_until_the_subscription_ends():
 
 
 def test_pause_of_many_lasts_through_a_new_leader():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0), ("t", 1, 0))
+    cluster = ConsumerCluster(("t", 0, 0), ("t", 1, 0))
     cluster.engine.cursors[0].position = 12
     cluster.fetches.pause([("t", 0), ("t", 1)])
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
-    cluster.go()
+    cluster.renew_metadata((2, 6), (2, 5))
     assert cluster.engine.cursors[0].log[-1] == ("stop",)
     cluster.fetches.resume([("t", 0), ("t", 1)])
     cluster.go()
@@ -487,14 +447,13 @@ def test_pause_of_many_lasts_through_a_new_leader():
     assert len(cluster.engine.cursors[0].log) == 3
 
 
-def test_resume_does_not_bring_back_a_partition_that_was_given_up():
-    cluster = ConsumerCluster(reset=None)
-    cluster.assign(("t", 0, 100))
+def test_resume_does_not_bring_back_a_removed_partition():
+    cluster = ConsumerCluster(("t", 0, 100), reset=None)
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     cluster.fetches.pause([("t", 0)])
     cluster.fetches.resume([("t", 0)])
     cluster.go()
-    assert len(cluster.told) == 1
+    assert len(cluster.partition_errors) == 1
     assert (
         cluster.engine.cursors[0].log[-1][0] != "start" or len(cluster.engine.cursors[0].log) == 1
     )
@@ -503,24 +462,21 @@ def test_resume_does_not_bring_back_a_partition_that_was_given_up():
 # --- errors ---
 
 
-def test_new_leader_that_is_named_in_the_answer_is_turned_to_at_once():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+def test_new_leader_in_the_answer_is_used_at_once():
+    cluster = ConsumerCluster(("t", 0, 0))
     cluster.stop(
         1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6
     )
     assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(2), 500, 6)
 
 
-def test_forbidden_partition_is_told_once_and_tried_again_and_others_go_on():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0), ("t", 1, 0))
+def test_forbidden_partition_is_reported_once_and_retried_and_others_go_on():
+    cluster = ConsumerCluster(("t", 0, 0), ("t", 1, 0))
     token = next(cursor.token for cursor in cluster.engine.cursors if cursor.partition == 0)
     for _ in range(4):
         cluster.stop(token, 0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
-        cluster.clock.now += 15
-        cluster.go()
-    assert [(topic, partition) for topic, partition, *_ in cluster.told] == [("t", 0)]
+        cluster.wait(15)
+    assert [(topic, partition) for topic, partition, *_ in cluster.partition_errors] == [("t", 0)]
     starts = [
         entry for entry in cluster.engine.cursors[token - 1].log if entry[0] in ("start", "move")
     ]
@@ -528,7 +484,7 @@ def test_forbidden_partition_is_told_once_and_tried_again_and_others_go_on():
     assert cluster.engine.cursors[2 - token].log == [("start", cluster.pool.handle(2), 0, 5)]
 
 
-def test_topic_that_is_forbidden_is_told_once_and_asked_for_again():
+def test_forbidden_topic_is_reported_once_and_requested_again():
     cluster = ConsumerCluster()
     cluster.fetches.assign([("t", 0, 0)], cluster.clock.now)
     for _ in range(4):
@@ -536,27 +492,24 @@ def test_topic_that_is_forbidden_is_told_once_and_asked_for_again():
         refusal = cluster.metadata_reply("t", [], error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
         cluster.answer(refusal)
         cluster.clock.now += 40
-    assert [error.code() for *_, error in cluster.told] == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    assert [error.code() for *_, error in cluster.partition_errors] == [
+        KafkaError.TOPIC_AUTHORIZATION_FAILED
+    ]
     cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-    cluster.go()
+    cluster.answer_metadata((1, 5))
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 0, 5)]
 
 
-def test_partition_that_comes_to_be_is_fetched():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 2, 0))
-    cluster.clock.now += 1
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5), (1, 0)]))
-    cluster.go()
-    assert cluster.told == []
+def test_new_partition_is_fetched():
+    cluster = ConsumerCluster(("t", 2, 0))
+    cluster.wait(1)
+    cluster.answer_metadata((1, 5), (2, 5), (1, 0))
+    assert cluster.partition_errors == []
     assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 0, 0)]
 
 
-def test_reset_to_the_end_is_not_made_a_second_time_when_what_was_queued_is_dropped():
-    cluster = ConsumerCluster(reset=LATEST)
-    cluster.assign(("t", 0, 0))
+def test_reset_to_the_end_is_not_repeated_when_queued_messages_are_dropped():
+    cluster = ConsumerCluster(("t", 0, 0), reset=LATEST)
     cursor = cluster.engine.cursors[0]
     cursor.position = 60  # up to 100 is queued
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
@@ -571,9 +524,8 @@ def test_reset_to_the_end_is_not_made_a_second_time_when_what_was_queued_is_drop
     assert cluster.engine.submitted == []
 
 
-def test_pause_right_behind_a_reset_goes_on_where_the_reset_led():
-    cluster = ConsumerCluster(reset=LATEST)
-    cluster.assign(("t", 0, 0))
+def test_pause_right_after_a_reset_continues_at_the_new_offset():
+    cluster = ConsumerCluster(("t", 0, 0), reset=LATEST)
     cursor = cluster.engine.cursors[0]
     cursor.position = 100
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
@@ -586,24 +538,21 @@ def test_pause_right_behind_a_reset_goes_on_where_the_reset_led():
 
 
 def test_back_off_starts_over_once_something_was_fetched():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 0))
+    cluster = ConsumerCluster(("t", 0, 0))
     for number in range(1, 20):
         cluster.stop(1, number * 10, status=-4)
-        cluster.clock.now += 0.2  # enough for the first back-off only
-        cluster.go()
+        cluster.wait(0.2)  # enough for the first back-off only
         assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(1), number * 10, 5)
 
 
 # --- a nearer replica ---
 
 
-class Near(ConsumerCluster):
+class NearReplicaCluster(ConsumerCluster):
     """Partition 0 is fetched from its leader, broker 1. Broker 2 is nearer."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.assign(("t", 0, 0))
+        super().__init__(("t", 0, 0))
         self.cursor = self.engine.cursors[0]
         self.leader, self.follower = self.pool.handle(1), self.pool.handle(2)
 
@@ -614,28 +563,24 @@ class Near(ConsumerCluster):
         self.go()
 
 
-def test_preferred_replica_is_fetched_from_and_what_is_queued_stays():
-    cluster = Near()
+def test_preferred_replica_is_used_and_queued_messages_stay():
+    cluster = NearReplicaCluster()
     cluster.prefer(2, 40)
     assert cluster.cursor.log[-1] == ("move", cluster.follower, 40, 5)
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 5)]))
-    cluster.go()
+    cluster.renew_metadata((1, 5), (2, 5))
     assert cluster.cursor.log[-1] == ("move", cluster.follower, 40, 5)
 
 
-def test_leader_is_asked_again_when_the_choice_of_a_replica_is_old():
-    cluster = Near()
+def test_leader_is_used_again_when_the_choice_of_a_replica_is_old():
+    cluster = NearReplicaCluster()
     cluster.prefer(2, 40)
     cluster.cursor.position = 35
-    cluster.clock.now += 301
-    cluster.go()
+    cluster.wait(301)
     assert cluster.cursor.log[-1] == ("start", cluster.leader, 35, 5)
 
 
 def test_offset_out_of_range_at_a_follower_is_the_leaders_to_judge():
-    cluster = Near()
+    cluster = NearReplicaCluster()
     cluster.prefer(2, 40)
     cluster.stop(1, 40, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     assert cluster.cursor.log[-1] == ("move", cluster.leader, 40, 5)
@@ -649,17 +594,16 @@ def test_offset_out_of_range_at_a_follower_is_the_leaders_to_judge():
     "code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED]
 )
 def test_error_of_a_follower_leads_back_to_the_leader(code):
-    cluster = Near()
+    cluster = NearReplicaCluster()
     cluster.prefer(2, 40)
     cluster.stop(1, 45, error_code=code)
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     assert cluster.cursor.log[-1] == ("move", cluster.leader, 45, 5)
-    assert cluster.told == []
+    assert cluster.partition_errors == []
 
 
-def test_follower_that_goes_down_is_left():
-    cluster = Near()
+def test_leader_is_used_when_the_follower_goes_down():
+    cluster = NearReplicaCluster()
     cluster.prefer(2, 40)
     cluster.cursor.position = 38
     cluster.fetches.on_broker_down(cluster.leader)
@@ -671,20 +615,16 @@ def test_follower_that_goes_down_is_left():
 
 
 def test_new_leader_ends_the_choice_of_a_replica():
-    cluster = Near()
+    cluster = NearReplicaCluster()
     cluster.prefer(2, 40)
     cluster.cursor.position = 38
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(2, 6), (2, 5)]))
-    cluster.go()
+    cluster.renew_metadata((2, 6), (2, 5))
     assert cluster.cursor.log[-1] == ("start", cluster.follower, 38, 6)
     assert cluster.fetches.assigned["t", 0].replica == -1
 
 
-def test_replica_that_nobody_knows_is_not_fetched_from():
-    cluster = Near()
+def test_unknown_replica_is_not_fetched_from():
+    cluster = NearReplicaCluster()
     cluster.prefer(9, 40)
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     assert cluster.cursor.log[-1] == ("move", cluster.leader, 40, 5)

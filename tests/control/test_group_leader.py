@@ -28,8 +28,7 @@ def assigned(call: Any) -> dict[str, list[tuple[str, int]]]:
 
 
 def test_leader_assigns_to_all():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     lead(group, me=subscription(["t"]), other=subscription(["t"]))
     call = group.sync()
     assert assigned(call) == {"me": [T0, T1], "other": [T2, T3]}
@@ -38,8 +37,7 @@ def test_leader_assigns_to_all():
 
 
 def test_leader_asks_for_the_topics_of_others_and_heartbeats_meanwhile():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     lead(group, me=subscription(["t"]), other=subscription(["u"]))
     group.quiet()
     assert group.pool.heartbeating is not None
@@ -48,31 +46,27 @@ def test_leader_asks_for_the_topics_of_others_and_heartbeats_meanwhile():
 
 
 def test_leader_does_without_topics_that_do_not_come():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     lead(group, me=subscription(["t"]), other=subscription(["missing"]))
     [call] = group.wait(6.0)
     assert assigned(call) == {"me": [T0, T1, T2, T3], "other": []}
 
 
 def test_leader_does_not_wait_for_topics_that_are_known_to_be_missing():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     group.metadata.want("missing", 0.0).missing_since = 1.0
     lead(group, me=subscription(["t", "missing"]))
     assert assigned(group.sync()) == {"me": [T0, T1, T2, T3]}
 
 
 def test_hostile_metadata_gets_nothing():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     lead(group, me=subscription(["t"]), evil=b"\0\1\x7f\xff\xff\xff", empty=b"")
     assert assigned(group.sync()) == {"me": [T0, T1, T2, T3], "evil": [], "empty": []}
 
 
 def test_leader_rejoins_when_partition_counts_change():
-    group = Group(topics={"t": 4})
-    group.subscribe("t")
+    group = Group(topics={"t": 4}, subscribed="t")
     lead(group, me=subscription(["t"]), other=subscription(["u"]))
     group.metadata.learn("u", 2)
     group.synced(group.sync(), T0)
@@ -84,16 +78,14 @@ def test_leader_rejoins_when_partition_counts_change():
 
 
 def test_follower_does_not_rejoin_when_partition_counts_change():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     group.enter(T0)
     group.metadata.learn("t", 8)
     group.quiet()
 
 
 def test_leader_forgets_the_topics_of_others():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     lead(group, me=subscription(["t"]), other=subscription(["u"]))
     group.metadata.learn("u", 2)
     group.synced(group.sync(), T0)
@@ -104,7 +96,7 @@ def test_leader_forgets_the_topics_of_others():
     assert "t" in group.metadata.topics
 
 
-class Broken(Assignor):
+class BrokenAssignor(Assignor):
     """Raises, or gives a partition to two members."""
 
     name = "broken"
@@ -129,9 +121,8 @@ class Broken(Assignor):
 
 @pytest.mark.parametrize(("way", "text"), [("raises", "out of order"), ("twice", "both to")])
 def test_assignor_that_fails_is_reported_and_the_group_goes_on(way: str, text: str):
-    assignor = Broken(way)
-    group = Group([assignor])
-    group.subscribe("t")
+    assignor = BrokenAssignor(way)
+    group = Group([assignor], subscribed="t")
     lead(group, me=subscription(["t"]), other=subscription(["t"]))
     group.quiet()
     assert text in group.errors[0].str()
@@ -153,8 +144,7 @@ def test_assignor_that_fails_is_reported_and_the_group_goes_on(way: str, text: s
 
 @pytest.mark.parametrize("way", ["user_data", "on_assignment"])
 def test_assignor_of_a_member_that_raises_is_reported(way: str):
-    group = Group([Broken(way)])
-    group.subscribe("t")
+    group = Group([BrokenAssignor(way)], subscribed="t")
     group.enter(T0)
     assert "RuntimeError" in group.errors[0].str()
     assert group.log == [("assign", [T0])]
@@ -163,14 +153,14 @@ def test_assignor_of_a_member_that_raises_is_reported(way: str):
 def test_racks_of_replicas_reach_the_assignor():
     seen: list[Any] = []
 
-    class Looking(Broken):
+    class RecordingAssignor(BrokenAssignor):
         """Records its input."""
 
         def assign(self, partitions: Any, members: Any) -> Any:
             seen.append((partitions, members))
             return {}
 
-    group = Group([Looking("right")])
+    group = Group([RecordingAssignor("right")])
     group.pool.nodes = {node: type("Broker", (), {"rack": f"r{node}"})() for node in (1, 2)}
     group.metadata.learn("t", 1, replicas=(1, 2, 9))
     group.subscribe("t")
@@ -182,8 +172,7 @@ def test_racks_of_replicas_reach_the_assignor():
 
 
 def test_coordinator_that_is_lost_while_the_leader_waits():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     lead(group, me=subscription(["u"]))
     group.coordinator.hidden = True
     group.heartbeat_fails()

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.producer.identity import LAST_EPOCH, WAIVED, Identity
+from kafka_native._native.enums import PRODUCER_WAIVED
+from kafka_native.control.producer.identity import LAST_EPOCH, Identity
 from kafka_native.control.requests import NEVER, Backoff
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.transactions import InitProducerIdResponse
@@ -24,7 +25,7 @@ class Engine:
         self.granted.append((producer_id, epoch))
 
 
-class Asking:
+class IdentityRig:
     """An identity, its engine, and the errors that it reports."""
 
     def __init__(self, *, demanded: bool = True) -> None:
@@ -57,10 +58,10 @@ def granted(producer_id: int, epoch: int = 0) -> InitProducerIdResponse:
 
 
 def test_id_is_asked_for_once_and_granted():
-    asking = Asking()
-    asking.answer(granted(7))
-    assert asking.engine.granted == [(7, 0)]
-    assert asking.identity.poll(99.0) == ([], NEVER)
+    rig = IdentityRig()
+    rig.answer(granted(7))
+    assert rig.engine.granted == [(7, 0)]
+    assert rig.identity.poll(99.0) == ([], NEVER)
 
 
 @pytest.mark.parametrize(
@@ -71,69 +72,69 @@ def test_id_is_asked_for_once_and_granted():
     ],
 )
 def test_failed_request_is_made_again_after_a_growing_delay(reply: Any):
-    asking = Asking()
+    rig = IdentityRig()
     for delay in (0.1, 0.2, 0.4, 0.8, 1.0, 1.0):
-        asking.answer(reply)
-        assert asking.wait() == pytest.approx(delay)
-        asking.now += delay
-    asking.answer(granted(7))
-    assert asking.engine.granted == [(7, 0)]
-    assert asking.errors == []
+        rig.answer(reply)
+        assert rig.wait() == pytest.approx(delay)
+        rig.now += delay
+    rig.answer(granted(7))
+    assert rig.engine.granted == [(7, 0)]
+    assert rig.errors == []
 
 
 @pytest.mark.parametrize(
     ("producer_id", "epoch"), [(-1, 0), (-(2**63), 0), (4000, -1), (4000, -(2**15))]
 )
-def test_an_id_that_no_producer_has_is_not_taken(producer_id: int, epoch: int):
-    asking = Asking()
-    asking.answer(granted(producer_id, epoch))
-    assert asking.engine.granted == []
-    asking.now += asking.wait()
-    asking.answer(granted(4000))
-    assert asking.engine.granted == [(4000, 0)]
+def test_an_impossible_id_is_not_used(producer_id: int, epoch: int):
+    rig = IdentityRig()
+    rig.answer(granted(producer_id, epoch))
+    assert rig.engine.granted == []
+    rig.now += rig.wait()
+    rig.answer(granted(4000))
+    assert rig.engine.granted == [(4000, 0)]
 
 
-def test_refusal_is_fatal_and_nothing_more_is_asked():
-    asking = Asking()
-    asking.answer(InitProducerIdResponse(error_code=KafkaError.CLUSTER_AUTHORIZATION_FAILED))
-    [error] = asking.errors
+def test_refusal_is_fatal_and_ends_all_requests():
+    rig = IdentityRig()
+    rig.answer(InitProducerIdResponse(error_code=KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+    [error] = rig.errors
     assert error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
     assert error.fatal()
-    assert asking.identity.poll(99.0) == ([], NEVER)
+    assert rig.identity.poll(99.0) == ([], NEVER)
 
 
 def test_epoch_rises_once_however_many_partitions_want_it():
-    asking = Asking()
-    asking.answer(granted(7, 3))
+    rig = IdentityRig()
+    rig.answer(granted(7, 3))
     for partition in range(3):
-        asking.identity.on_out_of_sequence(event(offset=7, epoch=3, partition=partition))
-    assert asking.engine.granted == [(7, 3), (7, 4)]
+        rig.identity.on_out_of_sequence(event(offset=7, epoch=3, partition=partition))
+    assert rig.engine.granted == [(7, 3), (7, 4)]
     # of an id that was returned long ago
-    asking.identity.on_out_of_sequence(event(offset=6, epoch=4))
-    assert asking.engine.granted == [(7, 3), (7, 4)]
+    rig.identity.on_out_of_sequence(event(offset=6, epoch=4))
+    assert rig.engine.granted == [(7, 3), (7, 4)]
 
 
 def test_last_epoch_is_followed_by_a_new_id():
-    asking = Asking()
-    asking.answer(granted(7, LAST_EPOCH))
-    asking.identity.on_out_of_sequence(event(offset=7, epoch=LAST_EPOCH))
-    asking.answer(granted(8))
-    assert asking.engine.granted == [(7, LAST_EPOCH), (8, 0)]
+    rig = IdentityRig()
+    rig.answer(granted(7, LAST_EPOCH))
+    rig.identity.on_out_of_sequence(event(offset=7, epoch=LAST_EPOCH))
+    rig.answer(granted(8))
+    assert rig.engine.granted == [(7, LAST_EPOCH), (8, 0)]
 
 
-def test_without_a_demand_a_refusal_is_told_and_numbers_are_waived():
-    asking = Asking(demanded=False)
-    asking.answer(KafkaError(KafkaError._UNSUPPORTED_FEATURE))
-    assert [error.code() for error in asking.waived] == [KafkaError._UNSUPPORTED_FEATURE]
-    assert asking.engine.granted == [(WAIVED, -1)]
-    assert asking.errors == []
-    assert asking.identity.poll(99.0) == ([], NEVER)
+def test_a_refusal_is_reported_and_numbers_are_waived_if_idempotence_is_a_default():
+    rig = IdentityRig(demanded=False)
+    rig.answer(KafkaError(KafkaError._UNSUPPORTED_FEATURE))
+    assert [error.code() for error in rig.waived] == [KafkaError._UNSUPPORTED_FEATURE]
+    assert rig.engine.granted == [(PRODUCER_WAIVED, -1)]
+    assert rig.errors == []
+    assert rig.identity.poll(99.0) == ([], NEVER)
 
 
 def test_numbers_are_not_waived_once_messages_may_have_them():
-    asking = Asking(demanded=False)
-    asking.answer(granted(7, LAST_EPOCH))
-    asking.identity.on_out_of_sequence(event(offset=7, epoch=LAST_EPOCH))
-    asking.answer(InitProducerIdResponse(error_code=KafkaError.CLUSTER_AUTHORIZATION_FAILED))
-    assert asking.waived == []
-    assert [error.fatal() for error in asking.errors] == [True]
+    rig = IdentityRig(demanded=False)
+    rig.answer(granted(7, LAST_EPOCH))
+    rig.identity.on_out_of_sequence(event(offset=7, epoch=LAST_EPOCH))
+    rig.answer(InitProducerIdResponse(error_code=KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+    assert rig.waived == []
+    assert [error.fatal() for error in rig.errors] == [True]

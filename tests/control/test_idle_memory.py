@@ -23,7 +23,7 @@ class Engine:
         self.expired += 1
 
 
-def test_only_buffers_that_rest_are_given_back() -> None:
+def test_only_idle_buffers_are_freed() -> None:
     engine = Engine()
     faked: Any = engine
     idle = IdleMemory(faked)
@@ -31,7 +31,7 @@ def test_only_buffers_that_rest_are_given_back() -> None:
     engine.memory = (0, 8 << 20)
     now = IDLE_CHECK_INTERVAL_S
     assert idle.poll(now) == ([], now + CHECK_INTERVAL_S)
-    assert engine.expired == 0, "it was less before: something is going on"
+    assert engine.expired == 0, "the idle bytes have grown: the buffers are in use"
     now += CHECK_INTERVAL_S
     idle.poll(now)
     assert engine.expired == 1
@@ -43,4 +43,4 @@ def test_only_buffers_that_rest_are_given_back() -> None:
     engine.memory = (0, KEPT_BYTES)
     for second in range(2, 5):
         idle.poll(now + second * CHECK_INTERVAL_S)
-    assert engine.expired == 1, "so little is kept"
+    assert engine.expired == 1, "a small amount is kept"

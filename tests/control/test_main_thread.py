@@ -120,7 +120,7 @@ def test_a_failed_attempt_to_connect_is_for_the_fetches_too() -> None:
         "REPLICA",
     ],
 )
-def test_an_event_that_no_manager_is_for_is_passed_over(kind: str) -> None:
+def test_an_event_without_a_manager_is_ignored(kind: str) -> None:
     assert Rig().on(kind) == []
 
 
@@ -141,7 +141,7 @@ def test_managers_are_polled_in_order() -> None:
     ]
 
 
-def test_nobody_needs_an_identity_before_anything_is_produced() -> None:
+def test_no_identity_is_requested_before_the_first_message() -> None:
     rig = Rig("identity")
     rig.main.turn()
     assert "identity.poll" not in rig.calls

@@ -16,13 +16,13 @@ class Recorder:
     """Stands for the membership, and records its calls."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
 
     def on_poll_exceeded(self, now: float) -> None:
-        self.told.append("exceeded")
+        self.calls.append("exceeded")
 
     def rejoin(self, reason: str, now: float) -> None:
-        self.told.append("rejoin")
+        self.calls.append("rejoin")
 
 
 class Application:
@@ -35,7 +35,7 @@ class Application:
         self.errors: list[KafkaError] = []
         self.now = 100.0
         membership: Any = Recorder()
-        self.told = membership.told
+        self.calls = membership.calls
         self.watch = PollWatch(
             membership,
             lambda: self.subscribed,
@@ -62,25 +62,25 @@ def test_application_that_polls_in_time_stays():
     for _ in range(10):
         application.wait(9.0)
         application.polls += 1
-    assert application.told == []
+    assert application.calls == []
 
 
 def test_application_that_polls_too_late_is_out_until_it_polls():
     application = Application()
     application.wait(9.9)
-    assert application.told == []
+    assert application.calls == []
     application.wait(0.7)
-    assert application.told == ["exceeded"]
+    assert application.calls == ["exceeded"]
     [error] = application.errors
     assert error.code() == KafkaError._MAX_POLL_EXCEEDED
     assert "10000ms" in error.str()
     application.wait(60.0)
-    assert application.told == ["exceeded"]
+    assert application.calls == ["exceeded"]
     application.polls += 1
     application.wait(2 * BACK_S)
-    assert application.told == ["exceeded", "rejoin"]
+    assert application.calls == ["exceeded", "rejoin"]
     application.wait(11.0)
-    assert application.told == ["exceeded", "rejoin", "exceeded"]
+    assert application.calls == ["exceeded", "rejoin", "exceeded"]
 
 
 def test_application_inside_a_poll_is_not_late():
@@ -89,9 +89,9 @@ def test_application_inside_a_poll_is_not_late():
     application.wait(60.0)
     application.inside = False
     application.wait(9.0)
-    assert application.told == []
+    assert application.calls == []
     application.wait(2.0)
-    assert application.told == ["exceeded"]
+    assert application.calls == ["exceeded"]
 
 
 def test_nothing_is_watched_without_a_subscription():
@@ -101,14 +101,14 @@ def test_nothing_is_watched_without_a_subscription():
     application.wait(60.0)
     application.subscribed = True  # the time counts from here
     application.wait(9.0)
-    assert application.told == []
+    assert application.calls == []
     application.wait(2.0)
-    assert application.told == ["exceeded"]
+    assert application.calls == ["exceeded"]
     application.subscribed = False
     application.wait(1.0)
     application.subscribed = True
     application.wait(1.0)
-    assert application.told == ["exceeded"]
+    assert application.calls == ["exceeded"]
     assert not application.watch.exceeded
 
 

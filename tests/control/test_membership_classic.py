@@ -11,11 +11,7 @@ from kafka_native.control.brokers.versions import adapted
 from kafka_native.control.group.classic_membership import MARGIN_S, MATCH_S, State
 from kafka_native.control.requests import NEVER
 from kafka_native.errors import KafkaError
-from kafka_native.protocol.groups import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    SyncGroupResponse,
-)
+from kafka_native.protocol.groups import HeartbeatRequest, JoinGroupRequest, SyncGroupResponse
 
 from .classic import SETTINGS, TARGET, Group, refuse, said, subscription
 
@@ -24,8 +20,7 @@ T0, T1, T2, T3 = (("t", number) for number in range(4))
 
 def member(strategies: Any = "range", *keys: Any, **how: Any) -> Group:
     """Return a stable member."""
-    group = Group(strategies, **how)
-    group.subscribe("t")
+    group = Group(strategies, **how, subscribed="t")
     group.enter(*keys)
     group.quiet()
     group.log  # noqa: B018
@@ -43,8 +38,7 @@ def test_nothing_is_sent_before_a_subscription():
 
 
 def test_member_joins_syncs_and_heartbeats():
-    group = Group("range,roundrobin")
-    group.subscribe("t")
+    group = Group("range,roundrobin", subscribed="t")
     call = group.join()
     assert call.target == TARGET
     assert call.deadline == group.clock.now + SETTINGS.rebalance_timeout_s + MARGIN_S
@@ -87,8 +81,7 @@ def test_join_waits_for_the_coordinator():
 
 
 def test_given_member_id_asked_for_twice_is_no_hot_loop():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     refuse(group.join(), KafkaError.MEMBER_ID_REQUIRED, member_id="me")
     refuse(group.join(), KafkaError.MEMBER_ID_REQUIRED, member_id="me")
     group.quiet()
@@ -98,24 +91,22 @@ def test_given_member_id_asked_for_twice_is_no_hot_loop():
 
 
 def test_patterns_are_matched_before_the_first_join():
-    group = Group(topics={"orders": 2})
-    group.subscribe("^ord")
+    group = Group(topics={"orders": 2}, subscribed="^ord")
     group.quiet()
     group.subscription.match("orders")
     call = group.join()
     assert said(call).topics == ["orders"]
 
 
-def test_pattern_that_matches_nothing_joins_all_the_same():
-    group = Group()
-    group.subscribe("^nothing")
+def test_pattern_without_a_match_still_joins():
+    group = Group(subscribed="^nothing")
     group.quiet()
     [call] = group.wait(MATCH_S)
     assert isinstance(call.message, JoinGroupRequest)
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "reported"),
     [
         (KafkaError.GROUP_MAX_SIZE_REACHED, True),
         (KafkaError.INCONSISTENT_GROUP_PROTOCOL, True),
@@ -131,9 +122,8 @@ def test_pattern_that_matches_nothing_joins_all_the_same():
         (KafkaError.ILLEGAL_GENERATION, False),
     ],
 )
-def test_refused_join_is_tried_again_with_back_off(code: int, told: bool):
-    group = Group()
-    group.subscribe("t")
+def test_refused_join_is_tried_again_with_back_off(code: int, reported: bool):
+    group = Group(subscribed="t")
     refuse(group.join(), KafkaError.MEMBER_ID_REQUIRED, member_id="me")
     joins = 0
     for _ in range(1200):  # one minute
@@ -142,9 +132,9 @@ def test_refused_join_is_tried_again_with_back_off(code: int, told: bool):
             joins += 1
             refuse(call, code)
     assert 50 <= joins <= 80
-    assert bool(group.errors) is told
+    assert bool(group.errors) is reported
     assert len(group.errors) <= 13  # fewer than one for each attempt
-    if told:
+    if reported:
         assert group.errors[0].code() == code
         assert "group g: JoinGroup failed" in group.errors[0].str()
     [call] = group.wait(2.0)
@@ -154,8 +144,7 @@ def test_refused_join_is_tried_again_with_back_off(code: int, told: bool):
 
 
 def test_unknown_member_joins_without_its_id():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     refuse(group.join(), KafkaError.MEMBER_ID_REQUIRED, member_id="me")
     refuse(group.join(), KafkaError.UNKNOWN_MEMBER_ID)
     request: Any = group.join().message
@@ -166,8 +155,7 @@ def test_unknown_member_joins_without_its_id():
     "code", [KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._BAD_MSG]
 )
 def test_join_without_an_answer_keeps_the_member_id(code: int):
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     refuse(group.join(), KafkaError.MEMBER_ID_REQUIRED, member_id="me")
     group.join().on_reply(KafkaError(code))
     [call] = group.wait(0.2)
@@ -176,8 +164,7 @@ def test_join_without_an_answer_keeps_the_member_id(code: int):
 
 
 def test_protocol_that_was_not_offered_is_refused():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     group.joined(group.join(), name="foreign")
     group.quiet()
     assert group.errors[0].code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
@@ -206,7 +193,7 @@ def test_eager_member_revokes_everything_before_it_joins_again():
     group.quiet()
 
 
-def test_cooperative_member_keeps_what_stays_and_joins_again_after_a_revocation():
+def test_cooperative_member_keeps_its_partitions_and_rejoins_after_a_revocation():
     group = member("cooperative-sticky", T0, T1)
     assert group.membership.assignor_protocol == "COOPERATIVE"
     group.heartbeat(KafkaError.REBALANCE_IN_PROGRESS)
@@ -241,7 +228,7 @@ def test_cooperative_rejoin_waits_for_the_application():
     assert said(group.join()).owned == [T0, T2]
 
 
-def test_cooperative_member_gives_up_unsubscribed_topics_before_it_joins():
+def test_cooperative_member_revokes_unsubscribed_topics_before_it_joins():
     group = member("cooperative-sticky", T0, ("u", 0))
     group.membership._assignment.add(("u", 0))
     group.rebalance.owned.add(("u", 0))
@@ -262,8 +249,7 @@ def test_unsubscribed_topics_of_an_assignment_do_not_reach_the_application():
 
 
 def test_leader_that_assigns_foreign_topics_is_reported():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     group.joined(group.join())
     group.synced(group.sync(), T0, ("secret", 0))
     assert group.log == [("assign", [T0])]
@@ -282,8 +268,7 @@ def test_new_subscription_rejoins():
 
 
 def test_new_match_rejoins_only_if_topics_differ():
-    group = Group(topics={"t1": 1, "t2": 1})
-    group.subscribe("^t")
+    group = Group(topics={"t1": 1, "t2": 1}, subscribed="^t")
     group.subscription.match("t1")
     group.enter(("t1", 0))
     group.subscription.match("t1")
@@ -293,8 +278,7 @@ def test_new_match_rejoins_only_if_topics_differ():
 
 
 def test_subscribe_while_joining_is_followed_by_another_join():
-    group = Group(topics={"t": 4, "u": 1})
-    group.subscribe("t")
+    group = Group(topics={"t": 4, "u": 1}, subscribed="t")
     call = group.join()
     group.subscribe("u")
     group.quiet()
@@ -333,8 +317,7 @@ def test_overtaken_sync_joins_again_at_once(code: int, lost: bool, keeps_id: boo
     "code", [KafkaError.REBALANCE_IN_PROGRESS, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.UNKNOWN]
 )
 def test_sync_that_is_always_refused_is_no_hot_loop(code: int):
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     syncs = 0
     for _ in range(300):
         for call in group.wait(0.2):
@@ -364,8 +347,7 @@ def test_coordinator_that_moves_during_sync(code: int):
 
 
 def test_assignment_that_cannot_be_read_is_reported_and_asked_for_again():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     group.joined(group.join())
     group.sync().on_reply(SyncGroupResponse(assignment=b"\0\0\x7f\xff\xff\xff"))
     assert group.errors[0].code() == KafkaError._BAD_MSG
@@ -376,9 +358,8 @@ def test_assignment_that_cannot_be_read_is_reported_and_asked_for_again():
     assert group.log == [("assign", [T0])]
 
 
-def test_empty_assignment_is_one():
-    group = Group()
-    group.subscribe("t")
+def test_empty_assignment_is_an_assignment():
+    group = Group(subscribed="t")
     group.joined(group.join())
     group.sync().on_reply(SyncGroupResponse(assignment=b""))
     assert group.log == [("assign", [])]
@@ -386,8 +367,7 @@ def test_empty_assignment_is_one():
 
 
 def test_sync_in_another_protocol_is_refused():
-    group = Group()
-    group.subscribe("t")
+    group = Group(subscribed="t")
     group.joined(group.join())
     group.sync().on_reply(SyncGroupResponse(protocol_type="connect", protocol_name="range"))
     assert group.errors[0].code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
@@ -401,7 +381,7 @@ def test_sync_in_another_protocol_is_refused():
     ("code", "keeps_id"),
     [(KafkaError.UNKNOWN_MEMBER_ID, False), (KafkaError.ILLEGAL_GENERATION, True)],
 )
-def test_expelled_member_has_lost_everything_and_joins_anew(code: int, keeps_id: bool):
+def test_expelled_member_loses_everything_and_joins_again(code: int, keeps_id: bool):
     group = member("cooperative-sticky", T0, T1)
     group.rebalance.manual = True
     group.heartbeat(code)
@@ -417,8 +397,7 @@ def test_expelled_member_has_lost_everything_and_joins_anew(code: int, keeps_id:
 
 
 def test_loss_while_another_step_is_open():
-    group = Group("cooperative-sticky")
-    group.subscribe("t")
+    group = Group("cooperative-sticky", subscribed="t")
     group.rebalance.manual = True
     group.enter(T0)
     # the assignment has not reached the application yet
@@ -431,7 +410,7 @@ def test_loss_while_another_step_is_open():
     assert group.log == [("assign", [T1])]
 
 
-def test_broken_connection_alone_is_no_rebalance():
+def test_broken_connection_causes_no_rebalance():
     group = member("range", T0)
     group.coordinator.hidden = True
     group.heartbeat_fails()
@@ -466,7 +445,7 @@ def test_heartbeat_of_the_old_coordinator_is_ignored_later():
     group.quiet()
 
 
-def test_not_coordinator_is_looked_for_and_the_member_goes_on():
+def test_moved_coordinator_is_looked_up_and_the_member_continues():
     group = member("range", T0)
     group.coordinator.hidden = True
     group.heartbeat(KafkaError.NOT_COORDINATOR)
@@ -480,7 +459,7 @@ def test_not_coordinator_is_looked_for_and_the_member_goes_on():
     assert group.log == []
 
 
-def test_session_without_an_answered_heartbeat_is_over():
+def test_session_ends_without_an_answered_heartbeat():
     group = member("range", T0)
     group.clock.now += 500.0
     group.coordinator.hidden = True
@@ -513,7 +492,7 @@ def test_refused_heartbeats_are_reported_and_end_the_session():
     assert group.log == [("lose", [T0])]
 
 
-def test_refused_heartbeats_that_are_answered_again_are_forgotten():
+def test_answered_heartbeat_resets_the_count_of_refused_ones():
     group = member("range", T0)
     group.heartbeat(KafkaError.UNKNOWN)
     group.wait(5.0)
@@ -525,9 +504,8 @@ def test_refused_heartbeats_that_are_answered_again_are_forgotten():
 # --- static members ---
 
 
-def test_static_member_says_so_and_does_not_leave():
-    group = Group(instance_id="i1")
-    group.subscribe("t")
+def test_static_member_sends_its_instance_id_and_does_not_leave():
+    group = Group(instance_id="i1", subscribed="t")
     call = group.join()
     request: Any = call.message
     assert request.group_instance_id == "i1"
@@ -569,8 +547,7 @@ def test_fenced_instance_is_fatal(where: str):
 
 
 def test_skipped_assignment_of_a_static_leader():
-    group = Group(instance_id="i1")
-    group.subscribe("t")
+    group = Group(instance_id="i1", subscribed="t")
     group.joined(
         group.join(),
         leader="me",
@@ -612,7 +589,7 @@ def test_static_member_that_does_not_poll_only_stops():
     assert group.log == [("lose", [T0])]
 
 
-def test_stale_member_that_unsubscribes_is_out():
+def test_stale_member_that_unsubscribes_leaves():
     group = member("range", T0)
     group.membership.on_poll_exceeded(group.clock.now)
     group.goodbye()
@@ -625,7 +602,7 @@ def test_stale_member_that_unsubscribes_is_out():
 # --- leaving ---
 
 
-def test_leaving_revokes_then_says_why():
+def test_leaving_revokes_then_sends_the_reason():
     group = member("cooperative-sticky", T0, T1)
     group.rebalance.manual = True
     done = group.leave()
@@ -650,7 +627,7 @@ def test_leaving_revokes_then_says_why():
 @pytest.mark.parametrize(
     "answer", [KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._DESTROY]
 )
-def test_leaving_ends_whatever_the_coordinator_says(answer: int):
+def test_leaving_ends_with_any_answer_of_the_coordinator(answer: int):
     group = member("range", T0)
     done = group.leave()
     group.goodbye().on_reply(KafkaError(answer))
@@ -696,9 +673,8 @@ def test_leaving_while_a_join_is_held_by_the_broker():
 
 
 @pytest.mark.parametrize("code", [0, KafkaError.MEMBER_ID_REQUIRED])
-def test_member_that_comes_to_be_after_leaving_is_taken_back(code: int):
-    group = Group()
-    group.subscribe("t")
+def test_member_created_after_leaving_leaves_too(code: int):
+    group = Group(subscribed="t")
     call = group.join()
     done = group.leave()
     group.quiet()
@@ -742,14 +718,14 @@ def test_every_version_of_leaving_can_be_written():
         assert [written.member_id, *(each.member_id for each in written.members)].count("me") == 1
 
 
-def test_leaving_twice_is_done_twice():
+def test_each_of_two_leaves_ends():
     group = member("range", T0)
     first, second = group.leave(), group.leave()
     refuse(group.goodbye(), 0)
     assert (first, second) == (["left"], ["left"])
 
 
-def test_close_ends_what_waits():
+def test_close_ends_waiting_calls():
     group = member("range", T0)
     group.rebalance.manual = True
     done = group.leave()

@@ -12,10 +12,10 @@ from kafka_native.control.group.membership import Membership
 from kafka_native.control.requests import NEVER
 from kafka_native.errors import KafkaError
 
-from .consumer_group import COORDINATOR, ID_A, ID_B, Group, owned_of, response
+from .consumer_group import COORDINATOR, ID_A, ID_B, Group, owned_of, response, stable_member
 
 
-def test_it_is_a_membership() -> None:
+def test_consumer_membership_implements_membership() -> None:
     membership: Membership = Group().membership  # mypy's to check
     assert membership.poll(0.0) == ([], NEVER)
 
@@ -29,7 +29,7 @@ def test_member_id_is_made_by_the_client_as_java_spells_it() -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", each) for each in ids)
 
 
-def test_join_says_everything() -> None:
+def test_join_sends_every_field() -> None:
     group = Group("one", rack="r1", assignor="range")
     own_id = group.member.member_id
     assert not group.member.joined
@@ -69,15 +69,16 @@ def test_join_waits_for_the_coordinator() -> None:
     assert group.calls[0].target == 8
 
 
-def test_assignment_is_taken_and_told_then_the_brokers_thread_goes_on() -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+def test_assignment_is_applied_and_confirmed_then_the_broker_thread_continues() -> None:
+    group = Group(subscribed=True)
     group.answer(1, {ID_A: [0, 1]})
     assert group.rebalance.taken() == [("assign", [("a", 0), ("a", 1)])]
     assert group.pool.heartbeats == {}  # not before the coordinator has answered
-    told = group.sent()
-    assert (told.member_epoch, owned_of(told)) == (1, {ID_A: [0, 1]})
-    assert told.rebalance_timeout_ms == 300_000  # a full one: its answer contains the assignment
+    confirmed = group.sent()
+    assert (confirmed.member_epoch, owned_of(confirmed)) == (1, {ID_A: [0, 1]})
+    assert (
+        confirmed.rebalance_timeout_ms == 300_000
+    )  # a full one: its answer contains the assignment
     group.answer(1, {ID_A: [0, 1]})
     assert group.nothing_sent()
     message, interval_s, _ = group.heartbeat
@@ -91,9 +92,8 @@ def test_assignment_is_taken_and_told_then_the_brokers_thread_goes_on() -> None:
     assert message.server_assignor is None
 
 
-def test_an_empty_assignment_calls_nobody() -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+def test_an_empty_assignment_calls_no_callback() -> None:
+    group = Group(subscribed=True)
     group.answer(1, {})
     assert group.rebalance.taken() == []
     assert group.nothing_sent()
@@ -123,18 +123,16 @@ def test_protocol_is_cooperative_from_the_first_subscription_on() -> None:
         (2**31 - 1, 60.0),
     ],
 )
-def test_interval_is_what_the_coordinator_says_between_100_ms_and_a_minute(
+def test_interval_is_the_coordinators_within_100_ms_and_a_minute(
     reported_ms: int, used_s: float
 ) -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+    group = Group(subscribed=True)
     group.answer(1, {}, heartbeat_interval_ms=reported_ms)
     assert group.heartbeat[1] == used_s
 
 
 def test_another_interval_rearms_the_heartbeat() -> None:
-    group = Group()
-    group.join()
+    group = stable_member()
     group.heartbeat[2](response(1, heartbeat_interval_ms=1000))
     assert group.pool.heartbeats == {}
     assert group.sent().member_epoch == 1
@@ -143,8 +141,7 @@ def test_another_interval_rearms_the_heartbeat() -> None:
 
 
 def test_the_same_answer_changes_nothing() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.heartbeat[2](response(1))
     assert group.nothing_sent()
     assert group.pool.stopped == 0
@@ -153,8 +150,7 @@ def test_the_same_answer_changes_nothing() -> None:
 
 def test_another_epoch_is_followed_by_a_full_heartbeat() -> None:
     # A short heartbeat in between may have got an assignment that was lost.
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.heartbeat[2](response(2))
     assert group.member.generation == 2
     assert group.pool.heartbeats == {}
@@ -164,8 +160,7 @@ def test_another_epoch_is_followed_by_a_full_heartbeat() -> None:
 
 
 def test_one_heartbeat_at_a_time() -> None:
-    group = Group()
-    group.join()
+    group = stable_member()
     group.membership.subscribe(group.clock.now)
     group.turn()
     assert len(group.calls) == 1
@@ -181,7 +176,7 @@ def test_one_heartbeat_at_a_time() -> None:
 # --- from one assignment to the next ---
 
 
-def test_revoked_before_assigned_and_told_in_between() -> None:
+def test_revocation_is_confirmed_before_the_assignment() -> None:
     group = Group()
     group.metadata.names[ID_B] = "b"
     group.join({ID_A: [0, 1]})
@@ -197,15 +192,14 @@ def test_revoked_before_assigned_and_told_in_between() -> None:
     assert owned_of(group.sent()) == {ID_A: [0]}
     group.answer(2, {ID_A: [0], ID_B: [5]})
     group.rebalance.finish()
-    told = group.sent()
-    assert (told.member_epoch, owned_of(told)) == (2, {ID_A: [0], ID_B: [5]})
+    confirmed = group.sent()
+    assert (confirmed.member_epoch, owned_of(confirmed)) == (2, {ID_A: [0], ID_B: [5]})
     group.answer(2, {ID_A: [0], ID_B: [5]})
     assert group.nothing_sent()
 
 
-def test_a_newer_target_is_taken_up_after_the_step_under_way() -> None:
-    group = Group()
-    group.join({ID_A: [0, 1, 2]})
+def test_a_newer_target_follows_the_current_step() -> None:
+    group = stable_member({ID_A: [0, 1, 2]})
     group.rebalance.at_once = False
     group.heartbeat[2](response(1, {ID_A: [0, 1]}))
     group.answer(1, {ID_A: [0, 1]})
@@ -217,9 +211,8 @@ def test_a_newer_target_is_taken_up_after_the_step_under_way() -> None:
     assert group.rebalance.taken() == [("assign", [("a", 9)])]
 
 
-def test_unknown_topic_ids_are_asked_for_and_taken_up_when_they_have_a_name() -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+def test_unknown_topic_ids_are_looked_up_and_then_assigned() -> None:
+    group = Group(subscribed=True)
     group.answer(1, {ID_A: [0], ID_B: [1]})
     assert group.rebalance.taken() == [("assign", [("a", 0)])]
     assert group.metadata.asked == {ID_B}
@@ -231,9 +224,8 @@ def test_unknown_topic_ids_are_asked_for_and_taken_up_when_they_have_a_name() ->
     assert group.metadata.asked == set()
 
 
-def test_a_topic_that_is_deleted_before_it_has_a_name_is_asked_for_no_longer() -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+def test_a_deleted_topic_without_a_known_name_is_looked_up_no_longer() -> None:
+    group = Group(subscribed=True)
     group.answer(1, {ID_B: [1]})
     assert group.metadata.asked == {ID_B}
     group.heartbeat[2](response(2, {}))
@@ -242,10 +234,9 @@ def test_a_topic_that_is_deleted_before_it_has_a_name_is_asked_for_no_longer() -
     assert group.rebalance.taken() == []
 
 
-def test_a_topic_made_anew_is_revoked_and_assigned_again() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
-    group.metadata.names[ID_B] = "a"  # deleted and created again: the same name, another id
+def test_a_recreated_topic_is_revoked_and_assigned_again() -> None:
+    group = stable_member({ID_A: [0]})
+    group.metadata.names[ID_B] = "a"  # deleted and recreated: the same name, another id
     group.heartbeat[2](response(2, {ID_B: [0]}))
     assert group.rebalance.taken() == [("revoke", [("a", 0)]), ("assign", [("a", 0)])]
     assert owned_of(group.sent()) == {ID_B: [0]}
@@ -254,11 +245,10 @@ def test_a_topic_made_anew_is_revoked_and_assigned_again() -> None:
 # --- subscriptions ---
 
 
-def test_a_topic_that_metadata_have_another_id_of_is_lost_at_once_and_waits_for_the_coordinator() -> (
+def test_a_topic_with_another_id_in_metadata_is_lost_at_once_and_waits_for_the_coordinator() -> (
     None
 ):
-    group = Group()
-    group.join({ID_A: [0, 1]})
+    group = stable_member({ID_A: [0, 1]})
     group.membership.on_ended([("a", 0)])
     assert group.rebalance.taken() == [("lose ended", [("a", 0), ("a", 1)])]
     assert owned_of(group.sent()) == {}
@@ -271,18 +261,16 @@ def test_a_topic_that_metadata_have_another_id_of_is_lost_at_once_and_waits_for_
     assert owned_of(group.sent()) == {ID_B: [0, 1]}
 
 
-def test_nothing_is_committed_of_a_topic_whose_name_is_another_ones_in_the_assignment() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+def test_no_offset_is_committed_for_a_topic_whose_name_has_another_id_in_the_assignment() -> None:
+    group = stable_member({ID_A: [0]})
     group.metadata.names[ID_B] = "a"
     group.heartbeat[2](response(2, {ID_B: [0]}))
     assert group.rebalance.ended == {("a", 0)}
     assert group.rebalance.taken()[0] == ("revoke", [("a", 0)])
 
 
-def test_another_subscription_is_told_at_once_without_giving_up_anything() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+def test_a_new_subscription_is_sent_at_once_and_revokes_nothing() -> None:
+    group = stable_member({ID_A: [0]})
     group.subscription.wanted = ["a", "c"]
     group.membership.subscribe(group.clock.now)
     sent = group.sent()
@@ -332,8 +320,7 @@ def test_a_broker_without_patterns_has_them_matched_here() -> None:
 
 
 def test_invalid_expression_is_reported_and_the_member_stays() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.subscription.wanted = ["^("]
     group.membership.subscribe(group.clock.now)
     group.answer(error_code=KafkaError.INVALID_REGULAR_EXPRESSION, error_message="missing )")
@@ -353,8 +340,7 @@ def test_invalid_expression_is_reported_and_the_member_stays() -> None:
 @pytest.mark.parametrize("code", [KafkaError.FENCED_MEMBER_EPOCH, KafkaError.UNKNOWN_MEMBER_ID])
 @pytest.mark.parametrize("by_heartbeat", [True, False])
 def test_fenced_loses_everything_and_joins_under_the_same_id(code: int, by_heartbeat: bool) -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.rebalance.at_once = False
     if by_heartbeat:
         group.heartbeat[2](response(0, error_code=code))
@@ -374,8 +360,7 @@ def test_fenced_loses_everything_and_joins_under_the_same_id(code: int, by_heart
 
 
 def test_fencing_ends_the_step_under_way() -> None:
-    group = Group()
-    group.join({ID_A: [0, 1]})
+    group = stable_member({ID_A: [0, 1]})
     group.rebalance.at_once = False
     group.heartbeat[2](response(1, {ID_A: [0]}))
     group.answer(1, {ID_A: [0]})
@@ -386,9 +371,8 @@ def test_fencing_ends_the_step_under_way() -> None:
     assert group.sent().member_epoch == 0
 
 
-def test_a_coordinator_that_fences_joins_is_not_asked_without_a_pause() -> None:
-    group = Group()
-    group.join()
+def test_joins_that_are_fenced_are_retried_with_a_pause() -> None:
+    group = stable_member()
     group.heartbeat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
     assert group.sent().member_epoch == 0  # the first time at once
     for pause_s in (0.1, 0.2, 0.4):
@@ -400,10 +384,9 @@ def test_a_coordinator_that_fences_joins_is_not_asked_without_a_pause() -> None:
         assert group.sent().member_epoch == 0
 
 
-def test_a_coordinator_that_fences_who_has_joined_is_not_asked_without_a_pause() -> None:
+def test_joins_after_fencing_are_retried_with_a_pause() -> None:
     """It lets the member in each time, so no join fails."""
-    group = Group()
-    group.join()
+    group = stable_member()
     began, joins = group.clock.now, 0
     while group.clock.now < began + 10:
         group.heartbeat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
@@ -417,9 +400,8 @@ def test_a_coordinator_that_fences_who_has_joined_is_not_asked_without_a_pause()
 
 
 @pytest.mark.parametrize("epoch", [0, -1, -2, -(2**31)])
-def test_an_epoch_that_no_member_has_is_an_error_and_not_sent_back(epoch: int) -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+def test_an_impossible_epoch_is_an_error_and_is_not_sent_back(epoch: int) -> None:
+    group = stable_member({ID_A: [0]})
     group.heartbeat[2](response(epoch))
     assert [error.code() for error in group.errors] == [KafkaError._BAD_MSG]
     assert group.nothing_sent()
@@ -443,9 +425,8 @@ def test_an_epoch_that_no_member_has_is_an_error_and_not_sent_back(epoch: int) -
         KafkaError.INVALID_REQUEST,
     ],
 )
-def test_fatal_errors_end_it(code: int) -> None:
-    group = Group("static")
-    group.join({ID_A: [0]})
+def test_fatal_errors_end_the_membership(code: int) -> None:
+    group = stable_member({ID_A: [0]}, instance_id="static")
     group.heartbeat[2](response(0, error_code=code))
     assert [(error.code(), error.fatal()) for error in group.fatal] == [(code, True)]
     assert "group g" in group.fatal[0].str()
@@ -454,15 +435,13 @@ def test_fatal_errors_end_it(code: int) -> None:
     group.membership.subscribe(group.clock.now)
     group.clock.now += 1000
     assert group.nothing_sent()
-    done: list[int] = []
-    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+    done = group.leave("close")
     assert done == [1]
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_an_old_broker_is_told_apart_clearly(local: bool) -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+def test_an_old_broker_gives_a_clear_error(local: bool) -> None:
+    group = Group(subscribed=True)
     if local:
         group.fail(KafkaError(KafkaError._UNSUPPORTED_FEATURE, "no version"))
     else:
@@ -471,8 +450,7 @@ def test_an_old_broker_is_told_apart_clearly(local: bool) -> None:
 
 
 def test_coordinator_moves_without_a_rebalance() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.heartbeat[2](response(0, error_code=KafkaError.NOT_COORDINATOR))
     assert group.coordinator.lost == 1
     assert group.nothing_sent()
@@ -493,14 +471,13 @@ def test_coordinator_moves_without_a_rebalance() -> None:
 
 @pytest.mark.parametrize("by_heartbeat", [True, False])
 def test_a_lost_connection_is_no_lost_membership(by_heartbeat: bool) -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     if by_heartbeat:
         group.heartbeat[2](KafkaError(KafkaError._TRANSPORT))
     else:
         group.membership.subscribe(group.clock.now)
         group.fail(KafkaError(KafkaError._TRANSPORT))
-    group.clock.now += 100_000  # whatever the session timeout: only the coordinator ends a session
+    group.clock.now += 100_000  # at any session timeout: only the coordinator ends a session
     assert group.nothing_sent()
     assert group.rebalance.taken() == []
     group.coordinator.found()
@@ -508,8 +485,7 @@ def test_a_lost_connection_is_no_lost_membership(by_heartbeat: bool) -> None:
 
 
 def test_another_coordinator_ends_the_heartbeat_to_the_old_one() -> None:
-    group = Group()
-    group.join()
+    group = stable_member()
     group.coordinator.found(9)
     assert group.pool.heartbeats == {}
     group.answer(1, {})
@@ -517,8 +493,7 @@ def test_another_coordinator_ends_the_heartbeat_to_the_old_one() -> None:
 
 
 def test_a_loading_coordinator_is_asked_again_after_a_pause() -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+    group = Group(subscribed=True)
     group.answer(error_code=KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
     assert group.coordinator.lost == 0
     assert group.turn() == pytest.approx(group.clock.now + 0.1)
@@ -528,8 +503,7 @@ def test_a_loading_coordinator_is_asked_again_after_a_pause() -> None:
 
 
 def test_a_stale_epoch_is_taken_over_and_tried_again() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.heartbeat[2](response(4, error_code=KafkaError.STALE_MEMBER_EPOCH))
     group.clock.now += 0.11
     assert group.sent().member_epoch == 4
@@ -538,8 +512,7 @@ def test_a_stale_epoch_is_taken_over_and_tried_again() -> None:
 
 
 def test_an_unauthorized_topic_is_reported_now_and_then_and_tried_again() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     start = group.clock.now
     group.heartbeat[2](
         response(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED, error_message="topic a")
@@ -565,14 +538,12 @@ def test_a_refused_coordinator_is_reported() -> None:
 
 
 @pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("one", -2)])
-def test_leave_revokes_then_says_so(instance_id: str | None, epoch: int) -> None:
-    group = Group(instance_id)
-    group.join({ID_A: [0, 1]})
+def test_leave_revokes_then_sends_the_leave_epoch(instance_id: str | None, epoch: int) -> None:
+    group = stable_member({ID_A: [0, 1]}, instance_id=instance_id)
     group.rebalance.at_once = False
-    done: list[int] = []
-    group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
+    done = group.leave("unsubscribed")
     assert group.rebalance.taken() == [("revoke", [("a", 0), ("a", 1)])]
-    assert COORDINATOR in group.pool.heartbeats  # its session lives until the callback has run
+    assert COORDINATOR in group.pool.heartbeats  # its session continues until the callback has run
     assert group.nothing_sent()
     group.rebalance.finish()
     sent = group.sent()
@@ -588,28 +559,25 @@ def test_leave_revokes_then_says_so(instance_id: str | None, epoch: int) -> None
 
 def test_the_epoch_is_kept_current_until_everything_is_revoked() -> None:
     # Commits in the callback must have the coordinator's epoch.
-    group = Group()
-    group.join({ID_A: [0, 1]})
+    group = stable_member({ID_A: [0, 1]})
     group.rebalance.at_once = False
     group.membership.leave("unsubscribed", lambda: None, group.clock.now)
     group.rebalance.taken()
     group.heartbeat[2](response(2, {ID_A: [0]}))
     assert group.member.generation == 2
     assert group.rebalance.taken() == []
-    told = group.sent()
-    assert (told.member_epoch, owned_of(told)) == (2, {ID_A: [0, 1]})
+    confirmed = group.sent()
+    assert (confirmed.member_epoch, owned_of(confirmed)) == (2, {ID_A: [0, 1]})
     group.answer(2, {ID_A: [0]})
     assert group.heartbeat[0].member_epoch == 2
     group.rebalance.finish()
     assert group.sent().member_epoch == -1
 
 
-def test_fenced_while_leaving_leaves_all_the_same() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+def test_member_that_is_fenced_while_leaving_still_leaves() -> None:
+    group = stable_member({ID_A: [0]})
     group.rebalance.at_once = False
-    done: list[int] = []
-    group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
+    done = group.leave("unsubscribed")
     group.heartbeat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
     assert group.nothing_sent()
     assert group.pool.heartbeats == {}
@@ -619,31 +587,25 @@ def test_fenced_while_leaving_leaves_all_the_same() -> None:
     assert group.rebalance.taken() == [("revoke", [("a", 0)])]
 
 
-def test_leave_ends_though_nobody_answers() -> None:
-    group = Group()
-    group.join()
-    done: list[int] = []
-    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+def test_leave_ends_without_an_answer() -> None:
+    group = stable_member()
+    done = group.leave("close")
     group.fail(KafkaError(KafkaError._TRANSPORT))
     assert done == [1]
 
 
 def test_leave_without_a_coordinator_ends_at_once() -> None:
-    group = Group()
-    group.join()
+    group = stable_member()
     group.coordinator.target = None
-    done: list[int] = []
-    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+    done = group.leave("close")
     assert done == [1]
     assert group.nothing_sent()
 
 
 def test_leave_while_a_join_is_under_way_is_sent_behind_it() -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+    group = Group(subscribed=True)
     group.turn()
-    done: list[int] = []
-    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+    done = group.leave("close")
     group.turn()
     assert [call.message.member_epoch for call in group.calls] == [0, -1]  # type: ignore[attr-defined]
     group.answer(1, {ID_A: [0]})  # the answer has no effect any more
@@ -652,7 +614,7 @@ def test_leave_while_a_join_is_under_way_is_sent_behind_it() -> None:
     assert done == [1]
 
 
-def test_leave_gives_up_what_is_just_being_assigned() -> None:
+def test_leave_revokes_a_pending_assignment() -> None:
     group = Group()
     group.rebalance.at_once = False
     group.membership.subscribe(group.clock.now)
@@ -674,8 +636,7 @@ def test_leave_twice_ends_twice_and_before_joining_at_once() -> None:
 
 
 def test_subscribed_again_while_leaving_joins_behind_it() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.membership.leave("unsubscribed", lambda: None, group.clock.now)
     group.membership.subscribe(group.clock.now)
     assert group.sent().member_epoch == -1
@@ -685,11 +646,9 @@ def test_subscribed_again_while_leaving_joins_behind_it() -> None:
 
 
 def test_close_ends_a_leave_that_is_waited_for() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.rebalance.at_once = False
-    done: list[int] = []
-    group.membership.leave("close", lambda: done.append(1), group.clock.now)
+    done = group.leave("close")
     group.membership.close()
     assert done == [1]
     assert group.pool.heartbeats == {}
@@ -703,8 +662,7 @@ def test_close_ends_a_leave_that_is_waited_for() -> None:
 def test_no_poll_leaves_at_once_and_joins_with_the_next(
     instance_id: str | None, epoch: int
 ) -> None:
-    group = Group(instance_id)
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]}, instance_id=instance_id)
     group.rebalance.at_once = False
     group.membership.on_poll_exceeded(group.clock.now)
     assert group.sent().member_epoch == epoch
@@ -721,8 +679,7 @@ def test_no_poll_leaves_at_once_and_joins_with_the_next(
 
 
 def test_joins_when_the_callback_ran_before_the_poll_was_seen() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.membership.on_poll_exceeded(group.clock.now)
     group.answer(-1)
     assert group.nothing_sent()
@@ -731,11 +688,9 @@ def test_joins_when_the_callback_ran_before_the_poll_was_seen() -> None:
 
 
 def test_no_poll_while_leaving_leaves_without_the_callback() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.rebalance.at_once = False
-    done: list[int] = []
-    group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
+    done = group.leave("unsubscribed")
     group.membership.on_poll_exceeded(group.clock.now)
     assert group.sent().member_epoch == -1
     group.answer(-1)
@@ -743,12 +698,10 @@ def test_no_poll_while_leaving_leaves_without_the_callback() -> None:
 
 
 def test_unsubscribed_while_out_for_not_polling() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+    group = stable_member({ID_A: [0]})
     group.membership.on_poll_exceeded(group.clock.now)
     group.answer(-1)
-    done: list[int] = []
-    group.membership.leave("unsubscribed", lambda: done.append(1), group.clock.now)
+    done = group.leave("unsubscribed")
     assert done == [1]
     group.membership.rejoin("polled", group.clock.now)
     assert group.nothing_sent()
@@ -757,16 +710,14 @@ def test_unsubscribed_while_out_for_not_polling() -> None:
 # --- hostile answers ---
 
 
-def test_partitions_that_cannot_be_are_left_out() -> None:
-    group = Group()
-    group.membership.subscribe(group.clock.now)
+def test_impossible_partitions_are_left_out() -> None:
+    group = Group(subscribed=True)
     group.answer(1, {ID_A: [-1, 0, 0]})
     assert group.rebalance.taken() == [("assign", [("a", 0)])]
 
 
-def test_answers_of_an_earlier_life_are_ignored() -> None:
-    group = Group()
-    group.join({ID_A: [0]})
+def test_answers_to_an_earlier_membership_are_ignored() -> None:
+    group = stable_member({ID_A: [0]})
     old = group.heartbeat[2]
     group.heartbeat[2](response(0, error_code=KafkaError.FENCED_MEMBER_EPOCH))
     group.rebalance.taken()

@@ -6,156 +6,131 @@ from typing import Any
 
 import pytest
 
+from kafka_native._native.enums import STATUS_TIMED_OUT
 from kafka_native.control.metadata import NO_LEADER
 from kafka_native.control.producer.produce_router import ProduceRouter
-from kafka_native.errors import STATUS_TIMED_OUT, KafkaError
+from kafka_native.errors import KafkaError
 
 from .fakes import TOPIC_ID, Cluster, event
 
 
-def producing(cluster: Cluster, name: str = "t") -> ProduceRouter:
-    """Return a router with a wanted topic and a connected broker."""
-    router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)
-    cluster.bring_up(0)
-    cluster.engine.topic(name)
-    router.on_topic_wanted(event(token=1), cluster.clock.now)
-    cluster.turn(router)
-    return router
+class ProducerCluster(Cluster):
+    """A router with a wanted topic and a connected broker. ``leaders``: the answer for the topic."""
+
+    def __init__(self, *leaders: tuple[int, int], name: str = "t", **how: Any) -> None:
+        super().__init__(**how)
+        self.router = ProduceRouter(self.engine, self.metadata, self.pool)
+        self.managers = (self.router,)
+        self.bring_up(0)
+        self.engine.topic(name)
+        self.want()
+        self.go()
+        if leaders:
+            self.answer_metadata(*leaders, name=name)
+
+    def want(self) -> None:
+        """Let the engine ask for the topic's partitions."""
+        self.router.on_topic_wanted(event(token=1), self.clock.now)
 
 
 def test_wanted_topic_is_asked_for_at_once_and_its_partitions_reach_the_engine():
-    cluster = Cluster()
-    producing(cluster)
-    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 6), (9, 1)]))
+    cluster = ProducerCluster((1, 5), (2, 6), (9, 1))
     handles = [cluster.pool.handle(1), cluster.pool.handle(2), -1]
     assert cluster.engine.topic("t").partitions == (TOPIC_ID, handles, [5, 6, 1])
 
 
 def test_partition_without_a_leader_is_asked_for_again_soon():
-    cluster = Cluster()
-    router = producing(cluster)
-    cluster.answer(cluster.metadata_reply("t", [(NO_LEADER, 5)]))
-    cluster.turn(router)
+    cluster = ProducerCluster((NO_LEADER, 5))
+    cluster.go()
     assert cluster.engine.submitted == []
-    cluster.clock.now += 0.5
-    cluster.turn(router)
-    cluster.answer(cluster.metadata_reply("t", [(2, 6)]))
+    cluster.wait(0.5)
+    cluster.answer_metadata((2, 6))
     assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(2)]
-    cluster.clock.now += 299
-    cluster.turn(router)
+    cluster.wait(299)
     assert cluster.engine.submitted == []
-    cluster.clock.now += 2
-    cluster.turn(router)
+    cluster.wait(2)
     assert len(cluster.engine.submitted) == 1
 
 
-def test_leader_that_is_down_is_asked_for_until_it_is_another():
-    cluster = Cluster()
-    router = producing(cluster)
-    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+def test_metadata_are_requested_until_a_leader_that_is_down_is_replaced():
+    cluster = ProducerCluster((1, 5))
     cluster.pool.nodes[1].failing = True
     cluster.metadata.on_broker_down(cluster.clock.now)
     for reply in ([(1, 5)], [(1, 5)], [(2, 6)]):  # its cluster hasn't noticed at first
-        cluster.clock.now += 2
-        cluster.turn(router)
+        cluster.wait(2)
         assert len(cluster.engine.submitted) == 1
         cluster.answer(cluster.metadata_reply("t", reply))
     assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(2)]
-    cluster.clock.now += 299
-    cluster.turn(router)
+    cluster.wait(299)
     assert cluster.engine.submitted == []
 
 
 def test_older_leader_epoch_is_ignored():
-    cluster = Cluster()
-    router = producing(cluster)
-    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.turn(router)
-    cluster.answer(cluster.metadata_reply("t", [(2, 4)]))
+    cluster = ProducerCluster((1, 5))
+    cluster.renew_metadata((2, 4))
     assert cluster.metadata.leader("t", 0).leader == 1
 
 
-def test_an_epoch_that_all_metadata_contradict_is_given_up():
-    """Otherwise a broker that once named a huge epoch would decide the leader for ever."""
-    cluster = Cluster()
-    router = producing(cluster)
-    cluster.answer(cluster.metadata_reply("t", [(1, 2**31 - 1)]))
+def test_an_epoch_that_all_metadata_contradict_is_dropped():
+    """Otherwise a broker that once named a huge epoch would decide the leader permanently."""
+    cluster = ProducerCluster((1, 2**31 - 1))
     began = cluster.clock.now
     while cluster.metadata.leader("t", 0).leader == 1:
         cluster.clock.now += 5
-        cluster.metadata.refresh(cluster.clock.now)
-        cluster.turn(router)
-        cluster.answer(cluster.metadata_reply("t", [(2, 4)]))
+        cluster.renew_metadata((2, 4))
         assert cluster.clock.now < began + 60
     assert cluster.clock.now - began > 25
     assert (cluster.metadata.leader("t", 0).leader, cluster.metadata.leader("t", 0).epoch) == (2, 4)
 
 
-def test_metadata_that_are_behind_now_and_then_stay_ignored():
-    cluster = Cluster()
-    router = producing(cluster)
-    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+def test_metadata_that_are_sometimes_behind_stay_ignored():
+    cluster = ProducerCluster((1, 5))
     for epoch in (4, 5, 4, 5, 4):
         cluster.clock.now += 25
-        cluster.metadata.refresh(cluster.clock.now)
-        cluster.turn(router)
-        cluster.answer(cluster.metadata_reply("t", [(1 if epoch == 5 else 2, epoch)]))
+        cluster.renew_metadata((1 if epoch == 5 else 2, epoch))
         assert cluster.metadata.leader("t", 0).leader == 1
 
 
-def test_hint_moves_the_leader_without_asking():
-    cluster = Cluster()
-    router = producing(cluster)
-    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-    router.on_partition_error(
+def test_hint_moves_the_leader_without_a_request():
+    cluster = ProducerCluster((1, 5))
+    cluster.router.on_partition_error(
         event(token=1, partition=0, leader_id=2, leader_epoch=6), cluster.clock.now
     )
-    cluster.turn(router)
+    cluster.go()
     assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(2)]
     assert cluster.engine.submitted == []
 
 
-def test_hint_that_is_old_or_unknown_asks():
+def test_hint_that_is_old_or_unknown_causes_a_request():
     for leader, epoch in [(2, 5), (77, 9), (-1, -1)]:
-        cluster = Cluster()
-        router = producing(cluster)
-        cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-        router.on_partition_error(
+        cluster = ProducerCluster((1, 5))
+        cluster.router.on_partition_error(
             event(token=1, partition=0, leader_id=leader, leader_epoch=epoch), cluster.clock.now
         )
-        cluster.turn(router)
+        cluster.go()
         assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(1)]
         assert len(cluster.engine.submitted) == 1
 
 
 def test_topic_hidden_for_one_reply_keeps_its_partitions():
-    cluster = Cluster()
-    router = producing(cluster)
-    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    cluster = ProducerCluster((1, 5))
     before = cluster.engine.topic("t").partitions
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.turn(router)
-    cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
+    cluster.renew_metadata(error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
     assert cluster.engine.topic("t").partitions is before
     assert cluster.engine.topic("t").failure is None
     assert cluster.metadata.leader("t", 0).leader == 1
 
 
-def test_topic_that_stays_away_fails_after_the_propagation_time():
-    cluster = Cluster()
-    router = producing(cluster)
+def test_topic_that_stays_missing_fails_after_the_propagation_time():
+    cluster = ProducerCluster()
     for _ in range(60):
         if cluster.engine.submitted:
-            cluster.answer(
-                cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
-            )
-        cluster.clock.now += 1
-        cluster.turn(router)
+            cluster.answer_metadata(error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
+        cluster.wait(1)
     assert cluster.engine.topic("t").failure[1] == KafkaError._UNKNOWN_TOPIC
-    router.on_topic_wanted(event(token=1), cluster.clock.now)
-    cluster.turn(router)
-    cluster.answer(cluster.metadata_reply("t", [(1, 0)]))
+    cluster.want()
+    cluster.go()
+    cluster.answer_metadata((1, 0))
     assert cluster.engine.topic("t").partitions is not None
 
 
@@ -165,7 +140,7 @@ def missing(
     """Answer every request with this error for so many seconds."""
     end = cluster.clock.now + seconds
     while cluster.clock.now < end:
-        cluster.turn()
+        cluster.go()
         while cluster.engine.submitted:
             cluster.answer(cluster.metadata_reply(name, [], error_code=code))
         cluster.clock.now += 0.05
@@ -217,79 +192,66 @@ def test_topic_that_is_being_created_is_not_missing():
     assert (reports, cluster.lines) == ([], [])
 
 
-def test_topic_that_was_there_is_reported_when_it_stays_away():
+def test_known_topic_is_reported_when_it_stays_missing():
     cluster, reports = wanting()
-    cluster.turn()
-    cluster.answer(cluster.metadata_reply("t", [(1, 0)]))
+    cluster.go()
+    cluster.answer_metadata((1, 0))
     cluster.metadata.refresh(cluster.clock.now)
     missing(cluster, 4)
     assert reports == []
-    cluster.clock.now += 1
-    cluster.turn()
-    cluster.answer(cluster.metadata_reply("t", [(1, 0)]))
+    cluster.wait(1)
+    cluster.answer_metadata((1, 0))
     cluster.metadata.refresh(cluster.clock.now)
     missing(cluster, 4)
     assert reports == [], "it was there in between"
     missing(cluster, 3)
     assert reports
-    assert cluster.metadata.topics["t"].known, (
-        "what was known of it is kept for the propagation time"
-    )
+    assert cluster.metadata.topics["t"].known, "its partitions are kept for the propagation time"
     assert len(cluster.lines) == 1
 
 
 def test_unauthorized_topic_fails_at_once():
-    cluster = Cluster()
-    producing(cluster)
-    cluster.answer(
-        cluster.metadata_reply("t", [], error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    )
+    cluster = ProducerCluster()
+    cluster.answer_metadata(error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
     assert cluster.engine.topic("t").failure[1] == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_recreated_topic_starts_from_its_new_epochs():
-    cluster = Cluster()
-    router = producing(cluster)
-    cluster.answer(cluster.metadata_reply("t", [(1, 9)]))
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.turn(router)
-    cluster.answer(cluster.metadata_reply("t", [(2, 0)], topic_id=b"\7" * 16))
+    cluster = ProducerCluster((1, 9))
+    cluster.renew_metadata((2, 0), topic_id=b"\7" * 16)
     assert cluster.engine.topic("t").partitions == (b"\7" * 16, [cluster.pool.handle(2)], [0])
 
 
 def test_failed_request_is_tried_again_with_back_off():
-    cluster = Cluster()
-    router = producing(cluster)
+    cluster = ProducerCluster()
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_reply(event(token=sent.token, status=-9))
-    cluster.turn(router)
+    cluster.go()
     assert cluster.engine.submitted == []
-    cluster.clock.now += 1.3
-    cluster.turn(router)
+    cluster.wait(1.3)
     assert len(cluster.engine.submitted) == 1
 
 
 def test_messages_are_checked_for_their_timeout_twice_a_second():
-    cluster = Cluster()
-    router = producing(cluster)
+    cluster = ProducerCluster()
     before = cluster.engine.expired
     for _ in range(20):
-        cluster.clock.now += 0.1
-        cluster.turn(router)
+        cluster.wait(0.1)
     assert 3 <= cluster.engine.expired - before <= 5
 
 
-def test_question_about_partitions_is_answered_when_they_are_known_or_in_time():
+def test_query_for_partitions_is_answered_with_metadata_or_at_its_deadline():
     cluster = Cluster()
     router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)
+    cluster.managers = (router,)
     cluster.bring_up(0)
     now = cluster.clock.now
     answers: list[int | KafkaError] = []
     router.ask("t", now + 5, answers.append, now)
-    cluster.turn(router)
+    cluster.go()
     assert answers == []
     assert router.poll(now + 0.01)[1] <= now + 5
-    cluster.answer(cluster.metadata_reply("t", [(1, 5), (2, 6)]))
+    cluster.answer_metadata((1, 5), (2, 6))
     assert answers == [2]
     router.ask("t", now + 5, answers.append, now)  # known already
     assert answers == [2, 2]
@@ -305,77 +267,63 @@ def test_question_about_partitions_is_answered_when_they_are_known_or_in_time():
 
 
 def test_partition_that_messages_wait_for_is_looked_for_until_metadata_are_new_enough():
-    cluster = Cluster()
-    router = producing(cluster)
-    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    cluster = ProducerCluster((1, 5))
     cluster.clock.now += 100
     topic = cluster.engine.topic("t")
     topic.staged_at = began = cluster.clock.now
-    router.on_topic_wanted(event(token=1), cluster.clock.now)
-    cluster.turn(router)
+    cluster.want()
+    cluster.go()
     assert len(cluster.engine.submitted) == 1  # requested at once
     while topic.staged_at is not None:
         if cluster.engine.submitted:
-            cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-        cluster.clock.now += 0.5
-        cluster.turn(router)
+            cluster.answer_metadata((1, 5))
+        cluster.wait(0.5)
     assert 30 <= cluster.clock.now - began < 35
     for _ in range(2):
-        cluster.clock.now += 100
-        cluster.turn(router)
+        cluster.wait(100)
         while cluster.engine.submitted:
-            cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-    cluster.clock.now += 100
-    cluster.turn(router)
+            cluster.answer_metadata((1, 5))
+    cluster.wait(100)
     assert cluster.engine.submitted == []  # no longer wanted
 
 
 def test_messages_wait_for_a_partition_while_no_broker_answers():
-    cluster = Cluster()
-    router = producing(cluster)
-    cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
+    cluster = ProducerCluster((1, 5))
     topic = cluster.engine.topic("t")
     topic.staged_at = cluster.clock.now
-    router.on_topic_wanted(event(token=1), cluster.clock.now)
+    cluster.want()
     for _ in range(200):
-        cluster.clock.now += 0.5
-        cluster.turn(router)
+        cluster.wait(0.5)
     assert topic.staged_at is not None
     assert len(cluster.engine.submitted) == 1
 
 
 def test_new_topic_does_not_wait_for_the_backoff_of_one_that_is_missing():
-    cluster = Cluster()
-    router = producing(cluster, "gone")
+    cluster = ProducerCluster(name="gone")
     for _ in range(6):
-        cluster.answer(
-            cluster.metadata_reply("gone", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
-        )
-        cluster.clock.now += 4
-        cluster.turn(router)
-    cluster.answer(cluster.metadata_reply("gone", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
-    cluster.turn(router)
+        cluster.answer_metadata(name="gone", error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
+        cluster.wait(4)
+    cluster.answer_metadata(name="gone", error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
+    cluster.go()
     assert cluster.engine.submitted == []
     cluster.metadata.want("new", cluster.clock.now)
-    cluster.turn(router)
+    cluster.go()
     assert len(cluster.engine.submitted) == 1
     cluster.metadata.want("newer", cluster.clock.now)  # while that one is on its way
-    cluster.answer(cluster.metadata_reply("new", [(1, 5)]))
-    cluster.turn(router)
+    cluster.answer_metadata((1, 5), name="new")
+    cluster.go()
     assert len(cluster.engine.submitted) == 1
-    cluster.answer(cluster.metadata_reply("newer", [(1, 5)]))
-    cluster.turn(router)
+    cluster.answer_metadata((1, 5), name="newer")
+    cluster.go()
     assert cluster.engine.submitted == []  # the missing one waits as before
 
 
 def test_new_topic_waits_while_brokers_answer_with_errors():
-    cluster = Cluster()
-    router = producing(cluster)
+    cluster = ProducerCluster()
     sent = cluster.engine.submitted.pop()
     cluster.pool.on_reply(event(broker=sent.handle, token=sent.token, status=STATUS_TIMED_OUT))
     cluster.metadata.want("new", cluster.clock.now)
-    cluster.turn(router)
+    cluster.go()
     assert cluster.engine.submitted == []
-    cluster.clock.now += 0.5
-    cluster.turn(router)
+    cluster.wait(0.5)
     assert len(cluster.engine.submitted) == 1

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from kafka_native._native.enums import STATUS_NOMEM
 from kafka_native.control.producer.produce_router import ProduceRouter
 from kafka_native.control.producer.transactions import State
 from kafka_native.control.requests import NO_MEMORY_S
-from kafka_native.errors import STATUS_NO_MEMORY, KafkaError
+from kafka_native.errors import KafkaError
 from kafka_native.protocol.groups import HeartbeatRequest
-from kafka_native.protocol.metadata import MetadataRequest
 
-from .fakes import TOPIC_ID, Cluster, call_to, event
-from .test_coordinator import Finding
+from .fakes import TOPIC_ID, Cluster, event
+from .test_coordinator import CoordinatorCluster
 from .test_fetches import ConsumerCluster
 from .test_transactions import World
 
@@ -31,7 +31,7 @@ def fail_once(owner: Any, name: str) -> None:
     setattr(owner, name, fails)
 
 
-def test_partitions_are_told_again():
+def test_partitions_are_set_again():
     cluster = Cluster()
     router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
     cluster.bring_up(0)
@@ -47,7 +47,7 @@ def test_partitions_are_told_again():
     assert answers == [1]
 
 
-def test_topic_that_has_failed_meanwhile_is_not_told_of_partitions():
+def test_partitions_are_not_set_for_a_topic_that_failed_meanwhile():
     cluster = Cluster()
     router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
     cluster.bring_up(0)
@@ -66,9 +66,8 @@ def test_topic_that_has_failed_meanwhile_is_not_told_of_partitions():
 def test_call_that_could_not_be_sent_is_sent_later():
     cluster = Cluster()
     cluster.bring_up(0)
-    replies: list[Any] = []
     fail_once(cluster.engine, "submit")
-    cluster.pool.send(call_to(None, MetadataRequest(), cluster.clock.now + 60, replies))
+    replies = cluster.call()
     _, at = cluster.pool.poll(cluster.clock.now)
     assert cluster.engine.submitted == []
     assert at == cluster.clock.now + NO_MEMORY_S
@@ -81,9 +80,8 @@ def test_call_that_could_not_be_sent_is_sent_later():
 def test_call_that_could_not_be_sent_ends_at_its_deadline():
     cluster = Cluster()
     cluster.bring_up(0)
-    replies: list[Any] = []
     fail_once(cluster.engine, "submit")
-    cluster.pool.send(call_to(None, MetadataRequest(), cluster.clock.now + 0.01, replies))
+    replies = cluster.call(timeout_s=0.01)
     cluster.clock.now += 0.01
     cluster.pool.poll(cluster.clock.now)
     assert [reply.code() for reply in replies] == [KafkaError._TRANSPORT]
@@ -93,31 +91,30 @@ def test_connection_whose_handshake_could_not_be_sent_is_closed():
     cluster = Cluster()
     fail_once(cluster.engine, "submit")
     cluster.pool.on_connected(event(broker=0))
-    assert cluster.engine.closed == [(0, 1, STATUS_NO_MEMORY)]
+    assert cluster.engine.closed == [(0, 1, STATUS_NOMEM)]
 
 
 @pytest.mark.parametrize("ends", ["connection", "request"])
-def test_failure_for_want_of_memory_is_one_of_the_connection(ends: str):
+def test_lack_of_memory_counts_as_a_failed_connection(ends: str):
     """So code that retries after a failed connection does so here."""
     cluster = Cluster()
     cluster.bring_up(0)
-    replies: list[Any] = []
     target = None
     if ends == "connection":
         cluster.pool.update(1, "b1", 9092, None)
         target = 1
-    cluster.pool.send(call_to(target, MetadataRequest(), cluster.clock.now + 60, replies))
+    replies = cluster.call(target=target)
     if ends == "connection":
         cluster.pool.on_disconnected(
-            event(broker=cluster.pool.handle(1), status=STATUS_NO_MEMORY, attempts=1)
+            event(broker=cluster.pool.handle(1), status=STATUS_NOMEM, attempts=1)
         )
     else:
         token = cluster.engine.submitted[0].token
-        cluster.pool.on_reply(event(token=token, status=STATUS_NO_MEMORY))
+        cluster.pool.on_reply(event(token=token, status=STATUS_NOMEM))
     assert [reply.code() for reply in replies] == [KafkaError._TRANSPORT]
 
 
-def test_heartbeat_that_could_not_begin_is_told():
+def test_heartbeat_that_could_not_begin_is_reported():
     cluster = Cluster()
     cluster.pool.update(1, "b1", 9092, None)
     handle = cluster.pool.handle(1)
@@ -129,7 +126,7 @@ def test_heartbeat_that_could_not_begin_is_told():
     cluster.pool.stop_heartbeat(1)  # there is none, and none is expected
 
 
-def test_node_without_memory_for_it_is_asked_for_again():
+def test_node_is_requested_again_after_a_lack_of_memory():
     cluster = Cluster()
     router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
     cluster.bring_up(0)
@@ -145,24 +142,23 @@ def test_node_without_memory_for_it_is_asked_for_again():
     assert topic.partitions == (TOPIC_ID, [cluster.pool.handle(1)], [5])
 
 
-def test_coordinator_without_memory_for_it_is_asked_for_again():
-    finding = Finding()
-    finding.coordinator.want(finding.cluster.clock.now)
-    fail_once(finding.cluster.engine, "broker_add")
-    finding.answer()
-    assert finding.found == []
-    finding.cluster.clock.now += 1
-    finding.answer()
-    assert len(finding.found) == 1
+def test_coordinator_is_requested_again_after_a_lack_of_memory():
+    rig = CoordinatorCluster()
+    rig.coordinator.want(rig.cluster.clock.now)
+    fail_once(rig.cluster.engine, "broker_add")
+    rig.answer()
+    assert rig.found == []
+    rig.cluster.clock.now += 1
+    rig.answer()
+    assert len(rig.found) == 1
 
 
-def test_partition_without_memory_for_its_cursor_is_fetched_later():
+def test_partition_is_fetched_later_after_a_lack_of_memory():
     cluster = ConsumerCluster()
     fail_once(cluster.engine, "cursor")
     cluster.assign(("t", 0, 42))
     assert cluster.engine.cursors == []
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     [cursor] = cluster.engine.cursors
     assert cursor is not None
     assert cursor.log == [("start", cluster.pool.handle(1), 42, 5)]

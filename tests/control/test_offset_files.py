@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from kafka_native.control.consumer.commits import CommitManager, OffsetFiles
-from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.group.membership import Member
-from kafka_native.control.positions import EARLIEST, NO_POSITION, OffsetPosition
+from kafka_native.control.positions import NO_POSITION, OffsetPosition
 from kafka_native.errors import KafkaError
 from kafka_native.types import OFFSET_STORED, TopicPartition
 
-from .fakes import Clock, Cluster
+from .fakes import Clock, Cluster, fetch_manager
 
 KEY = ("orders", 3)
 
@@ -86,7 +85,7 @@ def test_path_that_cannot_be_written_is_a_clear_error(tmp_path):
 
 
 @pytest.mark.parametrize(("interval", "expected"), [(0.0, 4), (-1.0, 0), (10.0, 0)])
-def test_disk_is_asked_as_often_as_is_said(tmp_path, monkeypatch, interval, expected):
+def test_disk_syncs_follow_the_configured_interval(tmp_path, monkeypatch, interval, expected):
     clock, synced = Clock(), []
     monkeypatch.setattr(os, "fsync", synced.append)
     store = files(tmp_path, sync=interval, clock=clock)
@@ -99,7 +98,7 @@ def test_disk_is_asked_as_often_as_is_said(tmp_path, monkeypatch, interval, expe
     assert store.poll(clock.now) == float("inf")
 
 
-def test_closing_syncs_what_is_not_yet(tmp_path, monkeypatch):
+def test_closing_syncs_unsynced_offsets(tmp_path, monkeypatch):
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
     store = files(tmp_path, sync=10.0)
@@ -108,24 +107,13 @@ def test_closing_syncs_what_is_not_yet(tmp_path, monkeypatch):
     assert len(synced) == 2
 
 
-class Local(Cluster):
+class LocalConsumer(Cluster):
     """A consumer without a group that keeps its offsets in files."""
 
     def __init__(self, path: Path, **how: Any) -> None:
         super().__init__()
-        self.told: list[Any] = []
         self.committed: list[Any] = []
-        self.fetches = FetchManager(
-            self.engine,
-            self.metadata,
-            self.pool,
-            reset=EARLIEST,
-            isolation_level=1,
-            timeout_s=60,
-            create_topics=False,
-            on_error=lambda *what: self.told.append(what),
-            clock=self.clock,
-        )
+        self.fetches = fetch_manager(self)
         self.commits = CommitManager(
             Member(""),
             None,
@@ -137,6 +125,7 @@ class Local(Cluster):
             files=files(path, clock=self.clock),
             clock=self.clock,
         )
+        self.managers = (self.fetches, self.commits)
         self.bring_up(0)
         self.fetches.assign([("orders", 0, OFFSET_STORED)], self.clock.now)
         self.go()
@@ -144,13 +133,10 @@ class Local(Cluster):
         self.bring_up(1)
         self.go()
 
-    def go(self) -> None:
-        self.turn(self.fetches, self.commits)
 
-
-def test_consumer_without_a_group_goes_on_where_its_files_say(tmp_path):
+def test_consumer_without_a_group_continues_at_its_files_offsets(tmp_path):
     (tmp_path / "orders-0.offset").write_text("12")
-    cluster = Local(tmp_path)
+    cluster = LocalConsumer(tmp_path)
     cursor = cluster.engine.cursors[0]
     assert cursor.log == [("start", cluster.pool.handle(1), 12, 5)]
     cursor.position = 30
@@ -170,10 +156,10 @@ def test_consumer_without_a_group_goes_on_where_its_files_say(tmp_path):
     assert cluster.committed == [None] * 3
 
 
-def test_file_that_cannot_be_read_is_told_and_no_message_is_skipped(tmp_path):
+def test_unreadable_file_is_reported_and_no_message_is_skipped(tmp_path):
     (tmp_path / "orders-0.offset").write_text("twelve")
-    cluster = Local(tmp_path)
-    assert [error.code() for *_, error in cluster.told] == [KafkaError._FS]
+    cluster = LocalConsumer(tmp_path)
+    assert [error.code() for *_, error in cluster.partition_errors] == [KafkaError._FS]
     assert cluster.engine.cursors == []
     (tmp_path / "orders-0.offset").write_text("12")
     cluster.clock.now += 1
@@ -183,7 +169,7 @@ def test_file_that_cannot_be_read_is_told_and_no_message_is_skipped(tmp_path):
 
 
 def test_offset_that_could_not_be_written_is_written_the_next_time(tmp_path, monkeypatch):
-    cluster = Local(tmp_path)
+    cluster = LocalConsumer(tmp_path)
     cluster.engine.submitted.clear()
     assigned = cluster.fetches.assigned["orders", 0]
     assigned.stored = OffsetPosition(9)

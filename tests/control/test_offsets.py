@@ -10,8 +10,8 @@ from kafka_native.errors import KafkaError
 from .test_fetches import ConsumerCluster
 
 
-class Asking(ConsumerCluster):
-    """Nothing is assigned, and the topic is unknown."""
+class OffsetsCluster(ConsumerCluster):
+    """A consumer without an assignment. The topic is unknown."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Asking(ConsumerCluster):
         self.fetches.lookup_times(questions, self.found.append, self.clock.now + deadline)
         self.go()
 
-    def tell(self, *leaders: tuple[int, int]) -> None:
+    def answer_leaders(self, *leaders: tuple[int, int]) -> None:
         self.answer(self.metadata_reply("t", list(leaders)))
         for handle in (1, 2):
             if not self.pool.nodes[handle].up:
@@ -30,9 +30,9 @@ class Asking(ConsumerCluster):
 
 
 def test_times_are_asked_in_one_request_a_leader_and_answered_in_order():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100), ("t", 1, 200), ("t", 2, 300))
-    cluster.tell((1, 5), (2, 5), (1, 5))
+    cluster.answer_leaders((1, 5), (2, 5), (1, 5))
     assert len(cluster.engine.submitted) == 2
     first = cluster.offsets(7)
     assert [(each.partition_index, each.timestamp) for each in first.topics[0].partitions] == [
@@ -45,119 +45,109 @@ def test_times_are_asked_in_one_request_a_leader_and_answered_in_order():
 
 
 def test_times_of_one_partition_share_no_request():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100), ("t", 0, 200))
-    cluster.tell((1, 5))
+    cluster.answer_leaders((1, 5))
     assert len(cluster.engine.submitted) == 2
     assert cluster.offsets(1).topics[0].partitions[0].timestamp == 100
     assert cluster.offsets(2).topics[0].partitions[0].timestamp == 200
     assert cluster.found == [[(1, 5), (2, 5)]]
 
 
-def test_question_follows_its_leader():
-    cluster = Asking()
+def test_query_follows_its_leader():
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100))
-    cluster.tell((1, 5))
+    cluster.answer_leaders((1, 5))
     cluster.offsets(0, error_code=KafkaError.NOT_LEADER_FOR_PARTITION)
     cluster.answer(cluster.metadata_reply("t", [(2, 6)]))
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.wait(1)
     assert cluster.engine.submitted[0].handle == cluster.pool.handle(2)
     cluster.offsets(9)
     assert cluster.found == [[(9, 5)]]
 
 
-def test_question_ends_at_its_deadline_and_says_what_stood_in_its_way():
-    cluster = Asking()
+def test_query_ends_at_its_deadline_with_the_last_error():
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100), ("t", 1, 100), deadline=2.0)
-    cluster.tell((-1, 5), (2, 5))
+    cluster.answer_leaders((-1, 5), (2, 5))
     cluster.offsets(3)
-    cluster.clock.now += 2.1
-    cluster.go()
+    cluster.wait(2.1)
     [[late, found]] = cluster.found
     assert late == KafkaError._TIMED_OUT
     assert "leader" in late.str()
     assert found == (3, 5)
 
 
-def test_question_ends_with_all_brokers_down_if_no_broker_can_be_connected_to():
-    cluster = Asking()
+def test_query_ends_with_all_brokers_down_without_a_connection():
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100), deadline=2.0)
     for broker in (*cluster.pool.bootstrap, *cluster.pool.nodes.values()):
         broker.failing = True
-    cluster.clock.now += 2.1
-    cluster.go()
+    cluster.wait(2.1)
     assert cluster.found == [[KafkaError._ALL_BROKERS_DOWN]]
 
 
 def test_error_of_one_partition_leaves_the_answers_of_others():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100), ("t", 1, 100), ("t", 5, 100))
-    cluster.tell((1, 5), (2, 5))
+    cluster.answer_leaders((1, 5), (2, 5))
     cluster.offsets(3)
     cluster.offsets(0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
     assert cluster.found == []  # metadata may be older than the partition
     cluster.clock.now += cluster.metadata.propagation_s + 1
     cluster.go()
-    cluster.tell((1, 5), (2, 5))
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.answer_leaders((1, 5), (2, 5))
+    cluster.wait(1)
     assert cluster.found == [
         [(3, 5), KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._UNKNOWN_PARTITION]
     ]
 
 
-def test_question_about_a_partition_that_comes_to_be_is_answered():
-    cluster = Asking()
+def test_query_about_a_new_partition_is_answered():
+    cluster = OffsetsCluster()
     cluster.ask(("t", 2, 100))
-    cluster.tell((1, 5), (2, 5))
-    cluster.clock.now += 1
-    cluster.go()
-    cluster.tell((1, 5), (2, 5), (1, 5))
-    cluster.clock.now += 1
-    cluster.go()
+    cluster.answer_leaders((1, 5), (2, 5))
+    cluster.wait(1)
+    cluster.answer_leaders((1, 5), (2, 5), (1, 5))
+    cluster.wait(1)
     cluster.offsets(9)
     assert cluster.found == [[(9, 5)]]
 
 
-def test_question_about_a_partition_that_is_not_there_says_so_at_its_deadline():
-    cluster = Asking()
+def test_query_about_a_missing_partition_fails_at_its_deadline():
+    cluster = OffsetsCluster()
     cluster.ask(("t", 2, 100), deadline=2.0)
-    cluster.tell((1, 5), (2, 5))
-    cluster.clock.now += 2.1
-    cluster.go()
+    cluster.answer_leaders((1, 5), (2, 5))
+    cluster.wait(2.1)
     assert cluster.found == [[KafkaError._UNKNOWN_PARTITION]]
 
 
-def test_topic_that_cannot_be_had_is_an_error_at_once():
-    cluster = Asking()
+def test_unavailable_topic_is_an_error_at_once():
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100))
-    cluster.answer(
-        cluster.metadata_reply("t", [], error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    )
-    cluster.go()
+    cluster.answer_metadata(error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
     assert cluster.found == [[KafkaError.TOPIC_AUTHORIZATION_FAILED]]
 
 
 def test_watermarks_of_many_partitions_are_two_requests_a_leader():
-    cluster = Asking()
+    cluster = OffsetsCluster()
     cluster.fetches.watermarks([("t", 0), ("t", 1)], cluster.found.append, cluster.clock.now + 60)
     cluster.go()
-    cluster.tell((1, 5), (1, 5))
+    cluster.answer_leaders((1, 5), (1, 5))
     assert len(cluster.engine.submitted) == 2
     assert {each.timestamp for each in cluster.offsets(2).topics[0].partitions} == {EARLIEST}
     assert {each.timestamp for each in cluster.offsets(80).topics[0].partitions} == {LATEST}
     assert cluster.found == [[(2, 80), (2, 80)]]
 
 
-def test_closing_ends_questions():
-    cluster = Asking()
+def test_closing_ends_queries():
+    cluster = OffsetsCluster()
     cluster.ask(("t", 0, 100))
     cluster.fetches.close(KafkaError(KafkaError._DESTROY))
     assert cluster.found == [[KafkaError._DESTROY]]
 
 
-def test_no_questions_are_answered_at_once():
-    cluster = Asking()
+def test_an_empty_query_is_answered_at_once():
+    cluster = OffsetsCluster()
     cluster.ask()
     assert cluster.found == [[]]

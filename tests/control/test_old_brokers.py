@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_native.control.brokers.versions import Fallback, adapted
-from kafka_native.errors import KafkaError
+from kafka_native.errors import STATUS_TIMED_OUT, STATUS_TRANSPORT, KafkaError
 from kafka_native.protocol import ApiKey, releases
 from kafka_native.protocol.groups import LeaveGroupRequest
 from kafka_native.protocol.metadata import MetadataRequest
@@ -13,9 +13,8 @@ from kafka_native.protocol.offsets import ListOffsetsRequest
 from kafka_native.protocol.schema import Request
 from kafka_native.protocol.versions import ApiVersionsRequest
 
-from .fakes import Cluster, call_to, event
+from .fakes import Cluster, event
 
-TRANSPORT, TIMED_OUT = -10, -9  # enum kn_status
 TEN_MINUTES = Fallback.of("0.9.0.1", ask=True, for_s=600.0)
 NEVER_ASK = Fallback.of("0.8.2.2", ask=False, for_s=0.0)
 
@@ -29,13 +28,10 @@ def ask(cluster: Cluster, status: int) -> None:
     cluster.pool.on_disconnected(event(status=status, attempts=1, text="boot0:9092: gone"))
 
 
-@pytest.mark.parametrize("status", [TRANSPORT, TIMED_OUT])
-def test_broker_that_closes_or_is_silent_is_taken_for_the_fallback_at_the_next_connection(
-    status: int,
-):
+@pytest.mark.parametrize("status", [STATUS_TRANSPORT, STATUS_TIMED_OUT])
+def test_broker_that_closes_or_is_silent_gets_the_fallback_at_the_next_connection(status: int):
     cluster = Cluster(fallback=TEN_MINUTES)
-    replies: list[object] = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, replies))
+    replies = cluster.call(timeout_s=1000.0)
     ask(cluster, status)
     assert cluster.engine.connects == [0, 0]  # once more, at once
     assert (cluster.errors, replies) == ([], [])
@@ -47,10 +43,10 @@ def test_broker_that_closes_or_is_silent_is_taken_for_the_fallback_at_the_next_c
     assert [broker.node_id for broker in replies[0].brokers] == [1, 2]  # type: ignore[attr-defined]
 
 
-def test_it_is_asked_again_when_the_time_is_over():
+def test_versions_are_requested_again_when_the_fallback_expires():
     cluster = Cluster(fallback=TEN_MINUTES)
-    cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, []))
-    ask(cluster, TRANSPORT)
+    cluster.call(timeout_s=1000.0)
+    ask(cluster, STATUS_TRANSPORT)
     cluster.clock.now += 599.0
     cluster.pool.on_connected(event(generation=2))
     assert len(cluster.engine.opened) == 1
@@ -61,13 +57,11 @@ def test_it_is_asked_again_when_the_time_is_over():
     assert cluster.engine.opened[1:] == [(0, 1, 13, 17)]
 
 
-def test_broker_that_has_told_its_versions_once_is_never_taken_for_an_old_one():
+def test_broker_that_once_returned_its_versions_never_gets_the_fallback():
     cluster = Cluster(fallback=TEN_MINUTES)
     cluster.bring_up(0)
-    cluster.pool.on_disconnected(
-        event(status=TRANSPORT, attempts=1, text="boot0:9092: it was stopped")
-    )
-    ask(cluster, TRANSPORT)  # it is shutting down, or a proxy before it is
+    cluster.lose("boot0:9092: it was stopped")
+    ask(cluster, STATUS_TRANSPORT)  # it is shutting down, or a proxy before it is
     assert [error.code() for error in cluster.errors] == [
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
@@ -76,20 +70,22 @@ def test_broker_that_has_told_its_versions_once_is_never_taken_for_an_old_one():
     assert cluster.engine.opened == [(0, 1, 13, 17)] * 2
 
 
-def test_failed_connect_is_no_sign_of_age():
+def test_failed_connect_causes_no_fallback():
     cluster = Cluster(fallback=TEN_MINUTES)
-    cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, []))
-    cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=1, text="boot0:9092: refused"))
+    cluster.call(timeout_s=1000.0)
+    cluster.lose("boot0:9092: refused")
     assert cluster.errors[0].code() == KafkaError._TRANSPORT
     cluster.pool.on_connected(event())
     assert cluster.engine.submitted.pop().api_key == ApiKey.API_VERSIONS
 
 
-def test_failures_after_the_fallback_are_told():
+def test_failures_after_the_fallback_are_reported():
     cluster = Cluster(fallback=TEN_MINUTES)
-    cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, []))
-    ask(cluster, TRANSPORT)
-    cluster.pool.on_disconnected(event(status=TRANSPORT, attempts=2, text="boot0:9092: refused"))
+    cluster.call(timeout_s=1000.0)
+    ask(cluster, STATUS_TRANSPORT)
+    cluster.pool.on_disconnected(
+        event(status=STATUS_TRANSPORT, attempts=2, text="boot0:9092: refused")
+    )
     assert [error.code() for error in cluster.errors] == [
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
@@ -99,25 +95,24 @@ def test_failures_after_the_fallback_are_told():
 @pytest.mark.parametrize("fallback", [Fallback(), Fallback.of("0.9.0", ask=True, for_s=0.0)])
 def test_without_a_fallback_the_error_says_what_may_be_wrong(fallback: Fallback):
     cluster = Cluster(fallback=fallback)
-    replies: list[object] = []
-    cluster.pool.send(call_to(None, MetadataRequest(), 2000.0, replies))
-    ask(cluster, TRANSPORT)
+    cluster.call(timeout_s=1000.0)
+    ask(cluster, STATUS_TRANSPORT)
     assert "broker.version.fallback" in cluster.errors[0].str()
     cluster.pool.on_connected(event(generation=2))
     assert cluster.engine.submitted.pop().api_key == ApiKey.API_VERSIONS
     assert cluster.engine.opened == []
 
 
-def test_nobody_is_asked_where_asking_is_turned_off():
+def test_no_broker_is_asked_for_versions_if_that_is_turned_off():
     cluster = Cluster(fallback=NEVER_ASK)
-    cluster.pool.send(call_to(None, MetadataRequest(topics=None), 2000.0, []))
+    cluster.call(MetadataRequest(topics=None), timeout_s=1000.0)
     cluster.pool.on_connected(event())
     assert cluster.engine.opened == [(0, 1, 0, 0)]
     [sent] = cluster.engine.submitted
     assert (sent.version, sent.body) == (0, b"\0\0\0\0")  # an empty list: all topics
 
 
-def test_newer_brokers_are_asked_whatever_is_configured():
+def test_newer_fallback_versions_do_not_turn_off_the_request():
     for version in ("0.10.0", "0.10.2.1", "0.11.0", "1.0", "4.3.1"):
         assert Fallback.of(version, ask=False, for_s=600.0) == Fallback()
 
@@ -150,7 +145,7 @@ def test_releases_before_0_8_are_refused():
         (ListOffsetsRequest(replica_id=-1, isolation_level=1), 1),
     ],
 )
-def test_what_an_old_version_cannot_say_is_left_out_for_that_broker_alone(
+def test_fields_that_an_old_version_lacks_are_left_out_for_that_broker_alone(
     message: Request, version: int
 ):
     before = message.encode(message.max_version)

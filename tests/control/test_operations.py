@@ -95,7 +95,7 @@ class Run:
         return self.poll()
 
 
-def test_keys_of_one_broker_are_asked_for_together_and_of_two_beside_each_other() -> None:
+def test_keys_of_one_broker_share_a_request_and_two_brokers_get_theirs_in_parallel() -> None:
     run = Run().begin()
     assert [call.target for call in run.calls] == [1]
     assert run.calls[0].deadline == run.clock.now + LIMIT_S
@@ -109,7 +109,7 @@ def test_keys_of_one_broker_are_asked_for_together_and_of_two_beside_each_other(
     assert other.ended == []
 
 
-def test_only_what_has_moved_is_asked_for_again_after_a_back_off() -> None:
+def test_only_moved_keys_are_requested_again_after_a_back_off() -> None:
     run = Run().begin().reply({"a": "A", "b": MOVED})
     assert run.settled == {"a": "A"}
     assert run.clock.now + 0.08 <= run.wake_at <= run.clock.now + 0.12
@@ -119,14 +119,14 @@ def test_only_what_has_moved_is_asked_for_again_after_a_back_off() -> None:
     assert run.reply({"b": "B"}).settled == {"a": "A", "b": "B"}
 
 
-def test_a_question_is_asked_again_when_its_connection_ends_and_a_change_is_not() -> None:
+def test_a_read_is_retried_when_its_connection_ends_and_a_change_is_not() -> None:
     question = Run().begin().reply(GONE).sleep()
     assert question.reply({"a": "A", "b": "B"}).settled == {"a": "A", "b": "B"}
     change = Run(change=True).begin().reply(GONE)
     assert change.settled == {"a": GONE, "b": GONE}
 
 
-def test_a_change_waits_for_its_connection_which_may_be_tried_again() -> None:
+def test_a_change_waits_for_its_connection_which_may_be_retried() -> None:
     run = Run(change=True)
     run.pool.up.clear()
     run.begin()
@@ -140,7 +140,7 @@ def test_a_change_waits_for_its_connection_which_may_be_tried_again() -> None:
     assert run.reply({"a": "A", "b": "B"}).settled == {"a": "A", "b": "B"}
 
 
-def test_when_the_time_is_over_each_key_says_what_it_went_by_with() -> None:
+def test_at_the_deadline_each_key_has_its_last_error() -> None:
     run = Run().begin()
     while not run.settled:
         run.reply({"a": MOVED, "b": GONE})
@@ -152,7 +152,7 @@ def test_when_the_time_is_over_each_key_says_what_it_went_by_with() -> None:
     assert "closed the connection" in run.settled["b"].str()
 
 
-def test_what_is_not_answered_and_what_cannot_be_placed_fails_by_itself() -> None:
+def test_unanswered_and_unplaceable_keys_fail_alone() -> None:
     run = Run()
     run.at["b"] = KafkaError(KafkaError._UNKNOWN_BROKER)
     run.begin().reply({})
@@ -160,7 +160,7 @@ def test_what_is_not_answered_and_what_cannot_be_placed_fails_by_itself() -> Non
     assert run.settled["b"].code() == KafkaError._UNKNOWN_BROKER
 
 
-def test_an_operation_whose_replies_never_come_ends() -> None:
+def test_an_operation_without_replies_ends() -> None:
     run = Run().begin()
     assert run.wake_at == run.clock.now + LIMIT_S + GRACE_S
     late = run.calls[0]
@@ -173,7 +173,7 @@ def test_an_operation_whose_replies_never_come_ends() -> None:
     assert run.poll().settled == {}
 
 
-def test_closing_ends_what_is_open_and_what_begins_later() -> None:
+def test_closing_ends_open_and_later_operations() -> None:
     run = Run().begin()
     run.operations.close(KafkaError(KafkaError._DESTROY))
     run.begin()

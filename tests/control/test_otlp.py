@@ -136,6 +136,6 @@ def test_the_mock_cluster_refuses_broken_metrics_or_reads_as_many_at_most(
         (b"\x08\x01", "not a message"),
     ],
 )
-def test_the_mock_cluster_says_what_is_wrong(data: bytes, why: str) -> None:
+def test_the_mock_cluster_names_the_error(data: bytes, why: str) -> None:
     with pytest.raises(mock.Malformed, match=why):
         mock.read(data)

@@ -26,7 +26,7 @@ def test_a_lasting_cause_is_reported_at_once_and_then_once_a_minute() -> None:
     assert outages.age_s("b1") == 300
     assert outages.end("b1") == 300
     assert outages.age_s("b1") == 0
-    assert outages.end("b1") is None, "that it works is said once"
+    assert outages.end("b1") is None, "the end of the outage is reported once"
 
 
 def test_another_cause_is_reported_at_once_and_so_is_another_subject() -> None:
@@ -34,12 +34,7 @@ def test_another_cause_is_reported_at_once_and_so_is_another_subject() -> None:
     outages = Outages(clock)
     assert [
         outages.is_due("b1", cause) for cause in ("refused", "timed out", "refused", "timed out")
-    ] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    ] == [True, True, False, False]
     assert outages.is_due("b2", "refused")
 
 
@@ -54,7 +49,7 @@ def test_a_new_outage_is_reported_at_once() -> None:
     assert not outages.is_due("b1", "refused")
 
 
-def test_what_comes_and_goes_is_soon_reported_once_a_minute() -> None:
+def test_an_intermittent_outage_is_soon_reported_once_a_minute() -> None:
     clock = Clock()
     outages = Outages(clock)
     reports, ends = [], 0
@@ -67,12 +62,12 @@ def test_what_comes_and_goes_is_soon_reported_once_a_minute() -> None:
         clock.now += 0.5
     assert reports[: int(BURST_MAX)] == [0, 1, 2]
     assert len(reports) <= BURST_MAX + 600 / REMINDER_INTERVAL_S
-    assert ends == len(reports), "that it works again is said as often as that it didn't"
+    assert ends == len(reports), "each end is reported as often as its outage"
     clock.now += 3 * REMINDER_INTERVAL_S
     assert outages.is_due("b1", "cut off")
 
 
-def test_without_reminders_only_news_are_due() -> None:
+def test_without_reminders_only_changes_are_reported() -> None:
     clock = Clock()
     outages = Outages(clock)
     assert outages.is_due("b1", "refused", reminds=False)

@@ -158,7 +158,7 @@ class World(ConsumerCluster):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_each_offset_is_handed_out_once_and_in_order(seed):
+def test_each_offset_is_delivered_once_and_in_order(seed):
     world = World(seed)
     often = [world.fetch, world.hand_out, world.pass_time, world.resume]
     seldom = [world.pause, world.stop_fetching, world.prefer, world.follower_out_of_range]

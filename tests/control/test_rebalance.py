@@ -1,5 +1,5 @@
-"""Rebalance steps: callbacks on the application's thread, defaults, commits before the end, and
-what is superseded.
+"""Rebalance steps: callbacks on the application's thread, defaults, commits before a step ends, and
+superseded steps.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ class Partition:
 
 
 class FakeFetchManager:
-    """What is assigned."""
+    """The assigned partitions."""
 
     def __init__(self) -> None:
         self.assigned: dict[Key, Partition] = {}
-        self.anew: set[Key] = set()
+        self.recreated: set[Key] = set()
 
     def end(self, keys: list[Key]) -> None:
         for key in keys:
             self.assigned[key].ended = True
 
-    def expect_anew(self, keys: list[Key]) -> None:
-        self.anew.update(keys)
+    def expect_recreated(self, keys: list[Key]) -> None:
+        self.recreated.update(keys)
 
-    def forget_anew(self) -> None:
-        self.anew.clear()
+    def forget_recreated(self) -> None:
+        self.recreated.clear()
 
     def add(self, new: list[tuple[str, int, int]], now: float) -> None:
         self.assigned |= {(topic, number): Partition() for topic, number, _ in new}
@@ -51,7 +51,7 @@ class FakeFetchManager:
 
 
 class Group:
-    """A rebalance, the application's queue of callbacks, and what happened in its order."""
+    """A rebalance and the application's queue of callbacks. ``log`` has all events in order."""
 
     def __init__(self, post: Callable[[Callable[[], None]], None] = lambda work: work()) -> None:
         self.log: list[Any] = []
@@ -66,7 +66,7 @@ class Group:
 
     def flush(self, keys: list[Key], done: Callable[[], None]) -> None:
         assert all(key in self.fetches.assigned for key in keys), (
-            "what is stored goes with the partition"
+            "a partition leaves only after its stored offsets are flushed"
         )
         self.log.append(("flush", keys))
         self.flushes.append(done)
@@ -86,9 +86,7 @@ class Group:
         return lambda: self.log.append(what)
 
 
-def test_without_callbacks_assignments_are_done_at_once_and_a_revocation_ends_when_its_offsets_are_committed() -> (
-    None
-):
+def test_without_callbacks_assignments_end_at_once_and_revocations_after_their_commit() -> None:
     group = Group()
     group.rebalance.assign([B, A], group.done("assigned"))
     assert group.log == ["assigned"]
@@ -97,7 +95,7 @@ def test_without_callbacks_assignments_are_done_at_once_and_a_revocation_ends_wh
     group.poll()
     assert group.log == ["assigned", ("flush", [A])]
     assert group.rebalance.busy
-    assert group.rebalance.owned == {B}, "it isn't read any more while its offset is on the way"
+    assert group.rebalance.owned == {B}, "it isn't read during the commit"
     group.flushes.pop()()
     assert group.log[-1] == "revoked"
     assert not group.rebalance.busy
@@ -106,9 +104,9 @@ def test_without_callbacks_assignments_are_done_at_once_and_a_revocation_ends_wh
 def test_revocation_waits_for_the_application_to_poll_again() -> None:
     group = Group()
     group.rebalance.assign([A], group.done("assigned"))
-    assert group.log == ["assigned"], "an assignment waits for nobody"
+    assert group.log == ["assigned"], "an assignment doesn't wait for a poll"
     group.rebalance.revoke([A], group.done("revoked"))
-    assert group.log == ["assigned"], "messages may be in the making"
+    assert group.log == ["assigned"], "the application may process a message"
     group.poll()
     group.flushes.pop()()
     assert group.log == ["assigned", ("flush", [A]), "revoked"]
@@ -130,7 +128,7 @@ def test_callbacks_come_in_the_next_poll_and_the_default_follows() -> None:
     assert group.log[2:] == [(Kind.REVOKE, [A]), ("flush", [A]), "revoked"]
 
 
-def test_callback_that_assigns_by_itself_is_left_alone() -> None:
+def test_no_default_follows_a_callback_that_assigns() -> None:
     group = Group()
     group.listen(Kind.ASSIGN, handled=True)
     group.rebalance.assign([A], group.done("assigned"))
@@ -139,7 +137,7 @@ def test_callback_that_assigns_by_itself_is_left_alone() -> None:
     assert group.log[-1] == "assigned"
 
 
-def test_empty_assignment_is_told_and_an_empty_revocation_is_not() -> None:
+def test_empty_assignment_has_a_callback_and_an_empty_revocation_has_none() -> None:
     group = Group()
     group.listen(Kind.ASSIGN, Kind.REVOKE)
     group.rebalance.assign([], group.done("assigned"))
@@ -149,7 +147,7 @@ def test_empty_assignment_is_told_and_an_empty_revocation_is_not() -> None:
     assert group.log == [(Kind.ASSIGN, []), "assigned", ("flush", []), "revoked"]
 
 
-def test_callback_that_raises_ends_its_step_all_the_same() -> None:
+def test_callback_that_raises_still_ends_its_step() -> None:
     group = Group()
 
     def listener(kind: Kind, keys: list[Key]) -> bool:
@@ -163,7 +161,7 @@ def test_callback_that_raises_ends_its_step_all_the_same() -> None:
     assert group.log == ["assigned"]
 
 
-def test_losing_supersedes_what_waits_for_a_poll() -> None:
+def test_loss_supersedes_steps_that_wait_for_a_poll() -> None:
     group = Group()
     group.listen(Kind.ASSIGN, Kind.LOSE)
     group.rebalance.assign([A], group.done("first"))
@@ -175,7 +173,7 @@ def test_losing_supersedes_what_waits_for_a_poll() -> None:
     assert group.rebalance.owned == set()
 
 
-def test_what_a_superseded_revocation_would_have_taken_is_lost_with_a_callback() -> None:
+def test_partitions_of_a_superseded_revocation_are_lost_with_a_callback() -> None:
     group = Group()
     group.listen(Kind.REVOKE, Kind.LOSE)
     group.rebalance.assign([A, B], group.done("assigned"))
@@ -186,7 +184,7 @@ def test_what_a_superseded_revocation_would_have_taken_is_lost_with_a_callback()
     assert group.rebalance.owned == set()
 
 
-def test_what_a_revocation_has_told_before_it_was_superseded_is_not_lost_again() -> None:
+def test_partitions_that_on_revoke_got_before_it_was_superseded_are_not_lost_again() -> None:
     group = Group()
     group.rebalance.assign([A, B], group.done("assigned"))
 
@@ -203,7 +201,7 @@ def test_what_a_revocation_has_told_before_it_was_superseded_is_not_lost_again()
 
 
 @pytest.mark.parametrize("kind", [Kind.REVOKE, Kind.LOSE])
-def test_the_application_goes_on_only_when_what_it_gave_up_is_stopped(kind: Kind) -> None:
+def test_the_application_continues_only_when_its_former_partitions_are_stopped(kind: Kind) -> None:
     posted: list[Callable[[], None]] = []
     group = Group(post=posted.append)
     group.listen(kind)
@@ -230,13 +228,13 @@ def test_the_application_goes_on_only_when_what_it_gave_up_is_stopped(kind: Kind
     assert owned_afterwards == [set()]
 
 
-def test_what_is_being_revoked_is_not_revoked_again_by_a_leave_that_comes_meanwhile() -> None:
+def test_a_leave_during_a_revocation_revokes_only_the_other_partitions() -> None:
     group = Group()
     group.listen(*Kind)
     group.rebalance.assign([A, B], group.done("assigned"))
     group.poll()
     group.rebalance.revoke([B], group.done("revoked"))
-    group.poll()  # told, and its offsets are on their way
+    group.poll()  # on_revoke has run, the commit is in flight
     group.log.clear()
     group.rebalance.revoke([A, B], group.done("left"))
     group.flushes.pop(0)()
@@ -247,17 +245,17 @@ def test_what_is_being_revoked_is_not_revoked_again_by_a_leave_that_comes_meanwh
     assert not group.fetches.assigned
 
 
-def test_losing_commits_nothing() -> None:
+def test_loss_commits_nothing() -> None:
     group = Group()
     group.rebalance.assign([A], group.done("assigned"))
     group.rebalance.lose(group.done("lost"))
-    assert group.log == ["assigned"], "the application may have messages of it in hand"
+    assert group.log == ["assigned"], "the application may process its messages"
     group.poll()
     assert group.log == ["assigned", "lost"]
     assert group.rebalance.owned == set()
 
 
-def test_steps_begun_in_done_come_after_those_that_wait() -> None:
+def test_steps_begun_at_the_end_of_another_queue_behind_waiting_ones() -> None:
     group = Group()
     group.listen(Kind.ASSIGN)
 
@@ -272,9 +270,7 @@ def test_steps_begun_in_done_come_after_those_that_wait() -> None:
     assert group.rebalance.owned == {A, B, C}
 
 
-def test_partitions_of_a_topic_made_anew_are_lost_and_assigned_once_more_before_anything_else() -> (
-    None
-):
+def test_partitions_of_a_recreated_topic_are_lost_and_reassigned_first() -> None:
     group = Group()
     group.listen(Kind.ASSIGN, Kind.REVOKE, Kind.LOSE)
     group.rebalance.assign([A, B, C], group.done("assigned"))
@@ -288,10 +284,10 @@ def test_partitions_of_a_topic_made_anew_are_lost_and_assigned_once_more_before_
     assert group.log[:2] == [(Kind.LOSE, [A, B]), (Kind.ASSIGN, [A, B])]
     assert group.log[2:] == [(Kind.REVOKE, [B, C]), ("flush", [B, C])]
     assert group.fetches.assigned[A] is not before[A]
-    assert group.fetches.anew == set()
+    assert group.fetches.recreated == set()
 
 
-def test_only_what_has_ended_is_lost() -> None:
+def test_only_ended_partitions_are_lost() -> None:
     group = Group()
     group.rebalance.assign([A, B], group.done("assigned"))
     group.fetches.end([A, B])
@@ -303,25 +299,23 @@ def test_only_what_has_ended_is_lost() -> None:
     group.poll()
     assert lost == [[A]]
     assert group.rebalance.owned == {B}
-    assert group.fetches.anew == {A}
+    assert group.fetches.recreated == {A}
 
 
-def test_partitions_assigned_by_hand_are_renewed_in_silence_in_the_next_poll() -> None:
+def test_manually_assigned_partitions_are_renewed_without_callbacks_in_the_next_poll() -> None:
     group = Group()
-    group.listen(Kind.ASSIGN, Kind.REVOKE, Kind.LOSE)  # of a subscription that is over
+    group.listen(Kind.ASSIGN, Kind.REVOKE, Kind.LOSE)  # of an earlier subscription
     group.fetches.add([(*A, 0)], 0.0)
     before = group.fetches.assigned[A]
     group.fetches.end([A])
     group.rebalance.renew([A], silent=True)
-    assert group.fetches.assigned[A] is before, (
-        "the application may be dealing with a message of it"
-    )
+    assert group.fetches.assigned[A] is before, "the application may process a message of it"
     group.poll()
     assert group.fetches.assigned[A] is not before
     assert group.log == []
 
 
-def test_losing_everything_supersedes_a_renewal() -> None:
+def test_loss_of_everything_supersedes_a_renewal() -> None:
     group = Group()
     group.listen(Kind.ASSIGN, Kind.REVOKE, Kind.LOSE)
     group.rebalance.assign([A, B], group.done("assigned"))
@@ -335,13 +329,13 @@ def test_losing_everything_supersedes_a_renewal() -> None:
     assert group.rebalance.owned == set()
 
 
-def test_what_has_ended_is_expected_anew_when_it_is_revoked() -> None:
+def test_ended_partitions_are_expected_again_after_a_revocation() -> None:
     group = Group()
     group.rebalance.assign([A, B], group.done("assigned"))
     group.fetches.end([A])
     group.rebalance.revoke([A, B], group.done("revoked"))
     group.poll()
     group.flushes.pop()()
-    assert group.fetches.anew == {A}
+    assert group.fetches.recreated == {A}
     group.rebalance.assign([A], group.done("assigned"))
-    assert group.fetches.anew == set()
+    assert group.fetches.recreated == set()

@@ -1,6 +1,4 @@
-"""Membership of a share group (KIP-932): one rule a test, with a fake clock and the coordinator's
-answers given.
-"""
+"""Membership of a share group (KIP-932): one rule a test, with a fake clock and given answers."""
 
 from __future__ import annotations
 
@@ -16,12 +14,12 @@ from kafka_native.control.requests import Backoff, Call
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.share import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
-from .consumer_group import COORDINATOR, ID_A, ID_B, FakeCoordinator, FakePool
+from .consumer_group import COORDINATOR, ID_A, ID_B, FakeCoordinator, FakePool, assignment_of
 from .fakes import Clock
 
 
 class Group:
-    """A membership with everything around it faked."""
+    """A membership whose environment is fake."""
 
     def __init__(self, rack: str | None = None) -> None:
         self.clock = Clock()
@@ -45,7 +43,7 @@ class Group:
         self.membership._backoff = Backoff(0.1, 1.0, lambda low, high: 1.0)
 
     def sent(self) -> ShareGroupHeartbeatRequest | None:
-        """The oldest call that nobody has answered."""
+        """Return the oldest unanswered call, if any."""
         self.calls += self.membership.poll(self.clock.now)[0]
         message = self.calls[0].message if self.calls else None
         assert message is None or isinstance(message, ShareGroupHeartbeatRequest)
@@ -56,7 +54,7 @@ class Group:
         self.calls.pop(0).on_reply(reply)
 
     def join(self) -> None:
-        """To a member of epoch 1 that fetches two partitions."""
+        """Make it a member of epoch 1 that fetches two partitions."""
         self.membership.replace(["b", "a"], self.clock.now)
         self.answer(response(1, {ID_A: [0], ID_B: [2]}))
 
@@ -66,16 +64,11 @@ def response(
 ) -> ShareGroupHeartbeatResponse:
     answer = ShareGroupHeartbeatResponse(member_epoch=epoch, heartbeat_interval_ms=5000, **fields)
     if assigned is not None:
-        kind = ShareGroupHeartbeatResponse.Assignment
-        parts = [
-            kind.TopicPartitions(topic_id=each, partitions=numbers)
-            for each, numbers in assigned.items()
-        ]
-        answer.assignment = kind(topic_partitions=parts)
+        answer.assignment = assignment_of(ShareGroupHeartbeatResponse.Assignment, assigned)
     return answer
 
 
-def test_joining_says_everything_and_what_is_assigned_is_fetched_at_once() -> None:
+def test_join_sends_every_field_and_assigned_partitions_are_fetched_at_once() -> None:
     group = Group(rack="here")
     group.membership.replace(["b", "a"], group.clock.now)
     first = group.sent()
@@ -95,22 +88,22 @@ def test_a_short_heartbeat_brings_another_assignment() -> None:
     group.join()
     group.pool.heartbeats[COORDINATOR][2](response(2, {ID_A: [5]}))
     assert group.assigned[-1] == {(ID_A, 5)}
-    told = group.sent()
-    assert told is not None
-    assert (told.member_epoch, told.subscribed_topic_names) == (2, ["a", "b"])
+    sent = group.sent()
+    assert sent is not None
+    assert (sent.member_epoch, sent.subscribed_topic_names) == (2, ["a", "b"])
 
 
-def test_another_subscription_is_told_at_once() -> None:
+def test_a_new_subscription_is_sent_at_once() -> None:
     group = Group()
     group.join()
     group.membership.replace(["c"], group.clock.now)
-    told = group.sent()
-    assert told is not None
-    assert (told.member_epoch, told.subscribed_topic_names) == (1, ["c"])
+    sent = group.sent()
+    assert sent is not None
+    assert (sent.member_epoch, sent.subscribed_topic_names) == (1, ["c"])
 
 
 @pytest.mark.parametrize("code", [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH])
-def test_a_fenced_member_has_nothing_and_joins_under_the_same_id(code: int) -> None:
+def test_a_fenced_member_loses_everything_and_joins_under_the_same_id(code: int) -> None:
     group = Group()
     group.join()
     name = group.member.member_id
@@ -126,7 +119,7 @@ def test_a_fenced_member_has_nothing_and_joins_under_the_same_id(code: int) -> N
     assert not group.errors
 
 
-def test_leaving_says_so_and_ends_when_the_coordinator_knows() -> None:
+def test_leaving_ends_with_the_coordinators_answer() -> None:
     group = Group()
     group.join()
     ended: list[bool] = []
@@ -142,7 +135,7 @@ def test_leaving_says_so_and_ends_when_the_coordinator_knows() -> None:
     assert group.sent() is None
 
 
-def test_leaving_without_a_coordinator_waits_for_nobody() -> None:
+def test_leaving_without_a_coordinator_ends_at_once() -> None:
     group = Group()
     group.join()
     group.coordinator.target = None
@@ -151,7 +144,7 @@ def test_leaving_without_a_coordinator_waits_for_nobody() -> None:
     assert ended == [True]
 
 
-def test_who_does_not_poll_is_out_until_it_does() -> None:
+def test_application_that_does_not_poll_leaves_until_it_polls() -> None:
     group = Group()
     group.join()
     group.membership.on_poll_exceeded(group.clock.now)
@@ -167,22 +160,22 @@ def test_who_does_not_poll_is_out_until_it_does() -> None:
     assert again.member_epoch == 0
 
 
-def test_another_coordinator_hears_everything() -> None:
+def test_another_coordinator_gets_a_full_heartbeat() -> None:
     group = Group()
     group.join()
     group.pool.heartbeats[COORDINATOR][2](KafkaError(KafkaError._TRANSPORT))
     assert group.sent() is None
     group.coordinator.found()
-    told = group.sent()
-    assert told is not None
-    assert told.subscribed_topic_names == ["a", "b"]
-    assert group.assigned[-1] == {(ID_A, 0), (ID_B, 2)}, "what is assigned goes on being fetched"
+    sent = group.sent()
+    assert sent is not None
+    assert sent.subscribed_topic_names == ["a", "b"]
+    assert group.assigned[-1] == {(ID_A, 0), (ID_B, 2)}, "the assigned partitions are still fetched"
 
 
 @pytest.mark.parametrize(
     "code", [KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._UNSUPPORTED_FEATURE]
 )
-def test_a_fatal_error_ends_it(code: int) -> None:
+def test_a_fatal_error_ends_the_membership(code: int) -> None:
     group = Group()
     group.membership.replace(["a"], group.clock.now)
     group.answer(KafkaError(code))

@@ -1,5 +1,5 @@
-"""Share sessions (KIP-932): epochs, what is added and forgotten, acknowledgements on their way,
-with answers given.
+"""Share sessions (KIP-932): epochs, added and forgotten partitions, and acknowledgements, with
+given answers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ACKED = ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse
 
 @dataclass
 class FakeMetadata:
-    """One topic, whose partitions are led by brokers 1 and 2 in turn."""
+    """One topic. Brokers 1 and 2 lead its partitions in turn."""
 
     leaders: list[int] = field(default_factory=lambda: [1, 2, 1, 2])
     on_topic: list[Any] = field(default_factory=list)
@@ -60,7 +60,7 @@ class FakeMetadata:
 
 
 class World:
-    """Sessions with everything around them faked; the application waits."""
+    """Sessions whose environment is fake. The application waits."""
 
     def __init__(self, *numbers: int) -> None:
         self.clock, self.metadata = Clock(), FakeMetadata()
@@ -99,7 +99,7 @@ class World:
         self.calls.pop(node).on_reply(reply)
 
     def give(self, number: int, first: int, last: int, node: int = 1) -> Acknowledgement:
-        """Lets a broker hand out records; what would accept them."""
+        """Let a broker deliver records, and return an acknowledgement that accepts them."""
         self.sessions.fetch()
         acquired = [
             DATA.PartitionData.AcquiredRecords(
@@ -147,7 +147,7 @@ def test_locks_hold_for_a_second_to_an_hour(reported_ms: int, held_s: float) -> 
 def test_each_leader_has_a_session_that_begins_with_all_its_partitions() -> None:
     world = World(0, 1, 2, 3)
     world.turn()
-    assert not world.calls, "nothing is fetched ahead"
+    assert not world.calls, "it fetches only on demand"
     world.sessions.fetch()
     assert (world.sent(1).share_session_epoch, named(world.sent(1).topics)) == (0, [0, 2])
     assert (world.sent(2).share_session_epoch, named(world.sent(2).topics)) == (0, [1, 3])
@@ -158,7 +158,7 @@ def test_each_leader_has_a_session_that_begins_with_all_its_partitions() -> None
     )
 
 
-def test_a_request_that_cannot_be_made_holds_no_other_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_cannot_be_made_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(0, 1)
     one, other = world.give(0, 0, 1), world.give(1, 0, 1, node=2)
     world.answer(fetched())
@@ -178,10 +178,10 @@ def test_a_request_that_cannot_be_made_holds_no_other_up(monkeypatch: pytest.Mon
         assert wake_up <= world.clock.now + 1
     [call], _ = world.sessions.poll(world.clock.now)
     assert call.target == 2
-    assert named(call.message.topics) == [1], "what it acknowledges isn't lost"
+    assert named(call.message.topics) == [1], "its acknowledgements aren't lost"
 
 
-def test_epochs_count_up_and_what_is_known_is_not_said_again() -> None:
+def test_epochs_count_up_and_known_partitions_are_not_sent_again() -> None:
     world = World(0)
     world.sessions.fetch()
     for epoch in range(3):
@@ -191,7 +191,7 @@ def test_epochs_count_up_and_what_is_known_is_not_said_again() -> None:
         world.answer(fetched())
 
 
-def test_epochs_begin_again_at_one() -> None:
+def test_epochs_start_again_at_one() -> None:
     world = World(0)
     acknowledgement = world.give(0, 0, 1)
     acknowledgement.session.epoch = 0x7FFFFFFF
@@ -210,7 +210,7 @@ def test_partitions_come_and_go_within_a_session() -> None:
     assert [each.partitions for each in message.forgotten_topics_data] == [[0]]
 
 
-def test_nothing_is_fetched_once_records_are_there_or_nobody_waits() -> None:
+def test_nothing_is_fetched_while_records_are_queued_or_no_call_waits() -> None:
     world = World(0, 1)
     world.give(0, 0, 9)
     world.answer(fetched(), 2)
@@ -224,7 +224,7 @@ def test_nothing_is_fetched_once_records_are_there_or_nobody_waits() -> None:
     assert not world.calls
 
 
-def test_acknowledgements_go_along_with_a_fetch() -> None:
+def test_acknowledgements_are_part_of_a_fetch() -> None:
     world = World(0)
     world.sessions.acknowledge([world.give(0, 0, 9)])
     world.sessions.fetch()
@@ -235,7 +235,7 @@ def test_acknowledgements_go_along_with_a_fetch() -> None:
     assert [error for _, error in world.outcomes] == [None]
 
 
-def test_without_a_fetch_they_go_by_themselves() -> None:
+def test_acknowledgements_without_a_fetch_have_their_own_request() -> None:
     world = World(0)
     world.sessions.acknowledge([world.give(0, 0, 9)])
     message = world.sent()
@@ -247,7 +247,7 @@ def test_without_a_fetch_they_go_by_themselves() -> None:
     assert [error for _, error in world.outcomes] == [None]
 
 
-def test_those_of_a_partition_that_is_gone_go_before_it_is_forgotten() -> None:
+def test_acknowledgements_of_a_removed_partition_are_sent_before_it_is_forgotten() -> None:
     world = World(0, 2)
     world.sessions.acknowledge([world.give(0, 0, 9)])
     world.sessions.assign([(ID, 2)])
@@ -261,7 +261,7 @@ def test_those_of_a_partition_that_is_gone_go_before_it_is_forgotten() -> None:
     assert [each.partitions for each in message.forgotten_topics_data] == [[0]]
 
 
-def test_two_pieces_of_one_partition_take_two_requests() -> None:
+def test_two_acknowledgements_of_one_partition_take_two_requests() -> None:
     world = World(0)
     first = world.give(0, 0, 9)
     second = Acknowledgement(first.session, first.key, first.topic, [(0, 4, b"\3")])
@@ -285,7 +285,7 @@ def test_two_pieces_of_one_partition_take_two_requests() -> None:
     ],
     ids=["transport", "not found", "epoch"],
 )
-def test_a_session_that_is_over_takes_its_acknowledgements_with_it(reply: Any) -> None:
+def test_acknowledgements_fail_with_their_session(reply: Any) -> None:
     world = World(0)
     sent = world.give(0, 0, 9)
     later = Acknowledgement(sent.session, sent.key, sent.topic, [(10, 12, b"\1")])
@@ -310,7 +310,7 @@ def test_a_session_that_is_over_takes_its_acknowledgements_with_it(reply: Any) -
     assert not world.errors
 
 
-def test_a_partition_that_the_answer_does_not_name_has_not_been_acknowledged() -> None:
+def test_a_partition_missing_in_the_answer_has_not_been_acknowledged() -> None:
     world = World(0)
     world.sessions.acknowledge([world.give(0, 0, 9)])
     world.answer(ShareAcknowledgeResponse())
@@ -319,7 +319,7 @@ def test_a_partition_that_the_answer_does_not_name_has_not_been_acknowledged() -
     assert error.code() == KafkaError._BAD_MSG
 
 
-def test_a_new_leader_that_is_named_is_fetched_from() -> None:
+def test_a_new_leader_in_the_answer_is_fetched_from() -> None:
     world = World(0)
     world.sessions.fetch()
     part = DATA.PartitionData(
@@ -332,19 +332,19 @@ def test_a_new_leader_that_is_named_is_fetched_from() -> None:
     assert not world.errors
 
 
-def test_a_partition_that_may_not_be_read_is_told_once_and_tried_later() -> None:
+def test_a_forbidden_partition_is_reported_once_and_retried_later() -> None:
     world = World(0)
     world.sessions.fetch()
     code = KafkaError.TOPIC_AUTHORIZATION_FAILED
     for _ in range(3):
         world.answer(fetched(DATA.PartitionData(partition_index=0, error_code=code, records=b"")))
         world.turn()
-        assert not world.calls, "it is left alone for a while"
+        assert not world.calls, "it isn't fetched for a while"
         world.clock.now += 2.0
     assert [error.code() for error in world.errors] == [code]
 
 
-def test_the_last_request_ends_the_session_with_what_is_acknowledged() -> None:
+def test_the_last_request_ends_the_session_with_its_acknowledgements() -> None:
     world = World(0)
     world.sessions.acknowledge([world.give(0, 0, 9)])
     ended: list[bool] = []
@@ -360,7 +360,7 @@ def test_the_last_request_ends_the_session_with_what_is_acknowledged() -> None:
     assert [error for _, error in world.outcomes] == [None]
 
 
-def test_ending_waits_for_the_request_under_way_and_for_no_session_that_never_began() -> None:
+def test_ending_waits_for_open_requests_only() -> None:
     world = World(0)
     ended: list[bool] = []
     world.sessions.end(lambda: ended.append(True))
@@ -373,7 +373,7 @@ def test_ending_waits_for_the_request_under_way_and_for_no_session_that_never_be
     assert ended == [True, True]
 
 
-def test_what_comes_for_a_topic_that_nobody_wants_is_released() -> None:
+def test_records_of_an_unsubscribed_topic_are_released() -> None:
     world = World(0)
     world.sessions.fetch()
     other = DATA(topic_id=b"o" * 16)

@@ -1,6 +1,4 @@
-"""When statistics documents are made, with a clock of the test's; and that every state has a name
-in them.
-"""
+"""The times of statistics documents, with a fake clock, and the names of all states in them."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ TRAFFIC = "tx tx_bytes rx rx_bytes txmsgs txmsg_bytes rxmsgs rxmsg_bytes"
 
 
 class Rig(Statistics):
-    """Statistics of nothing: what is collected is when, and whether windows end."""
+    """Statistics without data. ``collected`` has one entry a collection: whether windows end."""
 
     def __init__(self, interval_s: float, *, with_callback: bool = True) -> None:
         self.now = 100.0
@@ -48,14 +46,14 @@ class Rig(Statistics):
         return ClientMetrics(**texts, **numbers, brokers={}, topics={}, cgrp=None, eos=None)
 
     def at(self, now: float) -> float:
-        """A turn of the control thread; when it wants the next."""
+        """Run a turn of the control thread, and return the time of the next one."""
         self.now = now
         calls, wake_up = self.poll(now)
         assert calls == []
         return wake_up
 
     def serve(self) -> None:
-        """The application polls."""
+        """Poll like the application."""
         while self.waiting:
             self.waiting.pop(0)()
 
@@ -73,7 +71,7 @@ def test_a_document_is_due_each_interval_and_not_before() -> None:
     assert [document["ts"] for document in rig.documents] == [102_000, 104_250]
 
 
-def test_turns_that_were_missed_are_not_made_up_for() -> None:
+def test_missed_intervals_are_skipped() -> None:
     rig = Rig(1.0)
     assert rig.at(150.0) == 151.0
     rig.serve()
@@ -82,7 +80,7 @@ def test_turns_that_were_missed_are_not_made_up_for() -> None:
     assert len(rig.documents) == 1
 
 
-def test_while_one_waits_no_other_is_made_and_windows_go_on() -> None:
+def test_no_document_is_made_while_another_waits_and_windows_continue() -> None:
     rig = Rig(1.0)
     for second in range(101, 111):
         rig.at(float(second))
@@ -95,7 +93,7 @@ def test_while_one_waits_no_other_is_made_and_windows_go_on() -> None:
     assert [document["ts"] for document in rig.documents] == [101_000, 111_000]
 
 
-def test_metrics_end_windows_only_where_no_documents_do() -> None:
+def test_metrics_end_windows_only_without_documents() -> None:
     with_documents, without = Rig(1.0), Rig(1.0, with_callback=False)
     with_documents.metrics()
     without.metrics()
@@ -105,7 +103,7 @@ def test_metrics_end_windows_only_where_no_documents_do() -> None:
     assert without.waiting == []
 
 
-def test_zero_means_never() -> None:
+def test_an_interval_of_zero_makes_no_documents() -> None:
     rig = Rig(0.0)
     assert rig.at(1e9) == float("inf")
     assert rig.collected == []

@@ -1,4 +1,4 @@
-"""Subscriptions: names, patterns, what the cluster has, and what changes."""
+"""Subscriptions: names, patterns, matching topics, and changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def reply(*topics: MetadataResponse.Topic) -> MetadataResponse:
     )
 
 
-class Subscribing:
+class SubscriptionRig:
     """A subscription and the metadata under it."""
 
     def __init__(self, **how: object) -> None:
@@ -54,92 +54,90 @@ class Subscribing:
         self.changes += 1
 
     def match(self, *topics: MetadataResponse.Topic) -> None:
-        """Answers the request for all topics, which is due."""
+        """Answer the due request for all topics."""
         [call], _ = self.subscription.poll(self.cluster.clock.now)
         assert isinstance(call.message, MetadataRequest)
         assert call.message.topics is None
         call.on_reply(reply(*topics))
 
 
-def test_names_are_wanted_whether_or_not_they_exist_and_their_growth_is_a_change() -> None:
-    subscribing = Subscribing()
-    subscribing.subscription.replace(["b", "a", "b"], 1000.0)
-    assert subscribing.subscription.topics == ["a", "b"]
-    assert subscribing.subscription.poll(1000.0)[0] == []
-    assert subscribing.changes == 0
-    subscribing.cluster.metadata.take(reply(topic("a", 2)))
-    assert subscribing.changes == 1
-    subscribing.cluster.metadata.take(reply(topic("a", 2), topic("unwanted")))
-    assert subscribing.changes == 1
-    subscribing.cluster.metadata.take(reply(topic("a", 3), topic("b")))
-    assert subscribing.changes == 3
-    assert subscribing.subscription.partition_count("a") == 3
+def test_missing_names_are_wanted_too_and_growth_is_a_change() -> None:
+    rig = SubscriptionRig()
+    rig.subscription.replace(["b", "a", "b"], 1000.0)
+    assert rig.subscription.topics == ["a", "b"]
+    assert rig.subscription.poll(1000.0)[0] == []
+    assert rig.changes == 0
+    rig.cluster.metadata.take(reply(topic("a", 2)))
+    assert rig.changes == 1
+    rig.cluster.metadata.take(reply(topic("a", 2), topic("unwanted")))
+    assert rig.changes == 1
+    rig.cluster.metadata.take(reply(topic("a", 3), topic("b")))
+    assert rig.changes == 3
+    assert rig.subscription.partition_count("a") == 3
 
 
 def test_patterns_match_all_but_internal_and_excluded_topics_and_match_again() -> None:
-    subscribing = Subscribing(excluded=["^log-old"])
-    subscribing.subscription.replace(["^log-", "plain"], 1000.0)
-    assert subscribing.subscription.topics == ["plain"]
-    assert not subscribing.subscription.ready
-    subscribing.match(
-        topic("log-a"), topic("log-old"), topic("other"), topic("log-hidden", internal=True)
-    )
-    assert subscribing.subscription.topics == ["log-a", "plain"]
-    assert subscribing.subscription.ready
-    assert subscribing.changes >= 1
-    before = subscribing.changes
-    subscribing.cluster.clock.now += 301
-    subscribing.match(topic("log-b"), topic("log-c", error=29))
-    assert subscribing.subscription.topics == ["log-b", "plain"]
-    assert subscribing.changes > before
-    assert "log-a" not in subscribing.cluster.metadata.topics, "it isn't asked for any more"
+    rig = SubscriptionRig(excluded=["^log-old"])
+    rig.subscription.replace(["^log-", "plain"], 1000.0)
+    assert rig.subscription.topics == ["plain"]
+    assert not rig.subscription.ready
+    rig.match(topic("log-a"), topic("log-old"), topic("other"), topic("log-hidden", internal=True))
+    assert rig.subscription.topics == ["log-a", "plain"]
+    assert rig.subscription.ready
+    assert rig.changes >= 1
+    before = rig.changes
+    rig.cluster.clock.now += 301
+    rig.match(topic("log-b"), topic("log-c", error=29))
+    assert rig.subscription.topics == ["log-b", "plain"]
+    assert rig.changes > before
+    assert "log-a" not in rig.cluster.metadata.topics, "it isn't requested any more"
 
 
 @pytest.mark.parametrize("name", ["log-\x1b[2J", "log-\n", "log-\u202e", "log-" + 300 * "x"])
 def test_a_name_that_no_topic_can_have_isnt_matched(name: str) -> None:
-    subscribing = Subscribing()
-    subscribing.subscription.replace(["^log-"], 1000.0)
-    subscribing.match(topic(name), topic("log-a"))
-    assert subscribing.subscription.topics == ["log-a"]
+    rig = SubscriptionRig()
+    rig.subscription.replace(["^log-"], 1000.0)
+    rig.match(topic(name), topic("log-a"))
+    assert rig.subscription.topics == ["log-a"]
 
 
-def test_failed_matching_is_tried_again_with_back_off() -> None:
-    subscribing = Subscribing()
-    subscribing.subscription.replace(["^a"], 1000.0)
-    [call], _ = subscribing.subscription.poll(1000.0)
+def test_failed_matching_is_retried_with_back_off() -> None:
+    rig = SubscriptionRig()
+    rig.subscription.replace(["^a"], 1000.0)
+    [call], _ = rig.subscription.poll(1000.0)
     call.on_reply(KafkaError(KafkaError._TIMED_OUT))
-    calls, wake_up = subscribing.subscription.poll(1000.0)
+    calls, wake_up = rig.subscription.poll(1000.0)
     assert (calls, wake_up) == ([], pytest.approx(1000.1))
 
 
-def test_replaced_subscription_is_no_change_of_its_own_and_ends_the_matching() -> None:
-    subscribing = Subscribing()
-    subscribing.subscription.replace(["^a"], 1000.0)
-    [call], _ = subscribing.subscription.poll(1000.0)
-    subscribing.subscription.replace(["b"], 1000.0)
+def test_replaced_subscription_is_no_change_and_ends_the_matching() -> None:
+    rig = SubscriptionRig()
+    rig.subscription.replace(["^a"], 1000.0)
+    [call], _ = rig.subscription.poll(1000.0)
+    rig.subscription.replace(["b"], 1000.0)
     call.on_reply(reply(topic("a")))
-    assert subscribing.subscription.topics == ["b"]
-    assert subscribing.changes == 0
-    subscribing.subscription.replace([], 1000.0)
-    assert subscribing.subscription.topics == []
+    assert rig.subscription.topics == ["b"]
+    assert rig.changes == 0
+    rig.subscription.replace([], 1000.0)
+    assert rig.subscription.topics == []
 
 
-def test_topic_that_can_not_be_had_is_told_once_until_that_changes() -> None:
-    subscribing = Subscribing()
-    subscribing.subscription.replace(["a"], 1000.0)
+def test_unavailable_topic_is_reported_once_until_the_error_changes() -> None:
+    rig = SubscriptionRig()
+    rig.subscription.replace(["a"], 1000.0)
     denied = int(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     for _ in range(2):
-        subscribing.cluster.metadata.take(reply(topic("a", 0, denied)))
-    assert subscribing.errors == [("a", denied)]
-    subscribing.cluster.metadata.take(reply(topic("a")))
-    subscribing.cluster.metadata.take(reply(topic("a", 0, denied)))
-    assert subscribing.errors == [("a", denied)] * 2
+        rig.cluster.metadata.take(reply(topic("a", 0, denied)))
+    assert rig.errors == [("a", denied)]
+    rig.cluster.metadata.take(reply(topic("a")))
+    rig.cluster.metadata.take(reply(topic("a", 0, denied)))
+    assert rig.errors == [("a", denied)] * 2
 
 
-def test_topic_that_does_not_exist_is_told_once_until_it_does() -> None:
-    subscribing = Subscribing()
-    cluster, code = subscribing.cluster, int(KafkaError.UNKNOWN_TOPIC_OR_PART)
-    subscribing.subscription.replace(["a"], cluster.clock.now)
+def test_missing_topic_is_reported_once_until_it_exists() -> None:
+    rig = SubscriptionRig()
+    cluster, code = rig.cluster, int(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    rig.subscription.replace(["a"], cluster.clock.now)
 
     def away(seconds: float) -> None:
         end = cluster.clock.now + seconds
@@ -148,50 +146,52 @@ def test_topic_that_does_not_exist_is_told_once_until_it_does() -> None:
             cluster.clock.now += 0.2
 
     away(0.5)
-    assert subscribing.errors == [("a", code)]
+    assert rig.errors == [("a", code)]
     away(60)
     assert cluster.metadata.topics["a"].failed is not None
-    assert subscribing.errors == [("a", code)], "it is told once, and not again when it is given up"
+    assert rig.errors == [("a", code)], (
+        "it is reported once, and not again after the propagation time"
+    )
     cluster.metadata.take(reply(topic("a", 2)))
-    assert subscribing.changes == 1
-    assert subscribing.subscription.partition_count("a") == 2
-    assert subscribing.errors == [("a", code)]
+    assert rig.changes == 1
+    assert rig.subscription.partition_count("a") == 2
+    assert rig.errors == [("a", code)]
     away(10)
-    assert subscribing.errors == [("a", code)] * 2, "it is gone again"
-    assert subscribing.changes == 1, "a topic that doesn't come back is a change later"
+    assert rig.errors == [("a", code)] * 2, "it is missing again"
+    assert rig.changes == 1, "a topic that doesn't come back is a change later"
     away(30)
-    assert (subscribing.errors, subscribing.changes) == ([("a", code)] * 2, 2)
-    subscribing.subscription.replace(["a"], cluster.clock.now)
+    assert (rig.errors, rig.changes) == ([("a", code)] * 2, 2)
+    rig.subscription.replace(["a"], cluster.clock.now)
     away(10)
-    assert subscribing.errors == [("a", code)] * 3, "a new subscription wants to know"
+    assert rig.errors == [("a", code)] * 3, "a new subscription reports it again"
 
 
 def test_bad_pattern_is_refused_and_changes_nothing() -> None:
-    subscribing = Subscribing()
-    subscribing.subscription.replace(["a"], 1000.0)
+    rig = SubscriptionRig()
+    rig.subscription.replace(["a"], 1000.0)
     with pytest.raises(ValueError, match=r"\^\(' is no regular expression"):
-        subscribing.subscription.replace(["^("], 1000.0)
-    assert subscribing.subscription.wanted == ["a"]
+        rig.subscription.replace(["^("], 1000.0)
+    assert rig.subscription.wanted == ["a"]
 
 
 def test_patterns_that_the_broker_matches_are_left_to_it() -> None:
-    subscribing = Subscribing(server_side=True)
-    subscribing.subscription.replace(["^(?U)a", "b"], 1000.0)
-    assert subscribing.subscription.poll(1000.0)[0] == []
-    assert subscribing.subscription.topics == ["b"]
-    assert subscribing.subscription.patterns == ["^(?U)a"]
+    rig = SubscriptionRig(server_side=True)
+    rig.subscription.replace(["^(?U)a", "b"], 1000.0)
+    assert rig.subscription.poll(1000.0)[0] == []
+    assert rig.subscription.topics == ["b"]
+    assert rig.subscription.patterns == ["^(?U)a"]
 
 
-def test_names_of_topic_ids_are_found_by_a_request_of_their_own() -> None:
+def test_names_of_topic_ids_are_found_by_a_separate_request() -> None:
     cluster = Cluster()
-    told: list[str | None] = []
+    names: list[str | None] = []
     one, other = b"1" * 16, b"2" * 16
-    cluster.metadata.on_names.append(lambda: told.append(cluster.metadata.name_of(one)))
+    cluster.metadata.on_names.append(lambda: names.append(cluster.metadata.name_of(one)))
     cluster.metadata.resolve([one, other], 1000.0)
     [call], _ = cluster.metadata.poll(1000.0)
     assert sorted(each.topic_id for each in call.message.topics) == [one, other]
     call.on_reply(MetadataResponse(topics=[MetadataResponse.Topic(name="t", topic_id=one)]))
-    assert told == ["t"]
+    assert names == ["t"]
     calls, wake_up = cluster.metadata.poll(1000.0)
     assert calls == []
     [call], _ = cluster.metadata.poll(wake_up)

@@ -1,6 +1,4 @@
-"""Client metrics: when the subscription is asked for, when what is pushed to whom, and what errors
-change of that.
-"""
+"""Client metrics: requests for the subscription, pushes and their brokers, and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ TRANSPORT = KafkaError(KafkaError._TRANSPORT)
 
 
 class FakePool:
-    """Brokers that are up and offer it."""
+    """Brokers that are up and support telemetry."""
 
     def __init__(self) -> None:
         self.up: list[int | None] = [1, 2, 3]
@@ -43,7 +41,7 @@ class FakePool:
 
 
 class FakeSampler:
-    """A value for each metric: how many samples there were."""
+    """The value of each metric is the number of samples so far."""
 
     def __init__(self, kind: str = "producer") -> None:
         self.kind = kind
@@ -71,7 +69,7 @@ class FakeSampler:
 
 
 class Log:
-    """What is said aloud."""
+    """Records warnings."""
 
     on = False
 
@@ -86,9 +84,11 @@ class Log:
 
 
 class Rig:
-    """Telemetry, its clock, and the requests that it makes."""
+    """Telemetry with its clock and its requests."""
 
-    def __init__(self, kind: str = "producer", *, share: float = 0.5) -> None:
+    def __init__(
+        self, kind: str = "producer", *, share: float = 0.5, subscription: Any = None
+    ) -> None:
         self.now = 100.0
         self.pool, self.sampler, self.log = FakePool(), FakeSampler(kind), Log()
         self.shares: list[tuple[float, float]] = []
@@ -109,9 +109,11 @@ class Rig:
             uniform=uniform,
             choice=lambda choices: choices[0],
         )
+        if subscription is not None:
+            self.asks(subscription)
 
     def call(self) -> Call:
-        """The request that is due now."""
+        """Return the request that is due now."""
         calls, wake_up = self.telemetry.poll(self.now)
         [call] = calls
         assert call.deadline == self.now + WAIT_S
@@ -119,20 +121,20 @@ class Rig:
         return call
 
     def waits(self) -> float:
-        """Nothing is due: for how long."""
+        """Check that nothing is due, and return the time until the next request."""
         calls, wake_up = self.telemetry.poll(self.now)
         assert calls == []
         return wake_up - self.now
 
     def asks(self, reply: Any) -> Call:
-        """It asks for the subscription, and gets this reply."""
+        """Check that it requests the subscription, and give it this reply."""
         call = self.call()
         assert isinstance(call.message, GetTelemetrySubscriptionsRequest)
         call.on_reply(reply)
         return call
 
     def pushes(self, reply: Any) -> Call:
-        """It pushes, when the time has come, and gets this reply."""
+        """Wait for the next push, and give it this reply."""
         self.now += self.waits()
         call = self.call()
         assert isinstance(call.message, PushTelemetryRequest)
@@ -144,13 +146,13 @@ class Rig:
         return self.telemetry.finish(self.now + 0.5, done.append), done
 
     def identify(self, timeout_s: float = 5.0) -> list[Any]:
-        told: list[Any] = []
-        assert self.telemetry.identify(self.now + timeout_s, told.append) == []
-        return told
+        identified: list[Any] = []
+        assert self.telemetry.identify(self.now + timeout_s, identified.append) == []
+        return identified
 
 
 def wanted(**changes: Any) -> GetTelemetrySubscriptionsResponse:
-    """A subscription to everything."""
+    """Return a subscription to everything."""
     fields: dict[str, Any] = {
         "client_instance_id": ID,
         "subscription_id": 7,
@@ -189,20 +191,19 @@ def test_the_id_is_asked_for_once_and_kept() -> None:
 
 
 def test_an_id_is_made_where_the_broker_gives_none() -> None:
-    rig = Rig()
-    rig.asks(wanted(client_instance_id=ZERO_UUID))
-    [told] = rig.identify()
-    assert len(told) == 16
-    assert told != ZERO_UUID
+    rig = Rig(subscription=wanted(client_instance_id=ZERO_UUID))
+    [identified] = rig.identify()
+    assert len(identified) == 16
+    assert identified != ZERO_UUID
 
 
-def test_nobody_is_asked_twice_at_a_time() -> None:
+def test_only_one_request_is_open_at_a_time() -> None:
     rig = Rig()
     rig.call()
     assert rig.waits() == NEVER
 
 
-def test_nothing_is_asked_or_measured_while_no_broker_offers_it() -> None:
+def test_nothing_is_requested_or_measured_without_a_broker_that_supports_it() -> None:
     rig = Rig()
     rig.pool.up = []
     assert rig.waits() == NEVER
@@ -211,9 +212,8 @@ def test_nothing_is_asked_or_measured_while_no_broker_offers_it() -> None:
     assert rig.call().target is ANY_BROKER
 
 
-def test_latencies_are_measured_only_while_something_is_wanted() -> None:
-    rig = Rig()
-    rig.asks(wanted(requested_metrics=["com.example."]))
+def test_latencies_are_measured_only_during_a_subscription() -> None:
+    rig = Rig(subscription=wanted(requested_metrics=["com.example."]))
     assert rig.sampler.measured == []
     rig.now += INTERVAL_S
     rig.asks(wanted())
@@ -223,37 +223,34 @@ def test_latencies_are_measured_only_while_something_is_wanted() -> None:
     assert rig.sampler.measured == [True, False]
 
 
-def test_an_admin_client_asks_only_when_somebody_wants_the_id() -> None:
+def test_an_admin_client_requests_it_only_for_a_call_that_needs_the_id() -> None:
     rig = Rig("admin")
     assert rig.waits() == NEVER
-    told = rig.identify()
+    identified = rig.identify()
     rig.asks(wanted())
-    assert told == [ID]
+    assert identified == [ID]
     assert rig.sampler.measured == []
     assert rig.waits() == NEVER
 
 
 @pytest.mark.parametrize("interval_ms", [0, -1])
-def test_the_usual_interval_stands_in_for_none(interval_ms: int) -> None:
-    rig = Rig()
-    rig.asks(wanted(push_interval_ms=interval_ms, requested_metrics=[]))
+def test_a_missing_interval_gets_the_default(interval_ms: int) -> None:
+    rig = Rig(subscription=wanted(push_interval_ms=interval_ms, requested_metrics=[]))
     assert rig.waits() == USUAL_INTERVAL_S
 
 
 def test_an_interval_that_is_too_short_is_bounded() -> None:
-    rig = Rig()
-    rig.asks(wanted(push_interval_ms=1, requested_metrics=[]))
+    rig = Rig(subscription=wanted(push_interval_ms=1, requested_metrics=[]))
     assert rig.waits() == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("interval_ms", [3_600_001, 2**31 - 1])
 def test_an_interval_that_is_too_long_is_bounded(interval_ms: int) -> None:
-    rig = Rig()
-    rig.asks(wanted(push_interval_ms=interval_ms, requested_metrics=[]))
+    rig = Rig(subscription=wanted(push_interval_ms=interval_ms, requested_metrics=[]))
     assert rig.waits() == pytest.approx(3600)
 
 
-def test_no_answer_is_asked_for_again_after_a_growing_delay() -> None:
+def test_an_unanswered_request_is_retried_after_a_growing_delay() -> None:
     rig = Rig()
     for delay in (1.0, 2.0, 4.0, 8.0):
         rig.asks(TRANSPORT)
@@ -271,7 +268,7 @@ def test_no_answer_is_asked_for_again_after_a_growing_delay() -> None:
         KafkaError.UNKNOWN_SUBSCRIPTION_ID,
     ],
 )
-def test_a_refused_question_is_asked_again_when_the_interval_is_over(code: int) -> None:
+def test_a_refused_request_is_retried_after_the_interval(code: int) -> None:
     rig = Rig()
     rig.asks(GetTelemetrySubscriptionsResponse(error_code=code))
     assert rig.waits() == USUAL_INTERVAL_S
@@ -318,11 +315,10 @@ def test_every_metric_that_kip_714_requires_is_there() -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, 1.25, 1.5])
-def test_the_first_push_comes_after_a_share_of_the_interval_and_others_after_all_of_it(
+def test_the_first_push_comes_after_a_share_of_the_interval_and_others_after_a_whole_one(
     share: float,
 ) -> None:
-    rig = Rig(share=share)
-    rig.asks(wanted())
+    rig = Rig(share=share, subscription=wanted())
     assert rig.shares == [(0.5, 1.5)]
     assert rig.waits() == pytest.approx(INTERVAL_S * share)
     rig.pushes(TAKEN)
@@ -333,8 +329,7 @@ def test_the_first_push_comes_after_a_share_of_the_interval_and_others_after_all
 
 
 def test_the_interval_counts_from_the_answer() -> None:
-    rig = Rig()
-    rig.asks(wanted())
+    rig = Rig(subscription=wanted())
     rig.now += rig.waits()
     call = rig.call()
     rig.now += 3.0
@@ -342,9 +337,8 @@ def test_the_interval_counts_from_the_answer() -> None:
     assert rig.waits() == pytest.approx(INTERVAL_S)
 
 
-def test_a_push_says_whose_it_is_and_what_was_measured() -> None:
-    rig = Rig()
-    rig.asks(wanted(requested_metrics=["org.apache.kafka.producer.connection"]))
+def test_a_push_has_the_client_and_its_metrics() -> None:
+    rig = Rig(subscription=wanted(requested_metrics=["org.apache.kafka.producer.connection"]))
     message: PushTelemetryRequest = rig.pushes(TAKEN).message  # type: ignore[assignment]
     assert (message.client_instance_id, message.subscription_id, message.terminating) == (
         ID,
@@ -378,8 +372,7 @@ def test_a_push_says_whose_it_is_and_what_was_measured() -> None:
 def test_the_first_codec_of_the_brokers_that_is_known_is_used(
     accepted: list[int], used: int
 ) -> None:
-    rig = Rig()
-    rig.asks(wanted(accepted_compression_types=accepted))
+    rig = Rig(subscription=wanted(accepted_compression_types=accepted))
     message: PushTelemetryRequest = rig.pushes(TAKEN).message  # type: ignore[assignment]
     assert message.compression_type == used
     assert len(decode(used, message.metrics).metrics) == len(SPECS["producer"])
@@ -397,9 +390,8 @@ def test_the_same_broker_gets_every_push_while_it_is_up() -> None:
     assert rig.pushes(TAKEN).target == 1
 
 
-def test_a_push_without_an_answer_is_made_up_for_by_another_broker() -> None:
-    rig = Rig()
-    rig.asks(wanted())
+def test_an_unanswered_push_is_retried_at_another_broker() -> None:
+    rig = Rig(subscription=wanted())
     rig.pushes(TRANSPORT)
     assert rig.sampler.settled == 0
     rig.pool.up = [2]
@@ -414,9 +406,10 @@ def test_a_push_without_an_answer_is_made_up_for_by_another_broker() -> None:
 @pytest.mark.parametrize(
     "code", [KafkaError.UNKNOWN_SUBSCRIPTION_ID, KafkaError.UNSUPPORTED_COMPRESSION_TYPE]
 )
-def test_what_is_outdated_is_asked_for_at_once_and_pushed_after_a_share_again(code: int) -> None:
-    rig = Rig()
-    rig.asks(wanted())
+def test_an_outdated_subscription_is_requested_at_once_and_pushed_after_a_share_of_the_interval(
+    code: int,
+) -> None:
+    rig = Rig(subscription=wanted())
     rig.pushes(refused(code))
     assert rig.asks(wanted(subscription_id=8)).message.client_instance_id == ID
     assert rig.waits() == pytest.approx(INTERVAL_S / 2)
@@ -425,18 +418,16 @@ def test_what_is_outdated_is_asked_for_at_once_and_pushed_after_a_share_again(co
     assert rig.log.warnings == []
 
 
-def test_throttling_puts_the_next_push_off_by_the_interval() -> None:
-    rig = Rig()
-    rig.asks(wanted())
+def test_throttling_delays_the_next_push_by_the_interval() -> None:
+    rig = Rig(subscription=wanted())
     rig.pushes(refused(KafkaError.THROTTLING_QUOTA_EXCEEDED))
     assert rig.waits() == pytest.approx(INTERVAL_S)
     rig.pushes(TAKEN)
     assert rig.log.warnings == []
 
 
-def test_what_is_too_large_becomes_less_until_the_subscription_changes() -> None:
-    rig = Rig()
-    rig.asks(wanted(accepted_compression_types=[]))
+def test_a_push_that_is_too_large_shrinks_until_the_subscription_changes() -> None:
+    rig = Rig(subscription=wanted(accepted_compression_types=[]))
     sizes = [
         len(rig.pushes(reply).message.metrics)
         for reply in (*[refused(KafkaError.TELEMETRY_TOO_LARGE)] * 2, TAKEN)
@@ -449,20 +440,17 @@ def test_what_is_too_large_becomes_less_until_the_subscription_changes() -> None
     assert len(rig.pushes(TAKEN).message.metrics) == sizes[0]
 
 
-def test_no_more_is_pushed_than_the_broker_takes() -> None:
-    rig = Rig()
-    rig.asks(wanted(telemetry_max_bytes=300, accepted_compression_types=[]))
+def test_a_push_keeps_to_the_brokers_limit() -> None:
+    rig = Rig(subscription=wanted(telemetry_max_bytes=300, accepted_compression_types=[]))
     message: PushTelemetryRequest = rig.pushes(TAKEN).message  # type: ignore[assignment]
     assert 0 < len(message.metrics) <= 300
-    rig = Rig()
-    rig.asks(wanted(telemetry_max_bytes=1))
+    rig = Rig(subscription=wanted(telemetry_max_bytes=1))
     message = rig.pushes(TAKEN).message  # type: ignore[assignment]
     assert (message.metrics, message.compression_type) == (b"", 0)
 
 
-def test_a_record_that_is_no_good_is_warned_of_once_and_tried_again_later() -> None:
-    rig = Rig()
-    rig.asks(wanted())
+def test_an_invalid_record_is_warned_of_once_and_retried_later() -> None:
+    rig = Rig(subscription=wanted())
     for _ in range(3):
         rig.pushes(refused(KafkaError.INVALID_RECORD))
         assert rig.waits() == USUAL_INTERVAL_S
@@ -473,9 +461,8 @@ def test_a_record_that_is_no_good_is_warned_of_once_and_tried_again_later() -> N
 
 
 @pytest.mark.parametrize("code", [KafkaError.INVALID_REQUEST, KafkaError.UNSUPPORTED_VERSION])
-def test_a_broker_that_has_had_enough_is_left_alone(code: int) -> None:
-    rig = Rig()
-    rig.asks(wanted())
+def test_an_overloaded_broker_gets_no_more_requests(code: int) -> None:
+    rig = Rig(subscription=wanted())
     rig.pushes(refused(code))
     assert rig.waits() == NEVER
     assert rig.sampler.measured == [True, False]
@@ -486,11 +473,8 @@ def test_a_broker_that_has_had_enough_is_left_alone(code: int) -> None:
 @pytest.mark.parametrize(
     "code", [KafkaError.INVALID_CONFIG, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, 12345]
 )
-def test_any_other_error_has_the_subscription_asked_for_when_the_interval_is_over(
-    code: int,
-) -> None:
-    rig = Rig()
-    rig.asks(wanted())
+def test_any_other_error_requests_the_subscription_after_the_interval(code: int) -> None:
+    rig = Rig(subscription=wanted())
     rig.pushes(refused(code))
     assert rig.waits() == pytest.approx(INTERVAL_S)
     rig.now += INTERVAL_S
@@ -500,9 +484,8 @@ def test_any_other_error_has_the_subscription_asked_for_when_the_interval_is_ove
 # --- the end ---
 
 
-def test_the_last_push_says_so_and_nothing_comes_after_it() -> None:
-    rig = Rig()
-    rig.asks(wanted())
+def test_the_last_push_is_marked_and_nothing_follows() -> None:
+    rig = Rig(subscription=wanted())
     [call], done = rig.finish()
     assert call.message.terminating
     assert (call.deadline, call.target) == (rig.now + 0.5, 1)
@@ -513,25 +496,23 @@ def test_the_last_push_says_so_and_nothing_comes_after_it() -> None:
     assert rig.finish() == ([], [None])
 
 
-def test_a_consumers_last_push_goes_past_its_fetches() -> None:
-    rig = Rig("consumer")
-    rig.asks(wanted())
+def test_a_consumers_last_push_overtakes_its_fetches() -> None:
+    rig = Rig("consumer", subscription=wanted())
     [call], _ = rig.finish()
     assert call.target == 1001
     assert rig.pool.uncontended_calls == [1]
 
 
 @pytest.mark.parametrize("metrics", [None, []])
-def test_nobody_waits_at_the_end_where_nothing_is_wanted(metrics: list[str] | None) -> None:
+def test_closing_does_not_wait_without_a_subscription(metrics: list[str] | None) -> None:
     rig = Rig()
     if metrics is not None:
         rig.asks(wanted(requested_metrics=metrics))
     assert rig.finish() == ([], [None])
 
 
-def test_nobody_waits_at_the_end_where_no_broker_is_up() -> None:
-    rig = Rig()
-    rig.asks(wanted())
+def test_closing_does_not_wait_without_a_broker() -> None:
+    rig = Rig(subscription=wanted())
     rig.pool.up = []
     assert rig.finish() == ([], [None])
 
@@ -539,18 +520,18 @@ def test_nobody_waits_at_the_end_where_no_broker_is_up() -> None:
 # --- the id ---
 
 
-def test_the_id_is_told_as_soon_as_it_is_there_and_then_at_once() -> None:
+def test_the_id_is_returned_when_it_arrives_and_later_at_once() -> None:
     rig = Rig()
     rig.pool.up = []
-    told = rig.identify()
+    identified = rig.identify()
     call, _ = rig.telemetry.poll(rig.now)
-    assert call[0].target is ANY_BROKER  # for somebody who waits a connection is made
+    assert call[0].target is ANY_BROKER  # a waiting call needs a connection
     call[0].on_reply(wanted())
-    assert told == [ID]
+    assert identified == [ID]
     assert rig.identify() == [ID]
 
 
-def test_who_waits_for_the_id_is_told_why_there_is_none() -> None:
+def test_a_call_that_waits_for_the_id_gets_the_error() -> None:
     rig = Rig()
     for reply, code in (
         (KafkaError(KafkaError._UNSUPPORTED_FEATURE), KafkaError._UNSUPPORTED_FEATURE),
@@ -559,21 +540,21 @@ def test_who_waits_for_the_id_is_told_why_there_is_none() -> None:
             KafkaError.INVALID_CONFIG,
         ),
     ):
-        told = rig.identify()
+        identified = rig.identify()
         rig.asks(reply)
-        assert [error.code() for error in told] == [code]
-    told = rig.identify()
+        assert [error.code() for error in identified] == [code]
+    identified = rig.identify()
     rig.telemetry.close(KafkaError(KafkaError._DESTROY))
-    assert [error.code() for error in told] == [KafkaError._DESTROY]
+    assert [error.code() for error in identified] == [KafkaError._DESTROY]
 
 
-def test_who_waits_for_the_id_waits_no_longer_than_asked() -> None:
+def test_a_call_that_waits_for_the_id_has_a_timeout() -> None:
     rig = Rig()
-    told = rig.identify(5.0)
+    identified = rig.identify(5.0)
     calls, wake_up = rig.telemetry.poll(rig.now)
     assert wake_up == rig.now + 5.0
     calls[0].on_reply(TRANSPORT)
-    assert told == []
+    assert identified == []
     rig.now += 5.0
     rig.telemetry.poll(rig.now)
-    assert [error.code() for error in told] == [KafkaError._TIMED_OUT]
+    assert [error.code() for error in identified] == [KafkaError._TIMED_OUT]

@@ -1,4 +1,4 @@
-"""The transactional id's manager: requests, their order, what errors make of a transaction; both
+"""The manager of a transactional id: its requests, their order, and the effects of errors, in both
 versions.
 """
 
@@ -39,7 +39,7 @@ WAITS = "waits"
 
 
 class FakeCoordinator:
-    """One that is known, or not."""
+    """A coordinator that is known, or unknown."""
 
     def __init__(self, target: int) -> None:
         self.node = target
@@ -61,15 +61,15 @@ class FakeCoordinator:
 
 
 class World:
-    """A manager, what it has asked, and what came of the calls."""
+    """A manager, its requests, and the outcomes of its calls."""
 
     def __init__(self, version: int = 1, **more: Any) -> None:
         self.now = 100.0
         self.version = version
         self.hold_s = -1.0
         self.outstanding = 0
-        self.untold: list[Callable[[], None]] = []
-        self.log: list[Any] = []  # what the engine was told
+        self.pending_events: list[Callable[[], None]] = []
+        self.log: list[Any] = []  # calls of the engine
         self.coordinator, self.group = FakeCoordinator(TX), FakeCoordinator(GROUP)
         self.fatal: list[KafkaError] = []
         self.calls: list[Call] = []
@@ -97,19 +97,19 @@ class World:
         self.hold_s = hold_s
 
     def handle_events(self) -> None:
-        while self.untold:
-            self.untold.pop()()
+        while self.pending_events:
+            self.pending_events.pop()()
 
-    def transaction_shut(self) -> None:
+    def transaction_close(self) -> None:
         self.log.append("shut")
 
     def transaction_admit(self, topic: str, partition: int, number: int) -> None:
         self.log.append(("admit", topic, partition))
 
     def go(self) -> Any:
-        """The request that is asked next, None if there is none.
+        """Return the next request, or None.
 
-        Some time passes for it, less than a call has.
+        The clock advances up to its time, by less than the timeout of a call.
         """
         calls, at = self.manager.poll(self.now)
         if not calls and at < self.now + 30:
@@ -119,9 +119,9 @@ class World:
         return calls[0].message if calls else None
 
     def answer(self, code: int = 0) -> Any:
-        """Goes on to the next request, and answers it; the request."""
+        """Answer the next request, and return it."""
         message = self.go()
-        assert message is not None, "nothing is asked"
+        assert message is not None, "there is no request"
         self.calls.pop().on_reply(self.reply_to(message, code))
         return message
 
@@ -171,20 +171,20 @@ class World:
         return self
 
     def written(self, partition: int = 0) -> World:
-        """A message was produced in the transaction."""
+        """Produce a message in the transaction."""
         self.manager.on_partition("t", partition, self.manager._number)
         if self.version < 2:
             self.answer()
         return self
 
     def result(self, call: Callable[..., None], *arguments: Any) -> list[Any]:
-        """Calls; a list that gets the outcome."""
+        """Make a call, and return a list that gets the outcome."""
         outcome: list[Any] = []
         call(*arguments, outcome.append, self.now + 60)
         return outcome
 
     def only(self, call: Callable[..., None], *arguments: Any) -> Any:
-        """Calls what has its outcome at once."""
+        """Make a call that has its outcome at once, and return the outcome."""
         (outcome,) = self.result(call, *arguments)
         return outcome
 
@@ -194,7 +194,7 @@ def world(request: pytest.FixtureRequest) -> World:
     return World(request.param)
 
 
-def test_the_guide_draws_every_state_and_has_a_row_for_it() -> None:
+def test_the_guide_has_every_state_in_its_diagram_and_its_table() -> None:
     drawn, _, table = (
         GUIDE.read_text(encoding="utf-8")
         .partition("## What happens inside")[2]
@@ -221,7 +221,7 @@ def test_init_gets_the_id_and_waits_as_long_as_the_old_transaction_ends(world: W
 
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (-(2**63), 0), (4000, -1)])
-def test_an_identity_that_no_producer_has_is_asked_for_again(
+def test_an_impossible_identity_is_requested_again(
     world: World, producer_id: int, epoch: int
 ) -> None:
     outcome = world.result(world.manager.init)
@@ -235,7 +235,7 @@ def test_an_identity_that_no_producer_has_is_asked_for_again(
     assert world.log == [("grant", 4000, 1), "shut"]
 
 
-def test_calls_in_the_wrong_state_say_so(world: World) -> None:
+def test_calls_in_the_wrong_state_are_errors(world: World) -> None:
     manager = world.manager
     assert manager.begin() == KafkaError._STATE
     for call in (manager.commit, manager.abort):
@@ -249,7 +249,7 @@ def test_calls_in_the_wrong_state_say_so(world: World) -> None:
     assert manager.begin() == KafkaError._STATE
 
 
-def test_a_transaction_of_nothing_asks_nobody(world: World) -> None:
+def test_an_empty_transaction_needs_no_request(world: World) -> None:
     for call in ("commit", "abort"):
         world.begun()
         outcome = world.result(getattr(world.manager, call))
@@ -281,13 +281,15 @@ def test_with_kip_890_partitions_need_no_request() -> None:
     assert (outcome, world.log[-2:]) == ([None], [("grant", 4000, 2), "shut"])
 
 
-def test_a_commit_waits_for_messages_and_for_what_is_told_of_them(world: World) -> None:
+def test_a_commit_waits_for_messages_and_for_their_failures(world: World) -> None:
     world.begun().written()
     world.outstanding = 1
     assert world.result(world.manager.shut_and_commit) == [OUTSTANDING]
     assert (world.manager.state, world.go()) == (State.IN_TRANSACTION, None)
     world.outstanding = 0
-    world.untold.append(lambda: world.manager.on_failed(KafkaError(KafkaError._MSG_TIMED_OUT), 1))
+    world.pending_events.append(
+        lambda: world.manager.on_failed(KafkaError(KafkaError._MSG_TIMED_OUT), 1)
+    )
     (error,) = world.result(world.manager.shut_and_commit)
     assert (error == KafkaError._MSG_TIMED_OUT, error.txn_requires_abort()) == (True, True)
     assert world.go() is None
@@ -299,7 +301,7 @@ def test_a_commit_waits_for_messages_and_for_what_is_told_of_them(world: World) 
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_what_was_written_is_ended(world: World, commit: bool) -> None:
+def test_a_transaction_with_messages_is_ended(world: World, commit: bool) -> None:
     world.begun().written()
     outcome = world.result(world.manager.commit if commit else world.manager.abort)
     world.answer(KafkaError.NOT_COORDINATOR)
@@ -355,7 +357,7 @@ def test_offsets_that_are_refused_end_the_transaction_only(world: World, code: i
     assert world.manager.begin() is None
 
 
-def test_a_message_that_failed_makes_an_abort_necessary_and_a_new_epoch(world: World) -> None:
+def test_a_failed_message_requires_an_abort_and_a_new_epoch(world: World) -> None:
     world.begun().written()
     outcome = world.result(world.manager.commit)
     world.manager.on_failed(KafkaError(KafkaError._MSG_TIMED_OUT), 7)
@@ -376,7 +378,7 @@ def test_a_message_that_failed_makes_an_abort_necessary_and_a_new_epoch(world: W
 
 
 @pytest.mark.parametrize("code", [KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH])
-def test_who_is_fenced_is_fenced_for_good(world: World, code: int) -> None:
+def test_fencing_is_permanent(world: World, code: int) -> None:
     world.begun().written()
     outcome = world.result(world.manager.commit)
     world.answer(code)
@@ -388,11 +390,11 @@ def test_who_is_fenced_is_fenced_for_good(world: World, code: int) -> None:
     assert world.manager.begin() == KafkaError._FENCED
 
 
-def test_a_leader_that_says_fenced_leaves_it_to_the_coordinator(world: World) -> None:
-    """INVALID_PRODUCER_EPOCH is also what comes after the transaction took too long (KIP-588)."""
+def test_fencing_by_a_leader_is_checked_with_the_coordinator(world: World) -> None:
+    """Brokers also return INVALID_PRODUCER_EPOCH after a transaction took too long (KIP-588)."""
     world.begun().written()
     world.manager.on_out_of_sequence(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH), 4000, 0)
-    assert world.manager.state is State.IN_TRANSACTION, "news of an older epoch"
+    assert world.manager.state is State.IN_TRANSACTION, "an event of an older epoch"
     world.manager.on_out_of_sequence(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH), 4000, 1)
     refused = world.only(world.manager.commit)
     assert (
@@ -408,13 +410,13 @@ def test_a_leader_that_says_fenced_leaves_it_to_the_coordinator(world: World) ->
 @pytest.mark.parametrize(
     "code", [KafkaError.PRODUCER_FENCED, KafkaError.CLUSTER_AUTHORIZATION_FAILED]
 )
-def test_a_message_that_no_transaction_could_have_is_fatal(world: World, code: int) -> None:
+def test_a_message_with_an_impossible_failure_is_fatal(world: World, code: int) -> None:
     world.begun().written()
     world.manager.on_failed(KafkaError(code), 1)
     assert (world.only(world.manager.commit).fatal(), len(world.fatal)) == (True, 1)
 
 
-def test_an_abort_does_not_wait_for_offsets_that_nobody_takes(world: World) -> None:
+def test_an_abort_does_not_wait_for_offsets(world: World) -> None:
     world.begun()
     outcome = world.result(world.manager.send_offsets, OFFSETS, MEMBER)
     if world.version == 1:
@@ -427,13 +429,13 @@ def test_an_abort_does_not_wait_for_offsets_that_nobody_takes(world: World) -> N
     assert outcome[0] == KafkaError._CONFLICT
     aborted = world.result(world.manager.abort)
     call.on_reply(world.reply_to(message, KafkaError.ILLEGAL_GENERATION))
-    assert aborted == [], "what the offsets came to is no matter any more"
+    assert aborted == [], "the outcome of the offsets no longer matters"
     assert world.answer().committed is False
     assert (aborted, world.manager.state) == ([None], State.READY)
 
 
-def test_what_an_unanswered_request_may_have_begun_is_ended() -> None:
-    """Otherwise the broker has an open transaction until its time is up, and then fences this
+def test_a_transaction_that_an_unanswered_request_may_have_begun_is_ended() -> None:
+    """Otherwise the broker keeps an open transaction until its timeout, and then fences this
     producer.
     """
     world = World(1).begun()
@@ -447,10 +449,10 @@ def test_what_an_unanswered_request_may_have_begun_is_ended() -> None:
     assert (aborted, world.manager.state) == ([None], State.READY)
     world.begun()
     outcome = world.result(world.manager.commit)
-    assert (world.go(), outcome) == (None, [None]), "nothing was written in the next one"
+    assert (world.go(), outcome) == (None, [None]), "the next one has no messages"
 
 
-def test_a_coordinator_that_may_not_be_asked_is_an_error_at_once(world: World) -> None:
+def test_a_forbidden_coordinator_is_an_error_at_once(world: World) -> None:
     world.begun()
     world.group.target, world.group.refused = (
         None,
@@ -470,8 +472,8 @@ def test_a_coordinator_that_may_not_be_asked_is_an_error_at_once(world: World) -
     outcome = other.result(other.manager.init)
     assert (other.go(), outcome) == (None, [])
     other.coordinator.refused = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    for tell in other.coordinator.on_refused:
-        tell(other.coordinator.refused)
+    for notify in other.coordinator.on_refused:
+        notify(other.coordinator.refused)
     assert other.go() is None
     assert outcome[0].fatal()
 
@@ -486,9 +488,9 @@ def test_markers_of_the_last_transaction_are_waited_for_briefly() -> None:
     assert world.now - before < 0.1, "less than one retry.backoff.ms"
 
 
-def test_the_next_transaction_gives_the_markers_of_the_last_one_their_time(world: World) -> None:
-    """A leader that finds them missing looks again after 20 ms; they take about as long as the
-    EndTxn did.
+def test_the_next_transaction_waits_for_the_markers_of_the_last_one(world: World) -> None:
+    """A leader that finds them missing checks again after 20 ms. They take about as long as the
+    EndTxn.
     """
     world.begun().written()
     assert world.hold_s == 0, "there was no last one"
@@ -511,7 +513,7 @@ def test_the_next_transaction_gives_the_markers_of_the_last_one_their_time(world
     other.now += 5
     other.calls.pop().on_reply(other.reply_to(message, 0))
     other.begun()
-    assert other.hold_s == pytest.approx(0.02), "no longer than who comes too early has to wait"
+    assert other.hold_s == pytest.approx(0.02), "no longer than an early request has to wait"
 
 
 @pytest.mark.parametrize(
@@ -522,7 +524,7 @@ def test_the_next_transaction_gives_the_markers_of_the_last_one_their_time(world
         KafkaError._UNSUPPORTED_FEATURE,
     ],
 )
-def test_an_init_that_cannot_be_is_fatal(code: int) -> None:
+def test_a_refused_init_is_fatal(code: int) -> None:
     world = World()
     outcome = world.result(world.manager.init)
     world.answer(code)
@@ -533,7 +535,7 @@ def test_an_init_that_cannot_be_is_fatal(code: int) -> None:
     )
 
 
-def test_a_coordinator_that_has_forgotten_the_producer_costs_the_transaction(world: World) -> None:
+def test_a_coordinator_that_forgot_the_producer_aborts_the_transaction(world: World) -> None:
     world.begun().written()
     outcome = world.result(world.manager.commit)
     world.answer(KafkaError.INVALID_PRODUCER_ID_MAPPING)
@@ -544,7 +546,7 @@ def test_a_coordinator_that_has_forgotten_the_producer_costs_the_transaction(wor
     assert (aborted, world.manager.state) == ([None], State.READY)
 
 
-def test_a_call_whose_time_is_up_goes_on_and_is_called_again(world: World) -> None:
+def test_a_call_that_timed_out_continues_and_can_be_repeated(world: World) -> None:
     world.begun().written()
     first = world.result(world.manager.commit)
     assert isinstance(world.go(), EndTxnRequest)
@@ -572,24 +574,26 @@ def test_a_call_whose_time_is_up_goes_on_and_is_called_again(world: World) -> No
         True,
         True,
     )
-    assert world.only(world.manager.commit) is None, "the outcome that came meanwhile"
+    assert world.only(world.manager.commit) is None, "the outcome that arrived meanwhile"
     assert world.manager.begin() is None
 
 
-def test_without_a_coordinator_nothing_is_asked_until_there_is_one() -> None:
+def test_no_request_is_sent_without_a_coordinator() -> None:
     world = World()
     world.coordinator.target = None
     outcome = world.result(world.manager.init)
     assert world.go() is None
     world.coordinator.target = TX
-    for tell in world.coordinator.on_found:
-        tell()
+    for notify in world.coordinator.on_found:
+        notify()
     world.answer()
     assert outcome == [None]
 
 
-def test_a_coordinator_that_is_wanted_is_asked_for_in_the_next_turn() -> None:
-    """It may be a new manager, or have had its turn: nothing else would wake the thread."""
+def test_a_needed_coordinator_is_looked_up_in_the_next_turn() -> None:
+    """The coordinator's manager may be new, or may have had its turn: nothing else would wake the
+    thread.
+    """
     world = World()
     world.coordinator.target = None
     world.result(world.manager.init)
@@ -602,11 +606,11 @@ def test_a_coordinator_that_is_wanted_is_asked_for_in_the_next_turn() -> None:
 
 
 def sharing(world: World) -> tuple[World, Any]:
-    """Another producer, and what the first one has shared."""
+    """Return another producer, and the state that the first one has shared."""
     return World(world.version), world.ready().manager.share()
 
 
-def test_who_adopts_writes_under_the_others_identity_and_ends_nothing(world: World) -> None:
+def test_an_adopter_writes_under_the_shared_identity_and_ends_nothing(world: World) -> None:
     other, shared = sharing(world)
     assert (shared.producer_id, shared.epoch, shared.version) == (4000, 1, world.version)
     assert other.manager.adopt(shared) is None
@@ -617,7 +621,7 @@ def test_who_adopts_writes_under_the_others_identity_and_ends_nothing(world: Wor
     assert other.go() is None
 
 
-def test_who_adopts_can_end_what_others_have_written(world: World) -> None:
+def test_an_adopter_can_end_the_messages_of_others(world: World) -> None:
     for end in ("commit", "abort"):
         other, shared = sharing(World(world.version))
         other.manager.adopt(shared)
@@ -632,8 +636,8 @@ def test_who_adopts_can_end_what_others_have_written(world: World) -> None:
         assert outcome == [None]
 
 
-def test_all_speak_the_version_that_the_first_one_has_seen(world: World) -> None:
-    """One that adopts has asked nobody, and knows of no version yet."""
+def test_adopters_use_the_version_of_the_first_producer(world: World) -> None:
+    """A producer that adopts has made no request, so it knows no version yet."""
     other, shared = sharing(world)
     other.version = 0
     other.manager.adopt(shared)
@@ -641,7 +645,7 @@ def test_all_speak_the_version_that_the_first_one_has_seen(world: World) -> None
     assert (other.go() is None) == (shared.version == 2)
 
 
-def test_the_next_adoption_takes_the_place_of_the_last_one(world: World) -> None:
+def test_the_next_adoption_replaces_the_last_one(world: World) -> None:
     other, shared = sharing(world)
     other.manager.adopt(shared)
     other.written()
@@ -652,7 +656,7 @@ def test_the_next_adoption_takes_the_place_of_the_last_one(world: World) -> None
     assert other.log[-3:] == ["shut", ("grant", 4000, 2), ("begin", 2)]
 
 
-def test_only_what_is_ready_is_shared_and_what_is_lost_adopts_nothing(world: World) -> None:
+def test_only_a_ready_producer_shares_and_a_failed_one_adopts_nothing(world: World) -> None:
     assert world.manager.share() == KafkaError._STATE
     other, shared = sharing(world)
     world.manager.begin()

@@ -1,5 +1,5 @@
-"""Two-phase commit (KIP-939) in the transactional id's manager: requests, and what their answers
-make of it.
+"""Two-phase commit (KIP-939) in the manager of a transactional id: requests, and the effects of
+their answers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NONE = PreparedTxnState()
 
 
 class TwoPhase(World):
-    """Of a cluster whose coordinator keeps one prepared transaction, or none."""
+    """A manager whose coordinator keeps one prepared transaction, or none."""
 
     def __init__(self, version: int = 2) -> None:
         super().__init__(version, two_phase=True)
@@ -52,7 +52,7 @@ def world() -> TwoPhase:
     return TwoPhase()
 
 
-def test_preparing_asks_nobody_and_leaves_only_the_end(world: TwoPhase) -> None:
+def test_prepare_needs_no_request_and_allows_only_the_end(world: TwoPhase) -> None:
     world.begun().written()
     assert world.manager.prepared is None
     state = world.prepare()
@@ -74,21 +74,19 @@ def test_preparing_asks_nobody_and_leaves_only_the_end(world: TwoPhase) -> None:
     assert world.only(manager.complete, OPEN) == KafkaError._STATE
 
 
-def test_what_is_not_delivered_is_waited_for_and_what_failed_is_not_prepared(
-    world: TwoPhase,
-) -> None:
+def test_prepare_waits_for_deliveries_and_fails_with_a_failed_message(world: TwoPhase) -> None:
     world.begun().written()
     world.outstanding = 1
     assert world.only(world.manager.shut_and_prepare) is OUTSTANDING
     world.outstanding = 0
     failed = KafkaError(KafkaError._MSG_TIMED_OUT)
-    world.untold.append(lambda: world.manager.on_failed(failed, world.manager._number))
+    world.pending_events.append(lambda: world.manager.on_failed(failed, world.manager._number))
     assert world.only(world.manager.shut_and_prepare).txn_requires_abort()
     assert (world.manager.state, world.manager.prepared) == (State.ABORTABLE, None)
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_what_is_kept_is_ended_under_the_new_epoch(world: TwoPhase, commit: bool) -> None:
+def test_a_kept_transaction_is_ended_under_the_new_epoch(world: TwoPhase, commit: bool) -> None:
     world.ongoing = OTHER
     assert (world.recover(), world.manager.state, world.manager.prepared) == (
         [None],
@@ -107,7 +105,7 @@ def test_what_is_kept_is_ended_under_the_new_epoch(world: TwoPhase, commit: bool
     assert world.manager.begin() is None
 
 
-def test_where_nothing_is_kept_nothing_is_completed(world: TwoPhase) -> None:
+def test_without_a_kept_transaction_nothing_is_completed(world: TwoPhase) -> None:
     assert (world.recover(), world.manager.state) == ([None], State.READY)
     assert world.only(world.manager.complete, OPEN) is None
     assert world.manager.begin() is None
@@ -124,7 +122,7 @@ def test_where_nothing_is_kept_nothing_is_completed(world: TwoPhase) -> None:
         (KafkaError.INVALID_TXN_STATE, False),
     ],
 )
-def test_a_coordinator_that_keeps_nothing_is_asked_by_identity(
+def test_a_coordinator_that_keeps_nothing_completes_by_identity(
     world: TwoPhase, code: int, known: bool
 ) -> None:
     assert world.recover(KafkaError.UNSUPPORTED_VERSION) == [None]
@@ -133,7 +131,9 @@ def test_a_coordinator_that_keeps_nothing_is_asked_by_identity(
         None,
         ["shut"],
     )
-    assert world.manager.shut(abort=False) == KafkaError._STATE, "which one to commit isn't known"
+    assert world.manager.shut(abort=False) == KafkaError._STATE, (
+        "the transaction to commit is unknown"
+    )
     outcome = world.result(world.manager.complete, OTHER)
     ended = world.answer(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
     assert (ended.producer_id, ended.producer_epoch, ended.committed) == (4000, 9, True)
@@ -152,7 +152,7 @@ def test_no_transaction_by_identity_is_an_abort(world: TwoPhase) -> None:
     assert (outcome, world.manager.state) == ([None], State.READY)
 
 
-def test_an_end_by_identity_that_is_not_allowed_is_fatal(world: TwoPhase) -> None:
+def test_a_forbidden_end_by_identity_is_fatal(world: TwoPhase) -> None:
     world.recover(KafkaError.UNSUPPORTED_VERSION)
     outcome = world.result(world.manager.complete, OTHER)
     world.answer(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -171,7 +171,9 @@ def test_an_end_by_identity_that_is_not_allowed_is_fatal(world: TwoPhase) -> Non
         ),
     ],
 )
-def test_a_broker_that_will_not_is_told_what_it_needs(version: int, code: int, text: str) -> None:
+def test_a_broker_without_two_phase_commit_gives_an_error_with_its_requirement(
+    version: int, code: int, text: str
+) -> None:
     world = TwoPhase(version)
     outcome = world.result(world.manager.init)
     world.answer(code)

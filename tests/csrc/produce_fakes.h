@@ -208,9 +208,9 @@ UNUSED static struct kn_message message_of_text(const char *key, const char *val
     return message;
 }
 
-/* Calls `look` for each record of a batch, in order. Returns how many there are. */
+/* Calls `each` for each record of a batch, in order. Returns how many there are. */
 UNUSED static int32_t each_record(const struct kn_batch *batch,
-                                  void (*look)(const struct kn_record *record, void *context),
+                                  void (*each)(const struct kn_record *record, void *context),
                                   void *context)
 {
     struct kn_batch_view view;
@@ -221,7 +221,7 @@ UNUSED static int32_t each_record(const struct kn_batch *batch,
     CHECK_EQ(kn_record_reader_init(&reader, &view), KN_OK);
     int status;
     while ((status = kn_record_reader_next(&reader, &record)) == KN_OK) {
-        if (look) look(&record, context);
+        if (each) each(&record, context);
         count++;
     }
     CHECK_EQ(status, KN_ERR_TRUNCATED);

@@ -230,7 +230,7 @@ static void test_flushing_switches_linger_off(void)
     teardown();
 }
 
-static void test_a_topic_made_anew_waits_for_the_old_ones_answers(void)
+static void test_a_recreated_topic_waits_for_the_responses_of_the_old_one(void)
 {
     setup();
     const uint8_t first[16] = {1}, second[16] = {2};
@@ -294,7 +294,7 @@ static void test_only_the_leader_takes_and_a_new_one_waits_for_the_old_ones_answ
     teardown();
 }
 
-static void test_retries_go_back_in_order_and_hold_what_is_younger(void)
+static void test_retries_go_back_in_order_and_delay_younger_batches(void)
 {
     setup();
     engine->config.produce.batch_messages = 1;
@@ -334,7 +334,7 @@ static void test_the_parts_of_a_split_batch_go_first(void)
     teardown();
 }
 
-static void test_expiry_spares_what_a_request_may_still_point_into(void)
+static void test_expiry_leaves_taken_batches_alone(void)
 {
     setup();
     engine->config.produce.batch_messages = 1;
@@ -366,7 +366,7 @@ static void test_expiry_spares_what_a_request_may_still_point_into(void)
     teardown();
 }
 
-static void test_wants_resets_the_notification_so_that_none_is_lost(void)
+static void test_wants_resets_the_notification(void)
 {
     setup();
     engine->config.produce.message_timeout_ms = 1;
@@ -549,7 +549,7 @@ static void test_numbers_rise_by_records_wrap_and_stay_with_a_retry(void)
     teardown();
 }
 
-static void test_a_new_epoch_waits_for_what_has_numbers_of_the_old(void)
+static void test_a_new_epoch_waits_for_batches_numbered_in_the_old_one(void)
 {
     number_setup();
     kn_accumulator_grant(&accumulator, 9, 0);
@@ -566,7 +566,7 @@ static void test_a_new_epoch_waits_for_what_has_numbers_of_the_old(void)
     teardown();
 }
 
-static void test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all(void)
+static void test_only_a_refusal_of_the_oldest_batch_renumbers_all(void)
 {
     number_setup();
     kn_accumulator_grant(&accumulator, 9, 0);
@@ -596,7 +596,7 @@ static void test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all(void)
     teardown();
 }
 
-static void test_a_refusal_that_no_failure_explains_means_that_the_broker_has_lost_something(void)
+static void test_a_refusal_without_a_failed_batch_means_lost_records(void)
 {
     number_setup();
     kn_accumulator_grant(&accumulator, 9, 0);
@@ -636,7 +636,7 @@ static void test_a_refusal_that_no_failure_explains_means_that_the_broker_has_lo
     teardown();
 }
 
-static void test_where_idempotence_is_only_wanted_a_loss_numbers_anew(void)
+static void test_a_loss_restarts_the_numbers_if_idempotence_is_only_wanted(void)
 {
     number_setup();
     engine->config.produce.idempotence = KN_IDEMPOTENCE_WANTED;
@@ -681,21 +681,21 @@ int main(void)
     RUN(test_notifications_are_one_to_linger_and_one_when_complete);
     RUN(test_without_linger_there_is_one_notification_until_the_leader_looks);
     RUN(test_flushing_switches_linger_off);
-    RUN(test_a_topic_made_anew_waits_for_the_old_ones_answers);
+    RUN(test_a_recreated_topic_waits_for_the_responses_of_the_old_one);
     RUN(test_only_the_leader_takes_and_a_new_one_waits_for_the_old_ones_answers);
-    RUN(test_retries_go_back_in_order_and_hold_what_is_younger);
+    RUN(test_retries_go_back_in_order_and_delay_younger_batches);
     RUN(test_the_parts_of_a_split_batch_go_first);
-    RUN(test_expiry_spares_what_a_request_may_still_point_into);
-    RUN(test_wants_resets_the_notification_so_that_none_is_lost);
+    RUN(test_expiry_leaves_taken_batches_alone);
+    RUN(test_wants_resets_the_notification);
     RUN(test_closed_engine_refuses_and_keeps_nothing);
     RUN(test_threads_lose_and_reorder_nothing);
     RUN(test_nothing_is_taken_before_there_is_a_producer_id);
     RUN(test_without_an_identity_to_be_had_batches_go_out_without_numbers);
     RUN(test_numbers_rise_by_records_wrap_and_stay_with_a_retry);
-    RUN(test_a_new_epoch_waits_for_what_has_numbers_of_the_old);
-    RUN(test_only_a_refusal_of_the_oldest_numbers_anew_and_then_all);
-    RUN(test_a_refusal_that_no_failure_explains_means_that_the_broker_has_lost_something);
-    RUN(test_where_idempotence_is_only_wanted_a_loss_numbers_anew);
+    RUN(test_a_new_epoch_waits_for_batches_numbered_in_the_old_one);
+    RUN(test_only_a_refusal_of_the_oldest_batch_renumbers_all);
+    RUN(test_a_refusal_without_a_failed_batch_means_lost_records);
+    RUN(test_a_loss_restarts_the_numbers_if_idempotence_is_only_wanted);
     RUN(test_after_a_fatal_error_nothing_is_taken_in_or_out);
     return check_done();
 }

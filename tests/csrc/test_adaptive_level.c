@@ -64,7 +64,7 @@ static void expect_form(size_t own, size_t quicker, size_t quickest, int form)
     CHECK_EQ(sum, KN_ADAPTIVE_LEVEL_BATCHES - 1 + FORMS + (form != FORMS - 1));
 }
 
-static void test_quickest_form_that_costs_hardly_any_bytes_is_kept(void)
+static void test_quickest_form_with_few_more_bytes_is_kept(void)
 {
     expect_form(1000, 1025, 1025, 2); /* exactly the allowed loss */
     expect_form(1000, 1025, 1026, 1);
@@ -73,7 +73,7 @@ static void test_quickest_form_that_costs_hardly_any_bytes_is_kept(void)
     expect_form(1000, 900, 3000, 1);
 }
 
-static void test_another_try_finds_that_the_data_are_different(void)
+static void test_another_trial_adapts_to_different_data(void)
 {
     struct kn_adaptive_level adaptive_level = {0};
     fake.fails = -1;
@@ -100,7 +100,7 @@ static void test_small_batches_and_codecs_without_forms_are_left_to_the_default(
     CHECK_EQ(fake.calls[1] + fake.calls[2], 0);
 }
 
-static void test_form_that_fails_is_told(void)
+static void test_a_failed_form_is_reported(void)
 {
     struct kn_adaptive_level adaptive_level = {0};
     fake.made[0] = fake.made[1] = fake.made[2] = 1000;
@@ -198,10 +198,10 @@ test_zstd_takes_small_tables_for_records_that_look_alike_and_its_own_for_distant
 int main(void)
 {
     pool = kn_pool_new((size_t)16 << 20);
-    RUN(test_quickest_form_that_costs_hardly_any_bytes_is_kept);
-    RUN(test_another_try_finds_that_the_data_are_different);
+    RUN(test_quickest_form_with_few_more_bytes_is_kept);
+    RUN(test_another_trial_adapts_to_different_data);
     RUN(test_small_batches_and_codecs_without_forms_are_left_to_the_default);
-    RUN(test_form_that_fails_is_told);
+    RUN(test_a_failed_form_is_reported);
     RUN(test_zstd_takes_small_tables_for_records_that_look_alike_and_its_own_for_distant_repeats);
     kn_pool_free(pool);
     return check_done();

@@ -56,7 +56,7 @@ static void teardown(void)
     resolved = 0;
 }
 
-static void test_name_is_resolved_anew_when_its_addresses_are_old(void)
+static void test_name_is_resolved_again_when_its_addresses_are_old(void)
 {
     CHECK_EQ(resolve("a", 3600 * 1000), KN_OK); /* address_ttl_ms */
     kn_address_list_rewind(&list);
@@ -91,7 +91,7 @@ static void test_each_round_starts_after_the_last_address_tried(void)
     }
 }
 
-static void test_name_that_is_not_known_leaves_nothing(void)
+static void test_unknown_name_leaves_nothing(void)
 {
     CHECK_EQ(resolve("nobody", 3600 * 1000), KN_ERR_RESOLVE);
     CHECK(kn_address_next(&list) == NULL);
@@ -102,8 +102,8 @@ static void test_name_that_is_not_known_leaves_nothing(void)
 
 int main(void)
 {
-    RUN(test_name_is_resolved_anew_when_its_addresses_are_old);
+    RUN(test_name_is_resolved_again_when_its_addresses_are_old);
     RUN(test_each_round_starts_after_the_last_address_tried);
-    RUN(test_name_that_is_not_known_leaves_nothing);
+    RUN(test_unknown_name_leaves_nothing);
     return check_done();
 }

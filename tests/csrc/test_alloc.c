@@ -102,7 +102,7 @@ static void *attempt(void *argument)
     return NULL;
 }
 
-static void test_each_failed_allocation_is_told_and_leaks_nothing(void)
+static void test_each_failed_allocation_is_reported_and_leaks_nothing(void)
 {
     struct kn_codec_table codecs;
     kn_codec_table_init(&codecs);
@@ -122,6 +122,6 @@ static void test_each_failed_allocation_is_told_and_leaks_nothing(void)
 
 int main(void)
 {
-    RUN(test_each_failed_allocation_is_told_and_leaks_nothing);
+    RUN(test_each_failed_allocation_is_reported_and_leaks_nothing);
     return check_done();
 }

@@ -175,7 +175,7 @@ static void test_every_column(void)
     end();
 }
 
-static void test_what_is_truncated_is_gone_and_can_come_again(void)
+static void test_truncated_rows_are_removed_and_can_be_appended_again(void)
 {
     begin();
     struct kn_columns *columns = kn_columns_new(EVERY, EVERY_COUNT, NULL, INT32_MAX);
@@ -191,7 +191,7 @@ static void test_what_is_truncated_is_gone_and_can_come_again(void)
     end();
 }
 
-static void test_what_was_expected_is_no_limit(void)
+static void test_the_expected_size_is_no_limit(void)
 {
     begin();
     struct kn_columns *columns = kn_columns_new(EVERY, EVERY_COUNT, NULL, INT32_MAX);
@@ -202,7 +202,7 @@ static void test_what_was_expected_is_no_limit(void)
     end();
 }
 
-static void test_a_full_column_takes_what_fits(void)
+static void test_a_full_column_takes_the_records_that_fit(void)
 {
     static const struct kn_column_spec specs[] = {{KN_FIELD_OFFSET, KN_LAYOUT_INT64, 0, 0},
                                                   {KN_FIELD_VALUE, KN_LAYOUT_BYTES, 0, 0}};
@@ -299,7 +299,7 @@ static void test_utf8(void)
 #define R "\xef\xbf\xbd"
 
 /* U+FFFD in the places where java.lang.String has it. */
-static void test_what_is_no_utf8_is_replaced_as_java_does(void)
+static void test_malformed_utf8_is_replaced_as_in_java(void)
 {
     static const struct {
         const char *from, *to;
@@ -406,7 +406,7 @@ static void test_parts_may_be_moved_out_and_released_in_any_order(void)
     end();
 }
 
-static void test_views_that_are_few_in_their_chunk_get_bytes_of_their_own(void)
+static void test_views_that_use_little_of_their_chunk_are_copied(void)
 {
     begin();
     struct kn_columns *columns = kn_columns_new(EVERY, EVERY_COUNT, NULL, INT32_MAX);
@@ -471,16 +471,16 @@ static void test_schema_and_stream(void)
 int main(void)
 {
     RUN(test_every_column);
-    RUN(test_what_is_truncated_is_gone_and_can_come_again);
-    RUN(test_what_was_expected_is_no_limit);
-    RUN(test_a_full_column_takes_what_fits);
+    RUN(test_truncated_rows_are_removed_and_can_be_appended_again);
+    RUN(test_the_expected_size_is_no_limit);
+    RUN(test_a_full_column_takes_the_records_that_fit);
     RUN(test_headers_and_topics_have_the_same_limit);
     RUN(test_text_is_checked);
     RUN(test_utf8);
-    RUN(test_what_is_no_utf8_is_replaced_as_java_does);
+    RUN(test_malformed_utf8_is_replaced_as_in_java);
     RUN(test_many_names);
     RUN(test_parts_may_be_moved_out_and_released_in_any_order);
-    RUN(test_views_that_are_few_in_their_chunk_get_bytes_of_their_own);
+    RUN(test_views_that_use_little_of_their_chunk_are_copied);
     RUN(test_schema_and_stream);
     return check_done();
 }

@@ -90,7 +90,7 @@ static void check_offsets(int64_t from, int64_t row_begin, int64_t count)
     for (int64_t i = 0; i < count; i++) CHECK_EQ(offsets[row_begin + i], from + i);
 }
 
-static void test_takes_all_that_is_queued(void)
+static void test_takes_all_queued_segments(void)
 {
     begin(10000);
     CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED);
@@ -170,7 +170,7 @@ static void test_stale_segments_are_left_out(void)
     end();
 }
 
-static void test_what_became_stale_meanwhile_is_undone_and_the_rest_comes_again(void)
+static void test_stale_segments_are_reverted_and_the_rest_is_taken_again(void)
 {
     begin(1000);
     push(0, KN_SEGMENT_DATA, 0, 1, 10);
@@ -237,12 +237,12 @@ static void test_pauses_for_settling(void)
 
 int main(void)
 {
-    RUN(test_takes_all_that_is_queued);
+    RUN(test_takes_all_queued_segments);
     RUN(test_goes_on_in_the_middle_of_a_batch);
     RUN(test_records_before_the_fetch_offset_are_left_out);
     RUN(test_a_notice_stops_it);
     RUN(test_stale_segments_are_left_out);
-    RUN(test_what_became_stale_meanwhile_is_undone_and_the_rest_comes_again);
+    RUN(test_stale_segments_are_reverted_and_the_rest_is_taken_again);
     RUN(test_broken_records_are_said_again_and_again);
     RUN(test_pauses_for_settling);
     return check_done();

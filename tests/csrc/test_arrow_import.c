@@ -109,7 +109,7 @@ static void bind_fails(const char *format, int64_t length, int64_t buffer_count,
     CHECK(problem.text != NULL);
 }
 
-static void test_buffers_that_cannot_be(void)
+static void test_impossible_buffers(void)
 {
     int32_t falls[] = {0, 5, 4}, negative[] = {-4, 0, 2}, fine[] = {0, 1, 2};
     int64_t wide_falls[] = {0, INT64_MAX, 4};
@@ -189,7 +189,7 @@ static void test_dictionaries(void)
     CHECK(!kn_arrow_can_be_bytes(&schema));
 }
 
-static void test_schemas_that_cannot_be(void)
+static void test_impossible_schemas(void)
 {
     struct ArrowSchema child = schema_of("z"), table = schema_of("+s"),
                        *children[] = {&child, NULL};
@@ -235,10 +235,10 @@ int main(void)
 {
     RUN(test_formats);
     RUN(test_strings_with_offsets_in_array_and_parent);
-    RUN(test_buffers_that_cannot_be);
+    RUN(test_impossible_buffers);
     RUN(test_views);
     RUN(test_dictionaries);
-    RUN(test_schemas_that_cannot_be);
+    RUN(test_impossible_schemas);
     RUN(test_numbers);
     return check_done();
 }

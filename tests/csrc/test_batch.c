@@ -75,7 +75,7 @@ static void test_header_in_wire_form(void)
     kn_buffer_give(buffer);
 }
 
-static void test_what_is_written_is_read(void)
+static void test_written_records_are_read_back(void)
 {
     struct kn_buffer *buffer = sample(&plain_meta);
     struct kn_span span = kn_span_of(buffer->data, buffer->size_bytes);
@@ -142,7 +142,7 @@ static void test_far_timestamps_wrap_and_come_back(void)
     kn_buffer_give(buffer);
 }
 
-static void test_append_refuses_what_has_no_room(void)
+static void test_append_refuses_a_record_without_room(void)
 {
     struct kn_buffer *buffer = kn_buffer_take(NULL, 4096);
     struct kn_batch_writer writer;
@@ -327,9 +327,9 @@ static void test_a_compressed_batch_must_be_opened_first(void)
 int main(void)
 {
     RUN(test_header_in_wire_form);
-    RUN(test_what_is_written_is_read);
+    RUN(test_written_records_are_read_back);
     RUN(test_far_timestamps_wrap_and_come_back);
-    RUN(test_append_refuses_what_has_no_room);
+    RUN(test_append_refuses_a_record_without_room);
     RUN(test_log_append_time_is_the_time_of_all);
     RUN(test_a_partial_batch_is_the_end);
     RUN(test_impossible_headers_are_refused);

@@ -28,7 +28,7 @@ static void test_limits(void)
     kn_queue_deinit(&budget.room);
 }
 
-static void test_nobody_is_woken_when_nobody_waits(void)
+static void test_without_waiters_give_wakes_no_thread(void)
 {
     struct kn_budget budget;
     setup(&budget, 1, 0);
@@ -97,7 +97,7 @@ static void test_no_wakeup_is_lost(void)
 int main(void)
 {
     RUN(test_limits);
-    RUN(test_nobody_is_woken_when_nobody_waits);
+    RUN(test_without_waiters_give_wakes_no_thread);
     RUN(test_no_wakeup_is_lost);
     return check_done();
 }

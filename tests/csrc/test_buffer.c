@@ -58,7 +58,7 @@ static void test_pool_keeps_at_most_its_cap_and_frees_the_oldest(void)
     kn_pool_free(pool);
 }
 
-static void test_live_counts_what_is_out(void)
+static void test_live_counts_taken_buffers(void)
 {
     struct kn_pool *pool = kn_pool_new(1 << 20);
     CHECK_EQ(kn_buffer_live(), 0);
@@ -155,7 +155,7 @@ int main(void)
     RUN(test_take_rounds_up_to_a_size_class);
     RUN(test_a_given_buffer_comes_back_warm);
     RUN(test_pool_keeps_at_most_its_cap_and_frees_the_oldest);
-    RUN(test_live_counts_what_is_out);
+    RUN(test_live_counts_taken_buffers);
     RUN(test_reserve_keeps_the_content);
     RUN(test_impossible_sizes_are_refused);
 #ifdef KN_DEBUG

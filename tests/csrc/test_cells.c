@@ -56,7 +56,7 @@ static void check_walk(struct kn_cells *cells, long count, long sum)
     CHECK_EQ(cells->taken, count);
 }
 
-static void test_a_walk_sees_what_is_alive_and_nothing_else(void)
+static void test_a_walk_visits_exactly_the_live_cells(void)
 {
     static struct object *objects[MANY];
     struct kn_cells cells;
@@ -81,7 +81,7 @@ static void test_a_walk_sees_what_is_alive_and_nothing_else(void)
     kn_cells_deinit(&cells);
 }
 
-static void test_what_comes_back_is_taken_first(void)
+static void test_a_returned_cell_is_taken_first(void)
 {
     struct kn_cells cells;
     kn_cells_init(&cells, CELL_BYTES);
@@ -120,8 +120,8 @@ static void test_blocks_go_back_to_the_kernel_but_for_a_few(void)
 
 int main(void)
 {
-    RUN(test_a_walk_sees_what_is_alive_and_nothing_else);
-    RUN(test_what_comes_back_is_taken_first);
+    RUN(test_a_walk_visits_exactly_the_live_cells);
+    RUN(test_a_returned_cell_is_taken_first);
     RUN(test_blocks_go_back_to_the_kernel_but_for_a_few);
     return check_done();
 }

@@ -145,7 +145,7 @@ static void test_threads_have_contexts_of_their_own(void)
     CHECK_EQ(kn_buffer_live(), 0);
 }
 
-static void test_the_table_names_what_it_has(void)
+static void test_the_table_names_its_codecs_and_libraries(void)
 {
     static const char *const names[] = {"none", "gzip", "snappy", "lz4", "zstd"};
     for (int id = 0; id < KN_CODEC_COUNT; id++) {
@@ -160,7 +160,7 @@ int main(void)
 {
     kn_codec_table_init(&table);
     fill_text();
-    RUN(test_the_table_names_what_it_has);
+    RUN(test_the_table_names_its_codecs_and_libraries);
     RUN(test_both_ways_at_every_level);
     RUN(test_nothing_both_ways);
     RUN(test_the_cap_is_exact);

@@ -38,19 +38,19 @@ static void check_mean(const struct kn_mean_snapshot *found, int64_t count, int6
     CHECK_EQ(found->max, most);
 }
 
-static void test_nothing_is_recorded_until_somebody_wants_it(void)
+static void test_nothing_is_recorded_until_measuring_is_on(void)
 {
     struct kn_broker *broker;
     struct kn_mean_snapshot found[KN_MEAN_KINDS];
     struct kn_engine *engine = engine_new(&broker);
-    kn_count_answer(NULL, &broker->means, PRODUCE, 100);
-    kn_count_answer(NULL, NULL, PRODUCE, 100);
+    kn_count_response(NULL, &broker->means, PRODUCE, 100);
+    kn_count_response(NULL, NULL, PRODUCE, 100);
     kn_stats_means(broker, found);
     for (int i = 0; i < KN_MEAN_KINDS; i++) check_mean(&found[i], 0, 0, 0);
     atomic_store(&engine->client.measuring, 1);
-    kn_count_answer(NULL, &broker->means, PRODUCE, 100);
+    kn_count_response(NULL, &broker->means, PRODUCE, 100);
     atomic_store(&engine->client.measuring, 0);
-    kn_count_answer(NULL, &broker->means, PRODUCE, 100);
+    kn_count_response(NULL, &broker->means, PRODUCE, 100);
     kn_stats_means(broker, found);
     check_mean(&found[KN_MEAN_PRODUCE], 1, 100, 100);
     engine_end(engine);
@@ -62,16 +62,16 @@ static void test_kinds_are_apart_and_the_greatest_is_of_the_time_since_it_was_re
     struct kn_mean_snapshot found[KN_MEAN_KINDS];
     struct kn_engine *engine = engine_new(&broker);
     atomic_store(&engine->client.measuring, 1);
-    kn_count_answer(NULL, &broker->means, PRODUCE, 5);
-    kn_count_answer(NULL, &broker->means, FETCH, 500);
-    kn_count_answer(NULL, &broker->means, FETCH, 300);
-    kn_count_answer(NULL, &broker->means, HEARTBEAT, 7);
+    kn_count_response(NULL, &broker->means, PRODUCE, 5);
+    kn_count_response(NULL, &broker->means, FETCH, 500);
+    kn_count_response(NULL, &broker->means, FETCH, 300);
+    kn_count_response(NULL, &broker->means, HEARTBEAT, 7);
     kn_stats_means(broker, found);
     check_mean(&found[KN_MEAN_QUEUED], 0, 0, 0);
     check_mean(&found[KN_MEAN_PRODUCE], 1, 5, 5);
     check_mean(&found[KN_MEAN_FETCH], 2, 800, 500);
     check_mean(&found[KN_MEAN_OTHER], 1, 7, 7);
-    kn_count_answer(NULL, &broker->means, FETCH, 20);
+    kn_count_response(NULL, &broker->means, FETCH, 20);
     kn_stats_means(broker, found);
     check_mean(&found[KN_MEAN_PRODUCE], 1, 5, 0);
     check_mean(&found[KN_MEAN_FETCH], 3, 820, 20);
@@ -105,7 +105,7 @@ static void test_a_batchs_age_is_taken_when_it_goes_out_the_first_time(void)
 
 int main(void)
 {
-    RUN(test_nothing_is_recorded_until_somebody_wants_it);
+    RUN(test_nothing_is_recorded_until_measuring_is_on);
     RUN(test_kinds_are_apart_and_the_greatest_is_of_the_time_since_it_was_read);
     RUN(test_a_batchs_age_is_taken_when_it_goes_out_the_first_time);
     return check_done();

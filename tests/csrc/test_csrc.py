@@ -1,8 +1,8 @@
 """Compiles csrc with debug checks and warnings as errors, and runs every tests/csrc/test_*.c.
 
-Each is a program of its own. KN_SANITIZE=address|thread builds and runs them with a sanitizer. A
-program that plays an owner passes its own tables of functions (csrc/net/broker_events.h). It must
-not redefine a function of csrc: all objects are linked, so the function would exist twice.
+Each test_*.c is a program. KN_SANITIZE=address|thread builds and runs them with a sanitizer. A
+program in the role of an owner passes its own tables of functions (csrc/net/broker_events.h). It
+must not redefine a function of csrc: all objects are linked, so the function would exist twice.
 """
 
 from __future__ import annotations
@@ -10,52 +10,37 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
-import importlib.util
 import os
 import platform
 import re
 import shutil
 import subprocess
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.harness.builds import ROOT, compiler, load_setup
+
 RUN_S = 180.0
-"""The limit of a test program, which takes seconds, with a sanitizer and busy cores, too."""
+"""The timeout of a test program. It takes seconds, more with a sanitizer and on busy cores."""
 INCLUDED = re.compile(r'^#include "(?:../../csrc/)?(\w+/\w+\.c)"', re.M)
 """A source file that a program includes to test its static functions."""
 PROGRAMS = sorted(Path(__file__).parent.glob("test_*.c"))
 
 
-def load_setup() -> ModuleType:
-    """setup.py as a module: it has the flags and finds the codec libraries."""
-    spec = importlib.util.spec_from_file_location("kn_setup", ROOT / "setup.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 class CBuild:
-    """The objects of csrc and the test programs, under build/, with a directory per set of
-    flags.
-    """
+    """The objects of csrc and the test programs. Each set of flags has a directory in build/."""
 
     def __init__(self) -> None:
         self.setup = load_setup()
-        compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()
-        self.flags = self.setup.Flags(compiler, True)
+        self.flags = self.setup.Flags(compiler(), True)
         self.work = Path("build", f"ctest-{self.flags.digest()}")
         self.command = [*self.flags.cc, *self.flags.c, "-Itests/csrc"]
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """One test run at a time builds in this directory."""
+        """Lock the directory, so that one test run at a time builds in it."""
         self.work.mkdir(parents=True, exist_ok=True)
         with open(self.work / "lock", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -63,9 +48,7 @@ class CBuild:
 
     @functools.cached_property
     def objects(self) -> dict[str, str]:
-        """Objects by source below csrc; test_csrc_compiles_without_warning reports those that
-        fail.
-        """
+        """Return the objects by source. test_csrc_compiles_without_warning reports failures."""
         made = self.setup.compile_objects(self.command, self.setup.csrc_sources(), self.work)
         return {
             str(source.relative_to("csrc")): str(target)
@@ -74,7 +57,7 @@ class CBuild:
         }
 
     def program(self, source: Path) -> Path:
-        """The linked test program."""
+        """Link a test program."""
         source = source.relative_to(ROOT)
         target = self.setup.compile_objects(self.command, [source], self.work)[source]
         assert target is not None, f"{source} does not compile"
@@ -98,10 +81,7 @@ def build() -> Iterator[CBuild]:
 
 
 def run_program(binary: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program.
-
-    TSan runs without address randomisation, which older TSan runtimes don't support.
-    """
+    """Run a program. Older TSan runtimes don't support address randomization."""
     settings = {
         "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1:strict_string_checks=1",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",

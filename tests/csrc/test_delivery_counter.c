@@ -42,14 +42,14 @@ static struct kn_batch *next(void)
     return node ? KN_LIST_ENTRY(node, struct kn_batch, node) : NULL;
 }
 
-static void check_ticket(struct kn_delivery_counter *counter, int64_t delivered)
+static void check_completion(struct kn_delivery_counter *counter, int64_t delivered)
 {
     struct kn_batch *completion = next();
     CHECK(completion != NULL && completion->counter == counter);
     CHECK_EQ(atomic_load(&counter->delivered), delivered);
     CHECK_EQ(kn_engine_outstanding(engine), 1); /* flush() waits for it */
     kn_delivery_counter_free(counter);
-    kn_engine_delivered(engine, completion);
+    kn_engine_batch_reported(engine, completion);
     CHECK_EQ(kn_engine_outstanding(engine), 0);
 }
 
@@ -79,11 +79,11 @@ static void test_delivered_rows_are_counted_and_freed(void)
     kn_delivery_counter_settle(two, 1, 0); /* a row that couldn't be queued */
     CHECK_EQ(kn_delivery_counter_close(two), 1);
     kn_queue_push(&engine->deliveries, &two->completion->node);
-    check_ticket(two, 1);
+    check_completion(two, 1);
     kn_delivery_counter_begin(one, 1);
     CHECK_EQ(kn_delivery_counter_close(one), 0);
     kn_client_deliver(&engine->client, batch_of((void *[]){kn_delivery_counter_token(one, 3)}, 1));
-    check_ticket(one, 4);
+    check_completion(one, 4);
     end();
 }
 
@@ -104,12 +104,12 @@ static void test_failed_and_mixed_batches_go_to_the_binding(void)
     CHECK_EQ(kn_token_row(failed->opaques[0]), 0);
     CHECK(kn_delivery_counter_of(&engine->counters, failed->opaques[0]) == counter);
     kn_delivery_counter_settle(counter, 1, 0);
-    kn_engine_delivered(engine, failed);
+    kn_engine_batch_reported(engine, failed);
     struct kn_batch *mixed = next();
     CHECK(mixed->plain != NULL);
     kn_delivery_counter_settle(counter, 1, 1);
-    kn_engine_delivered(engine, mixed);
-    check_ticket(counter, 1);
+    kn_engine_batch_reported(engine, mixed);
+    check_completion(counter, 1);
     end();
 }
 
@@ -122,7 +122,7 @@ static void test_messages_of_others_are_reported_where_everything_is(void)
                       batch_of((void *[]){kn_delivery_counter_token(counter, 0), NULL}, 2));
     struct kn_batch *batch = next();
     CHECK(batch != NULL && batch->counter == NULL);
-    kn_engine_delivered(engine, batch);
+    kn_engine_batch_reported(engine, batch);
     end(); /* the engine frees the counter and its completion */
 }
 

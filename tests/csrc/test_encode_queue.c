@@ -130,7 +130,7 @@ static void five_in_flight(struct kn_engine_config *config)
     config->produce.max_in_flight = 5;
 }
 
-static void test_what_is_encoded_first_waits_for_what_was_picked_first(void)
+static void test_encoded_requests_leave_in_the_order_of_the_picks(void)
 {
     setup_workers(WORKERS, five_in_flight);
     atomic_store(&slow_compressions, 1); /* the oldest */
@@ -154,7 +154,7 @@ static void test_what_is_encoded_first_waits_for_what_was_picked_first(void)
     teardown_workers();
 }
 
-static void test_requests_that_arent_full_wait_and_grow(void)
+static void test_partial_requests_wait_and_grow(void)
 {
     setup_workers(WORKERS, one_at_a_time);
     produce(topic, 0, "a");
@@ -176,7 +176,7 @@ static void test_requests_that_arent_full_wait_and_grow(void)
     teardown_workers();
 }
 
-static void test_a_retry_isnt_overtaken_by_what_was_encoded_ahead(void)
+static void test_a_retry_isnt_overtaken_by_requests_encoded_ahead(void)
 {
     setup_workers(WORKERS, one_at_a_time);
     produce_full(5);
@@ -194,7 +194,7 @@ static void test_a_retry_isnt_overtaken_by_what_was_encoded_ahead(void)
     teardown_workers();
 }
 
-static void test_batch_that_is_split_isnt_overtaken_either(void)
+static void test_a_split_batch_isnt_overtaken(void)
 {
     setup_workers(WORKERS, one_at_a_time);
     engine->config.produce.report_all = 1;
@@ -217,7 +217,7 @@ static void test_batch_that_is_split_isnt_overtaken_either(void)
     teardown_workers();
 }
 
-static void test_what_was_picked_goes_back_when_the_connection_goes(void)
+static void test_picked_batches_go_back_when_the_connection_is_lost(void)
 {
     setup_workers(WORKERS, one_at_a_time);
     produce_full(5);
@@ -244,7 +244,7 @@ static int delivered_with(int status)
     return count;
 }
 
-static void test_what_was_picked_fails_where_there_is_no_other_try(void)
+static void test_picked_batches_fail_without_retries(void)
 {
     static const struct {
         int purging, refusing, timeout_ms, status;
@@ -301,12 +301,12 @@ static void test_without_workers_it_is_done_here_and_the_socket_has_its_turn_in_
 int main(void)
 {
     RUN(test_full_requests_are_encoded_ahead_and_sent_at_once_when_it_is_their_turn);
-    RUN(test_what_is_encoded_first_waits_for_what_was_picked_first);
-    RUN(test_requests_that_arent_full_wait_and_grow);
-    RUN(test_a_retry_isnt_overtaken_by_what_was_encoded_ahead);
-    RUN(test_batch_that_is_split_isnt_overtaken_either);
-    RUN(test_what_was_picked_goes_back_when_the_connection_goes);
-    RUN(test_what_was_picked_fails_where_there_is_no_other_try);
+    RUN(test_encoded_requests_leave_in_the_order_of_the_picks);
+    RUN(test_partial_requests_wait_and_grow);
+    RUN(test_a_retry_isnt_overtaken_by_requests_encoded_ahead);
+    RUN(test_a_split_batch_isnt_overtaken);
+    RUN(test_picked_batches_go_back_when_the_connection_is_lost);
+    RUN(test_picked_batches_fail_without_retries);
     RUN(test_throttled_sender_holds_no_messages_back_from_their_time);
     RUN(test_without_workers_it_is_done_here_and_the_socket_has_its_turn_in_between);
     return check_done();

@@ -287,7 +287,7 @@ static void test_a_connection_works_once_it_has_answered_or_has_lasted(void)
     bench_free(&bench);
 }
 
-static void test_back_off_starts_anew_after_a_good_connection(void)
+static void test_backoff_starts_again_after_a_good_connection(void)
 {
     struct bench bench = bench_new(NULL);
     bench.broker->failures = 7;
@@ -375,7 +375,7 @@ static void test_a_handshake_without_end_is_given_up(void)
     bench_free(&bench);
 }
 
-static void test_stop_fails_what_waits_and_refuses_what_comes(void)
+static void test_stop_fails_waiting_requests_and_refuses_new_ones(void)
 {
     struct bench bench = bench_new(NULL);
     submit(&bench, 0, 0, 1, -1);
@@ -483,11 +483,11 @@ int main(void)
     RUN(test_back_off_doubles_up_to_its_maximum_within_the_jitter);
     RUN(test_a_connection_that_answers_its_handshake_alone_is_a_failure);
     RUN(test_a_connection_works_once_it_has_answered_or_has_lasted);
-    RUN(test_back_off_starts_anew_after_a_good_connection);
+    RUN(test_backoff_starts_again_after_a_good_connection);
     RUN(test_a_peer_that_closes_an_idle_connection_is_no_failure);
     RUN(test_an_unused_connection_is_closed_after_max_idle);
     RUN(test_a_handshake_without_end_is_given_up);
-    RUN(test_stop_fails_what_waits_and_refuses_what_comes);
+    RUN(test_stop_fails_waiting_requests_and_refuses_new_ones);
     RUN(test_a_notification_signals_only_a_thread_that_would_oversleep);
     RUN(test_a_produced_record_reaches_the_wire_after_linger_and_is_settled);
     return check_done();

@@ -356,7 +356,7 @@ static int64_t reads_of(const struct pair *pair)
     return kn_connection_stats(pair->connection)->reads;
 }
 
-static void test_pieces_of_a_large_response_wake_nobody_until_there_are_many(void)
+static void test_a_large_response_wakes_the_thread_for_many_bytes_only(void)
 {
     struct pair pair = pair_new(&CONFIG);
     struct call *call = send_call(&pair, 0);
@@ -591,7 +591,7 @@ static void test_a_damaged_response_is_never_more_than_an_error(void)
     CHECK(answered > 0 && failed > 0 && waiting > 0);
 }
 
-static void test_a_response_that_nobody_asked_for_is_an_error(void)
+static void test_a_response_without_a_request_is_an_error(void)
 {
     struct pair pair = pair_new(&CONFIG);
     peer_reply(pair.peer, 0, "x", 1);
@@ -632,7 +632,7 @@ static void closing_peer(size_t bytes_before, const char *text, enum kn_peer_clo
     pair_free(&pair);
 }
 
-static void test_a_peer_that_closes_says_where_it_stopped(void)
+static void test_an_error_shows_where_the_peer_closed(void)
 {
     closing_peer(0, "closed the idle connection", KN_PEER_CLOSED_IDLE);
     closing_peer(0, "closed the connection with 1 requests unanswered", KN_PEER_CLOSED_IN_FLIGHT);
@@ -728,7 +728,7 @@ int main(void)
     RUN(test_a_response_may_be_split_at_every_byte);
     RUN(test_many_small_responses_cost_one_read);
     RUN(test_large_responses_arrive_whole_between_small_ones);
-    RUN(test_pieces_of_a_large_response_wake_nobody_until_there_are_many);
+    RUN(test_a_large_response_wakes_the_thread_for_many_bytes_only);
 #ifdef __linux__
     RUN(test_memory_follows_the_bytes_that_arrived);
 #endif
@@ -738,8 +738,8 @@ int main(void)
     RUN(test_a_request_without_reply_is_done_once_written);
     RUN(test_bad_peers_get_their_own_errors);
     RUN(test_a_damaged_response_is_never_more_than_an_error);
-    RUN(test_a_response_that_nobody_asked_for_is_an_error);
-    RUN(test_a_peer_that_closes_says_where_it_stopped);
+    RUN(test_a_response_without_a_request_is_an_error);
+    RUN(test_an_error_shows_where_the_peer_closed);
     RUN(test_the_first_deadline_ends_the_connection_and_only_the_late_are_timed_out);
     RUN(test_an_answered_request_has_no_deadline_any_more);
     RUN(test_a_connection_can_be_opened_again);

@@ -63,7 +63,7 @@ static void answer(struct bench *bench, int32_t correlation_id, const char *body
 }
 
 /* Checks that the next event is a REPLY of this heartbeat with this body. */
-static void told(struct bench *bench, uint64_t token, int32_t generation, const char *body)
+static void expect_reply(struct bench *bench, uint64_t token, int32_t generation, const char *body)
 {
     struct kn_event *got = event(bench, KN_EVENT_REPLY);
     CHECK_EQ(got->status, KN_OK);
@@ -75,7 +75,7 @@ static void told(struct bench *bench, uint64_t token, int32_t generation, const 
     kn_event_free(got);
 }
 
-static void failed(struct bench *bench, uint64_t token, int status)
+static void expect_failure(struct bench *bench, uint64_t token, int status)
 {
     struct kn_event *got = event(bench, KN_EVENT_REPLY);
     CHECK_EQ(got->status, status);
@@ -85,7 +85,7 @@ static void failed(struct bench *bench, uint64_t token, int status)
     kn_event_free(got);
 }
 
-static void gone(struct bench *bench)
+static void expect_no_heartbeat(struct bench *bench)
 {
     kn_event_free(event(bench, KN_EVENT_DISCONNECTED));
     CHECK(bench->broker->broker.heartbeat == NULL);
@@ -102,16 +102,16 @@ static void test_the_first_one_goes_out_after_an_interval_and_the_next_after_ano
     CHECK(nothing_received(&bench));
     turn(&bench, 0, START + 3000 * MS);
     answer(&bench, received(&bench), "good", START + 3010 * MS);
-    told(&bench, 7, generation, "good");
+    expect_reply(&bench, 7, generation, "good");
     CHECK_EQ(turn(&bench, 0, START + 3010 * MS), START + 6000 * MS);
     turn(&bench, 0, START + 6000 * MS);
     answer(&bench, received(&bench), "bad", START + 6010 * MS);
-    told(&bench, 7, generation, "bad");
+    expect_reply(&bench, 7, generation, "bad");
     no_event(&bench);
     bench_free(&bench);
 }
 
-static void test_an_answer_with_the_same_bytes_is_not_told_again(void)
+static void test_a_response_with_the_same_bytes_is_not_reported_again(void)
 {
     static const char *const bodies[] = {"good", "good", "good", "goof", "goof",
                                          "goo",  "good", "",     ""};
@@ -125,7 +125,7 @@ static void test_an_answer_with_the_same_bytes_is_not_told_again(void)
         now_us += 100 * MS;
         turn(&bench, 0, now_us);
         answer(&bench, received(&bench), bodies[i], now_us);
-        if (is_reported[i]) told(&bench, 7, generation, bodies[i]);
+        if (is_reported[i]) expect_reply(&bench, 7, generation, bodies[i]);
         no_event(&bench);
     }
     bench_free(&bench);
@@ -143,7 +143,7 @@ static void test_no_second_one_while_one_is_unanswered(void)
     for (int i = 2; i < 40; i++) CHECK_EQ(turn(&bench, 0, START + i * 100 * MS), START + 5100 * MS);
     CHECK(nothing_received(&bench));
     answer(&bench, first, "late", START + 4000 * MS);
-    told(&bench, 7, generation, "late");
+    expect_reply(&bench, 7, generation, "late");
     turn(&bench, 0, START + 4000 * MS); /* overdue: sent at once */
     answer(&bench, received(&bench), "late", START + 4010 * MS);
     CHECK_EQ(turn(&bench, 0, START + 4010 * MS), START + 4100 * MS);
@@ -151,7 +151,7 @@ static void test_no_second_one_while_one_is_unanswered(void)
     bench_free(&bench);
 }
 
-static void test_a_later_heartbeat_replaces_the_earlier_whose_answer_keeps_its_token(void)
+static void test_a_later_heartbeat_replaces_the_earlier_one(void)
 {
     struct bench bench = bench_new(NULL);
     int32_t generation = open_at_start(&bench);
@@ -164,22 +164,22 @@ static void test_a_later_heartbeat_replaces_the_earlier_whose_answer_keeps_its_t
     CHECK_EQ(kn_heartbeat_live(), 2);
     answer(&bench, first, "good", START + 200 * MS);
     CHECK_EQ(kn_heartbeat_live(), 1);
-    told(&bench, 7, generation, "good");
+    expect_reply(&bench, 7, generation, "good");
     turn(&bench, 0, START + 1150 * MS);
     answer(&bench, received(&bench), "good", START + 1160 * MS);
     /* its first outcome is reported, although the other heartbeat's was the same */
-    told(&bench, 8, generation, "good");
+    expect_reply(&bench, 8, generation, "good");
     heartbeat(&bench, generation, 9, 1000); /* with nothing in flight */
     turn(&bench, 0, START + 1200 * MS);
     CHECK_EQ(kn_heartbeat_live(), 1);
     turn(&bench, 0, START + 2200 * MS);
     answer(&bench, received(&bench), "good", START + 2210 * MS);
-    told(&bench, 9, generation, "good");
+    expect_reply(&bench, 9, generation, "good");
     no_event(&bench);
     bench_free(&bench);
 }
 
-static void test_the_answers_of_two_heartbeats_in_flight_go_to_their_own_tokens(void)
+static void test_two_heartbeats_in_flight_keep_their_own_tokens(void)
 {
     struct bench bench = bench_new(NULL);
     int32_t generation = open_at_start(&bench);
@@ -193,13 +193,13 @@ static void test_the_answers_of_two_heartbeats_in_flight_go_to_their_own_tokens(
     int32_t second = received(&bench);
     answer(&bench, first, "one", START + 220 * MS);
     answer(&bench, second, "two", START + 220 * MS);
-    told(&bench, 7, generation, "one");
-    told(&bench, 8, generation, "two");
+    expect_reply(&bench, 7, generation, "one");
+    expect_reply(&bench, 8, generation, "two");
     no_event(&bench);
     bench_free(&bench);
 }
 
-static void test_stop_ends_it_and_what_is_in_flight_is_still_told(void)
+static void test_stop_ends_it_and_the_one_in_flight_is_still_reported(void)
 {
     struct bench bench = bench_new(NULL);
     int32_t generation = open_at_start(&bench);
@@ -210,7 +210,7 @@ static void test_stop_ends_it_and_what_is_in_flight_is_still_told(void)
     CHECK_EQ(kn_engine_stop_heartbeat(bench.engine, 0), KN_OK);
     turn(&bench, 0, START + 110 * MS);
     answer(&bench, first, "good", START + 120 * MS);
-    told(&bench, 7, generation, "good");
+    expect_reply(&bench, 7, generation, "good");
     CHECK_EQ(turn(&bench, 0, START + 9000 * MS), KN_NEVER);
     CHECK(nothing_received(&bench));
     CHECK_EQ(kn_heartbeat_live(), 0);
@@ -228,17 +228,17 @@ static void test_it_is_bound_to_its_connection(void)
     struct bench bench = bench_new(NULL);
     heartbeat(&bench, 1, 5, 100); /* nothing is connected */
     turn(&bench, 0, START);
-    failed(&bench, 5, KN_ERR_STALE);
+    expect_failure(&bench, 5, KN_ERR_STALE);
     int32_t generation = open_at_start(&bench);
     heartbeat(&bench, generation + 1, 6, 100);
     turn(&bench, 0, START);
-    failed(&bench, 6, KN_ERR_STALE);
+    expect_failure(&bench, 6, KN_ERR_STALE);
     heartbeat(&bench, generation, 7, 100);
     turn(&bench, 0, START);
     shutdown(bench.peer, SHUT_RDWR);
     for (int i = 0; i < 100 && state(&bench) == KN_BROKER_UP; i++) turn(&bench, 100, START + 1);
-    failed(&bench, 7, KN_ERR_TRANSPORT); /* although nothing was in flight */
-    gone(&bench);
+    expect_failure(&bench, 7, KN_ERR_TRANSPORT); /* although nothing was in flight */
+    expect_no_heartbeat(&bench);
     CHECK_EQ(kn_engine_broker_connect(bench.engine, 0), KN_OK);
     CHECK_EQ(open_now(&bench, START + 60000 * MS), generation + 1);
     /* the heartbeat doesn't go on with the new connection */
@@ -260,14 +260,14 @@ static void test_a_connection_that_breaks_fails_the_one_in_flight_once(void)
     shutdown(bench.peer, SHUT_RDWR);
     for (int i = 0; i < 100 && state(&bench) == KN_BROKER_UP; i++)
         turn(&bench, 100, START + 111 * MS);
-    failed(&bench, 7, KN_ERR_TRANSPORT);
-    failed(&bench, 8, KN_ERR_TRANSPORT);
-    gone(&bench);
+    expect_failure(&bench, 7, KN_ERR_TRANSPORT);
+    expect_failure(&bench, 8, KN_ERR_TRANSPORT);
+    expect_no_heartbeat(&bench);
     CHECK_EQ(kn_heartbeat_live(), 0);
     bench_free(&bench);
 }
 
-static void test_one_without_an_answer_times_out_and_ends_the_heartbeat(void)
+static void test_a_timeout_ends_the_heartbeat(void)
 {
     struct bench bench = bench_new(NULL);
     int32_t generation = open_at_start(&bench);
@@ -278,12 +278,12 @@ static void test_one_without_an_answer_times_out_and_ends_the_heartbeat(void)
     turn(&bench, 0, START + 5100 * MS - 1);
     no_event(&bench);
     turn(&bench, 0, START + 5100 * MS);
-    failed(&bench, 7, KN_ERR_TIMED_OUT);
-    gone(&bench);
+    expect_failure(&bench, 7, KN_ERR_TIMED_OUT);
+    expect_no_heartbeat(&bench);
     bench_free(&bench);
 }
 
-static void test_stopping_the_broker_tells_every_heartbeat(void)
+static void test_stopping_the_broker_reports_every_heartbeat(void)
 {
     struct bench bench = bench_new(NULL);
     int32_t generation = open_at_start(&bench);
@@ -291,10 +291,10 @@ static void test_stopping_the_broker_tells_every_heartbeat(void)
     turn(&bench, 0, START);
     CHECK_EQ(kn_engine_broker_stop(bench.engine, 0), KN_OK);
     turn(&bench, 0, START + 1);
-    failed(&bench, 7, KN_ERR_CLOSED);
-    gone(&bench);
+    expect_failure(&bench, 7, KN_ERR_CLOSED);
+    expect_no_heartbeat(&bench);
     heartbeat(&bench, generation, 8, 100); /* its inbox is closed */
-    failed(&bench, 8, KN_ERR_CLOSED);
+    expect_failure(&bench, 8, KN_ERR_CLOSED);
     CHECK_EQ(kn_engine_stop_heartbeat(bench.engine, 0), KN_OK);
     no_event(&bench);
     bench_free(&bench);
@@ -332,7 +332,7 @@ static void test_a_connection_with_a_heartbeat_is_not_idle(void)
     CHECK_EQ(kn_engine_stop_heartbeat(bench.engine, 0), KN_OK);
     turn(&bench, 0, START + 4000 * MS);
     CHECK_EQ(state(&bench), KN_BROKER_DOWN);
-    gone(&bench);
+    expect_no_heartbeat(&bench);
     bench_free(&bench);
 }
 
@@ -352,7 +352,7 @@ static struct kn_event *wait_for(struct kn_engine *engine, enum kn_event_kind ki
     return NULL;
 }
 
-static void test_threads_heartbeat_while_everybody_else_sleeps(void)
+static void test_a_heartbeat_goes_on_while_other_threads_sleep(void)
 {
     struct kn_engine_config config;
     kn_engine_config_init(&config);
@@ -398,17 +398,17 @@ static void test_threads_heartbeat_while_everybody_else_sleeps(void)
 int main(void)
 {
     RUN(test_the_first_one_goes_out_after_an_interval_and_the_next_after_another);
-    RUN(test_an_answer_with_the_same_bytes_is_not_told_again);
+    RUN(test_a_response_with_the_same_bytes_is_not_reported_again);
     RUN(test_no_second_one_while_one_is_unanswered);
-    RUN(test_a_later_heartbeat_replaces_the_earlier_whose_answer_keeps_its_token);
-    RUN(test_the_answers_of_two_heartbeats_in_flight_go_to_their_own_tokens);
-    RUN(test_stop_ends_it_and_what_is_in_flight_is_still_told);
+    RUN(test_a_later_heartbeat_replaces_the_earlier_one);
+    RUN(test_two_heartbeats_in_flight_keep_their_own_tokens);
+    RUN(test_stop_ends_it_and_the_one_in_flight_is_still_reported);
     RUN(test_it_is_bound_to_its_connection);
     RUN(test_a_connection_that_breaks_fails_the_one_in_flight_once);
-    RUN(test_one_without_an_answer_times_out_and_ends_the_heartbeat);
-    RUN(test_stopping_the_broker_tells_every_heartbeat);
+    RUN(test_a_timeout_ends_the_heartbeat);
+    RUN(test_stopping_the_broker_reports_every_heartbeat);
     RUN(test_nonsense_is_refused);
     RUN(test_a_connection_with_a_heartbeat_is_not_idle);
-    RUN(test_threads_heartbeat_while_everybody_else_sleeps);
+    RUN(test_a_heartbeat_goes_on_while_other_threads_sleep);
     return check_done();
 }

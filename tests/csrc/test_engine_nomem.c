@@ -88,7 +88,7 @@ static void serve_queues(struct talk *talk)
     while ((node = kn_queue_pop(&talk->engine->deliveries))) {
         struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, node);
         talk->reported += batch->writer.record_count;
-        kn_engine_delivered(talk->engine, batch);
+        kn_engine_batch_reported(talk->engine, batch);
     }
     while ((node = kn_queue_pop(&talk->engine->fetched)))
         kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));

@@ -148,7 +148,7 @@ static void test_the_proxys_handshake_is_within_the_setup_timeout(void)
     teardown();
 }
 
-static void test_names_that_cannot_be_looked_up_say_whose_they_are(void)
+static void test_errors_of_name_resolution_name_the_host(void)
 {
     proxy = kn_proxy_new(KN_PROXY_SOCKS5, 0, "p.test", 1080, NULL, 0);
     struct kn_connection_config config = {
@@ -174,6 +174,6 @@ int main(void)
     RUN(test_a_connection_is_up_behind_the_proxys_answer);
     RUN(test_each_address_of_a_broker_is_asked_for_and_the_next_round_begins_with_another);
     RUN(test_the_proxys_handshake_is_within_the_setup_timeout);
-    RUN(test_names_that_cannot_be_looked_up_say_whose_they_are);
+    RUN(test_errors_of_name_resolution_name_the_host);
     return check_done();
 }

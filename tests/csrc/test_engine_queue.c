@@ -225,7 +225,7 @@ static void *crowd_consume(void *argument)
     return NULL;
 }
 
-static void test_many_threads_lose_nothing_and_nobody_oversleeps(void)
+static void test_many_threads_lose_no_item_and_no_wakeup(void)
 {
     struct crowd crowd = {.sum = 0};
     pthread_t threads[PRODUCERS + CONSUMERS];
@@ -241,7 +241,7 @@ static void test_many_threads_lose_nothing_and_nobody_oversleeps(void)
     kn_queue_deinit(&crowd.queue);
 }
 
-static void test_time_that_is_waited_is_counted_once_however_many_wait(void)
+static void test_idle_time_is_counted_once_for_many_waiters(void)
 {
     struct kn_queue queue;
     CHECK_EQ(kn_queue_init(&queue), KN_OK);
@@ -288,7 +288,7 @@ int main(void)
     RUN(test_an_event_loop_sees_the_descriptor_until_it_rests);
     RUN(test_a_signal_ends_the_wait_at_once);
     RUN(test_a_wait_of_more_than_a_year_has_no_end);
-    RUN(test_time_that_is_waited_is_counted_once_however_many_wait);
-    RUN(test_many_threads_lose_nothing_and_nobody_oversleeps);
+    RUN(test_idle_time_is_counted_once_for_many_waiters);
+    RUN(test_many_threads_lose_no_item_and_no_wakeup);
     return check_done();
 }

@@ -101,7 +101,7 @@ static void serve_reports(struct rig *rig)
             if (token) CHECK_EQ(atomic_fetch_add(&rig->reported[token - 1], 1), 0);
             if (batch->opaques) batch->opaques[i] = NULL;
         }
-        kn_engine_delivered(rig->engine, batch);
+        kn_engine_batch_reported(rig->engine, batch);
     }
 }
 
@@ -384,7 +384,7 @@ static void test_a_consumer_reads_every_offset_in_order_while_connections_break(
     end_reading(rig, cursors);
 }
 
-static void enough_is_little(struct kn_engine_config *config)
+static void small_queue(struct kn_engine_config *config)
 {
     config->fetch.queued_min_messages = 100;
     config->fetch.fetch_wait_max_ms = 5;
@@ -393,14 +393,15 @@ static void enough_is_little(struct kn_engine_config *config)
 static int everything_rests(struct kn_cursor **cursors)
 {
     int resting = 0;
-    for (int i = 0; i < PARTITIONS; i++) resting += atomic_load(&cursors[i]->rester) != NULL;
+    for (int i = 0; i < PARTITIONS; i++)
+        resting += atomic_load(&cursors[i]->resting_broker) != NULL;
     return resting == PARTITIONS;
 }
 
 static void test_a_partition_rests_while_enough_of_it_is_queued(void)
 {
     enum { LOG_END = 1500, SERVED_AT_ONCE_MAX = 10 };
-    struct rig *rig = rig_new(LOG_END, enough_is_little);
+    struct rig *rig = rig_new(LOG_END, small_queue);
     struct kn_cursor *cursors[PARTITIONS];
     int64_t positions[PARTITIONS] = {0};
     start_reading(rig, cursors);
@@ -553,7 +554,7 @@ static void test_flush_without_reports_wakes_up_at_the_end(void)
 }
 
 /* A broker leaves and comes back many times while the client lives. */
-static void test_a_broker_that_comes_back_costs_no_descriptor(void)
+static void test_a_returning_broker_uses_no_more_descriptors(void)
 {
     struct kn_engine_config config;
     kn_engine_config_init(&config);
@@ -594,7 +595,7 @@ int main(void)
     RUN(test_every_record_is_stored_once_and_reported_once);
     RUN(test_every_record_is_settled_once_while_connections_break);
     RUN(test_stop_in_full_flight_reports_every_accepted_record_once);
-    RUN(test_a_broker_that_comes_back_costs_no_descriptor);
+    RUN(test_a_returning_broker_uses_no_more_descriptors);
     RUN(test_the_closed_engine_takes_and_holds_nothing);
     RUN(test_a_consumer_reads_every_offset_in_order_while_connections_break);
     RUN(test_a_partition_rests_while_enough_of_it_is_queued);

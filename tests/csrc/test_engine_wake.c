@@ -145,7 +145,7 @@ static void test_staying_awake_is_tried_less_and_less_where_nothing_comes(void)
     kn_wake_deinit(&wake);
 }
 
-static void test_staying_awake_ends_with_the_time_that_there_is(void)
+static void test_busy_waiting_ends_at_the_timeout(void)
 {
     struct kn_wake wake;
     struct kn_busy_wait busy_wait = {0};
@@ -223,7 +223,7 @@ int main(void)
     RUN(test_poll_never_returns_before_its_time);
     RUN(test_no_signal_is_lost_between_two_threads);
     RUN(test_staying_awake_is_tried_less_and_less_where_nothing_comes);
-    RUN(test_staying_awake_ends_with_the_time_that_there_is);
+    RUN(test_busy_waiting_ends_at_the_timeout);
     RUN(test_random_stays_below_its_bound_and_reaches_both_ends);
     RUN(test_clocks_are_in_their_units);
 #ifdef KN_DEBUG

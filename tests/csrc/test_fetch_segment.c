@@ -319,7 +319,7 @@ static void test_a_job_given_up_in_the_middle_gives_everything_back(void)
     end();
 }
 
-static void test_damage_after_good_batches_is_told_with_its_place(void)
+static void test_damage_after_good_batches_is_reported_with_its_offset(void)
 {
     begin();
     data(0, 3, -1);
@@ -395,7 +395,7 @@ int main(void)
     RUN(test_very_many_aborted_transactions_take_no_longer);
     RUN(test_a_large_result_is_opened_in_parts);
     RUN(test_a_job_given_up_in_the_middle_gives_everything_back);
-    RUN(test_damage_after_good_batches_is_told_with_its_place);
+    RUN(test_damage_after_good_batches_is_reported_with_its_offset);
     RUN(test_a_damaged_header_does_not_say_where_to_go_on);
     RUN(test_offsets_that_overflow_are_refused);
     return check_done();

@@ -1,6 +1,4 @@
-"""The C Fetch codec against the declarations: requests byte for byte, responses field for field,
-every version.
-"""
+"""The C Fetch codec and the declarations agree in every version, byte for byte."""
 
 from __future__ import annotations
 
@@ -122,22 +120,15 @@ def partitions_of(topics: dict[str, dict[int, tuple[int, int]]]) -> Any:
     flat = [(name, index, *rest) for name, parts in topics.items() for index, rest in parts.items()]
     entries = (Partition * max(1, len(flat)))()
     for entry, (name, index, offset, epoch) in zip(entries, flat, strict=False):
-        entry.topic, entry.topic_bytes, entry.topic_id = (
-            name.encode(),
-            len(name.encode()),
-            topic_id(name),
-        )
-        entry.partition, entry.offset, entry.leader_epoch, entry.max_bytes = (
-            index,
-            offset,
-            epoch,
-            1 << 20,
-        )
+        encoded = name.encode()
+        entry.topic, entry.topic_bytes, entry.topic_id = encoded, len(encoded), topic_id(name)
+        entry.partition, entry.offset, entry.leader_epoch = index, offset, epoch
+        entry.max_bytes = 1 << 20
     return entries, len(flat)
 
 
 def encode_in_c(core: ctypes.CDLL, request: Request, expected_bytes: int) -> bytes:
-    """The output of kn_fetch_request_encode; the buffer's size field follows its data pointer."""
+    """Return the encoded request. The buffer's size field follows its data pointer."""
     buffer = ctypes.c_void_p(core.kn_buffer_take(None, 16))
     assert core.kn_fetch_request_encode(ctypes.byref(request), ctypes.byref(buffer)) == 0
     words = ctypes.cast(buffer, ctypes.POINTER(ctypes.c_size_t))
@@ -205,19 +196,8 @@ def test_request_is_what_the_declaration_writes(
 
     wanted, wanted_count = partitions_of(topics)
     unwanted, unwanted_count = partitions_of(forgotten)
-    request = Request(
-        version,
-        500,
-        1,
-        5 << 20,
-        1,
-        *(session or (0, 0)),
-        wanted,
-        wanted_count,
-        unwanted,
-        unwanted_count,
-    )
-    request.rack = rack.encode()
+    places = (wanted, wanted_count, unwanted, unwanted_count, rack.encode())
+    request = Request(version, 500, 1, 5 << 20, 1, *session, *places)
     if version < 7:
         request.session_epoch = 0
     assert encode_in_c(core, request, len(expected)) == expected
@@ -283,12 +263,8 @@ def read_in_c(
             if version >= 13
             else ctypes.string_at(response.topic, response.topic_bytes)
         )
-        leader = (
-            result.leader_id,
-            result.leader_epoch,
-            result.diverging_epoch,
-            result.diverging_end_offset,
-        )
+        leader = (result.leader_id, result.leader_epoch)
+        leader += (result.diverging_epoch, result.diverging_end_offset)
         offsets = (result.high_watermark, result.last_stable_offset, result.log_start_offset)
         replica = result.preferred_read_replica
         count = result.aborted_count
@@ -343,9 +319,8 @@ def test_truncated_or_damaged_response_never_reads_outside(core: ctypes.CDLL, ve
     body = response_of(version, [[(0, b"records" * 5, 2), (6, None, 0)], [(0, b"x", 1)]]).encode(
         version
     )
-    for cut in range(
-        len(body) - (version >= 12)
-    ):  # the codec doesn't read the last byte, the tags of the message
+    # From version 12 on the last byte holds the tags of the message. The codec doesn't read it.
+    for cut in range(len(body) - (version >= 12)):
         _, _, status = read_in_c(core, body[:cut], version)
         assert status == ERR_PROTOCOL
     for at in range(len(body)):

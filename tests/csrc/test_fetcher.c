@@ -249,7 +249,7 @@ static void begin_session(struct bench *bench, int32_t count)
     send_empty(bench, 0, SESSION);
 }
 
-static void test_a_session_is_told_only_what_changed(void)
+static void test_a_session_gets_only_changed_partitions(void)
 {
     struct bench bench = bench_with(PARTITIONS_MAX, NULL);
     begin_session(&bench, PARTITIONS_MAX);
@@ -278,7 +278,7 @@ static void test_a_session_is_told_only_what_changed(void)
     bench_end(&bench, PARTITIONS_MAX);
 }
 
-static void test_a_lost_session_begins_anew_with_everything(void)
+static void test_a_lost_session_restarts_with_all_partitions(void)
 {
     struct bench bench = bench_with(3, NULL);
     begin_session(&bench, 3);
@@ -299,7 +299,7 @@ static void test_a_lost_session_begins_anew_with_everything(void)
 }
 
 /* A broker may answer every request that it doesn't know the session. */
-static void test_a_session_that_is_lost_again_and_again_is_waited_for(void)
+static void test_repeatedly_lost_sessions_cause_a_backoff(void)
 {
     struct bench bench = bench_with(1, NULL);
     struct kn_fetcher *fetcher = &bench.broker->fetcher;
@@ -315,7 +315,7 @@ static void test_a_session_that_is_lost_again_and_again_is_waited_for(void)
     bench_end(&bench, 1);
 }
 
-static void test_without_room_for_a_session_who_had_its_turn_is_asked_last(void)
+static void test_without_a_session_partitions_take_turns(void)
 {
     struct bench bench = bench_with(3, NULL);
     for (int round = 0; round < 6; round++) {
@@ -331,7 +331,7 @@ static void test_without_room_for_a_session_who_had_its_turn_is_asked_last(void)
     bench_end(&bench, 3);
 }
 
-static void test_a_detached_partition_that_comes_back_is_not_forgotten(void)
+static void test_a_reattached_partition_stays_in_the_session(void)
 {
     struct bench bench = bench_with(3, NULL);
     begin_session(&bench, 3);
@@ -339,11 +339,11 @@ static void test_a_detached_partition_that_comes_back_is_not_forgotten(void)
     kn_engine_fetch_stop(bench.engine, cursors[1], 0);
     kn_engine_fetch_stop(bench.engine, cursors[2], 0);
     /* the second one belongs to a topic that was created again */
-    struct kn_cursor *again = cursor_new(&bench, 1, 0), *anew = cursor_new(&bench, 2, 9);
+    struct kn_cursor *again = cursor_new(&bench, 1, 0), *recreated = cursor_new(&bench, 2, 9);
     kn_cursor_unref(cursors[1]);
     kn_cursor_unref(cursors[2]);
     cursors[1] = again;
-    cursors[2] = anew;
+    cursors[2] = recreated;
     start(&bench, 1, 11);
     start(&bench, 2, 12);
     send_empty(&bench, 0, SESSION);
@@ -360,7 +360,7 @@ static void five_are_enough(struct kn_engine_config *config)
     config->fetch.queued_min_messages = 5;
 }
 
-static void test_what_rests_is_forgotten_and_comes_back_when_it_is_consumed(void)
+static void test_a_resting_partition_leaves_the_session_and_returns_when_consumed(void)
 {
     struct bench bench = bench_with(4, five_are_enough);
     begin_session(&bench, 4);
@@ -415,7 +415,7 @@ static void test_nothing_is_asked_while_everything_rests(void)
     bench_end(&bench, 2);
 }
 
-static void test_one_that_rests_at_two_brokers_is_seen_by_both(void)
+static void test_a_partition_that_rests_at_two_brokers_wakes_both(void)
 {
     struct bench bench = bench_with(1, five_are_enough);
     struct kn_broker_thread *other = kn_broker_thread_new(
@@ -446,7 +446,7 @@ static void test_one_that_rests_at_two_brokers_is_seen_by_both(void)
 
 static void fifty_bytes(struct kn_engine_config *config) { config->fetch.queued_max_bytes = 50; }
 
-static void test_a_full_queue_holds_back_what_has_come(void)
+static void test_a_full_queue_delays_the_opening_of_results(void)
 {
     struct bench bench = bench_with(3, fifty_bytes);
     ask(&bench, NOW);
@@ -473,7 +473,7 @@ static void test_a_full_queue_holds_back_what_has_come(void)
     bench_end(&bench, 3);
 }
 
-static void test_what_was_fetched_after_damage_is_not_handed_over(void)
+static void test_results_after_damage_are_not_delivered(void)
 {
     struct bench bench = bench_with(2, fifty_bytes);
     ask(&bench, NOW);
@@ -518,7 +518,7 @@ static void with_rack(struct kn_engine_config *config)
     snprintf(config->fetch.rack, sizeof config->fetch.rack, "rack-a");
 }
 
-static void test_a_closer_replica_stops_the_slot_and_keeps_what_is_queued(void)
+static void test_a_closer_replica_stops_the_slot_and_keeps_queued_segments(void)
 {
     struct bench bench = bench_with(2, with_rack);
     ask(&bench, NOW);
@@ -550,7 +550,7 @@ static void test_a_closer_replica_stops_the_slot_and_keeps_what_is_queued(void)
     bench_end(&bench, 2);
 }
 
-static void test_a_replica_that_makes_no_sense_is_passed_over(void)
+static void test_an_impossible_replica_is_ignored(void)
 {
     struct bench bench = bench_with(2, with_rack);
     ask(&bench, NOW);
@@ -576,7 +576,7 @@ static void test_a_replica_that_makes_no_sense_is_passed_over(void)
 
 /* --- bad answers --- */
 
-static void test_partitions_that_nobody_asked_for_are_passed_over(void)
+static void test_partitions_that_were_not_requested_are_ignored(void)
 {
     struct bench bench = bench_with(2, NULL);
     ask(&bench, NOW);
@@ -594,7 +594,7 @@ static void test_partitions_that_nobody_asked_for_are_passed_over(void)
     bench_end(&bench, 2);
 }
 
-static void test_a_partition_that_comes_twice_is_read_on_not_twice(void)
+static void test_a_repeated_partition_is_not_read_twice(void)
 {
     struct bench bench = bench_with(1, NULL);
     ask(&bench, NOW);
@@ -650,7 +650,7 @@ static void test_few_partitions_share_a_fetch(void)
     }
 }
 
-static void test_a_partition_asks_for_what_is_set_where_nothing_is_shared(void)
+static void test_without_sharing_a_partition_has_its_configured_size(void)
 {
     struct bench bench = bench_with(1, NULL);
     begin_session(&bench, 1);
@@ -690,21 +690,21 @@ int main(void)
 {
     RUN(test_throttle_time_has_a_bound);
     RUN(test_few_partitions_share_a_fetch);
-    RUN(test_a_partition_asks_for_what_is_set_where_nothing_is_shared);
-    RUN(test_a_session_is_told_only_what_changed);
-    RUN(test_a_lost_session_begins_anew_with_everything);
-    RUN(test_a_session_that_is_lost_again_and_again_is_waited_for);
-    RUN(test_without_room_for_a_session_who_had_its_turn_is_asked_last);
-    RUN(test_a_detached_partition_that_comes_back_is_not_forgotten);
-    RUN(test_what_rests_is_forgotten_and_comes_back_when_it_is_consumed);
+    RUN(test_without_sharing_a_partition_has_its_configured_size);
+    RUN(test_a_session_gets_only_changed_partitions);
+    RUN(test_a_lost_session_restarts_with_all_partitions);
+    RUN(test_repeatedly_lost_sessions_cause_a_backoff);
+    RUN(test_without_a_session_partitions_take_turns);
+    RUN(test_a_reattached_partition_stays_in_the_session);
+    RUN(test_a_resting_partition_leaves_the_session_and_returns_when_consumed);
     RUN(test_nothing_is_asked_while_everything_rests);
-    RUN(test_one_that_rests_at_two_brokers_is_seen_by_both);
-    RUN(test_a_full_queue_holds_back_what_has_come);
-    RUN(test_what_was_fetched_after_damage_is_not_handed_over);
-    RUN(test_a_closer_replica_stops_the_slot_and_keeps_what_is_queued);
-    RUN(test_a_replica_that_makes_no_sense_is_passed_over);
-    RUN(test_partitions_that_nobody_asked_for_are_passed_over);
-    RUN(test_a_partition_that_comes_twice_is_read_on_not_twice);
+    RUN(test_a_partition_that_rests_at_two_brokers_wakes_both);
+    RUN(test_a_full_queue_delays_the_opening_of_results);
+    RUN(test_results_after_damage_are_not_delivered);
+    RUN(test_a_closer_replica_stops_the_slot_and_keeps_queued_segments);
+    RUN(test_an_impossible_replica_is_ignored);
+    RUN(test_partitions_that_were_not_requested_are_ignored);
+    RUN(test_a_repeated_partition_is_not_read_twice);
     RUN(test_counts_and_sizes_beyond_the_answer_are_refused);
     return check_done();
 }

@@ -62,33 +62,33 @@ static void test_buffers_of_the_parent_can_be_given_back(void)
 
 struct watched {
     struct kn_fork_guard guard;
-    int told;
+    int calls;
 };
 
-static void told(struct kn_fork_guard *guard)
+static void count_call(struct kn_fork_guard *guard)
 {
-    KN_LIST_ENTRY(guard, struct watched, guard)->told++;
+    KN_LIST_ENTRY(guard, struct watched, guard)->calls++;
 }
 
 static int all_reported(void *context)
 {
     struct watched *watched = context;
-    return 10 * watched[0].told + watched[1].told;
+    return 10 * watched[0].calls + watched[1].calls;
 }
 
 static int reported_in_grandchild(void *context) { return in_child(all_reported, context); }
 
-static void test_guards_are_told_in_the_child_once(void)
+static void test_guards_are_called_in_the_child_once(void)
 {
     struct watched watched[2] = {0};
     unsigned before = kn_fork_count();
-    for (int i = 0; i < 2; i++) kn_fork_watch(&watched[i].guard, told);
+    for (int i = 0; i < 2; i++) kn_fork_watch(&watched[i].guard, count_call);
     CHECK_EQ(in_child(all_reported, watched), 11);
     CHECK_EQ(in_child(reported_in_grandchild, watched), 11);
     kn_fork_unwatch(&watched[0].guard);
     CHECK_EQ(in_child(all_reported, watched), 1);
     kn_fork_unwatch(&watched[1].guard);
-    CHECK_EQ(watched[0].told + watched[1].told, 0);
+    CHECK_EQ(watched[0].calls + watched[1].calls, 0);
     CHECK_EQ(kn_fork_count(), before);
 }
 
@@ -110,19 +110,19 @@ static void *watch_and_unwatch(void *context)
     (void)context;
     struct watched watched = {0};
     while (atomic_load(&going)) {
-        kn_fork_watch(&watched.guard, told);
+        kn_fork_watch(&watched.guard, count_call);
         kn_fork_unwatch(&watched.guard);
     }
     return NULL;
 }
 
-static int is_reported(void *context) { return ((struct watched *)context)->told; }
+static int is_reported(void *context) { return ((struct watched *)context)->calls; }
 
 static void test_the_list_is_whole_in_a_child_whenever_it_is_forked(void)
 {
     struct watched mine = {0};
     pthread_t thread;
-    kn_fork_watch(&mine.guard, told);
+    kn_fork_watch(&mine.guard, count_call);
     CHECK_EQ(pthread_create(&thread, NULL, watch_and_unwatch, NULL), 0);
     for (int i = 0; i < 200; i++) CHECK_EQ(in_child(is_reported, &mine), 1);
     atomic_store(&going, 0);
@@ -133,7 +133,7 @@ static void test_the_list_is_whole_in_a_child_whenever_it_is_forked(void)
 int main(void)
 {
     RUN(test_forks_are_counted);
-    RUN(test_guards_are_told_in_the_child_once);
+    RUN(test_guards_are_called_in_the_child_once);
     RUN(test_buffers_of_the_parent_can_be_given_back);
     RUN(test_the_list_is_whole_in_a_child_whenever_it_is_forked);
     return check_done();

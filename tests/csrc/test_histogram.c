@@ -23,12 +23,12 @@ static struct kn_histogram *histogram_new(void)
 }
 
 /* Checks that it isn't below the exact percentile, and at most 1 % above it. */
-static void check_percentile(int64_t told, const int64_t *sorted, int64_t count, int64_t share)
+static void check_percentile(int64_t reported, const int64_t *sorted, int64_t count, int64_t share)
 {
     int64_t rank = (count * share + 9999) / 10000;
     int64_t plain = sorted[rank < 1 ? 0 : rank - 1];
-    CHECK(told >= plain);
-    CHECK(told <= plain + plain / 100);
+    CHECK(reported >= plain);
+    CHECK(reported <= plain + plain / 100);
 }
 
 static void check_against_plain(int64_t *values, int64_t count)
@@ -52,10 +52,11 @@ static void check_against_plain(int64_t *values, int64_t count)
     CHECK_EQ(window.max, values[count - 1]);
     CHECK_EQ(window.outofrange, 0);
     CHECK_EQ(window.hdrsize, KN_HISTOGRAM_BUCKETS * 4);
-    double variance = squares / (double)count, told = (double)window.stddev * (double)window.stddev;
+    double variance = squares / (double)count,
+           reported = (double)window.stddev * (double)window.stddev;
     /* the buckets' width, and rounding to a whole number */
     double slack = variance / 25 + 4 * (double)window.stddev + 4;
-    CHECK(told <= variance + slack && told >= variance - slack);
+    CHECK(reported <= variance + slack && reported >= variance - slack);
     const int64_t shares[] = {5000, 7500, 9000, 9500, 9900, 9999};
     const int64_t got[] = {window.p50, window.p75, window.p90,
                            window.p95, window.p99, window.p99_99};
@@ -82,7 +83,7 @@ static void test_percentiles_are_those_of_the_values(void)
     }
 }
 
-static void test_every_size_is_told_to_within_one_percent(void)
+static void test_every_size_is_reported_within_one_percent(void)
 {
     struct kn_histogram *histogram = histogram_new();
     struct kn_window window;
@@ -100,7 +101,7 @@ static void test_every_size_is_told_to_within_one_percent(void)
     free(histogram);
 }
 
-static void test_what_is_too_large_or_negative_is_counted(void)
+static void test_too_large_and_negative_values_are_counted(void)
 {
     struct kn_histogram *histogram = histogram_new();
     struct kn_window window;
@@ -118,7 +119,7 @@ static void test_what_is_too_large_or_negative_is_counted(void)
     free(histogram);
 }
 
-static void test_a_window_holds_what_came_since_the_last_one_ended(void)
+static void test_a_window_has_the_values_since_the_last_one_ended(void)
 {
     struct kn_histogram *histogram = histogram_new();
     struct kn_window window;
@@ -164,13 +165,13 @@ static void check_ordered(const struct kn_window *window)
           window->p99_99 <= window->max);
 }
 
-static void test_extremes_seen_before_their_value_are_told_by_its_bucket(void)
+static void test_lost_extremes_come_from_the_buckets(void)
 {
     struct kn_histogram *histogram = histogram_new();
     struct kn_window window;
     kn_histogram_record(histogram, 11297, 1);
     /* as if the reader had ended a window in the middle of a record */
-    atomic_store(&histogram->least, UINT32_MAX);
+    atomic_store(&histogram->min, UINT32_MAX);
     atomic_store(&histogram->max, 0);
     kn_histogram_window(histogram, 1, &window);
     CHECK_EQ(window.min, 11264);
@@ -179,7 +180,7 @@ static void test_extremes_seen_before_their_value_are_told_by_its_bucket(void)
     check_ordered(&window);
     kn_histogram_record(histogram, 11310, 1);
     kn_histogram_record(histogram, 11290, 1);
-    atomic_store(&histogram->least, 11310); /* two threads at once: both extremes are wrong */
+    atomic_store(&histogram->min, 11310); /* two threads at once: both extremes are wrong */
     atomic_store(&histogram->max, 11290);
     kn_histogram_window(histogram, 1, &window);
     CHECK_EQ(window.avg, 11310); /* as exact as the extremes allow */
@@ -224,11 +225,11 @@ static void test_nothing_is_lost_between_threads(void)
 int main(void)
 {
     RUN(test_percentiles_are_those_of_the_values);
-    RUN(test_every_size_is_told_to_within_one_percent);
-    RUN(test_what_is_too_large_or_negative_is_counted);
-    RUN(test_a_window_holds_what_came_since_the_last_one_ended);
+    RUN(test_every_size_is_reported_within_one_percent);
+    RUN(test_too_large_and_negative_values_are_counted);
+    RUN(test_a_window_has_the_values_since_the_last_one_ended);
     RUN(test_a_sum_seen_before_its_values_goes_with_them);
-    RUN(test_extremes_seen_before_their_value_are_told_by_its_bucket);
+    RUN(test_lost_extremes_come_from_the_buckets);
     RUN(test_nothing_is_lost_between_threads);
     return check_done();
 }

@@ -120,7 +120,7 @@ static void test_every_form_is_read_back(void)
     CHECK_EQ(kn_buffer_live(), 0);
 }
 
-static void test_what_stands_before_it_in_the_buffer_stays(void)
+static void test_earlier_bytes_in_the_buffer_stay(void)
 {
     struct kn_batch_view view;
     struct kn_buffer *batch = make_batch(&view, 3), *out = kn_buffer_take(NULL, 16);
@@ -153,7 +153,7 @@ static int starve(const uint8_t *src, size_t size_bytes, int level, struct kn_bu
     return KN_ERR_NOMEM;
 }
 
-static void test_compression_that_gains_nothing_is_left_out(void)
+static void test_useless_compression_is_omitted(void)
 {
     static const struct kn_codec failing = {.name = "gzip", .compress = refuse},
                                  useless = {.name = "gzip", .compress = copy};
@@ -171,7 +171,7 @@ static void test_compression_that_gains_nothing_is_left_out(void)
     CHECK_EQ(kn_buffer_live(), 0);
 }
 
-static void test_forms_that_dont_exist_are_refused(void)
+static void test_unknown_forms_are_refused(void)
 {
     static const struct kn_codec any = {.name = "any", .compress = copy},
                                  poor = {.name = "poor", .compress = starve};
@@ -194,7 +194,7 @@ static void test_forms_that_dont_exist_are_refused(void)
     CHECK_EQ(kn_buffer_live(), 0);
 }
 
-static void test_records_that_arent_whole_make_no_set(void)
+static void test_truncated_records_make_no_set(void)
 {
     struct kn_legacy_form form = {.magic = 1, .codec_id = KN_CODEC_NONE};
     struct kn_batch_view view;
@@ -251,10 +251,10 @@ int main(void)
 {
     kn_codec_table_init(&codecs);
     RUN(test_every_form_is_read_back);
-    RUN(test_what_stands_before_it_in_the_buffer_stays);
-    RUN(test_compression_that_gains_nothing_is_left_out);
-    RUN(test_forms_that_dont_exist_are_refused);
-    RUN(test_records_that_arent_whole_make_no_set);
+    RUN(test_earlier_bytes_in_the_buffer_stay);
+    RUN(test_useless_compression_is_omitted);
+    RUN(test_unknown_forms_are_refused);
+    RUN(test_truncated_records_make_no_set);
 #ifdef KN_HAVE_LZ4
     RUN(test_lz4_in_magic_0_has_the_checksum_that_old_brokers_expect);
 #endif

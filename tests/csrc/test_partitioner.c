@@ -77,7 +77,7 @@ static void test_results_recorded_from_librdkafka_with_4_partitions(void)
     CHECK_EQ(kn_partitioner_choose(KN_PARTITIONER_FNV1A, high, 3, 4), 0);
 }
 
-static void test_what_sticks(void)
+static void test_sticking_records(void)
 {
     const uint8_t *key = (const uint8_t *)"k";
     for (int partitioner = 0; partitioner < 7; partitioner++) {
@@ -92,6 +92,6 @@ int main(void)
 {
     RUN(test_results_are_librdkafkas_hash_modulo_count);
     RUN(test_results_recorded_from_librdkafka_with_4_partitions);
-    RUN(test_what_sticks);
+    RUN(test_sticking_records);
     return check_done();
 }

@@ -207,10 +207,10 @@ static void check_result(int16_t version, int index, const struct kn_produce_res
     CHECK(result->base_offset == 1000 + result->partition);
     CHECK(result->log_append_time_ms == (rich && version >= 2 ? 55 : -1));
     CHECK(result->log_start_offset == (version >= 5 ? 12 : -1));
-    int told = rich && version >= 8;
-    CHECK(result->record_error_count == (told ? 2 : 0));
-    CHECK(told == (result->error != NULL) && told == (result->record_error != NULL));
-    if (told) {
+    int has_errors = rich && version >= 8;
+    CHECK(result->record_error_count == (has_errors ? 2 : 0));
+    CHECK(has_errors == (result->error != NULL) && has_errors == (result->record_error != NULL));
+    if (has_errors) {
         CHECK(result->record_error_index == 3);
         CHECK(result->record_error_bytes == 13 &&
               memcmp(result->record_error, "record is bad", 13) == 0);

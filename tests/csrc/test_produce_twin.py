@@ -1,6 +1,4 @@
-"""The C Produce codec against the declarations: requests byte for byte, responses field for field,
-every version.
-"""
+"""The C Produce codec and the declarations agree in every version, byte for byte."""
 
 from __future__ import annotations
 
@@ -184,16 +182,12 @@ def text_at(address: int | None, size: int) -> str | None:
 def decode_in_c(
     core: ctypes.CDLL, body: bytes, version: int, node_ids: Sequence[int]
 ) -> tuple[list[tuple[object, ...]], int, list[str]]:
-    """The results as tuples, the throttle time, and the endpoints."""
+    """Return the results as tuples, the throttle time, and the endpoints."""
     memory = ctypes.create_string_buffer(body, len(body))
     start = ctypes.addressof(memory)
     response, result = Response(), Result()
-    assert (
-        core.kn_produce_response_open(
-            ctypes.byref(response), Span(start, start + len(body), 0), version
-        )
-        == 0
-    )
+    span = Span(start, start + len(body), 0)
+    assert core.kn_produce_response_open(ctypes.byref(response), span, version) == 0
     results: list[tuple[object, ...]] = []
     while (
         status := core.kn_produce_response_next(ctypes.byref(response), ctypes.byref(result))
@@ -258,7 +252,7 @@ NODES = st.builds(
 
 
 def expected(version: int, name: str, part: P) -> tuple[object, ...]:
-    """The C codec's result for a partition; fields that the version lacks have their defaults."""
+    """Return the C codec's result. Fields that the version lacks have their defaults."""
     errors = part.record_errors if version >= 8 else []
     return (
         name if version < 13 else topic_id(name),

@@ -45,7 +45,7 @@ static void end(void)
     kn_topic_purge(topic);
     struct kn_list *node;
     while ((node = kn_queue_pop(&engine->deliveries)))
-        kn_engine_delivered(engine, KN_LIST_ENTRY(node, struct kn_batch, node));
+        kn_engine_batch_reported(engine, KN_LIST_ENTRY(node, struct kn_batch, node));
     CHECK_EQ(kn_engine_outstanding(engine), 0);
     kn_engine_stop(engine);
     kn_engine_free(engine);
@@ -111,15 +111,15 @@ static struct kn_buffer *joined(struct kn_buffer *first, struct kn_buffer *secon
 }
 
 /* Takes the buffer. */
-static struct kn_fetched *fetched_of(struct kn_buffer *bytes)
+static struct kn_fetched_batches *fetched_of(struct kn_buffer *bytes)
 {
     struct kn_span span = kn_span_of(bytes->data, bytes->size_bytes);
     struct kn_batch_view views[64];
     int32_t count = 0;
     while (kn_batch_view_next(&span, &views[count]) == KN_OK) count++;
     CHECK(count > 0 && count < 64);
-    struct kn_fetched *fetched = malloc(sizeof *fetched +
-                                        (size_t)count * sizeof fetched->batches[0]);
+    struct kn_fetched_batches *fetched = malloc(sizeof *fetched +
+                                                (size_t)count * sizeof fetched->batches[0]);
     struct kn_chunk *chunk = kn_chunk_new(bytes);
     fetched->count = count;
     fetched->next = 0;
@@ -167,7 +167,7 @@ static void check_sent(struct kn_batch *batch, int16_t version, int codec_id, in
     struct kn_record_reader reader;
     struct kn_record record;
     struct kn_buffer *opened;
-    CHECK_EQ(kn_batch_prepare(&engine->producer, batch, version), KN_OK);
+    CHECK_EQ(kn_batch_encode(&engine->producer, batch, version), KN_OK);
     struct kn_span span = kn_span_of(batch->wire->data, batch->wire->size_bytes);
     CHECK_EQ(kn_batch_view_next(&span, &view), KN_OK);
     CHECK_EQ(kn_span_left(&span), 0);
@@ -284,7 +284,7 @@ static void check_read(struct kn_buffer *bytes, int64_t first, int64_t end_offse
     deliver(row);
 }
 
-static void test_what_cannot_go_whole_is_read(void)
+static void test_batches_that_cannot_be_copied_whole_are_read(void)
 {
     begin(KN_CODEC_NONE, 0);
     check_read(batch_bytes(50, COUNT, KN_CODEC_GZIP, 0), 60, ALL, 10, COUNT - 10);
@@ -370,7 +370,7 @@ static void test_so_many_at_a_time(void)
     end();
 }
 
-static void test_what_is_damaged_is_not_sent(void)
+static void test_damaged_batches_are_not_sent(void)
 {
     begin(KN_CODEC_NONE, 0);
     struct kn_buffer *changed = batch_bytes(40, COUNT, KN_CODEC_GZIP, 0);
@@ -394,7 +394,7 @@ static void test_what_is_damaged_is_not_sent(void)
     end();
 }
 
-static void test_a_partition_that_is_yet_to_be_known(void)
+static void test_an_unknown_partition_is_waited_for(void)
 {
     begin(KN_CODEC_NONE, 0);
     struct kn_broker *leaders[3] = {NULL, NULL, NULL};
@@ -408,7 +408,7 @@ static void test_a_partition_that_is_yet_to_be_known(void)
     end();
 }
 
-static void test_a_topic_that_isnt_known_for_now(void)
+static void test_a_topic_becomes_unknown(void)
 {
     begin(KN_CODEC_NONE, 0);
     struct kn_broker *leaders[2] = {NULL, NULL};
@@ -437,11 +437,11 @@ static void test_a_closing_client_takes_nothing(void)
     end();
 }
 
-static void test_older_brokers_get_what_they_take(void)
+static void test_older_brokers_get_their_own_form(void)
 {
     begin(KN_CODEC_NONE, 0);
     CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
-    CHECK_EQ(kn_batch_prepare(&engine->producer, next(), 2), KN_OK); /* message sets */
+    CHECK_EQ(kn_batch_encode(&engine->producer, next(), 2), KN_OK); /* message sets */
     CHECK_EQ(next()->magic, 1);
     check_sent(next(), 9, KN_CODEC_NONE, 0, COUNT, 0); /* and the next leader is newer */
     deliver(0);
@@ -471,7 +471,7 @@ static void test_a_whole_batch_is_split(void)
     end();
 }
 
-static void test_a_failed_batch_tells_each_row_once(void)
+static void test_a_failed_batch_reports_each_row_once(void)
 {
     begin(KN_CODEC_NONE, 0);
     CHECK_EQ(relay_all(batch_bytes(0, COUNT, KN_CODEC_GZIP, 0)), KN_OK);
@@ -481,7 +481,7 @@ static void test_a_failed_batch_tells_each_row_once(void)
     CHECK(failed->plain == NULL && failed->wire == NULL);
     for (int32_t i = 0; i < COUNT; i++) CHECK_EQ(kn_token_row(failed->opaques[i]), i);
     kn_delivery_counter_settle(relay.counter, COUNT, 0);
-    kn_engine_delivered(engine, failed);
+    kn_engine_batch_reported(engine, failed);
     CHECK_EQ(kn_delivery_counter_close(relay.counter), 1);
     CHECK_EQ(relay.counter->runs.count, 0);
     kn_batch_free(relay.counter->completion);
@@ -501,7 +501,7 @@ static void test_a_segment_gives_its_batches(void)
     CHECK_EQ(kn_batch_view_next(&span, &segment->batches[0].view), KN_OK);
     segment->batches[0].chunk = chunk;
     segment->batch_count = 1;
-    struct kn_fetched *fetched = kn_fetched_take(segment);
+    struct kn_fetched_batches *fetched = kn_fetched_batches_take(segment);
     kn_segment_free(segment);
     kn_cursor_unref(cursor);
     CHECK_EQ(kn_chunk_live(), 1);
@@ -510,7 +510,7 @@ static void test_a_segment_gives_its_batches(void)
     deliver(0);
     check_reported(1, &(struct kn_run){0, 0, COUNT});
     kn_relay_give(&relay, NULL, 0, 0);
-    kn_fetched_free(NULL);
+    kn_fetched_batches_free(NULL);
     end();
 }
 
@@ -518,18 +518,18 @@ int main(void)
 {
     RUN(test_batches_go_whole);
     RUN(test_whole_batches_keep_their_place);
-    RUN(test_what_cannot_go_whole_is_read);
+    RUN(test_batches_that_cannot_be_copied_whole_are_read);
     RUN(test_times_of_the_log_become_those_of_records);
     RUN(test_small_batches_are_gathered);
     RUN(test_a_full_queue_is_gone_on_with);
     RUN(test_so_many_at_a_time);
-    RUN(test_what_is_damaged_is_not_sent);
-    RUN(test_a_partition_that_is_yet_to_be_known);
-    RUN(test_a_topic_that_isnt_known_for_now);
+    RUN(test_damaged_batches_are_not_sent);
+    RUN(test_an_unknown_partition_is_waited_for);
+    RUN(test_a_topic_becomes_unknown);
     RUN(test_a_closing_client_takes_nothing);
-    RUN(test_older_brokers_get_what_they_take);
+    RUN(test_older_brokers_get_their_own_form);
     RUN(test_a_whole_batch_is_split);
-    RUN(test_a_failed_batch_tells_each_row_once);
+    RUN(test_a_failed_batch_reports_each_row_once);
     RUN(test_a_segment_gives_its_batches);
     return check_done();
 }

@@ -70,7 +70,7 @@ static void test_pieces_are_there_without_memory(void)
     kn_reserve_deinit(&reserve);
 }
 
-static void test_reserve_that_could_not_be_filled_leaves_nothing(void)
+static void test_a_failed_init_of_a_reserve_leaves_nothing(void)
 {
     struct kn_reserve reserve;
     for (int nth = 0; nth < COUNT; nth++) {
@@ -83,7 +83,7 @@ static void test_reserve_that_could_not_be_filled_leaves_nothing(void)
 int main(void)
 {
     RUN(test_pieces_are_there_without_memory);
-    RUN(test_reserve_that_could_not_be_filled_leaves_nothing);
+    RUN(test_a_failed_init_of_a_reserve_leaves_nothing);
     return check_done();
 }
 

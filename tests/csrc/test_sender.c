@@ -93,7 +93,7 @@ static void test_lingering_partition_is_looked_at_again_in_time(void)
     teardown();
 }
 
-static void test_flushing_sends_what_lingers_at_once(void)
+static void test_flush_sends_lingering_batches_at_once(void)
 {
     setup_with(NULL);
     engine->config.produce.linger_us = 900000000;
@@ -408,7 +408,7 @@ static void few_retries(struct kn_engine_config *config)
     config->produce.retry_backoff_ms = config->produce.retry_backoff_max_ms = 1;
 }
 
-static void test_lost_connection_is_retried_and_counts_only_what_was_written(void)
+static void test_a_lost_connection_is_retried_and_counts_only_written_attempts(void)
 {
     setup_with(few_retries);
     produce(topic, 0, "a");
@@ -507,7 +507,7 @@ static void check_all_protocol_errors(int count)
     check_idle();
 }
 
-static void test_response_that_cant_be_is_believed_in_no_part(void)
+static void test_a_malformed_response_settles_no_batch(void)
 {
     static const struct answer foreign[] = {{"one", 0, 0, NULL, 0}, {"one", 6, 0, NULL, 0}};
     static const struct answer twice[] = {{"one", 0, 0, NULL, 0}, {"one", 0, 0, NULL, 0}};
@@ -648,7 +648,7 @@ static void test_sender_says_since_when_it_is_blocked(void)
     teardown();
 }
 
-static void test_partition_that_moved_away_needs_no_connection(void)
+static void test_a_moved_partition_needs_no_connection(void)
 {
     setup();
     produce(topic, 0, "a");
@@ -692,7 +692,7 @@ int main(void)
 {
     RUN(test_one_request_carries_a_batch_of_each_ready_partition);
     RUN(test_lingering_partition_is_looked_at_again_in_time);
-    RUN(test_flushing_sends_what_lingers_at_once);
+    RUN(test_flush_sends_lingering_batches_at_once);
     RUN(test_requests_in_flight_and_unsent_bytes_are_limited);
     RUN(test_unsent_requests_are_limited_where_asked);
     RUN(test_request_ends_at_about_a_megabyte);
@@ -704,18 +704,18 @@ int main(void)
     RUN(test_leader_change_asks_for_metadata_and_retries_the_same_bytes);
     RUN(test_backoff_doubles_up_to_its_maximum);
     RUN(test_permanent_error_is_reported_with_the_brokers_words);
-    RUN(test_lost_connection_is_retried_and_counts_only_what_was_written);
+    RUN(test_a_lost_connection_is_retried_and_counts_only_written_attempts);
     RUN(test_clean_refusal_doesnt_undo_possibly_persisted);
     RUN(test_message_timeout_ends_retries);
     RUN(test_closing_client_settles_instead_of_retrying);
     RUN(test_partition_missing_from_the_response_is_a_protocol_error_of_it_alone);
-    RUN(test_response_that_cant_be_is_believed_in_no_part);
+    RUN(test_a_malformed_response_settles_no_batch);
     RUN(test_without_acks_written_is_all_there_is);
     RUN(test_throttled_sender_holds_back);
     RUN(test_throttle_time_has_a_bound);
     RUN(test_negative_throttle_time_is_none);
     RUN(test_sender_says_since_when_it_is_blocked);
-    RUN(test_partition_that_moved_away_needs_no_connection);
+    RUN(test_a_moved_partition_needs_no_connection);
     RUN(test_expiry_never_touches_bytes_that_a_request_points_into);
     return check_done();
 }

@@ -113,7 +113,7 @@ static void check_delivered(int64_t append_time_ms, const char *values)
     kn_batch_free(batch);
 }
 
-static void test_each_old_version_carries_the_newest_form_that_it_may(void)
+static void test_each_old_version_carries_its_newest_form(void)
 {
     for (int16_t version = 0; version <= 3; version++) {
         setup_with(version, NULL);
@@ -316,7 +316,7 @@ static void wanted(struct kn_engine_config *config)
     config->produce.idempotence = KN_IDEMPOTENCE_WANTED;
 }
 
-static void test_idempotence_that_is_only_wanted_is_done_without_where_the_leader_cant_have_it(void)
+static void test_wanted_idempotence_is_dropped_at_an_old_leader(void)
 {
     setup_with(2, wanted);
     kn_topic_grant(topic, 1000, 3); /* from another broker of the cluster */
@@ -334,7 +334,7 @@ static void gapless(struct kn_engine_config *config)
     config->produce.gapless = 1;
 }
 
-static void test_without_gaps_that_is_the_end(void)
+static void test_with_gapless_a_failure_is_fatal(void)
 {
     setup_with(0, gapless);
     produce("a");
@@ -352,7 +352,7 @@ static void test_without_gaps_that_is_the_end(void)
 
 int main(void)
 {
-    RUN(test_each_old_version_carries_the_newest_form_that_it_may);
+    RUN(test_each_old_version_carries_its_newest_form);
     RUN(test_compressed_set_is_one_message);
     RUN(test_zstd_fails_each_message_with_a_reason);
     RUN(test_retry_is_written_in_the_form_of_the_new_leader);
@@ -361,7 +361,7 @@ int main(void)
 #endif
     RUN(test_set_too_large_for_the_broker_is_halved);
     RUN(test_idempotence_fails_at_once_where_the_leader_cant_have_it);
-    RUN(test_idempotence_that_is_only_wanted_is_done_without_where_the_leader_cant_have_it);
-    RUN(test_without_gaps_that_is_the_end);
+    RUN(test_wanted_idempotence_is_dropped_at_an_old_leader);
+    RUN(test_with_gapless_a_failure_is_fatal);
     return check_done();
 }

@@ -146,7 +146,7 @@ static void test_a_stay_lasts_its_time_where_a_clock_is_read(void)
     teardown();
 }
 
-static void test_batches_that_begin_and_leave_look_at_the_time(void)
+static void test_batches_check_the_time_when_they_begin_and_leave(void)
 {
     setup(4);
     produce_at(1, NULL, 1);
@@ -169,7 +169,7 @@ static void test_batches_that_begin_and_leave_look_at_the_time(void)
 
 /* Returns whether the next message prolongs the time at the same partition. The choice would be
  * `next`, whose queue is by far the shortest. */
-static int32_t stays_where_it_was(int32_t next)
+static int32_t sticks_again(int32_t next)
 {
     for (int i = 0; i < 4; i++) brokers[i].in_flight = i == next ? 0 : 1000000;
     int32_t before = now_at();
@@ -185,18 +185,18 @@ static void test_a_stay_goes_on_while_no_other_broker_takes_any_sooner(void)
     atomic_store(&topic->sticky.accumulator, table()->partitions[0]);
     int64_t now_us = kn_clock_us();
     for (int i = 0; i < 4; i++) atomic_store(&brokers[i].blocked_since_us, now_us - 5000);
-    CHECK(stays_where_it_was(1));
+    CHECK(sticks_again(1));
     CHECK(atomic_load(&topic->sticky.until_ms) > kn_wall_ms()); /* for as long again */
     atomic_store(&brokers[1].blocked_since_us, now_us - 9000);
-    CHECK(stays_where_it_was(1));
+    CHECK(sticks_again(1));
     atomic_store(&brokers[2].blocked_since_us, now_us - 1000); /* has taken a batch more recently */
-    CHECK(!stays_where_it_was(2));
+    CHECK(!sticks_again(2));
     CHECK_EQ(now_at(), 2);
     atomic_store(&brokers[3].blocked_since_us, now_us + 60000000); /* nothing is due there yet */
-    CHECK(!stays_where_it_was(3));
-    CHECK(!stays_where_it_was(0)); /* due batches wait at 0, but none waits here */
+    CHECK(!sticks_again(3));
+    CHECK(!sticks_again(0)); /* due batches wait at 0, but none waits here */
     atomic_store(&brokers[1].blocked_since_us, 0);
-    CHECK(!stays_where_it_was(1));
+    CHECK(!sticks_again(1));
     teardown();
 }
 
@@ -227,7 +227,7 @@ test_a_stay_of_brokers_that_are_behind_ends_with_its_bytes_and_none_goes_on_wher
     teardown();
 }
 
-static void test_a_clock_that_was_set_back_keeps_nobody(void)
+static void test_a_clock_set_back_ends_the_sticky_time(void)
 {
     setup(4);
     produce_at(0, NULL, 1);
@@ -280,7 +280,7 @@ static void check_share(int32_t count, double expected)
     CHECK(count > DRAWS * (expected - 0.02) && count < DRAWS * (expected + 0.02));
 }
 
-static void test_a_partition_weighs_what_its_queue_is_shorter(void)
+static void test_a_shorter_queue_gives_a_larger_weight(void)
 {
     setup(4);
     engine->config.produce.adaptive_partitioning = 1;
@@ -317,7 +317,7 @@ static void test_a_partition_weighs_what_its_queue_is_shorter(void)
     teardown();
 }
 
-static void test_a_broker_that_is_not_ready_is_left_out(void)
+static void test_an_unavailable_broker_is_left_out(void)
 {
     setup(4);
     engine->config.produce.adaptive_partitioning = 1;
@@ -365,14 +365,14 @@ int main(void)
     RUN(test_a_stay_lasts_batch_size_bytes_and_ends_with_a_batch);
     RUN(test_bytes_are_made_up_for_when_keyed_records_end_the_batches);
     RUN(test_a_stay_lasts_its_time_where_a_clock_is_read);
-    RUN(test_batches_that_begin_and_leave_look_at_the_time);
+    RUN(test_batches_check_the_time_when_they_begin_and_leave);
     RUN(test_a_stay_goes_on_while_no_other_broker_takes_any_sooner);
     RUN(test_a_stay_of_brokers_that_are_behind_ends_with_its_bytes_and_none_goes_on_where_nothing_adapts);
-    RUN(test_a_clock_that_was_set_back_keeps_nobody);
+    RUN(test_a_clock_set_back_ends_the_sticky_time);
     RUN(test_nothing_sticks_with_a_time_of_zero);
     RUN(test_one_partition_has_no_choice);
-    RUN(test_a_partition_weighs_what_its_queue_is_shorter);
-    RUN(test_a_broker_that_is_not_ready_is_left_out);
+    RUN(test_a_shorter_queue_gives_a_larger_weight);
+    RUN(test_an_unavailable_broker_is_left_out);
     RUN(test_partitions_of_a_large_topic_are_all_drawn);
     RUN(test_partitions_without_a_leader_are_left_out);
     return check_done();

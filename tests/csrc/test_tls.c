@@ -247,7 +247,7 @@ static void stream_down(struct kn_stream *stream, struct kn_tls *tls)
 
 /* --- guarantees --- */
 
-static void test_the_handshake_waits_for_what_the_library_asks_for(void)
+static void test_the_handshake_waits_for_the_events_that_openssl_needs(void)
 {
     struct kn_tls *tls = tls_new(1, 1);
     struct kn_stream stream = {0};
@@ -300,7 +300,7 @@ static void test_a_host_is_looked_for_in_the_alternative_names_alone(void)
     }
 }
 
-static void test_a_host_that_cannot_be_verified_is_not_talked_to(void)
+static void test_an_unverifiable_host_is_refused(void)
 {
     struct kn_tls *tls = tls_new(1, 1);
     struct kn_stream stream = {0};
@@ -327,7 +327,7 @@ static void test_a_host_that_cannot_be_verified_is_not_talked_to(void)
     stream_down(&stream, tls);
 }
 
-static void test_a_certificate_that_is_not_believed_is_kept_for_the_user(void)
+static void test_a_refused_certificate_is_kept_for_the_error(void)
 {
     struct kn_tls *tls = tls_new(1, 1);
     struct kn_stream stream = {0};
@@ -347,7 +347,7 @@ static void test_a_certificate_that_is_not_believed_is_kept_for_the_user(void)
     stream_down(&stream, tls);
 }
 
-static void test_a_certificate_above_that_is_the_cause_comes_behind_the_peers(void)
+static void test_the_issuers_certificate_follows_the_peers(void)
 {
     struct kn_tls *tls = tls_new(1, 1);
     struct kn_stream stream = {0};
@@ -363,7 +363,7 @@ static void test_a_certificate_above_that_is_the_cause_comes_behind_the_peers(vo
 
 /* However the library came to accept it: its configuration file, a suite of a later version, a bug
  * of ours. */
-static void test_a_handshake_that_protects_nothing_is_none(void)
+static void test_a_handshake_without_protection_is_refused(void)
 {
     for (int flaw = 0; flaw < 3; flaw++) {
         for (int verifies = 0; verifies < 2; verifies++) {
@@ -385,7 +385,7 @@ static void test_a_handshake_that_protects_nothing_is_none(void)
     }
 }
 
-static void test_a_peer_that_hangs_up_in_the_handshake_is_said_to(void)
+static void test_a_close_in_the_handshake_is_reported(void)
 {
     struct kn_tls *tls = tls_new(1, 1);
     struct kn_stream stream = {0};
@@ -485,7 +485,7 @@ static void test_writing_goes_on_where_the_socket_was_full(void)
     }
 }
 
-static void test_reading_fills_the_pieces_and_tells_when_nothing_is_left(void)
+static void test_reading_fills_the_pieces_and_reports_drained(void)
 {
     struct kn_tls *tls = tls_new(0, 0);
     struct kn_stream stream = {0};
@@ -509,7 +509,7 @@ static void test_reading_fills_the_pieces_and_tells_when_nothing_is_left(void)
     stream_down(&stream, tls);
 }
 
-static void test_what_came_before_an_end_is_handed_out_first(void)
+static void test_bytes_before_the_end_are_returned_first(void)
 {
     struct kn_tls *tls = tls_new(0, 0);
     struct kn_stream stream = {0};
@@ -591,19 +591,19 @@ static void test_a_session_is_not_resumed_in_place_of_verifying(void)
 
 int main(void)
 {
-    RUN(test_the_handshake_waits_for_what_the_library_asks_for);
+    RUN(test_the_handshake_waits_for_the_events_that_openssl_needs);
     RUN(test_an_address_is_verified_as_an_address_and_sends_no_name);
     RUN(test_a_host_is_looked_for_in_the_alternative_names_alone);
-    RUN(test_a_host_that_cannot_be_verified_is_not_talked_to);
-    RUN(test_a_certificate_that_is_not_believed_is_kept_for_the_user);
-    RUN(test_a_certificate_above_that_is_the_cause_comes_behind_the_peers);
-    RUN(test_a_handshake_that_protects_nothing_is_none);
-    RUN(test_a_peer_that_hangs_up_in_the_handshake_is_said_to);
+    RUN(test_an_unverifiable_host_is_refused);
+    RUN(test_a_refused_certificate_is_kept_for_the_error);
+    RUN(test_the_issuers_certificate_follows_the_peers);
+    RUN(test_a_handshake_without_protection_is_refused);
+    RUN(test_a_close_in_the_handshake_is_reported);
     RUN(test_small_pieces_share_a_record_and_large_ones_are_not_copied);
     RUN(test_gathered_pieces_are_wiped);
     RUN(test_writing_goes_on_where_the_socket_was_full);
-    RUN(test_reading_fills_the_pieces_and_tells_when_nothing_is_left);
-    RUN(test_what_came_before_an_end_is_handed_out_first);
+    RUN(test_reading_fills_the_pieces_and_reports_drained);
+    RUN(test_bytes_before_the_end_are_returned_first);
     RUN(test_a_session_is_resumed_until_the_context_is_another_one);
     RUN(test_a_session_is_not_resumed_in_place_of_verifying);
     return check_done();

@@ -133,7 +133,7 @@ static void produce_token(int32_t partition, const char *value, void *token)
     CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
 }
 
-static void test_staged_record_of_a_partition_that_isnt_there_waits_and_is_reported_alone(void)
+static void test_a_staged_record_of_a_missing_partition_waits_and_fails_alone(void)
 {
     setup();
     static int tokens[6];
@@ -162,7 +162,7 @@ static void test_staged_record_of_a_partition_that_isnt_there_waits_and_is_repor
     teardown();
 }
 
-static void test_records_for_a_partition_that_is_yet_to_be_known_wait_for_it_in_order(void)
+static void test_records_for_a_later_partition_wait_in_order(void)
 {
     setup();
     set_partitions(1);
@@ -186,7 +186,7 @@ static void test_records_for_a_partition_that_is_yet_to_be_known_wait_for_it_in_
     teardown();
 }
 
-static void test_a_topic_made_anew_with_fewer_partitions_has_only_those(void)
+static void test_a_recreated_topic_with_fewer_partitions_has_only_those(void)
 {
     setup();
     static const uint8_t old_id[16] = {1}, new_id[16] = {2};
@@ -235,7 +235,7 @@ static void test_metadata_is_wanted_once_per_unknown_period(void)
     teardown();
 }
 
-static void test_failed_topic_reports_what_waits_and_stages_anew(void)
+static void test_a_failed_topic_reports_waiting_records_and_stages_again(void)
 {
     setup();
     set_partitions(2);
@@ -255,7 +255,7 @@ static void test_failed_topic_reports_what_waits_and_stages_anew(void)
 
 static void produce_again(void) { CHECK_EQ(produce_to(-1, NULL, "again"), KN_OK); }
 
-static void test_message_produced_as_soon_as_its_topic_has_failed_wants_metadata_anew(void)
+static void test_a_message_after_the_failure_of_its_topic_requests_metadata_again(void)
 {
     setup();
     CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
@@ -339,7 +339,7 @@ static int32_t produce_ten(const char *key, int32_t partition, int *status)
     return queued;
 }
 
-static void test_a_run_is_what_as_many_single_calls_are(void)
+static void test_a_run_equals_single_calls(void)
 {
     setup();
     int status;
@@ -429,7 +429,7 @@ static void test_staged_records_expire(void)
     teardown();
 }
 
-static void test_an_engine_that_refuses_says_so_first_and_takes_no_lock(void)
+static void test_a_refusing_engine_takes_no_lock(void)
 {
     setup();
     set_partitions(1);
@@ -562,20 +562,20 @@ int main(void)
 {
     RUN(test_staged_records_move_in_order_to_where_they_belong);
     RUN(test_staged_records_keep_key_headers_timestamp_opaque_and_age);
-    RUN(test_staged_record_of_a_partition_that_isnt_there_waits_and_is_reported_alone);
-    RUN(test_records_for_a_partition_that_is_yet_to_be_known_wait_for_it_in_order);
-    RUN(test_a_topic_made_anew_with_fewer_partitions_has_only_those);
+    RUN(test_a_staged_record_of_a_missing_partition_waits_and_fails_alone);
+    RUN(test_records_for_a_later_partition_wait_in_order);
+    RUN(test_a_recreated_topic_with_fewer_partitions_has_only_those);
     RUN(test_metadata_is_wanted_once_per_unknown_period);
-    RUN(test_failed_topic_reports_what_waits_and_stages_anew);
-    RUN(test_message_produced_as_soon_as_its_topic_has_failed_wants_metadata_anew);
+    RUN(test_a_failed_topic_reports_waiting_records_and_stages_again);
+    RUN(test_a_message_after_the_failure_of_its_topic_requests_metadata_again);
     RUN(test_partitions_are_added_and_never_taken_away);
     RUN(test_keyless_records_prefer_a_partition_with_a_leader);
     RUN(test_limits_keep_nothing);
-    RUN(test_a_run_is_what_as_many_single_calls_are);
+    RUN(test_a_run_equals_single_calls);
     RUN(test_a_run_stops_where_a_single_call_would_fail);
     RUN(test_a_run_goes_on_elsewhere_when_a_batch_is_full);
     RUN(test_staged_records_expire);
-    RUN(test_an_engine_that_refuses_says_so_first_and_takes_no_lock);
+    RUN(test_a_refusing_engine_takes_no_lock);
     RUN(test_topic_id);
     RUN(test_publishing_under_fire_keeps_order);
     print_cost();

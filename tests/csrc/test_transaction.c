@@ -89,7 +89,7 @@ static void test_messages_are_taken_from_begin_to_shut_only(void)
     CHECK_EQ(produce_to(0), KN_ERR_NO_TRANSACTION);
     CHECK_EQ(kn_engine_transaction_begin(engine, 1, 1, 0), KN_OK);
     CHECK_EQ(produce_to(0), KN_OK);
-    kn_engine_transaction_shut(engine);
+    kn_engine_transaction_close(engine);
     CHECK_EQ(produce_to(0), KN_ERR_NO_TRANSACTION);
     struct kn_message run[3] = {{0}};
     int32_t queued = 0;
@@ -134,17 +134,17 @@ static void test_a_partition_is_asked_for_once_a_transaction_and_sends_once_it_i
         batch = take(1);
         CHECK(batch);
         settle(1, batch, 0);
-        kn_engine_transaction_shut(engine);
+        kn_engine_transaction_close(engine);
     }
     teardown();
 }
 
-static void test_what_is_queued_when_a_transaction_is_shut_is_sent_in_it(void)
+static void test_messages_queued_before_a_transaction_closes_are_sent_in_it(void)
 {
     setup();
     CHECK_EQ(kn_engine_transaction_begin(engine, 1, 0, 0), KN_OK);
     CHECK_EQ(produce_to(0), KN_OK);
-    kn_engine_transaction_shut(engine);
+    kn_engine_transaction_close(engine);
     CHECK(take(0) == NULL);
     kn_engine_transaction_admit(engine, topic, 0, 1);
     struct kn_batch *batch = take(0);
@@ -153,7 +153,7 @@ static void test_what_is_queued_when_a_transaction_is_shut_is_sent_in_it(void)
     teardown();
 }
 
-static void test_where_writing_adds_it_a_partition_waits_for_nobody(void)
+static void test_with_implicit_admission_a_partition_does_not_wait(void)
 {
     struct kn_event event;
     setup();
@@ -167,12 +167,12 @@ static void test_where_writing_adds_it_a_partition_waits_for_nobody(void)
             CHECK_EQ(next_event(KN_EVENT_TXN_PARTITION, &event), i == 0);
             settle(0, batch, 0);
         }
-        kn_engine_transaction_shut(engine);
+        kn_engine_transaction_close(engine);
     }
     teardown();
 }
 
-static void test_what_is_held_is_sent_when_its_time_has_come(void)
+static void test_held_batches_are_sent_at_their_time(void)
 {
     setup();
     CHECK_EQ(kn_engine_transaction_begin(engine, 1, 1, 0), KN_OK);
@@ -190,7 +190,7 @@ static void test_what_is_held_is_sent_when_its_time_has_come(void)
     teardown();
 }
 
-static void test_the_first_failure_of_a_transaction_is_told_before_nothing_is_outstanding(void)
+static void test_the_first_failure_of_a_transaction_is_reported_before_outstanding_is_zero(void)
 {
     struct kn_event event;
     setup();
@@ -228,7 +228,7 @@ static void test_a_purge_costs_the_transaction_and_closing_says_nothing(void)
 }
 
 /* A leader that lost messages isn't fatal for the producer: an abort undoes the transaction. */
-static void test_numbers_that_are_refused_cost_the_transaction_only(void)
+static void test_refused_numbers_fail_only_the_transaction(void)
 {
     setup();
     CHECK_EQ(kn_engine_transaction_begin(engine, 1, 1, 0), KN_OK);
@@ -277,7 +277,7 @@ static void test_nothing_gets_in_between_two_transactions(void)
     for (int64_t number = 1; number <= 200; number++) {
         CHECK_EQ(kn_engine_transaction_begin(engine, number, 1, 0), KN_OK);
         while (number % 2 && atomic_load(&engine->producer.budget.messages) == 0) sched_yield();
-        kn_engine_transaction_shut(engine);
+        kn_engine_transaction_close(engine);
         while (atomic_load(&engine->producer.budget.messages) > 0) {
             /* like a commit: until no message is outstanding */
             struct kn_batch *batch = take(0);
@@ -297,12 +297,12 @@ int main(void)
 {
     RUN(test_messages_are_taken_from_begin_to_shut_only);
     RUN(test_a_partition_is_asked_for_once_a_transaction_and_sends_once_it_is_in);
-    RUN(test_what_is_queued_when_a_transaction_is_shut_is_sent_in_it);
-    RUN(test_where_writing_adds_it_a_partition_waits_for_nobody);
-    RUN(test_what_is_held_is_sent_when_its_time_has_come);
-    RUN(test_the_first_failure_of_a_transaction_is_told_before_nothing_is_outstanding);
+    RUN(test_messages_queued_before_a_transaction_closes_are_sent_in_it);
+    RUN(test_with_implicit_admission_a_partition_does_not_wait);
+    RUN(test_held_batches_are_sent_at_their_time);
+    RUN(test_the_first_failure_of_a_transaction_is_reported_before_outstanding_is_zero);
     RUN(test_a_purge_costs_the_transaction_and_closing_says_nothing);
-    RUN(test_numbers_that_are_refused_cost_the_transaction_only);
+    RUN(test_refused_numbers_fail_only_the_transaction);
     RUN(test_nothing_gets_in_between_two_transactions);
     return check_done();
 }

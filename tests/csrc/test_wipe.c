@@ -24,11 +24,12 @@ int main(void)
 extern void __libc_free(void *data);
 
 static const char secret[] = "s3cret-of-alice";
-static _Thread_local int looks, found;
+static _Thread_local int is_checking, found;
 
 void free(void *data)
 {
-    if (data && looks && memmem(data, malloc_usable_size(data), secret, sizeof secret - 1)) found++;
+    if (data && is_checking && memmem(data, malloc_usable_size(data), secret, sizeof secret - 1))
+        found++;
     __libc_free(data);
 }
 
@@ -40,7 +41,7 @@ static int leaked(void)
     return count;
 }
 
-static void test_what_is_not_wiped_is_found(void)
+static void test_unwiped_bytes_are_found(void)
 {
     char *block = malloc(100);
     CHECK(block);
@@ -70,7 +71,7 @@ static void settled(struct bench *bench, uint64_t token, int status)
     kn_event_free(got);
 }
 
-static void test_requests_that_are_answered(void)
+static void test_answered_requests(void)
 {
     struct bench bench = bench_new(NULL);
     submit(&bench, 0, 0, 1);
@@ -79,11 +80,11 @@ static void test_requests_that_are_answered(void)
     turn(&bench, 0, 1);
     size_t size;
     int32_t correlation_id;
-    looks = 0; /* the peer's copy belongs to the test */
+    is_checking = 0; /* the peer's copy belongs to the test */
     uint8_t *frame = peer_read_request(bench.peer, &size, &correlation_id);
     CHECK_MEM(frame + size - (sizeof secret - 1), secret, sizeof secret - 1);
     free(frame);
-    looks = 1;
+    is_checking = 1;
     peer_reply(bench.peer, correlation_id, "in", 2);
     turn(&bench, 1000, 1);
     settled(&bench, 2, KN_OK);
@@ -92,7 +93,7 @@ static void test_requests_that_are_answered(void)
     CHECK_EQ(leaked(), 0);
 }
 
-static void test_requests_that_never_go_out(void)
+static void test_unsent_requests(void)
 {
     struct bench bench = bench_new(NULL);
     submit(&bench, 0, 0, 1);
@@ -123,10 +124,10 @@ static void test_answers_with_a_tokens_secret(void)
         turn(&bench, 0, 1);
         size_t size;
         int32_t correlation_id;
-        looks = 0; /* the peer's copies belong to the test */
+        is_checking = 0; /* the peer's copies belong to the test */
         free(peer_read_request(bench.peer, &size, &correlation_id));
         peer_reply(bench.peer, correlation_id, secret, sizeof secret);
-        looks = 1;
+        is_checking = 1;
         turn(&bench, 1000, 1);
         struct kn_event *got = event(&bench, KN_EVENT_REPLY);
         struct kn_chunk *chunk = kn_chunk_ref(got->chunk);
@@ -153,10 +154,10 @@ static void test_the_login_of_a_proxy(void)
 
 int main(void)
 {
-    looks = 1;
-    RUN(test_what_is_not_wiped_is_found);
-    RUN(test_requests_that_are_answered);
-    RUN(test_requests_that_never_go_out);
+    is_checking = 1;
+    RUN(test_unwiped_bytes_are_found);
+    RUN(test_answered_requests);
+    RUN(test_unsent_requests);
     RUN(test_answers_with_a_tokens_secret);
     RUN(test_the_login_of_a_proxy);
     return check_done();

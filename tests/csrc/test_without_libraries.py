@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import subprocess
-import sysconfig
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.harness.builds import ROOT, compiler, load_setup
+
 WITHOUT = {
     "zlib for libdeflate": "libdeflate",
     "snappy alone": "gzip,lz4,zstd",
@@ -19,12 +17,8 @@ WITHOUT = {
 
 
 def codec_flags(without: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
-    """Compiler and linker flags as setup.py finds them when these libraries are missing."""
-    spec = importlib.util.spec_from_file_location("kn_setup", ROOT / "setup.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    """Return the flags that setup.py finds if these libraries are missing."""
+    module = load_setup()
     monkeypatch.setenv("KN_WITHOUT", without)
     codecs = module.Codecs()
     return codecs.cflags, codecs.ldflags
@@ -33,36 +27,20 @@ def codec_flags(without: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str
 @pytest.mark.parametrize("missing", WITHOUT)
 def test_codecs_work_without(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cflags, ldflags = codec_flags(WITHOUT[missing], monkeypatch)
-    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
     sources = [
         ROOT / "tests/csrc/test_codec.c",
         *ROOT.glob("csrc/base/*.c"),
         *ROOT.glob("csrc/records/*.c"),
     ]
-    flags = [
-        "-std=gnu11",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-DKN_DEBUG=1",
-        "-pthread",
-        *cflags,
-    ]
-    command = [
-        compiler,
-        *flags,
-        f"-I{ROOT}/csrc",
-        f"-I{ROOT}/tests/csrc",
-        *map(str, sources),
-        *ldflags,
-    ]
+    flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-DKN_DEBUG=1", "-pthread"]
+    includes = [f"-I{ROOT}/csrc", f"-I{ROOT}/tests/csrc"]
+    command = [compiler()[0], *flags, *cflags, *includes, *map(str, sources), *ldflags]
     subprocess.run([*command, "-o", str(tmp_path / "test_codec")], check=True)
     done = subprocess.run(
         [str(tmp_path / "test_codec")], capture_output=True, text=True, check=False
     )
     if missing == "none":
-        # Then the program only checks the table, and prints that.
+        # Without codecs the program only checks the table, and prints that.
         assert "checked nothing" in done.stderr, done.stderr
     else:
         assert done.returncode == 0, done.stderr

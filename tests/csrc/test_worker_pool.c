@@ -15,7 +15,7 @@ struct job {
 };
 
 static struct kn_worker_pool workers;
-static atomic_int told;
+static atomic_int notified;
 
 static void work(struct kn_task *task)
 {
@@ -25,11 +25,11 @@ static void work(struct kn_task *task)
     if (job->sleep_us) usleep((useconds_t)job->sleep_us);
 }
 
-static void tell(void *whom) { atomic_fetch_add((atomic_int *)whom, 1); }
+static void notify(void *context) { atomic_fetch_add((atomic_int *)context, 1); }
 
 static struct job job_of(int sleep_us)
 {
-    return (struct job){.task = {.work = work, .notify = tell, .whom = &told},
+    return (struct job){.task = {.work = work, .notify = notify, .context = &notified},
                         .owner = pthread_self(),
                         .sleep_us = sleep_us};
 }
@@ -49,7 +49,7 @@ static void *owner_main(void *argument)
     return NULL;
 }
 
-static void test_each_task_is_done_once_whoever_owns_others(void)
+static void test_each_task_is_done_once_with_several_owners(void)
 {
     pthread_t threads[OWNERS];
     kn_worker_pool_init(&workers, 2);
@@ -61,10 +61,10 @@ static void test_each_task_is_done_once_whoever_owns_others(void)
     kn_worker_pool_deinit(&workers);
 }
 
-static void test_tasks_are_done_side_by_side_and_their_end_is_told(void)
+static void test_tasks_run_in_parallel_and_notify_at_their_end(void)
 {
     struct job jobs[TASKS];
-    atomic_store(&told, 0);
+    atomic_store(&notified, 0);
     kn_worker_pool_init(&workers, KN_WORKERS_MAX + 9); /* more than the maximum */
     CHECK_EQ(workers.size, KN_WORKERS_MAX);
     for (int i = 0; i < TASKS; i++) {
@@ -72,8 +72,8 @@ static void test_tasks_are_done_side_by_side_and_their_end_is_told(void)
         kn_worker_pool_begin(&workers, &jobs[i].task);
     }
     CHECK_EQ(workers.started, TASKS); /* none waits for another */
-    for (int tries = 0; tries < 5000 && atomic_load(&told) < TASKS; tries++) usleep(1000);
-    CHECK_EQ(atomic_load(&told), TASKS);
+    for (int tries = 0; tries < 5000 && atomic_load(&notified) < TASKS; tries++) usleep(1000);
+    CHECK_EQ(atomic_load(&notified), TASKS);
     for (int i = 0; i < TASKS; i++) {
         CHECK(kn_task_is_done(&jobs[i].task));
         CHECK_EQ(jobs[i].by_owner, 0);
@@ -85,7 +85,7 @@ static void test_tasks_are_done_side_by_side_and_their_end_is_told(void)
     kn_worker_pool_deinit(&workers);
 }
 
-static void test_what_nobody_has_begun_is_done_by_who_wants_it_finished(void)
+static void test_finish_runs_a_task_that_no_worker_has_begun(void)
 {
     struct job busy, job;
     kn_worker_pool_init(&workers, 1);
@@ -105,25 +105,25 @@ static void test_without_workers_it_is_done_at_once(void)
 {
     struct job job = job_of(0);
     struct kn_worker_pool none = {0};
-    atomic_store(&told, 0);
+    atomic_store(&notified, 0);
     kn_worker_pool_begin(&none, &job.task);
     CHECK(kn_task_is_done(&job.task));
     kn_worker_pool_finish(&none, &job.task);
     kn_worker_pool_init(&workers, 2);
-    kn_task_do_here(&job.task);
+    kn_task_run_here(&job.task);
     CHECK_EQ(job.times, 2);
     CHECK_EQ(job.by_owner, 1);
     CHECK_EQ(workers.started, 0);
-    CHECK_EQ(atomic_load(&told), 0); /* the thread that did the task needs no notification */
+    CHECK_EQ(atomic_load(&notified), 0); /* the thread that did the task needs no notification */
     kn_worker_pool_stop(&workers);
     kn_worker_pool_deinit(&workers);
 }
 
 int main(void)
 {
-    RUN(test_each_task_is_done_once_whoever_owns_others);
-    RUN(test_tasks_are_done_side_by_side_and_their_end_is_told);
-    RUN(test_what_nobody_has_begun_is_done_by_who_wants_it_finished);
+    RUN(test_each_task_is_done_once_with_several_owners);
+    RUN(test_tasks_run_in_parallel_and_notify_at_their_end);
+    RUN(test_finish_runs_a_task_that_no_worker_has_begun);
     RUN(test_without_workers_it_is_done_at_once);
     return check_done();
 }

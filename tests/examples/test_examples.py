@@ -18,7 +18,7 @@ from tests.waiting import PROGRAM_S
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
-SAYS = {
+OUTPUT = {
     "command_line.sh": [
         "1 bob engaged",
         "copied:  2 ann 1 bob",
@@ -241,14 +241,14 @@ def bootstrap() -> Iterator[str]:
         yield cluster.bootstrap_servers
 
 
-ON_SPARK = [name for name in SAYS if name.startswith("spark_")]
+ON_SPARK = [name for name in OUTPUT if name.startswith("spark_")]
 
 
 @pytest.mark.parametrize(
     "name",
     [
         pytest.param(name, marks=[pytest.mark.slow] if name == "command_line.sh" else [])
-        for name in SAYS
+        for name in OUTPUT
         if not name.startswith("spark_")
     ],
 )
@@ -287,12 +287,12 @@ def run(name: str, bootstrap: str) -> None:
         command, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    for text in SAYS[name]:
+    for text in OUTPUT[name]:
         assert text in done.stdout
 
 
 def test_every_example_is_run_and_listed() -> None:
     found = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".sh")}
-    assert found == set(SAYS)
+    assert found == set(OUTPUT)
     page = (EXAMPLES / "README.md").read_text()
     assert all(f"`{name}`" in page for name in found)

@@ -20,7 +20,7 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 
 
 @pytest.mark.parametrize(
-    ("page", "least"),
+    ("page", "snippets_min"),
     [
         ("consuming.md", 7),
         ("asyncio.md", 3),
@@ -29,14 +29,14 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
         ("share-groups.md", 2),
     ],
 )
-def test_the_snippets_of_the_guide_run(page: str, least: int) -> None:
+def test_the_snippets_of_the_guide_run(page: str, snippets_min: int) -> None:
     with MockCluster(brokers=2, two_phase_commit=True) as cluster:
         cluster.create_topic("greetings", 3)
         cluster.share.settings.auto_offset_reset = "earliest"
         with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
             for number in range(3000):
                 producer.produce("greetings", f"hello {number}", partition=number % 3)
-        assert run_snippets(page, {"bootstrap": cluster.bootstrap_servers}) >= least
+        assert run_snippets(page, {"bootstrap": cluster.bootstrap_servers}) >= snippets_min
 
 
 def run_snippets(page: str, names: dict[str, Any]) -> int:

@@ -37,9 +37,7 @@ def save(folder: Path, ca_pem: str, own: Identity) -> None:
     (folder / "client.p12").write_bytes(keystore)
 
 
-def test_the_snippets_of_the_page_on_tls_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_snippets_of_the_page_on_tls_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert len(snippets) == 4
     monkeypatch.chdir(tmp_path)

@@ -48,18 +48,19 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "arrow": ("fuzz_arrow.c", {}),
     "tunnel": ("fuzz_tunnel.c", {}),
 }
-MAX_INPUT_BYTES = 4096
+INPUT_BYTES_MAX = 4096
 SANITIZERS = "fuzzer,address,undefined"
 
 
 def clang() -> str | None:
-    """The compiler, or None if there is no clang."""
+    """Return the compiler, or None if there is no clang."""
     return os.environ.get("KN_CLANG") or shutil.which("clang")
 
 
 def codec_flags(without: str) -> tuple[list[str], list[str]]:
-    """Defines and libraries as setup.py finds them; `without` hides libdeflate, so that gzip uses
-    zlib.
+    """Return defines and libraries as setup.py finds them.
+
+    ``without`` hides libdeflate, so that gzip uses zlib.
     """
     spec = importlib.util.spec_from_file_location("kn_setup", ROOT / "setup.py")
     assert spec is not None
@@ -68,21 +69,21 @@ def codec_flags(without: str) -> tuple[list[str], list[str]]:
     spec.loader.exec_module(module)
     if without:
         os.environ["KN_WITHOUT"] = "libdeflate"
-    with contextlib.redirect_stderr(io.StringIO()):  # its messages are for a build
+    with contextlib.redirect_stderr(io.StringIO()):  # its messages are only for builds
         codecs = module.Codecs()
     os.environ.pop("KN_WITHOUT", None)
     return codecs.cflags, codecs.ldflags
 
 
 def is_stale(target: Path, inputs: list[Path]) -> bool:
-    """Whether target is missing or older than one of its inputs."""
+    """Return whether the target is missing or older than one of its inputs."""
     return not target.exists() or target.stat().st_mtime < max(
         path.stat().st_mtime for path in inputs
     )
 
 
 def build(name: str) -> Path:
-    """Build the target's program if one of its inputs has changed; targets share the objects of
+    """Build the target's program if one of its inputs has changed. Targets share the objects of
     csrc.
     """
     compiler = clang()
@@ -137,7 +138,7 @@ def build(name: str) -> Path:
 
 
 def commit() -> str:
-    """The commit of the tree."""
+    """Return the commit of the tree."""
     done = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],
         cwd=ROOT,
@@ -149,7 +150,7 @@ def commit() -> str:
 
 
 def run(name: str, runs: int, seconds: int, seed: int) -> tuple[int, bool]:
-    """Run one target. Returns the number of executions, and whether there was no finding."""
+    """Run one target. Return the number of executions, and whether there was no finding."""
     binary = build(name)
     corpus = BUILD / "corpus" / name
     corpus.mkdir(parents=True, exist_ok=True)
@@ -158,7 +159,7 @@ def run(name: str, runs: int, seconds: int, seed: int) -> tuple[int, bool]:
     command = [
         str(binary),
         str(corpus),
-        f"-max_len={MAX_INPUT_BYTES}",
+        f"-max_len={INPUT_BYTES_MAX}",
         "-rss_limit_mb=1024",
         "-timeout=10",
         "-print_final_stats=1",
@@ -192,7 +193,7 @@ def run(name: str, runs: int, seconds: int, seed: int) -> tuple[int, bool]:
 
 
 def totals() -> int:
-    """Print the sums of the ledger. Returns 1 if a run had a finding."""
+    """Print the sums of the ledger. Return 1 if a run had a finding."""
     executions: collections.Counter[str] = collections.Counter()
     findings: collections.Counter[str] = collections.Counter()
     for line in LEDGER.read_text().splitlines() if LEDGER.exists() else []:

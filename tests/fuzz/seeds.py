@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the seed corpus, tests/fuzz/corpus: small inputs that reach every branch of a reader.
 
-Run it when a format or a target changes; the output is the same each time.
+Run it when a format or a target changes. The output is the same each time.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ SAMPLE: list[records.RecordLike] = [
 
 
 def write(target: str, name: str, data: bytes) -> None:
-    """One seed."""
+    """Write one seed."""
     path = CORPUS / target / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
 
 
 def batches() -> None:
-    """Seeds of the readers of batches and message sets."""
+    """Write seeds for the readers of batches and message sets."""
     for codec in CODECS:
         batch = records.encode_batch(
             SAMPLE, codec=codec, base_offset=5, producer_id=9, producer_epoch=1, base_sequence=3
@@ -75,7 +75,7 @@ def batches() -> None:
 
 
 def codecs() -> None:
-    """Seeds of the decompressors."""
+    """Write seeds for the decompressors."""
     text = b"".join(b"line %d of a text that repeats\n" % i for i in range(40))
     for codec in CODECS[1:]:
         for name, plain in (("text", text), ("empty", b""), ("zeros", bytes(100_000))):
@@ -130,7 +130,7 @@ ARROW_FORMATS = (
 
 
 def arrow() -> None:
-    """Seeds of foreign columns, as fuzz_arrow.c reads them: the type of a column, then its
+    """Write seeds of foreign columns, in the form of fuzz_arrow.c: the type of a column, then its
     buffers.
     """
     for index, name in enumerate(ARROW_FORMATS):
@@ -150,8 +150,8 @@ def arrow() -> None:
 
 
 def tunnels() -> None:
-    """Seeds of a proxy's answers, as fuzz_tunnel.c reads them: kind of proxy, size of pieces, then
-    the answers.
+    """Write seeds of a proxy's answers, in the form of fuzz_tunnel.c: kind of proxy, size of
+    pieces, answers.
     """
     socks5, http, login, address = 0, 1, 2, 4
     bound = {1: bytes(4), 3: b"\x04name", 4: bytes(16)}

@@ -1,7 +1,7 @@
-"""Batches that the Java client wrote are read as the Java client reads them, and it reads what we write.
+"""The Java client's batches are read as Java reads them, and Java reads ours.
 
-tests/golden/batches holds its files and, in golden.json, what it says is in them; tests/golden/java makes both:
-`python tests/golden/test_golden.py` writes them anew.
+tests/golden/batches holds its files, and golden.json their content in Java's words. `python
+tests/golden/test_golden.py` writes both again with tests/golden/java.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import pytest
 
 from kafka_native._native import records
 from tests.broker import java as kafka_java
-from tests.waiting import PROGRAM_S
+from tests.harness.processes import output
 
 ROOT = Path(__file__).resolve().parents[2]
 BATCHES = Path(__file__).parent / "batches"
@@ -94,7 +93,7 @@ def test_every_golden_file_is_described() -> None:
     assert len(DESCRIPTIONS) >= 30
 
 
-def test_every_magic_and_codec_is_there() -> None:
+def test_every_magic_and_codec_has_a_golden_file() -> None:
     found = {
         (batch["magic"], batch["codec"]) for batches in DESCRIPTIONS.values() for batch in batches
     }
@@ -103,7 +102,7 @@ def test_every_magic_and_codec_is_there() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(name for name in DESCRIPTIONS if name.startswith("v2")))
-def test_the_headers_alone_say_the_same(name: str) -> None:
+def test_the_headers_alone_are_read_the_same(name: str) -> None:
     data = (BATCHES / name).read_bytes()
     for header, batch in zip(
         records.batch_headers(data, check_crcs=True), DESCRIPTIONS[name], strict=True
@@ -132,11 +131,7 @@ class Java:
 
     def run(self, *args: str) -> str:
         command = ["java", "-cp", f"{self._jars}/*", str(JAVA / "Golden.java"), *args]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=PROGRAM_S
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return output(*command)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +150,7 @@ def test_the_java_program_still_makes_the_golden_files(java: Java, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_java_reads_what_we_write(java: Java, tmp_path: Path) -> None:
+def test_java_reads_our_batches(java: Java, tmp_path: Path) -> None:
     text = b"a line of text that repeats\n"
     sample: list[records.RecordLike] = [
         (1_700_000_000_000, b"key", b"value", [("h", b"1"), ("null", None), ("", b"")]),

@@ -14,6 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PROGRAM_S
+
 PROC = Path("/proc")
 ROOT = Path(__file__).resolve().parents[2]
 GUARD = Path(__file__).with_name("guard.py")
@@ -30,6 +32,20 @@ def started(*command: str, output: Path, **options: Any) -> subprocess.Popen[byt
         return subprocess.Popen(
             guarded(*command), stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, **options
         )
+
+
+def output(*command: str, **how: Any) -> str:
+    """Run a program to its end, and return its output.
+
+    A failure is an AssertionError with all output.
+    """
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PROGRAM_S, check=False, **how
+    )
+    assert done.returncode == 0, (
+        f"{command[0]} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    )
+    return done.stdout
 
 
 class Child:
@@ -54,9 +70,9 @@ class Child:
             )
         self.resume_at: float | None = None
         """The time at which a stopped process must be resumed."""
-        self.tell(json.dumps(asdict(settings)))
+        self.send(json.dumps(asdict(settings)))
 
-    def tell(self, line: str) -> None:
+    def send(self, line: str) -> None:
         """Send a command. A process that has just died doesn't read it."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
@@ -81,7 +97,7 @@ class Child:
 
     def leave(self) -> None:
         """Send the command to end."""
-        self.tell("leave")
+        self.send("leave")
 
     def code(self) -> int | None:
         """Return the exit code, or None while it runs."""

@@ -76,7 +76,7 @@ def test_a_damaged_jar_is_refused_and_kept(fetched: Path, damage: str) -> None:
     assert sorted(fetched.iterdir()) == before
 
 
-def test_jars_that_are_damaged_when_they_come_are_refused(
+def test_jars_that_arrive_damaged_are_refused(
     fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.rmtree(fetched)
@@ -152,7 +152,7 @@ def test_the_image_is_named_by_its_digest() -> None:
     assert re.fullmatch(rf"apache/kafka:{java.KAFKA_VERSION}@sha256:[0-9a-f]{{64}}", cluster.IMAGE)
 
 
-def test_go_modules_have_sums() -> None:
+def test_go_modules_have_checksums() -> None:
     modules = [path for path in tree.files() if path.name == "go.mod"]
     assert modules
     for path in modules:

@@ -180,7 +180,7 @@ def test_a_lane_has_one_process(tmp_path: Path) -> None:
     assert len({process for process, name in processes if name in "yz"}) == 1
 
 
-def test_a_failure_is_named_at_once(tmp_path: Path) -> None:
+def test_a_failure_is_printed_at_once(tmp_path: Path) -> None:
     done = run(tmp_path, "def test_it():\n    assert not 'this'\n", "-n", "2")
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert (
@@ -191,7 +191,7 @@ def test_a_failure_is_named_at_once(tmp_path: Path) -> None:
     )
 
 
-def test_lanes_are_of_the_files_that_share_brokers() -> None:
+def test_files_that_share_brokers_share_a_lane() -> None:
     files = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
     assert {lanes.lane(path) for path in files} >= set(lanes.LANES)
     assert lanes.lane("tests/broker/test_one_broker.py") == "one broker"

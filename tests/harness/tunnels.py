@@ -183,7 +183,7 @@ class Canned:
         self._stays = stays
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self.heard = b""
+        self.received = b""
         self._ends: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._start(self._accept)
@@ -214,7 +214,7 @@ class Canned:
 
     def _talk(self, near: socket.socket) -> None:
         with suppress(OSError):
-            self.heard += near.recv(LINE_MAX)
+            self.received += near.recv(LINE_MAX)
             for at in range(0, len(self._says), self._piece_bytes):
                 near.sendall(self._says[at : at + self._piece_bytes])
             if not self._stays:

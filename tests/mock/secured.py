@@ -40,7 +40,7 @@ def settings(cluster: MockCluster, security: ListenerSecurity, **own: Any) -> di
 def produce_and_consume(cluster: MockCluster, conf: dict[str, Any]) -> None:
     """Produce and consume with librdkafka in a group, and compare the messages."""
     cluster.create_topic("a", 2)
-    # a retry sends nothing twice
+    # a retry must not duplicate messages
     producer = confluent_kafka.Producer({**conf, "enable.idempotence": True})
     for number in range(COUNT):
         producer.produce("a", b"%d" % number * 100, partition=number % 2)
@@ -121,11 +121,11 @@ class ScramClient:
         return f"n,,{self.bare}".encode()
 
     def last(self, challenge: bytes) -> bytes:
-        said = dict(part.split("=", 1) for part in challenge.decode().split(","))
+        fields = dict(part.split("=", 1) for part in challenge.decode().split(","))
         salted = hashlib.pbkdf2_hmac(
-            self.hash, self.password, base64.b64decode(said["s"]), int(said["i"])
+            self.hash, self.password, base64.b64decode(fields["s"]), int(fields["i"])
         )
-        without = f"c={base64.b64encode(b'n,,').decode()},r={said['r']}"
+        without = f"c={base64.b64encode(b'n,,').decode()},r={fields['r']}"
         message = f"{self.bare},{challenge.decode()},{without}".encode()
         key = hmac.digest(salted, b"Client Key", self.hash)
         mask = hmac.digest(hashlib.new(self.hash, key).digest(), message, self.hash)

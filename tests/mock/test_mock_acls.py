@@ -29,7 +29,7 @@ from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
 USERS = {"root": "r", "ann": "a", "bob": "b"}
-EVERY = AclBindingFilter("any", None, "any", None, None, "any", "any")
+EVERY_ACL = AclBindingFilter("any", None, "any", None, None, "any", "any")
 
 
 # --- the rules ---
@@ -79,7 +79,7 @@ def test_who_may_fetch(acls: list[Acl], denied: bool) -> None:
 @pytest.mark.parametrize(
     ("operation", "denied"), [(READ, False), (WRITE, False), (DESCRIBE, False), (CREATE, True)]
 )
-def test_who_may_do_something_may_describe(operation: int, denied: bool) -> None:
+def test_every_permission_but_create_includes_describe(operation: int, denied: bool) -> None:
     access = Access()
     access.acls[acl(operation)] = None
     assert access.denies("User:ann", "127.0.0.1", TOPIC, "t", ApiKey.METADATA) is denied
@@ -141,7 +141,7 @@ def codes(producing: Any, *topics: str) -> dict[str, int | None]:
 @pytest.mark.parametrize(
     "make", [Producer, confluent_kafka.Producer], ids=["ours", "confluent_kafka"]
 )
-def test_only_the_messages_to_what_is_denied_fail(
+def test_only_messages_to_denied_topics_fail(
     cluster: MockCluster, make: Callable[..., Any]
 ) -> None:
     allow(cluster, ("topic", "anns", "ann", "write"))
@@ -149,19 +149,19 @@ def test_only_the_messages_to_what_is_denied_fail(
     refused = {"open": None, "anns": KafkaError.TOPIC_AUTHORIZATION_FAILED}
     assert codes(make(settings(cluster, "bob")), "open", "anns") == refused
     with AdminClient(settings(cluster, "root")) as admin:
-        for future in admin.delete_acls([EVERY]).values():
+        for future in admin.delete_acls([EVERY_ACL]).values():
             future.result(WAIT_S)
     assert codes(make(settings(cluster, "bob")), "open", "anns") == {"open": None, "anns": None}
 
 
 def first_error(consumer: Any) -> int:
     """Return the first error that a consumer reports."""
-    ends = time.monotonic() + WAIT_S
-    while time.monotonic() < ends:
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
         message: Message | None = consumer.poll(0.2)
         if message is not None and message.error() is not None:
             return message.error().code()
-    raise AssertionError("no error was told")
+    raise AssertionError("no error in time")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def first_error(consumer: Any) -> int:
     [(("topic", "open", "bob", "read"), "TOPIC"), (("group", "g", "bob", "read"), "GROUP")],
     ids=["topic", "group"],
 )
-def test_a_consumer_hears_that_it_may_not(
+def test_a_denied_consumer_gets_an_error(
     cluster: MockCluster, make: Callable[..., Any], denied: tuple[str, str, str, str], code: str
 ) -> None:
     allow(cluster, denied, permission="deny")
@@ -201,7 +201,7 @@ def test_a_transactional_id_may_be_denied(cluster: MockCluster) -> None:
         assert caught.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def test_topics_are_made_grown_and_deleted_by_those_who_may(cluster: MockCluster) -> None:
+def test_topics_are_created_and_deleted_by_permitted_users(cluster: MockCluster) -> None:
     allow(
         cluster,
         *(

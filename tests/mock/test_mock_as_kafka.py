@@ -1,4 +1,4 @@
-"""The same group requests to the mock cluster and to Apache Kafka: the answers must be equal."""
+"""The mock cluster and Apache Kafka answer the same group requests equally."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ AT_ONCE = {
 
 
 class OneBroker:
-    """The part of a cluster that the members of these tests use, for a single broker."""
+    """A single broker, with the part of a cluster that the members of these tests use."""
 
     def __init__(self, address: str) -> None:
         self.where = address
@@ -109,7 +109,7 @@ def modern_bad_joins(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> No
         ("no assignor of that name", {"server_assignor": "mine"}),
         ("no timeout", {"rebalance_timeout_ms": -1}),
         ("no subscription", {"subscribed_topic_names": None}),
-        ("something owned", {"topic_partitions": None}),
+        ("no owned partitions", {"topic_partitions": None}),
         ("not RE2", {"subscribed_topic_regex": "a(?=b)"}),
         ("not closed", {"subscribed_topic_regex": "a["}),
     ):
@@ -122,9 +122,9 @@ def modern_note(steps: Steps, base: int) -> Callable[[str, modern.Member, Any], 
     """Return a function that notes a consumer member's answers, with epochs above ``base``."""
 
     def note(text: str, member: modern.Member, answer: Any) -> None:
-        told = None if answer.assignment is None else len(member.given)
+        given = None if answer.assignment is None else len(member.given)
         epoch = answer.member_epoch - base if answer.member_epoch > 0 else answer.member_epoch
-        steps.append((text, (ErrorCode(answer.error_code).name, epoch, told)))
+        steps.append((text, (ErrorCode(answer.error_code).name, epoch, given)))
 
     return note
 
@@ -147,9 +147,9 @@ def modern_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None
     note("second has it", second, second.acknowledge())
     note("a newer epoch", first, first.ask(9))
     first.epoch = base + 2
-    note("the epoch before, without a word", first, first.ask(base + 1))
+    note("the previous epoch, without partitions", first, first.ask(base + 1))
     note(
-        "the epoch before, with what it owns",
+        "the previous epoch, with the owned partitions",
         first,
         first.ask(base + 1, topic_partitions=first.parts()),
     )
@@ -160,14 +160,16 @@ def modern_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None
         "rebalance_timeout_ms": 10_000,
         "topic_partitions": first.parts(),
     }
-    note("all is said", first, first.ask(base + 2, **full))
+    note("a full heartbeat", first, first.ask(base + 2, **full))
     modern_offsets(cluster, first, base, steps)
-    note("first joins anew", first, first.join())
+    note("first joins again", first, first.join())
     note("and heartbeats", first, first.heartbeat())
     note("and has", first, first.acknowledge())
     note("second goes on", second, second.heartbeat())
     note(
-        "second joins with an expression too", second, second.join(subscribed_topic_regex="nothing")
+        "second joins also with an expression",
+        second,
+        second.join(subscribed_topic_regex="nothing"),
     )
     note("second goes on", second, second.acknowledge())
     note("first changes its assignor", first, first.heartbeat(server_assignor="range"))
@@ -178,19 +180,19 @@ def modern_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None
     note("first moves on", first, first.heartbeat())
     note("second again", second, second.leave())
     note("first leaves", first, first.leave())
-    steps.append(("commit by nobody, to an empty group", first.commit(6, -1)))
+    steps.append(("commit without a member, to an empty group", first.commit(6, -1)))
 
 
 def modern_offsets(cluster: Any, first: modern.Member, base: int, steps: Steps) -> None:
     steps.append(("commit", first.commit(5, base + 2)))
     steps.append(("commit by version 8", first.commit(5, base + 2, version=8)))
     steps.append(("commit of a later epoch", first.commit(5, base + 3)))
-    steps.append(("commit by nobody", first.commit(5, -1)))
+    steps.append(("commit without a member", first.commit(5, -1)))
     steps.append(("commit by a stranger", modern.Member(cluster, "3", "a").commit(5, base + 2)))
     steps.append(("fetch", first.committed(base + 2, "1")))
     steps.append(("fetch of an earlier epoch", first.committed(base + 1, "1")))
     steps.append(("fetch by a stranger", first.committed(base + 2, "3")))
-    steps.append(("fetch by nobody", first.committed(-1)))
+    steps.append(("fetch without a member", first.committed(-1)))
     described = first.wire.ask(
         ConsumerGroupDescribeRequest(group_ids=[modern.GROUP, "none"]), 1
     ).groups
@@ -207,10 +209,15 @@ def modern_offsets(cluster: Any, first: modern.Member, base: int, steps: Steps) 
     other = first.wire.ask(DescribeGroupsRequest(groups=[modern.GROUP]), 6).groups[0]
     steps.append(("described as classic", (other.error_code, other.group_state)))
     part = OffsetDeleteRequest.Topic.Partition(partition_index=0)
-    wish = OffsetDeleteRequest(
+    request = OffsetDeleteRequest(
         group_id=modern.GROUP, topics=[OffsetDeleteRequest.Topic(name="a", partitions=[part])]
     )
-    steps.append(("delete what is read", first.wire.ask(wish).topics[0].partitions[0].error_code))
+    steps.append(
+        (
+            "delete offsets of a subscribed topic",
+            first.wire.ask(request).topics[0].partitions[0].error_code,
+        )
+    )
 
 
 def modern_static(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
@@ -273,8 +280,8 @@ def static_member_returns(
         answer.skip_assignment,
     )
     steps.append((f"the static member is back with version {version}", seen))
-    note("before is fenced", one.heartbeat())
-    note("before can't commit", one.commit(3) if version < 0 else back.commit(3))
+    note("the old one is fenced", one.heartbeat())
+    note("the old one can't commit", one.commit(3) if version < 0 else back.commit(3))
     steps.append(("its assignment", back.sync().assignment))
     note("the other goes on", two.heartbeat())
     return back
@@ -284,8 +291,8 @@ def refused_syncs(one: classic.Member, note: Callable[[str, int], None]) -> None
     silent = SyncGroupRequest(
         group_id=classic.GROUP, generation_id=one.generation, member_id=one.id
     )
-    note("sync that says nothing of its protocol", one.wire.ask(silent, 5).error_code)
-    note("which older ones can't", one.wire.ask(silent, 4).error_code)
+    note("sync without a protocol", one.wire.ask(silent, 5).error_code)
+    note("sync without a protocol, version 4", one.wire.ask(silent, 4).error_code)
     wrong = SyncGroupRequest(
         group_id=classic.GROUP,
         generation_id=one.generation,
@@ -324,8 +331,8 @@ def classic_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> Non
     two.id = ""
     joining = two.start_join()
     note("time to join again", wait_for(one.heartbeat, "the rebalance"))
-    note("sync meanwhile", one.sync().error_code)
-    note("commit meanwhile", one.commit(2))
+    note("sync during the rebalance", one.sync().error_code)
+    note("commit during the rebalance", one.commit(2))
     again = one.join()
     steps.append(
         (
@@ -349,9 +356,9 @@ def classic_members(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> Non
     note("another assignor", stranger.join().error_code)
     note("two leaves", two.leave())
     note("two leaves again", two.leave())
-    note("commit by nobody", classic.Member(cluster, pool).commit(3))
+    note("commit without a member", classic.Member(cluster, pool).commit(3))
     note("one leaves", one.leave())
-    note("commit by nobody, to an empty group", classic.Member(cluster, pool).commit(4))
+    note("commit without a member, to an empty group", classic.Member(cluster, pool).commit(4))
     steps.append(("committed", one.committed()))
 
 
@@ -363,7 +370,7 @@ def refused_joins(one: classic.Member, note: Callable[[str, int], None]) -> None
         ("no group", {"group_id": ""}),
         ("a stranger", {"member_id": "stranger"}),
     ):
-        wish = JoinGroupRequest(
+        request = JoinGroupRequest(
             group_id=classic.GROUP,
             session_timeout_ms=10_000,
             rebalance_timeout_ms=1000,
@@ -371,8 +378,8 @@ def refused_joins(one: classic.Member, note: Callable[[str, int], None]) -> None
             protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
         )
         for name, value in fields.items():
-            setattr(wish, name, value)
-        note(text, one.wire.ask(wish, 9).error_code)
+            setattr(request, name, value)
+        note(text, one.wire.ask(request, 9).error_code)
 
 
 def classic_odds(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
@@ -412,10 +419,10 @@ def classic_odds(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
             (again.error_code, joining.result(WAIT_S).error_code, again.leader == one.id),
         )
     )
-    note("the follower waits for nothing", two.sync().error_code)
-    note("the leader is gone", one.heartbeat())
+    note("the follower waits in vain", two.sync().error_code)
+    note("the leader is removed", one.heartbeat())
     steps.append(("the follower leads", two.join().leader == two.id))
-    note("and assigns", two.sync({two.id: b"y"}).error_code)
+    note("and sends the assignment", two.sync({two.id: b"y"}).error_code)
     three = classic.Member(
         cluster, pool, protocols=subscription("a"), session_ms=20_000, rebalance_ms=1500
     )
@@ -424,12 +431,11 @@ def classic_odds(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
     two.join()
     joining.result(WAIT_S)
     note("the leader assigns", two.sync({two.id: b"y", three.id: b"z"}).error_code)
-    note("all is well", two.heartbeat())
+    note("the group is stable", two.heartbeat())
     note(
-        "until the follower hasn't come for its assignment",
-        wait_for(two.heartbeat, "the next rebalance"),
+        "the follower hasn't fetched its assignment", wait_for(two.heartbeat, "the next rebalance")
     )
-    note("which is out", three.heartbeat())
+    note("the follower is removed", three.heartbeat())
     steps.append(("one is left", len(two.join().members)))
     two.sync({two.id: b"y"})
     joining = classic.Member(
@@ -437,9 +443,9 @@ def classic_odds(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
     ).start_join()
     wait_for(two.heartbeat, "the rebalance")
     steps.append(
-        ("who comes too late", (joining.result(WAIT_S).error_code, len(joining.result().members)))
+        ("a late member", (joining.result(WAIT_S).error_code, len(joining.result().members)))
     )
-    note("is out", two.heartbeat())
+    note("the late member is removed", two.heartbeat())
 
 
 def protocols_change(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
@@ -454,21 +460,26 @@ def protocols_change(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> No
     note("commit", old.commit(5))
     note("new joins", new.join().error_code)
     steps.append(("epoch", (new.epoch, len(new.given))))
-    note("old is to join again", old.heartbeat())
+    note("old must join again", old.heartbeat())
     old.protocols = subscription("a", owned={"a": [0, 1, 2, 3]})
     answer = old.join()
     steps.append(
-        ("it does", (answer.error_code, answer.generation_id, answer.leader, answer.protocol_name))
+        (
+            "old joins again",
+            (answer.error_code, answer.generation_id, answer.leader, answer.protocol_name),
+        )
     )
     kept = read(old.sync().assignment).get("a", [])
-    steps.append(("it keeps", len(kept)))
-    note("and is to join again", old.heartbeat())
+    steps.append(("old keeps", len(kept)))
+    note("old must join again, without the rest", old.heartbeat())
     old.protocols = subscription("a", owned={"a": kept})
     answer = old.join()
-    steps.append(("without the rest", (answer.error_code, answer.generation_id, answer.leader)))
-    steps.append(("it keeps that", len(read(old.sync().assignment).get("a", []))))
-    note("it stays", old.heartbeat())
-    note("it commits", old.commit(6))
+    steps.append(
+        ("old joins without the rest", (answer.error_code, answer.generation_id, answer.leader))
+    )
+    steps.append(("old keeps the same", len(read(old.sync().assignment).get("a", []))))
+    note("old stays", old.heartbeat())
+    note("old commits", old.commit(6))
     new.heartbeat()
     steps.append(("new gets", (new.epoch, len(new.given))))
     new.acknowledge()
@@ -479,16 +490,16 @@ def protocols_change(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> No
     stranger = classic.Member(cluster, pool, protocols=subscription("a"))
     stranger.id = "stranger"
     note("a stranger", stranger.join().error_code)
-    note("leaves", stranger.leave())
-    note("and old is to join again", old.heartbeat())
-    note("which it does", old.join().error_code)
-    note("the same as before", len(read(old.sync().assignment)["a"]))
+    note("the stranger leaves", stranger.leave())
+    note("old must join once again", old.heartbeat())
+    note("old joins once again", old.join().error_code)
+    note("the same assignment", len(read(old.sync().assignment)["a"]))
     new.acknowledge()
     note("new as a classic member", _with(old, "new").heartbeat(new.epoch))
     note("new leaves", new.leave().error_code)
-    wait_for(old.heartbeat, "the rebalance that makes old one of its kind")
+    wait_for(old.heartbeat, "the rebalance that makes the group classic")
     answer = old.join()
-    steps.append(("and leads again", (answer.error_code, answer.leader == old.id)))
+    steps.append(("old leads again", (answer.error_code, answer.leader == old.id)))
     steps.append(("committed", old.committed()))
     old.leave()
     note("new in an empty classic group", new.join().error_code)

@@ -117,7 +117,7 @@ def test_process_is_secured(tmp_path: Path) -> None:
         ["--save-certificates", "certificates"],
     ],
 )
-def test_impossible_clusters_are_told(arguments: list[str]) -> None:
+def test_impossible_clusters_are_errors(arguments: list[str]) -> None:
     done = subprocess.run(
         [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=WAIT_S
     )
@@ -129,7 +129,7 @@ def test_impossible_clusters_are_told(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     "arguments", [["--topics", "a:x"], ["--topics", ":1"], ["--colour", "red"], ["--user", "me"]]
 )
-def test_wrong_options_are_told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_options_are_errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2

@@ -17,7 +17,7 @@ from kafka_native.mock import MockCluster
 from tests.mock.wire import batch
 from tests.waiting import WAIT_S
 
-# kafka-python reads its own schemas in a way that newer Pythons discourage
+# newer Pythons warn about how kafka-python reads its schemas
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
@@ -60,7 +60,7 @@ class Runner:
     def stop(self) -> None:
         self._stop.set()
         self._thread.join(WAIT_S)
-        assert not self._thread.is_alive(), "it doesn't close"
+        assert not self._thread.is_alive(), "the client doesn't close"
         if self.error is not None:
             raise self.error
 
@@ -199,7 +199,7 @@ def fill(cluster: MockCluster, first: int, count: int = 20) -> set[tuple[int, by
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_members_come_and_go_and_go_on_where_others_stopped(
+def test_members_come_and_go_and_continue_where_others_stopped(
     client: type[Runner], running: MockCluster
 ) -> None:
     sent = fill(running, 0)
@@ -242,7 +242,9 @@ def test_static_member_comes_back_without_a_rebalance(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_group_gets_over_what_tests_do_to_it(client: type[Runner], running: MockCluster) -> None:
+def test_group_recovers_from_what_tests_do_to_it(
+    client: type[Runner], running: MockCluster
+) -> None:
     first = client(running)
     wait(lambda: len(first.owned) == PARTITIONS, first)
     second = client(running)

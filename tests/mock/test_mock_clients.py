@@ -1,4 +1,4 @@
-"""Clients that know nothing of us produce to the cluster and consume from it, unchanged."""
+"""Other clients produce to the mock cluster and consume from it, unchanged."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
-with (
-    warnings.catch_warnings()
-):  # kafka-python reads its own schemas in a way that newer Pythons discourage
+# newer Pythons warn about how kafka-python reads its schemas
+with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
 
@@ -244,7 +243,7 @@ def test_two_consumers_share_the_partitions_of_a_topic(
         consumer.close()
 
 
-# --- what goes wrong ---
+# --- faults ---
 
 
 def test_confluent_follows_a_leader_that_moves(cluster: MockCluster) -> None:
@@ -264,7 +263,7 @@ def test_confluent_follows_a_leader_that_moves(cluster: MockCluster) -> None:
     ]
 
 
-def test_confluent_lives_through_a_broker_that_goes_and_comes(cluster: MockCluster) -> None:
+def test_confluent_survives_a_broker_that_restarts(cluster: MockCluster) -> None:
     cluster.create_topic("a", 3)
     quiet = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 50}
     producer = confluent_kafka.Producer(
@@ -286,7 +285,7 @@ def test_confluent_lives_through_a_broker_that_goes_and_comes(cluster: MockClust
     assert stored == [list(range(index, 90, 3)) for index in range(3)]
 
 
-def test_confluent_retries_what_is_pushed(cluster: MockCluster) -> None:
+def test_confluent_retries_pushed_errors(cluster: MockCluster) -> None:
     cluster.create_topic("a", 1)
     cluster.push_request_errors(
         ApiKey.PRODUCE, [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT]

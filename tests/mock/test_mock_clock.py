@@ -1,4 +1,4 @@
-"""A test moves the cluster's clock forward: everything due by then happens at once."""
+"""A test moves the cluster's clock forward: all events that are due happen at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cluster() -> Iterator[MockCluster]:
         yield running
 
 
-def test_a_response_that_is_held_back_comes(cluster: MockCluster) -> None:
+def test_a_delayed_response_is_sent(cluster: MockCluster) -> None:
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
         producer.produce("t", b"first")
         assert producer.flush(WAIT_S) == 0
@@ -34,7 +34,7 @@ def test_a_response_that_is_held_back_comes(cluster: MockCluster) -> None:
         assert producer.flush(WAIT_S) == 0
 
 
-def test_a_fetch_ends_its_wait(cluster: MockCluster) -> None:
+def test_a_waiting_fetch_ends(cluster: MockCluster) -> None:
     conf = {
         "bootstrap.servers": cluster.bootstrap_servers,
         "fetch.wait.max.ms": 300_000,
@@ -49,7 +49,7 @@ def test_a_fetch_ends_its_wait(cluster: MockCluster) -> None:
         cluster.wait_for_requests(ApiKey.FETCH, 2, timeout=WAIT_S)
 
 
-def test_a_member_that_is_silent_is_out(cluster: MockCluster) -> None:
+def test_a_silent_member_is_removed(cluster: MockCluster) -> None:
     conf = {
         "bootstrap.servers": cluster.bootstrap_servers,
         "group.id": "g",

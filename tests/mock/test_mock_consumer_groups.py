@@ -1,7 +1,4 @@
-"""The KIP-848 coordinator on the wire:
-
-epochs, reconciliation, fencing, static members, expressions.
-"""
+"""The KIP-848 coordinator on the wire: epochs, reconciliation, fencing, static members, regexes."""
 
 from __future__ import annotations
 
@@ -133,7 +130,7 @@ def settled(*members: Member) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_partition_goes_to_its_new_owner_only_after_the_old_one_gave_it_up(
+def test_partition_gets_its_new_owner_after_the_old_one_revoked_it(
     assignor: str, cluster: MockCluster
 ) -> None:
     cluster.create_topic("a", 4)
@@ -149,7 +146,7 @@ def test_partition_goes_to_its_new_owner_only_after_the_old_one_gave_it_up(
     assert first.acknowledge().assignment is None
     assert second.join().member_epoch == 2
     assert second.numbers == []  # the first member still owns everything
-    # it must give two up, and stays in its epoch until it has
+    # it must revoke two, and stays in its epoch until then
     assert first.heartbeat().member_epoch == 1
     assert len(first.numbers) == 2
     kept = first.numbers
@@ -172,7 +169,7 @@ def test_partition_goes_to_its_new_owner_only_after_the_old_one_gave_it_up(
     assert info.members["1"].assignment == [("a", index) for index in kept]
 
 
-def test_members_that_leave_or_fall_silent_make_room(cluster: MockCluster) -> None:
+def test_partitions_of_members_that_leave_or_expire_are_reassigned(cluster: MockCluster) -> None:
     cluster.create_topic("a", 3)
     first, second = Member(cluster, "1", "a"), Member(cluster, "2", "a")
     assert (first.join().error_code, second.join().error_code) == (0, 0)
@@ -192,7 +189,7 @@ def test_members_that_leave_or_fall_silent_make_room(cluster: MockCluster) -> No
     assert second.ask(second.epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_member_that_does_not_revoke_in_time_is_out(cluster: MockCluster) -> None:
+def test_member_that_does_not_revoke_in_time_is_removed(cluster: MockCluster) -> None:
     cluster.create_topic("a", 2)
     slow, other = (
         Member(cluster, "slow", "a", rebalance_timeout_ms=20_000),
@@ -222,8 +219,7 @@ def test_epochs_are_checked(cluster: MockCluster) -> None:
     assert member.ask(9).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     cluster.rebalance_group(GROUP)
     assert member.heartbeat().member_epoch == 2
-    # A response may be lost. So the previous epoch is valid while the member owns no more than it
-    # may.
+    # A response may be lost, so the previous epoch is valid with the assigned partitions.
     assert member.ask(1).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert member.ask(1, topic_partitions=member.parts()).member_epoch == 2
     answer = member.ask(
@@ -262,7 +258,7 @@ def test_bad_joins_are_refused(fields: dict[str, Any], code: int, cluster: MockC
     assert member.join(version=0).member_id
 
 
-def test_expression_follows_the_topics(cluster: MockCluster) -> None:
+def test_regular_expression_follows_the_topics(cluster: MockCluster) -> None:
     for name in ("log-a", "log-b", "else"):
         cluster.create_topic(name)
     member = Member(cluster, "1")
@@ -287,7 +283,7 @@ def test_expression_follows_the_topics(cluster: MockCluster) -> None:
     )
 
 
-def test_static_member_goes_for_a_while(cluster: MockCluster) -> None:
+def test_static_member_leaves_for_a_while(cluster: MockCluster) -> None:
     cluster.create_topic("a", 4)
     other = Member(cluster, "o", "a")
     old = Member(cluster, "old", "a", instance_id="one")
@@ -357,7 +353,7 @@ def test_group_is_described_and_listed(cluster: MockCluster) -> None:
     assert (classic.error_code, classic.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
 
 
-def test_verbs_set_targets_intervals_and_limits(cluster: MockCluster) -> None:
+def test_methods_set_targets_intervals_and_limits(cluster: MockCluster) -> None:
     cluster.create_topic("a", 4)
     first, second = Member(cluster, "1", "a"), Member(cluster, "2", "a")
     first.join()

@@ -1,4 +1,4 @@
-"""Faults happen when armed, as often as armed, and to nobody else."""
+"""Faults happen as often as a test sets them, and only where it sets them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.mock.test_mock_protocol import MAKE
 from tests.mock.wire import TIMEOUT, Closed, Wire, batch, fetch_request, fetched, produce
 from tests.waiting import wait_for
 
-# These have an error neither for the whole request nor for each part that a test can ask for.
-WITHOUT_PLACE = {
+# Their responses have no error for the whole request, and none for parts that a test can name.
+WITHOUT_ERROR_FIELD = {
     ApiKey.DESCRIBE_LOG_DIRS,
     ApiKey.DESCRIBE_GROUPS,
     ApiKey.DELETE_RECORDS,
@@ -30,7 +30,7 @@ WITHOUT_PLACE = {
 }
 
 
-def test_pushed_errors_are_answered_one_each(cluster: MockCluster, wire: Wire) -> None:
+def test_each_pushed_error_is_one_response(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a")
     pushed = [ErrorCode.NOT_ENOUGH_REPLICAS, 0, ErrorCode.REQUEST_TIMED_OUT]
     cluster.push_request_errors(ApiKey.PRODUCE, pushed)
@@ -59,7 +59,7 @@ def test_pushed_session_errors_are_about_the_whole_fetch(
     assert wire.ask(fetch_request("a", {0: 0}, session=(0, 0)), 12).error_code == code
 
 
-@pytest.mark.parametrize("key", sorted(set(MAKE) - WITHOUT_PLACE), ids=lambda key: key.name)
+@pytest.mark.parametrize("key", sorted(set(MAKE) - WITHOUT_ERROR_FIELD), ids=lambda key: key.name)
 def test_pushed_errors_fit_every_version(key: ApiKey, cluster: MockCluster) -> None:
     cluster.create_topic("a")
     first, last = ADVERTISED[key]
@@ -82,9 +82,7 @@ def test_pushed_close_closes(cluster: MockCluster) -> None:
         assert wire.ask(MetadataRequest(topics=None), 12).brokers
 
 
-def test_delay_holds_every_response_back_but_not_one_after_the_other(
-    cluster: MockCluster, wire: Wire
-) -> None:
+def test_delay_applies_to_each_response_alone(cluster: MockCluster, wire: Wire) -> None:
     cluster.delay_responses(1, 1.0)
     start = time.monotonic()
     numbers = [wire.send(MetadataRequest(topics=None), 12) for _ in range(5)]
@@ -114,7 +112,10 @@ def test_close_in_the_middle_of_a_frame(after: int, cluster: MockCluster) -> Non
         assert wire.ask(ApiVersionsRequest(), 0).error_code == 0
         with pytest.raises(Closed):
             produce(wire, "a", 0, batch(b"x"))
-    assert cluster.watermarks("a", 0) == (0, 1)  # done, although nobody was told
+    assert cluster.watermarks("a", 0) == (
+        0,
+        1,
+    )  # the append is done, although the client got no response
     with Wire(cluster) as wire:
         assert produce(wire, "a", 0, batch(b"x")).base_offset == 1
 
@@ -136,7 +137,7 @@ def test_responses_are_rewritten(cluster: MockCluster, wire: Wire) -> None:
     assert wire.ask(MetadataRequest(topics=None), 12).brokers
 
 
-def test_disconnect_closes_and_lets_back_in(cluster: MockCluster) -> None:
+def test_disconnect_closes_and_allows_reconnects(cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         wire.ask(ApiVersionsRequest(), 0)
         assert cluster.connection_count(1) == 1
@@ -146,10 +147,8 @@ def test_disconnect_closes_and_lets_back_in(cluster: MockCluster) -> None:
         assert wire.ask(ApiVersionsRequest(), 0).error_code == 0
 
 
-def test_faults_are_kept_for_who_is_there(cluster: MockCluster, wire: Wire) -> None:
-    """As when a consumer was closed while its last fetch still waited: nobody would see the
-    fault.
-    """
+def test_faults_are_kept_for_open_connections(cluster: MockCluster, wire: Wire) -> None:
+    """A waiting fetch of a closed consumer must not use up faults: no client would see them."""
     cluster.create_topic("a")
     with Wire(cluster) as gone:
         gone.send(fetch_request("a", {0: 0}, max_wait_ms=30_000), 12)
@@ -169,7 +168,7 @@ def test_faults_are_kept_for_who_is_there(cluster: MockCluster, wire: Wire) -> N
     assert [bytes(data or b"")[-1:] == good[-1:] for data in (second, third)] == [False, True]
 
 
-def test_clear_disarms_everything(cluster: MockCluster, wire: Wire) -> None:
+def test_clear_removes_all_faults(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a")
     cluster.push_request_errors(ApiKey.METADATA, [CLOSE_CONNECTION])
     cluster.close_mid_frame(1, 1)

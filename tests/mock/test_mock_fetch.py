@@ -20,15 +20,13 @@ def topic(cluster: MockCluster) -> str:
     return "a"
 
 
-def plant(cluster: MockCluster, partition: int, *values: bytes, size: int = 0) -> None:
+def append(cluster: MockCluster, partition: int, *values: bytes, size: int = 0) -> None:
     """Append one batch for each value."""
     for value in values:
         cluster.append_raw("a", partition, batch(value + bytes(size)))
 
 
-def test_records_come_back_as_they_were_stored(
-    topic: str, cluster: MockCluster, wire: Wire
-) -> None:
+def test_records_are_returned_as_stored(topic: str, cluster: MockCluster, wire: Wire) -> None:
     data = batch(b"a", b"b", codec="lz4")
     produce(wire, topic, 0, data)
     produce(wire, topic, 0, data)
@@ -51,7 +49,7 @@ def test_fetch_begins_with_the_batch_that_holds_the_offset(
 
 
 def test_offsets_out_of_range(topic: str, cluster: MockCluster, wire: Wire) -> None:
-    plant(cluster, 0, b"a")
+    append(cluster, 0, b"a")
     for offset in (-1, 2):
         part = fetched(wire.ask(fetch_request(topic, {0: offset}), 12))[0]
         assert part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -60,8 +58,8 @@ def test_offsets_out_of_range(topic: str, cluster: MockCluster, wire: Wire) -> N
 def test_limits_leave_batches_out_but_never_the_first(
     topic: str, cluster: MockCluster, wire: Wire
 ) -> None:
-    plant(cluster, 0, b"0", b"1", b"2", size=1000)
-    plant(cluster, 3, b"3", b"4", size=1000)
+    append(cluster, 0, b"0", b"1", b"2", size=1000)
+    append(cluster, 3, b"3", b"4", size=1000)
     part = fetched(wire.ask(fetch_request(topic, {0: 0}, partition_max_bytes=10), 12))[0]
     assert len(values(part)) == 1
     parts = fetched(wire.ask(fetch_request(topic, {0: 0, 3: 0}, partition_max_bytes=2500), 12))
@@ -73,20 +71,20 @@ def test_limits_leave_batches_out_but_never_the_first(
 def test_partial_batches_where_the_cluster_cuts_them() -> None:
     with MockCluster(1, partial_batches=True) as cluster, Wire(cluster) as wire:
         cluster.create_topic("a")
-        plant(cluster, 0, b"0", b"1", size=1000)
+        append(cluster, 0, b"0", b"1", size=1000)
         part = fetched(wire.ask(fetch_request("a", {0: 0}, partition_max_bytes=1500), 12))[0]
         assert len(part.records or b"") == 1500
         assert len(values(part)) == 1
 
 
 def test_many_small_batches_in_one_response(topic: str, cluster: MockCluster, wire: Wire) -> None:
-    plant(cluster, 0, *[b"%d" % number for number in range(2000)])
+    append(cluster, 0, *[b"%d" % number for number in range(2000)])
     part = fetched(wire.ask(fetch_request(topic, {0: 0}), 12))[0]
     assert values(part) == [b"%d" % number for number in range(2000)]
 
 
 def test_large_response_arrives_whole(topic: str, cluster: MockCluster, wire: Wire) -> None:
-    plant(cluster, 0, *[b"%d" % number for number in range(100)], size=100_000)
+    append(cluster, 0, *[b"%d" % number for number in range(100)], size=100_000)
     wanted = fetch_request(topic, {0: 0}, max_bytes=50 << 20, partition_max_bytes=50 << 20)
     part = fetched(wire.ask(wanted, 12))[0]
     assert part.records == b"".join(cluster.batches(topic, 0))
@@ -97,7 +95,7 @@ def test_long_poll_waits_for_enough_bytes(topic: str, cluster: MockCluster, wire
     start = time.monotonic()
     for partition in (0, 3, 0):
         time.sleep(0.05)
-        plant(cluster, partition, b"x")  # 69 bytes each
+        append(cluster, partition, b"x")  # 69 bytes each
     parts = fetched(wire.receive(FetchRequest(), 12, number))
     assert 0.1 < time.monotonic() - start < 5
     assert sum(len(values(part)) for part in parts.values()) == 3
@@ -148,13 +146,13 @@ def test_leader_epochs_are_compared(topic: str, cluster: MockCluster, wire: Wire
         )
 
 
-def test_session_tells_only_what_is_new(topic: str, cluster: MockCluster, wire: Wire) -> None:
+def test_session_returns_only_changes(topic: str, cluster: MockCluster, wire: Wire) -> None:
     full = wire.ask(fetch_request(topic, {0: 0, 3: 0}, session=(0, 0)), 12)
     assert full.session_id > 0
     assert set(fetched(full)) == {0, 3}
     number = full.session_id
     assert fetched(wire.ask(fetch_request(topic, {}, session=(number, 1)), 12)) == {}
-    plant(cluster, 3, b"x")
+    append(cluster, 3, b"x")
     news = wire.ask(fetch_request(topic, {}, session=(number, 2)), 12)
     assert news.session_id == number
     assert {index: values(part) for index, part in fetched(news).items()} == {3: [b"x"]}
@@ -165,17 +163,17 @@ def test_session_tells_only_what_is_new(topic: str, cluster: MockCluster, wire: 
 
 def test_session_forgets_and_adds_partitions(topic: str, cluster: MockCluster, wire: Wire) -> None:
     number = wire.ask(fetch_request(topic, {0: 0}, session=(0, 0)), 12).session_id
-    plant(cluster, 0, b"x")
+    append(cluster, 0, b"x")
     request = fetch_request(topic, {3: 0}, session=(number, 1))
     request.forgotten_topics_data = [FetchRequest.ForgottenTopic(topic=topic, partitions=[0])]
     assert set(fetched(wire.ask(request, 12))) == {3}
-    plant(cluster, 0, b"y")
+    append(cluster, 0, b"y")
     assert fetched(wire.ask(fetch_request(topic, {}, session=(number, 2)), 12)) == {}
 
 
 def test_session_serves_partitions_in_turn(topic: str, cluster: MockCluster, wire: Wire) -> None:
     for partition in (0, 3):
-        plant(cluster, partition, b"1", b"2", size=1000)
+        append(cluster, partition, b"1", b"2", size=1000)
     number = wire.ask(
         fetch_request(topic, {0: 0, 3: 0}, session=(0, 0), max_bytes=1), 12
     ).session_id
@@ -206,7 +204,7 @@ def test_wrong_sessions_are_refused(
     assert (response.error_code, response.responses) == (code, [])
 
 
-def test_session_ends_when_asked_when_forgotten_and_when_there_are_too_many(
+def test_session_ends_on_request_when_cleared_and_at_the_limit(
     topic: str, cluster: MockCluster
 ) -> None:
     with MockCluster(1, fetch_session_limit=2) as small, Wire(small) as wire:
@@ -229,7 +227,7 @@ def test_session_ends_when_asked_when_forgotten_and_when_there_are_too_many(
 def test_corrupt_fetch_is_wrong_once_and_only_on_the_wire(
     topic: str, cluster: MockCluster, wire: Wire
 ) -> None:
-    plant(cluster, 0, b"x", b"y")
+    append(cluster, 0, b"x", b"y")
     cluster.corrupt_next_fetch(topic, 0)
     part = fetched(wire.ask(fetch_request(topic, {0: 0}), 12))[0]
     with pytest.raises(records.RecordError, match="checksum"):
@@ -237,7 +235,7 @@ def test_corrupt_fetch_is_wrong_once_and_only_on_the_wire(
     assert values(fetched(wire.ask(fetch_request(topic, {0: 0}), 12))[0]) == [b"x", b"y"]
 
 
-def test_planted_bytes_get_offsets_or_stay_untouched(
+def test_appended_bytes_get_offsets_or_stay_unchanged(
     topic: str, cluster: MockCluster, wire: Wire
 ) -> None:
     assert cluster.append_raw(topic, 0, batch(b"a", b"b") + batch(b"c")) == 0

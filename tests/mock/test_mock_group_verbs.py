@@ -1,10 +1,7 @@
-"""What tests can do to groups of the classic protocol and to coordinators, and groups that change
-their protocol.
-"""
+"""Methods that act on classic groups and on coordinators, and groups that change their protocol."""
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -22,7 +19,13 @@ from kafka_native.protocol.groups import JoinGroupRequest, LeaveGroupRequest
 from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.offsets import OffsetDeleteRequest
 from tests.mock import test_mock_consumer_groups as modern
-from tests.mock.test_mock_groups import GROUP, REBALANCE_MS, Member, let_it_wait, stable_pair
+from tests.mock.test_mock_groups import (
+    GROUP,
+    REBALANCE_MS,
+    Member,
+    after_rebalance_timeout,
+    stable_pair,
+)
 from tests.mock.test_mock_protocol import MAKE
 from tests.mock.wire import Wire, fetch_request, fetched
 
@@ -59,8 +62,7 @@ def test_static_member_comes_back_without_a_rebalance(
     leader.join()
     leader.sync({leader.id: b"all"})
     joining = follower.start_join()
-    while leader.heartbeat() == 0:
-        time.sleep(0.002)
+    leader.wait_for_rebalance()
     assert leader.join().leader == leader.id
     assert joining.result(5).error_code == 0
     waiting = pool.submit(follower.sync)
@@ -79,17 +81,17 @@ def test_static_member_comes_back_without_a_rebalance(
     if version == 9:
         assert response.leader == back.id
         assert {one.group_instance_id for one in response.members} == {"one", "two"}
-    else:  # an older client would assign again: it isn't told that it leads
+    else:  # an older client would assign again, so the response names the old leader
         assert (response.leader, response.members) == (leader.id, [])
     assert back.sync().assignment == b"L"
     assert (back.heartbeat(), follower.heartbeat()) == (0, 0)
     assert leader.heartbeat() == ErrorCode.FENCED_INSTANCE_ID
     assert cluster.group(GROUP).generation == generation
-    back.instance_id = "unheard of"
+    back.instance_id = "unknown"
     assert back.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_static_member_that_waits_is_fenced_by_the_next(
+def test_waiting_static_member_is_fenced_by_the_next_instance(
     cluster: MockCluster, pool: ThreadPoolExecutor
 ) -> None:
     first = Member(cluster, pool)
@@ -97,8 +99,7 @@ def test_static_member_that_waits_is_fenced_by_the_next(
     first.sync({first.id: b"x"})
     waits = Member(cluster, pool, instance_id="one")
     joining = waits.start_join()
-    while first.heartbeat() == 0:
-        time.sleep(0.002)
+    first.wait_for_rebalance()
     newer = Member(cluster, pool, instance_id="one")
     rejoining = newer.start_join()
     assert joining.result(5).error_code == ErrorCode.FENCED_INSTANCE_ID
@@ -107,15 +108,15 @@ def test_static_member_that_waits_is_fenced_by_the_next(
     assert len(cluster.group(GROUP).members) == 2
 
 
-def test_static_member_that_is_away_keeps_its_place_until_its_session_ends(
+def test_absent_static_member_stays_until_its_session_ends(
     cluster: MockCluster, pool: ThreadPoolExecutor
 ) -> None:
     away = Member(cluster, pool, instance_id="one", rebalance_ms=REBALANCE_MS)
     away.join()
     away.sync({away.id: b"x"})
     other = Member(cluster, pool, rebalance_ms=REBALANCE_MS)
-    # The rebalance doesn't wait longer for the one, and doesn't lose it.
-    response = let_it_wait(cluster, other, other.start_join())
+    # The rebalance doesn't wait for the static member, and keeps it.
+    response = after_rebalance_timeout(cluster, other, other.start_join())
     assert (response.error_code, response.leader) == (0, other.id)
     assert {one.instance_id for one in cluster.group(GROUP).members.values()} == {"one", None}
 
@@ -149,14 +150,13 @@ def test_reasons_sizes_and_metadata(cluster: MockCluster, pool: ThreadPoolExecut
         cluster.group("none")
 
 
-def test_members_are_made_to_join_again_and_thrown_out(
+def test_members_must_join_again_or_are_expelled(
     cluster: MockCluster, pool: ThreadPoolExecutor
 ) -> None:
     first, second = stable_pair(cluster, pool)
     cluster.rebalance_group(GROUP)
-    assert (
-        first.commit(1, topic="none") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    )  # it may commit what it gives up
+    # a member may commit before it joins again
+    assert first.commit(1, topic="none") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (first.heartbeat(), second.heartbeat()) == (ErrorCode.REBALANCE_IN_PROGRESS,) * 2
     cluster.expel_member(GROUP, second.id)
     assert second.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
@@ -165,8 +165,7 @@ def test_members_are_made_to_join_again_and_thrown_out(
     first.sync({first.id: b""})
     static = Member(cluster, pool, instance_id="s")
     joining = static.start_join()
-    while first.heartbeat() == 0:
-        time.sleep(0.002)
+    first.wait_for_rebalance()
     first.join()
     assert joining.result(5).error_code == 0
     cluster.fence_member(GROUP, "s")
@@ -175,15 +174,16 @@ def test_members_are_made_to_join_again_and_thrown_out(
         cluster.expel_member(GROUP, "nobody")
 
 
-def test_coordinator_moves_loads_and_goes(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_coordinator_moves_loads_and_disappears(
+    cluster: MockCluster, pool: ThreadPoolExecutor
+) -> None:
     first, _ = stable_pair(cluster, pool)
     old = cluster.coordinator_of(GROUP)
     assert old is not None
     late = Member(cluster, pool).start_join()
-    while first.heartbeat() == 0:
-        time.sleep(0.002)
+    first.wait_for_rebalance()
     cluster.move_coordinator(GROUP, 1 + old.id % 3)
-    assert late.result(5).error_code == ErrorCode.NOT_COORDINATOR  # it waited there
+    assert late.result(5).error_code == ErrorCode.NOT_COORDINATOR  # the join waited there
     assert first.heartbeat() == ErrorCode.NOT_COORDINATOR
     find = FindCoordinatorRequest(coordinator_keys=[GROUP])
     assert first.wire.ask(find).coordinators[0].node_id == 1 + old.id % 3
@@ -263,7 +263,7 @@ def test_any_error_can_be_pushed_in_any_version(key: ApiKey, cluster: MockCluste
             assert str(int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)) in text
 
 
-def test_offsets_of_a_topic_that_is_read_are_not_deleted(
+def test_offsets_of_a_subscribed_topic_are_not_deleted(
     cluster: MockCluster, pool: ThreadPoolExecutor
 ) -> None:
     cluster.create_topic("a")
@@ -283,7 +283,7 @@ def test_offsets_of_a_topic_that_is_read_are_not_deleted(
 # --- groups that change their protocol ---
 
 
-def test_group_changes_its_protocol_there_and_back(
+def test_group_changes_its_protocol_and_back(
     cluster: MockCluster, pool: ThreadPoolExecutor
 ) -> None:
     cluster.create_topic("a", 4)
@@ -297,8 +297,7 @@ def test_group_changes_its_protocol_there_and_back(
     info = cluster.group(GROUP)
     assert (info.type, info.offsets["a", 0].offset) == ("consumer", 7)
     assert classic.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
-    # A cooperative member joins with what it owns, is told what to keep, and joins again without
-    # the rest.
+    # A cooperative member joins with its partitions, gets those to keep, and joins again with them.
     classic.protocols = subscription("a", owned={"a": [0, 1, 2, 3]})
     response = classic.join()
     assert (response.error_code, response.leader, response.members) == (0, "", [])
@@ -315,7 +314,7 @@ def test_group_changes_its_protocol_there_and_back(
     classic.generation = 2
     new.heartbeat()
     assert sorted(new.numbers + kept) == [0, 1, 2, 3]
-    # The last member of the consumer protocol goes: what is left is a classic group again.
+    # The last member of the consumer protocol leaves, so the group is classic again.
     new.acknowledge()
     assert new.leave().error_code == 0
     assert (cluster.group(GROUP).type, cluster.group(GROUP).offsets["a", 0].offset) == (
@@ -344,7 +343,7 @@ def test_classic_member_joins_a_group_of_the_consumer_protocol(
     assert read(classic.sync().assignment) == {}
     new.heartbeat()
     new.acknowledge()
-    assert classic.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS  # what it waited for is free
+    assert classic.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS  # its partition was revoked
     assert classic.join().error_code == 0
     assert len(read(classic.sync().assignment)["a"]) == 1
     assert classic.leave() == 0
@@ -363,6 +362,6 @@ def test_groups_that_can_not_change_are_refused(
     assert new.join().error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert new.ask(3).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert classic.leave() == 0
-    assert new.join().error_code == 0  # an empty group is nobody's
+    assert new.join().error_code == 0  # an empty group may change
     request = JoinGroupRequest(group_id="", session_timeout_ms=100, protocol_type="consumer")
     assert new.wire.ask(request).error_code == ErrorCode.INVALID_GROUP_ID

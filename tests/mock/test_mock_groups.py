@@ -102,6 +102,11 @@ class Member:
         )
         return int(self.wire.ask(request).error_code)
 
+    def wait_for_rebalance(self) -> None:
+        """Send heartbeats until one returns an error."""
+        while self.heartbeat() == 0:
+            time.sleep(0.002)
+
     def leave(self) -> int:
         member = LeaveGroupRequest.Member(member_id=self.id)
         return int(
@@ -132,10 +137,7 @@ class Member:
 def stable_pair(
     cluster: MockCluster, pool: ThreadPoolExecutor, *, session_ms: int = 10_000, **options: Any
 ) -> tuple[Member, Member]:
-    """Return a leader and a follower in a stable group.
-
-    Only the leader has this session timeout.
-    """
+    """Return a leader and a follower in a stable group. The leader has this session timeout."""
     first, second = (
         Member(cluster, pool, session_ms=session_ms, **options),
         Member(cluster, pool, **options),
@@ -143,8 +145,7 @@ def stable_pair(
     assert first.join().error_code == 0
     assert first.sync({first.id: b"all"}).assignment == b"all"
     joining = second.start_join()
-    while first.heartbeat() == 0:
-        time.sleep(0.002)
+    first.wait_for_rebalance()
     response = first.join()
     assert joining.result(5).error_code == 0
     assert {one.member_id: one.metadata for one in response.members} == {
@@ -166,9 +167,7 @@ def test_two_members_share_a_generation(cluster: MockCluster, pool: ThreadPoolEx
     assert second.sync().assignment == b"2"
 
 
-def test_leaving_makes_the_others_join_again(
-    cluster: MockCluster, pool: ThreadPoolExecutor
-) -> None:
+def test_leave_makes_the_others_join_again(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
     first, second = stable_pair(cluster, pool)
     assert first.leave() == 0
     assert first.leave() == ErrorCode.UNKNOWN_MEMBER_ID
@@ -192,44 +191,41 @@ REBALANCE_MS = 5_000
 """Less than the members' sessions."""
 
 
-def let_it_wait(cluster: MockCluster, member: Member, answer: Future[Any]) -> Any:
-    """The answer to a member's request that waits for another member, until the time for the
-    rebalance is over.
-    """
+def after_rebalance_timeout(cluster: MockCluster, member: Member, answer: Future[Any]) -> Any:
+    """Let a request wait until the rebalance timeout is over, and return its response."""
 
-    def waits() -> bool:
+    def is_waiting() -> bool:
         group = cluster.groups.find(GROUP)
         known = None if group is None else group.members.get(member.id)
         return known is not None and bool(known.waiting)  # type: ignore[union-attr]
 
-    wait_for(waits, "the request that waits")
+    wait_for(is_waiting, "the request that is_waiting")
     cluster.advance(REBALANCE_MS / 1000)
     return answer.result(WAIT_S)
 
 
-def test_rebalance_goes_on_without_who_comes_too_late(
+def test_rebalance_continues_without_late_members(
     cluster: MockCluster, pool: ThreadPoolExecutor
 ) -> None:
     first, second = stable_pair(cluster, pool, rebalance_ms=REBALANCE_MS)
     second.protocols = {"range": b"changed"}
-    response = let_it_wait(
+    response = after_rebalance_timeout(
         cluster, second, second.start_join()
-    )  # waits for the first, which doesn't come
+    )  # the first member doesn't join
     assert (response.error_code, response.leader) == (0, second.id)
     assert first.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_follower_is_told_when_the_leader_brings_no_assignment(
+def test_follower_gets_an_error_if_the_leader_sends_no_assignment(
     cluster: MockCluster, pool: ThreadPoolExecutor
 ) -> None:
     first, second = stable_pair(cluster, pool, rebalance_ms=REBALANCE_MS)
     second.protocols = {"range": b"changed"}
     joining = second.start_join()
-    while first.heartbeat() == 0:
-        time.sleep(0.002)
+    first.wait_for_rebalance()
     assert first.join().leader == first.id
     assert joining.result(5).error_code == 0
-    answer = let_it_wait(cluster, second, pool.submit(second.sync))
+    answer = after_rebalance_timeout(cluster, second, pool.submit(second.sync))
     assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert second.join().leader == second.id
 
@@ -242,7 +238,7 @@ def test_retried_join_of_a_follower_keeps_the_generation(
     assert first.heartbeat() == 0
 
 
-def test_member_id_is_asked_for_from_version_4_on(
+def test_member_id_is_required_from_version_4_on(
     cluster: MockCluster, pool: ThreadPoolExecutor
 ) -> None:
     assert Member(cluster, pool).join_once(3).error_code == 0
@@ -272,20 +268,19 @@ def test_unknown_members_and_bad_requests_are_refused(
     assert other.join().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_protocol_that_all_have_wins(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
+def test_common_protocol_is_chosen(cluster: MockCluster, pool: ThreadPoolExecutor) -> None:
     first = Member(cluster, pool, protocols={"sticky": b"s", "range": b"r"})
     assert first.join().protocol_name == "sticky"
     first.sync({first.id: b""})
     second = Member(cluster, pool, protocols={"range": b"R"})
     joining = second.start_join()
-    while first.heartbeat() == 0:
-        time.sleep(0.002)
+    first.wait_for_rebalance()
     response = first.join()
     assert response.protocol_name == joining.result(5).protocol_name == "range"
     assert {one.metadata for one in response.members} == {b"r", b"R"}
 
 
-def test_static_member_takes_the_place_of_its_former_self(
+def test_static_member_replaces_its_old_instance(
     cluster: MockCluster, pool: ThreadPoolExecutor
 ) -> None:
     old = Member(cluster, pool, instance_id="one")
@@ -298,7 +293,7 @@ def test_static_member_takes_the_place_of_its_former_self(
     assert old.heartbeat() == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_empty_group_waits_for_more_members_where_told_to(pool: ThreadPoolExecutor) -> None:
+def test_empty_group_waits_for_more_members_with_rebalance_delay(pool: ThreadPoolExecutor) -> None:
     with MockCluster(1, rebalance_delay=0.3) as cluster:
         members = [Member(cluster, pool) for _ in range(3)]
         joins = [member.start_join() for member in members]
@@ -355,7 +350,7 @@ def test_groups_are_described_listed_and_deleted(
     assert first.wire.ask(ListGroupsRequest()).groups == []
 
 
-def test_only_the_coordinator_answers_and_it_moves_when_it_is_down(
+def test_groups_move_from_a_coordinator_that_is_down(
     cluster: MockCluster, pool: ThreadPoolExecutor
 ) -> None:
     cluster.create_topic("a")
@@ -387,7 +382,6 @@ def test_waiting_join_ends_with_the_broker(cluster: MockCluster, pool: ThreadPoo
     joining = late.start_join()
     coordinator = cluster.coordinator_of(GROUP)
     assert coordinator is not None
-    while first.heartbeat() == 0:
-        time.sleep(0.002)
+    first.wait_for_rebalance()
     cluster.broker_down(coordinator.id)
     assert joining.exception(20) is not None

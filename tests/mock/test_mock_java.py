@@ -23,7 +23,7 @@ CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 COUNT = 200
 
 
-def test_java_tools_make_a_topic_fill_it_and_read_it(cluster: MockCluster) -> None:
+def test_java_tools_create_a_topic_fill_it_and_read_it(cluster: MockCluster) -> None:
     where = ("--bootstrap-server", cluster.bootstrap_servers)
     java.java_tool(TOPICS, *where, "--create", "--topic", "a", "--partitions", "4")
     described = java.java_tool(TOPICS, *where, "--describe", "--topic", "a").decode()
@@ -46,7 +46,7 @@ def test_java_tools_make_a_topic_fill_it_and_read_it(cluster: MockCluster) -> No
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_java_members_share_a_topic_and_go_on_where_they_stopped(
+def test_java_members_share_a_topic_and_continue_where_they_stopped(
     protocol: str, cluster: MockCluster
 ) -> None:
     cluster.create_topic("a", 4)
@@ -63,10 +63,10 @@ def test_java_members_share_a_topic_and_go_on_where_they_stopped(
 
     def read(count: int) -> list[str]:
         ends = ("--max-messages", str(count), "--timeout-ms", "120000")
-        said = java.java_tool(CONSUMER, *command, *ends).decode().splitlines()
+        lines = java.java_tool(CONSUMER, *command, *ends).decode().splitlines()
         return [
-            line for line in said if line.startswith(("first-", "later-"))
-        ]  # without what log4j says of the end
+            line for line in lines if line.startswith(("first-", "later-"))
+        ]  # without log lines
 
     def fill(name: str) -> list[str]:
         for number in range(COUNT):
@@ -84,7 +84,7 @@ def test_java_members_share_a_topic_and_go_on_where_they_stopped(
         found = [reader.result(150) for reader in readers]
     assert cluster.group("g").type == protocol
     assert sorted(found[0] + found[1]) == first  # each message once
-    assert all(found), "one of them got nothing"
+    assert all(found), "one reader got no messages"
     later = fill("later")
     assert sorted(read(COUNT)) == later
     assert cluster.group("g").members == {}
@@ -92,7 +92,7 @@ def test_java_members_share_a_topic_and_go_on_where_they_stopped(
 
 
 def _owns(cluster: MockCluster) -> list[int]:
-    """How many partitions each member has, once the group is stable."""
+    """Return the number of partitions of each member, or nothing before the group is stable."""
     if cluster.groups.find("g") is None or (group := cluster.group("g")).state != "Stable":
         return []
     return [len(member.assignment) for member in group.members.values()]

@@ -116,9 +116,7 @@ def test_metadata_spread_leaders_over_brokers(cluster: MockCluster, wire: Wire) 
     ]
 
 
-def test_topics_are_made_when_asked_for_if_that_is_allowed(
-    cluster: MockCluster, wire: Wire
-) -> None:
+def test_topics_are_created_on_request_if_allowed(cluster: MockCluster, wire: Wire) -> None:
     check(metadata(wire, "new")["new"], error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # type: ignore[arg-type]
     check(metadata(wire, "new", create=True)["new"], error_code=0)  # type: ignore[arg-type]
     check(metadata(wire, "new")["new"], error_code=0)  # type: ignore[arg-type]
@@ -128,7 +126,9 @@ def test_topics_are_made_when_asked_for_if_that_is_allowed(
         check(unknown, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # type: ignore[arg-type]
 
 
-def test_hidden_topic_is_back_after_the_replies_asked_for(cluster: MockCluster, wire: Wire) -> None:
+def test_hidden_topic_is_back_after_this_number_of_replies(
+    cluster: MockCluster, wire: Wire
+) -> None:
     cluster.create_topic("a")
     cluster.create_topic("b")
     cluster.hide_topic("a", 2)
@@ -174,7 +174,7 @@ def create(
     return int(answer.error_code)
 
 
-def test_create_topics_checks_what_it_is_told(cluster: MockCluster, wire: Wire) -> None:
+def test_create_topics_checks_its_arguments(cluster: MockCluster, wire: Wire) -> None:
     assert create(wire, count=-1) == 0
     assert cluster.leader("a", 0) == 1
     assert create(wire) == ErrorCode.TOPIC_ALREADY_EXISTS
@@ -194,7 +194,7 @@ def test_create_topics_checks_what_it_is_told(cluster: MockCluster, wire: Wire) 
     assert set(cluster.topics) == {"a", "b"}
 
 
-def test_topics_grow_and_go(cluster: MockCluster, wire: Wire) -> None:
+def test_topics_grow_and_are_deleted(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a", 2)
     cluster.create_topic("b")
 

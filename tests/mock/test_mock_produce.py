@@ -25,7 +25,7 @@ MAGIC_0_SET = (
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_batch_is_kept_as_it_came_but_for_offset_and_epoch(
+def test_batch_is_kept_unchanged_except_offset_and_epoch(
     codec: str, cluster: MockCluster, wire: Wire
 ) -> None:
     cluster.create_topic("a", 3)
@@ -43,9 +43,7 @@ def test_batch_is_kept_as_it_came_but_for_offset_and_epoch(
     assert [record.offset for record in cluster.messages("a", 0)] == list(range(6))
 
 
-def test_several_partitions_in_one_request_get_an_answer_each(
-    cluster: MockCluster, wire: Wire
-) -> None:
+def test_each_partition_of_a_request_has_its_result(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a", 4)
     request = produce_request("a", 0, batch(b"x"))
     request.topic_data[0].partition_data += [
@@ -102,7 +100,7 @@ def test_bad_batch_is_refused_and_nothing_is_stored(
     assert produce(wire, "a", 0, batch(b"good")).error_code == 0
 
 
-def test_zstd_needs_a_version_that_knows_it(cluster: MockCluster, wire: Wire) -> None:
+def test_zstd_needs_a_newer_version(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a")
     data = batch(b"x" * 100, codec="zstd")
     assert produce(wire, "a", 0, data, 6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
@@ -130,7 +128,7 @@ def test_old_leader_names_the_new_one(cluster: MockCluster, wire: Wire) -> None:
     assert wire.ask(produce_request("a", 0, batch(b"x")), 9).node_endpoints == []
 
 
-def test_cluster_without_hints_gives_none() -> None:
+def test_cluster_can_omit_leader_hints() -> None:
     with MockCluster(2, leader_hints=False) as cluster, Wire(cluster, 2) as wire:
         cluster.create_topic("a")
         response = wire.ask(produce_request("a", 0, batch(b"x")), 12)
@@ -158,7 +156,7 @@ def test_log_append_time_is_stamped(cluster: MockCluster, wire: Wire) -> None:
     assert (record.timestamp, record.timestamp_type) == (answer.log_append_time_ms, 1)
 
 
-def test_acks_0_is_stored_and_not_answered(cluster: MockCluster, wire: Wire) -> None:
+def test_acks_0_is_stored_without_a_response(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a")
     wire.send(produce_request("a", 0, batch(b"x"), acks=0), 12)
     assert wire.ask(MetadataRequest(topics=None), 12).brokers  # the next frame is this request's
@@ -263,7 +261,7 @@ def test_old_broker_takes_message_sets() -> None:
 
 
 def test_cost_of_a_megabyte(capsys: pytest.CaptureFixture[str]) -> None:
-    """Print the cost of a request of 1 MB. A slow machine fails nothing."""
+    """Print the cost of a request of 1 MB, without a limit."""
     data = batch(*[os.urandom(1000)] * 1000)
     count = 40
     with MockCluster(1, retention_bytes=8 << 20) as cluster, Wire(cluster) as wire:

@@ -1,6 +1,4 @@
-"""Every version of every API has an answer; everything else has a closed connection and a broker
-that lives on.
-"""
+"""Each version of each API has a response. Other requests close the connection, not the broker."""
 
 from __future__ import annotations
 
@@ -290,7 +288,7 @@ def test_newer_api_versions_is_refused_in_version_0(wire: Wire) -> None:
     assert wire.ask(ApiVersionsRequest(), 0).error_code == 0  # the connection is still good
 
 
-def test_old_broker_advertises_and_speaks_less() -> None:
+def test_old_broker_advertises_and_accepts_fewer_versions() -> None:
     with MockCluster(
         1, max_versions={ApiKey.FETCH: 11, ApiKey.API_VERSIONS: 2, ApiKey.DESCRIBE_CLUSTER: -1}
     ) as old:
@@ -336,7 +334,7 @@ def test_garbage_gets_a_closed_connection(garbage: bytes, cluster: MockCluster) 
         assert wire.ask(MetadataRequest(topics=None)).brokers
 
 
-def test_large_announced_frame_takes_no_memory_until_it_comes(cluster: MockCluster) -> None:
+def test_large_announced_frame_takes_no_memory_before_it_arrives(cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         wire.socket.sendall((90 << 20).to_bytes(4, "big") + b"\x00\x03")
         wire.socket.shutdown(socket.SHUT_WR)
@@ -375,9 +373,7 @@ def test_close_ends_every_thread_and_connection() -> None:
     before = threading.active_count()
     cluster = MockCluster(3)
     wires = [Wire(cluster, broker) for broker in cluster.broker_ids]
-    wires[0].send(
-        fetch_request("a", {}, max_wait_ms=60_000, min_bytes=1), 12
-    )  # waits in its thread
+    wires[0].send(fetch_request("a", {}, max_wait_ms=60_000, min_bytes=1), 12)  # waits in a thread
     cluster.close()
     cluster.close()
     for wire in wires:

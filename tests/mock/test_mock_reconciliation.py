@@ -1,4 +1,4 @@
-"""Whatever members do, no partition has two owners, and in the end each has one."""
+"""No partition ever has two owners, and finally each partition has one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Key = tuple[bytes, int]
 
 
 class Client:
-    """A slow member. It owns new partitions at once, but gives partitions up only on command."""
+    """A slow member. It owns new partitions at once, but revokes partitions only on command."""
 
     def __init__(self, name: str, topics: list[str], instance_id: str | None) -> None:
         self.id, self.topics, self.instance_id = name, topics, instance_id
@@ -44,16 +44,16 @@ class Client:
             topic_partitions=parts,
         )
         try:
-            member, tells = group.heartbeat(request, "client", "host")
+            member, has_assignment = group.heartbeat(request, "client", "host")
         except GroupError:
             self.epoch, self.owned, self.given = 0, set(), set()
             return
         self.epoch = member.epoch
-        if tells:
+        if has_assignment:
             self.given = set(member.assigned)
             self.owned |= self.given
 
-    def give_up(self) -> None:
+    def revoke(self) -> None:
         self.owned &= self.given
 
 
@@ -74,38 +74,38 @@ def test_no_partition_has_two_owners(seed: int, assignor: str) -> None:
     group = ConsumerGroup("group", settings, topics, Clock())
     clients: list[Client] = []
     for number in range(300):
-        what = dice.random()
-        if what < 0.06 and len(clients) < 7:
+        action = dice.random()
+        if action < 0.06 and len(clients) < 7:
             wanted = dice.sample(NAMES, dice.randint(1, 3))
             clients.append(
                 Client(f"m{number}", wanted, f"i{number}" if dice.random() < 0.3 else None)
             )
-        elif what < 0.10 and any(one.epoch > 0 for one in clients):
+        elif action < 0.10 and any(one.epoch > 0 for one in clients):
             gone = dice.choice([one for one in clients if one.epoch > 0])
             clients.remove(gone)
             epoch = -2 if gone.instance_id is not None and dice.random() < 0.5 else -1
             group.leave(gone.id, gone.instance_id, epoch)
             if epoch == -2:
                 clients.append(Client(f"m{number}", gone.topics, gone.instance_id))
-        elif what < 0.12 and clients and group.members:
+        elif action < 0.12 and clients and group.members:
             lost = dice.choice(sorted(group.members))
             for client in clients:
                 if client.id == lost:
                     client.epoch, client.owned, client.given = 0, set(), set()
             group.expel(lost, fence=False)
-        elif what < 0.14:
+        elif action < 0.14:
             topics[dice.choice(NAMES)].grow([[1]])
-        elif what < 0.15:
+        elif action < 0.15:
             group.rebalance()
         elif clients:
             client = dice.choice(clients)
             if dice.random() < 0.5:
-                client.give_up()
+                client.revoke()
             client.heartbeat(group)
         check(clients)
     for _ in range(20):
         for client in clients:
-            client.give_up()
+            client.revoke()
             client.heartbeat(group)
             check(clients)
     wanted_ids = {topics[name].id for client in clients for name in client.topics}
@@ -122,7 +122,7 @@ def test_no_partition_has_two_owners(seed: int, assignor: str) -> None:
     )
 
 
-def test_uniform_is_even_and_moves_little() -> None:
+def test_uniform_is_even_and_moves_few_partitions() -> None:
     ids = {name: name.encode() * 16 for name in NAMES}
     counts = {ids["a"]: 5, ids["b"]: 4, ids["c"]: 2}
     every = frozenset(ids.values())
@@ -138,7 +138,7 @@ def test_uniform_is_even_and_moves_little() -> None:
     assert all(four[name] <= three[name] for name in "xyz")
 
 
-def test_range_puts_the_same_numbers_side_by_side() -> None:
+def test_range_assigns_the_same_numbers_to_a_member() -> None:
     ids = [name.encode() * 16 for name in NAMES[:2]]
     members = {name: MemberInput(frozenset(ids), frozenset(), None) for name in ("y", "x")}
     target = ASSIGNORS["range"](members, dict.fromkeys(ids, 3))

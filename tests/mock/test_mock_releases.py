@@ -1,6 +1,4 @@
-"""The cluster as one of Kafka's first releases, tested with librdkafka, which supports all of
-them.
-"""
+"""The cluster as one of Kafka's first releases, tested with librdkafka, which supports them all."""
 
 from __future__ import annotations
 
@@ -24,16 +22,16 @@ TOPIC = "a-topic-with-a-name-of-some-length"
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy"])
 @pytest.mark.parametrize("release", list(RELEASES))
 def test_librdkafka_writes_and_reads_message_sets(release: str, codec: str) -> None:
-    asked = not release.startswith(("0.8.", "0.9."))
-    told = {} if asked else {"api.version.request": False, "broker.version.fallback": release}
-    magic = 2 if release == "0.11.0" else int(asked)
+    is_new = not release.startswith(("0.8.", "0.9."))
+    versions = {} if is_new else {"api.version.request": False, "broker.version.fallback": release}
+    magic = 2 if release == "0.11.0" else int(is_new)
     offsets: list[int] = []
     with MockCluster(1, max_versions=of_release(release)) as cluster:
         cluster.create_topic(TOPIC)
         base: dict[str, Any] = {
             "bootstrap.servers": cluster.bootstrap_servers,
             "log_level": 0,
-            **told,
+            **versions,
         }
         producer = confluent_kafka.Producer({**base, "compression.type": codec, "linger.ms": 20})
         for number in range(COUNT):

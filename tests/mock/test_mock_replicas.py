@@ -31,7 +31,7 @@ def fetch(
     return response
 
 
-def test_truncated_log_goes_on_in_a_new_epoch(cluster: MockCluster, wire: Wire) -> None:
+def test_truncated_log_continues_in_a_new_epoch(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a")
     for value in (b"0", b"1", b"2", b"3"):
         assert produce(wire, "a", 0, batch(value)).error_code == 0
@@ -85,7 +85,7 @@ def test_log_that_begins_later_is_out_of_range_below(cluster: MockCluster, wire:
     assert [one.offset for one in found.partitions] == [10, 10, -1, 11]
 
 
-def test_leader_sends_a_consumer_to_the_replica_of_its_rack() -> None:
+def test_leader_redirects_a_consumer_to_the_replica_of_its_rack() -> None:
     with (
         MockCluster(3, racks=["x", "y", "y"]) as cluster,
         Wire(cluster, 1) as leader,
@@ -107,8 +107,7 @@ def test_leader_sends_a_consumer_to_the_replica_of_its_rack() -> None:
         session = fetch(leader, 0, "y", session=(0, 0))
         again = fetch(leader, 0, "y", session=(session.session_id, 1))
         assert fetched(again)[0].preferred_read_replica == 2  # also within a session
-        # The leader doesn't redirect to a follower that lacks the records, and the follower has
-        # none.
+        # The leader doesn't redirect to a follower without the records.
         cluster.set_follower_lag("a", 0, 2, 3)
         assert fetched(fetch(leader, 2, "y"))[0].preferred_read_replica == -1
         assert fetched(fetch(follower, 2, "y"))[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE

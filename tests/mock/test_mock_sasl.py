@@ -48,7 +48,7 @@ from tests.waiting import WAIT_S
 PASSWORD = "s,e=cret \u00fc"
 USERS = {"alice": "secret", "bob": "geheim", "d,o=t": PASSWORD}
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-EVERY = ("PLAIN", *SCRAM, "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
+MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def certificates() -> Certificates:
 
 
 def secured(protocol: str = "sasl_plaintext", **own: Any) -> ListenerSecurity:
-    return ListenerSecurity(protocol, **{"mechanisms": EVERY, "users": USERS, **own})
+    return ListenerSecurity(protocol, **{"mechanisms": MECHANISMS, "users": USERS, **own})
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_librdkafka_logs_in_by_its_own_unsecured_token() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *SCRAM])
-def test_librdkafka_is_told_of_a_wrong_password(mechanism: str) -> None:
+def test_librdkafka_reports_a_wrong_password(mechanism: str) -> None:
     security = secured()
     with MockCluster(1, security=security) as cluster:
         own = {"sasl.mechanism": mechanism, "sasl.username": "alice", "sasl.password": "wrong"}
@@ -128,7 +128,7 @@ def test_librdkafka_is_told_of_a_wrong_password(mechanism: str) -> None:
         assert cluster.logins[0].principal is None
 
 
-def test_librdkafka_is_told_of_an_expired_token() -> None:
+def test_librdkafka_reports_an_expired_token() -> None:
     security = secured()
 
     def token(config: str) -> tuple[str, float, str, dict[str, str]]:
@@ -141,7 +141,7 @@ def test_librdkafka_is_told_of_an_expired_token() -> None:
 
 
 @pytest.mark.parametrize("how", ["refuse", "close", "malformed", "wrong_signature", "other_nonce"])
-def test_librdkafka_comes_again_after_a_broken_authentication(how: str) -> None:
+def test_librdkafka_reconnects_after_a_broken_authentication(how: str) -> None:
     security = secured()
     with MockCluster(1, security=security) as cluster:
         cluster.break_authentication(how)
@@ -196,9 +196,7 @@ def test_librdkafka_logs_in_again_while_it_produces(mechanism: str) -> None:
     ],
     ids=lambda requests: "-".join(type(one).__name__.removesuffix("Request") for one in requests),
 )
-def test_what_comes_too_early_closes_the_connection(
-    requests: list[Request], cluster: MockCluster
-) -> None:
+def test_early_requests_close_the_connection(requests: list[Request], cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         for request in requests[:-1]:
             assert wire.ask(request).error_code == 0
@@ -211,24 +209,24 @@ def test_what_comes_too_early_closes_the_connection(
         assert wire.ask(ApiVersionsRequest()).error_code == 0  # now as often as the client wants
 
 
-def test_a_frame_is_small_before_anybody_is_let_in(cluster: MockCluster) -> None:
+def test_frames_before_authentication_are_limited(cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         wire.socket.sendall((600_000).to_bytes(4, "big"))
         assert wire.is_closed()
 
 
-def test_an_unknown_mechanism_is_answered_with_those_that_are_known(cluster: MockCluster) -> None:
+def test_response_to_an_unknown_mechanism_lists_the_known_ones(cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         response = handshake(wire, "DIGEST-MD5")
         assert (response.error_code, tuple(response.mechanisms)) == (
             ErrorCode.UNSUPPORTED_SASL_MECHANISM,
-            EVERY,
+            MECHANISMS,
         )
         assert wire.is_closed()
     assert "DIGEST-MD5" in str(cluster.logins[-1].error)
 
 
-def test_a_refusal_closes_and_may_be_delayed(cluster: MockCluster) -> None:
+def test_a_refusal_closes_the_connection_and_may_be_delayed(cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         cluster.delay_responses(1, 0.3, ApiKey.SASL_AUTHENTICATE)
         start = time.monotonic()
@@ -239,7 +237,7 @@ def test_a_refusal_closes_and_may_be_delayed(cluster: MockCluster) -> None:
         assert wire.is_closed()
 
 
-def test_without_sasl_there_is_nothing_to_do() -> None:
+def test_cluster_without_sasl_refuses_sasl() -> None:
     with MockCluster(1) as plain:
         with Wire(plain) as wire:
             assert handshake(wire, "PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
@@ -288,17 +286,17 @@ def test_a_session_ends_unless_it_is_renewed() -> None:
             assert metadata(wire) == 1
 
 
-def test_a_session_lasts_no_longer_than_its_token(cluster: MockCluster) -> None:
-    for longest, lifetime in ((0, 3600), (5000, 3600), (7_200_000, 3600)):
-        cluster.set_session_lifetime(longest)
+def test_a_session_ends_with_its_token(cluster: MockCluster) -> None:
+    for limit, lifetime in ((0, 3600), (5000, 3600), (7_200_000, 3600)):
+        cluster.set_session_lifetime(limit)
         with Wire(cluster) as wire:
             assert handshake(wire, "OAUTHBEARER").error_code == 0
             token = f"n,,\x01auth=Bearer {unsecured_jwt(lifetime_s=lifetime)}\x01\x01".encode()
-            told = authenticate(wire, token).session_lifetime_ms
-        assert told == 5000 if longest == 5000 else 3_500_000 < told <= 3_600_000
+            session_ms = authenticate(wire, token).session_lifetime_ms
+        assert session_ms == 5000 if limit == 5000 else 3_500_000 < session_ms <= 3_600_000
 
 
-def test_a_session_stays_whose_it_is(cluster: MockCluster) -> None:
+def test_a_session_keeps_its_user(cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         log_in(wire)
         response = log_in(wire, "bob", "geheim")
@@ -336,7 +334,7 @@ def test_a_session_stays_whose_it_is(cluster: MockCluster) -> None:
         b"\0nobody\0x",
     ],
 )
-def test_plain_takes_users_and_passwords_only(token: bytes, cluster: MockCluster) -> None:
+def test_plain_accepts_users_and_passwords_only(token: bytes, cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         handshake(wire, "PLAIN")
         assert authenticate(wire, token).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -389,7 +387,7 @@ def test_scram_serves_delegation_tokens(cluster: MockCluster) -> None:
     )
 
 
-def test_scram_users_are_those_that_administrators_change(cluster: MockCluster) -> None:
+def test_admin_operations_change_scram_users(cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         log_in(wire)
         listed = wire.ask(DescribeUserScramCredentialsRequest(users=None))
@@ -423,7 +421,7 @@ def test_scram_users_are_those_that_administrators_change(cluster: MockCluster) 
         b"n,,n=a=lice,r=x",
     ],
 )
-def test_scram_refuses_a_first_message_that_isnt_one(first: bytes, cluster: MockCluster) -> None:
+def test_scram_refuses_wrong_first_messages(first: bytes, cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         handshake(wire, "SCRAM-SHA-256")
         assert authenticate(wire, first).error_code == 58
@@ -432,7 +430,7 @@ def test_scram_refuses_a_first_message_that_isnt_one(first: bytes, cluster: Mock
 @pytest.mark.parametrize(
     "damage", [(b"c=", b"c=A"), (b"c=biws", b"c=eSws"), (b",r=fyko", b",r=fykO"), (b",p=", b",p=A")]
 )
-def test_scram_refuses_a_last_message_that_was_changed(
+def test_scram_refuses_changed_last_messages(
     damage: tuple[bytes, bytes], cluster: MockCluster
 ) -> None:
     client = ScramClient("SCRAM-SHA-256", "alice", "secret")
@@ -457,7 +455,7 @@ def test_scram_refuses_a_last_message_that_was_changed(
         ({"sub": 1}, "no subject"),
     ],
 )
-def test_oauthbearer_says_twice_what_is_wrong(
+def test_oauthbearer_reports_the_reason_in_a_second_response(
     claims: dict[str, Any], reason: str, cluster: MockCluster
 ) -> None:
     with Wire(cluster) as wire:
@@ -485,7 +483,7 @@ def test_oauthbearer_says_twice_what_is_wrong(
         b"n,,\x01auth=Bearer x\x01",
     ],
 )
-def test_oauthbearer_refuses_what_isnt_its_message(token: bytes, cluster: MockCluster) -> None:
+def test_oauthbearer_refuses_wrong_messages(token: bytes, cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         handshake(wire, "OAUTHBEARER")
         assert authenticate(wire, token).error_code == 58
@@ -510,7 +508,7 @@ SIGNED_WITH_TOKEN = {
     "x-amz-signature": "afeada566a21b8324b9f091792519573dd626789fbafb1e7050e2cc120e9f029",
 }
 AWS_SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
-THEN = calendar.timegm((2026, 1, 2, 3, 4, 5))
+NOW = calendar.timegm((2026, 1, 2, 3, 4, 5))
 
 
 @pytest.mark.parametrize(
@@ -518,7 +516,7 @@ THEN = calendar.timegm((2026, 1, 2, 3, 4, 5))
 )
 def test_aws_signatures_are_botocores(signed: dict[str, str], token: str | None) -> None:
     keys = {"AKIDEXAMPLE": AwsKey(AWS_SECRET, token)}
-    found = aws_iam.check(json.dumps(signed).encode(), keys, THEN + 1)
+    found = aws_iam.check(json.dumps(signed).encode(), keys, NOW + 1)
     assert (found.key_id, found.properties["host"], found.properties["region"]) == (
         "AKIDEXAMPLE",
         SIGNED["host"],
@@ -548,15 +546,15 @@ def test_aws_signatures_are_botocores(signed: dict[str, str], token: str | None)
         ({"user-agent": ""}, "lacks user-agent"),
     ],
 )
-def test_aws_requests_that_arent_good_are_refused(change: dict[str, Any], reason: str) -> None:
+def test_wrong_aws_requests_are_refused(change: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         aws_iam.check(
-            json.dumps({**SIGNED, **change}).encode(), {"AKIDEXAMPLE": AwsKey(AWS_SECRET)}, THEN + 2
+            json.dumps({**SIGNED, **change}).encode(), {"AKIDEXAMPLE": AwsKey(AWS_SECRET)}, NOW + 2
         )
 
 
 @pytest.mark.parametrize("mechanism", ["AWS_MSK_IAM", "GSSAPI"])
-def test_what_isnt_good_or_never_is_gets_refused(mechanism: str, cluster: MockCluster) -> None:
+def test_wrong_and_unsupported_tokens_are_refused(mechanism: str, cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         assert handshake(wire, mechanism).error_code == 0
         assert authenticate(wire, b"[" * 100_000).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -577,16 +575,16 @@ def test_what_isnt_good_or_never_is_gets_refused(mechanism: str, cluster: MockCl
         ("endless", b"r=more"),
     ],
 )
-def test_challenges_are_spoilt(how: str, challenge: bytes, cluster: MockCluster) -> None:
+def test_challenges_can_be_broken(how: str, challenge: bytes, cluster: MockCluster) -> None:
     cluster.break_authentication(how)
     client = ScramClient("SCRAM-SHA-256", "alice", "secret")
     with Wire(cluster) as wire:
         handshake(wire, "SCRAM-SHA-256")
-        told = authenticate(wire, client.first()).auth_bytes
-        assert challenge in told
-        assert told.startswith(b"r=fyko") == (how in ("few_iterations", "many_iterations"))
+        found = authenticate(wire, client.first()).auth_bytes
+        assert challenge in found
+        assert found.startswith(b"r=fyko") == (how in ("few_iterations", "many_iterations"))
         if how == "endless":
-            assert all(authenticate(wire, b"x").auth_bytes == told for _ in range(50))
+            assert all(authenticate(wire, b"x").auth_bytes == found for _ in range(50))
 
 
 def test_refusal_close_and_a_wrong_signature(cluster: MockCluster) -> None:
@@ -609,7 +607,7 @@ def test_refusal_close_and_a_wrong_signature(cluster: MockCluster) -> None:
         assert log_in(wire).error_code == 0
 
 
-def test_secrets_are_nowhere_to_be_seen(caplog: pytest.LogCaptureFixture) -> None:
+def test_secrets_are_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     marked = "MARKED-SECRET"
     security = secured(
         users={"alice": marked},
@@ -630,7 +628,7 @@ def test_secrets_are_nowhere_to_be_seen(caplog: pytest.LogCaptureFixture) -> Non
     assert "fails an authentication" in caplog.text
 
 
-def test_pushed_errors_stand_in_sasl_responses(cluster: MockCluster) -> None:
+def test_pushed_errors_are_in_sasl_responses(cluster: MockCluster) -> None:
     cluster.push_request_errors(ApiKey.SASL_HANDSHAKE, [ErrorCode.ILLEGAL_SASL_STATE])
     cluster.push_request_errors(ApiKey.SASL_AUTHENTICATE, [ErrorCode.SASL_AUTHENTICATION_FAILED])
     with Wire(cluster) as wire:
@@ -640,8 +638,10 @@ def test_pushed_errors_stand_in_sasl_responses(cluster: MockCluster) -> None:
         assert metadata(wire) == 1
 
 
-@pytest.mark.parametrize("mechanism", EVERY)
-def test_damaged_tokens_are_answered_or_end_it(mechanism: str, cluster: MockCluster) -> None:
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_damaged_tokens_are_answered_or_end_the_authentication(
+    mechanism: str, cluster: MockCluster
+) -> None:
     scram = ScramClient("SCRAM-SHA-256", "alice", "secret").first()
     good = {
         "PLAIN": b"\0alice\0secret",
@@ -653,9 +653,9 @@ def test_damaged_tokens_are_answered_or_end_it(mechanism: str, cluster: MockClus
     for _ in range(300):
         login = Login(cluster.sasl, 1)
         assert login.handshake(mechanism, 1) == 0
-        said = b""
+        challenge = b""
         for _ in range(3):
-            token = bytearray(dice.choice((good, said or good, b"c=biws,r=x,p=eA==")))
+            token = bytearray(dice.choice((good, challenge or good, b"c=biws,r=x,p=eA==")))
             for _ in range(dice.randint(0, 3)):
                 token[dice.randrange(len(token))] = dice.choice(b'\0\x01\xff,=.{["eyJ')
             answer = login.step(
@@ -663,7 +663,7 @@ def test_damaged_tokens_are_answered_or_end_it(mechanism: str, cluster: MockClus
             )
             if answer is None or login.has_failed:
                 break
-            said = answer.token
+            challenge = answer.token
         ends.add((login.has_failed, login.principal))
     assert ends <= {(True, "User:ANONYMOUS"), (False, "User:ANONYMOUS"), (False, "User:alice")}
     assert (True, "User:ANONYMOUS") in ends

@@ -94,7 +94,7 @@ def test_locks_expire(cluster: MockCluster) -> None:
         assert error.args[0].code() == KafkaError.INVALID_RECORD_STATE
 
 
-def test_a_connection_that_ends_releases_what_it_had(cluster: MockCluster) -> None:
+def test_a_closed_connection_releases_its_records(cluster: MockCluster) -> None:
     produce(cluster, 2)
     with sharing(cluster) as consumer:
         take(consumer, 2)

@@ -1,6 +1,4 @@
-"""Metrics of clients: the mock cluster offers, takes and refuses them as Kafka does with a plugin
-for them.
-"""
+"""The mock cluster accepts and refuses metrics of clients as Kafka does with a metrics plugin."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ def cluster() -> Iterator[MockCluster]:
         yield running
 
 
-class Pushing:
+class MetricsClient:
     """A client with an id and a subscription."""
 
     def __init__(self, wire: Wire) -> None:
@@ -47,7 +45,7 @@ class Pushing:
         return self.answer
 
     def push(self, metrics: bytes = PAYLOAD, codec: int = 0, **changes: Any) -> int:
-        """The error code."""
+        """Push metrics, and return the error code."""
         fields: dict[str, Any] = {
             "client_instance_id": self.id,
             "subscription_id": self.answer.subscription_id,
@@ -64,7 +62,7 @@ def offered(cluster: MockCluster) -> set[int]:
         return {each.api_key for each in wire.ask(ApiVersionsRequest(), 3).api_keys} & KEYS
 
 
-def test_only_a_cluster_that_takes_them_offers_it(cluster: MockCluster) -> None:
+def test_only_a_cluster_with_client_metrics_offers_the_apis(cluster: MockCluster) -> None:
     assert offered(cluster) == KEYS
     with MockCluster(1) as other:
         assert offered(other) == set()
@@ -76,9 +74,9 @@ def test_only_a_cluster_that_takes_them_offers_it(cluster: MockCluster) -> None:
         assert offered(half) == {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS}
 
 
-def test_a_client_gets_an_id_and_what_is_subscribed_to(cluster: MockCluster) -> None:
+def test_a_client_gets_an_id_and_its_subscription(cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
-        client = Pushing(wire)
+        client = MetricsClient(wire)
         assert client.answer.requested_metrics == []
         assert client.answer.push_interval_ms == Subscription().interval_ms
         assert client.id != ZERO_UUID
@@ -89,14 +87,14 @@ def test_a_client_gets_an_id_and_what_is_subscribed_to(cluster: MockCluster) -> 
         assert (answer.requested_metrics, answer.push_interval_ms) == (["org."], 500)
         assert (answer.accepted_compression_types, answer.telemetry_max_bytes) == ([1], 77)
         assert not answer.delta_temporality
-        assert Pushing(wire).id != first
+        assert MetricsClient(wire).id != first
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_pushed_can_be_read(cluster: MockCluster, codec: str) -> None:
+def test_pushed_metrics_can_be_read(cluster: MockCluster, codec: str) -> None:
     cluster.subscribe_metrics(["*"])
     with Wire(cluster, 2) as wire:
-        client = Pushing(wire)
+        client = MetricsClient(wire)
         data = PAYLOAD if codec == "none" else records.compress(codec, PAYLOAD)
         assert client.push(data, records.CODEC_NAMES.index(codec)) == 0
     [push] = cluster.pushed_metrics
@@ -119,7 +117,7 @@ def test_what_is_pushed_can_be_read(cluster: MockCluster, codec: str) -> None:
 def test_a_push_is_refused_as_kafka_refuses_it(cluster: MockCluster) -> None:
     cluster.subscribe_metrics(["*"], 100, compression=["zstd"], max_bytes=len(PAYLOAD))
     with Wire(cluster) as wire:
-        client = Pushing(wire)
+        client = MetricsClient(wire)
 
         def refusal(*args: Any, **changes: Any) -> int:
             client.subscribe()  # a push right after it is never too early
@@ -139,15 +137,15 @@ def test_a_push_is_refused_as_kafka_refuses_it(cluster: MockCluster) -> None:
     assert len(cluster.pushed_metrics) == 2
 
 
-def test_a_push_before_its_time_is_refused_but_for_the_last_one(cluster: MockCluster) -> None:
+def test_an_early_push_is_refused_unless_it_is_the_last_one(cluster: MockCluster) -> None:
     cluster.subscribe_metrics(["*"], 60_000)
     with Wire(cluster) as wire:
-        client = Pushing(wire)
+        client = MetricsClient(wire)
         assert client.push() == 0
         assert client.push() == THROTTLING_QUOTA_EXCEEDED
         assert client.push(terminating=True) == 0
         assert client.push(terminating=True) == INVALID_REQUEST
-        client = Pushing(wire)
+        client = MetricsClient(wire)
         cluster.subscribe_metrics(["*"], 100)
         client.subscribe()
         assert client.push() == 0
@@ -162,10 +160,10 @@ def test_errors_can_be_pushed(cluster: MockCluster) -> None:
     cluster.push_request_errors(ApiKey.PUSH_TELEMETRY, [TELEMETRY_TOO_LARGE], broker=2)
     with Wire(cluster) as wire, Wire(cluster, 2) as other:
         assert wire.ask(GetTelemetrySubscriptionsRequest()).error_code == INVALID_REQUEST
-        assert Pushing(other).push() == TELEMETRY_TOO_LARGE
+        assert MetricsClient(other).push() == TELEMETRY_TOO_LARGE
 
 
-def test_verbs_refuse_what_cannot_be(cluster: MockCluster) -> None:
+def test_wrong_subscriptions_are_refused(cluster: MockCluster) -> None:
     with pytest.raises(TypeError, match="list of prefixes"):
         cluster.subscribe_metrics("*")
     with pytest.raises(ValueError, match="100 ms or more"):

@@ -21,7 +21,7 @@ from tests.mock.wire import Closed, Wire, batch, fetch_request, fetched, produce
 
 # In TLS 1.3 a refused client may finish its own part first. Then it gets an alert, or the end of
 # the stream.
-TURNED_AWAY = (KafkaError._SSL, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+REFUSED_CODES = (KafkaError._SSL, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +61,7 @@ def test_librdkafka_produces_and_consumes(security: ListenerSecurity) -> None:
         assert {one.broker for one in seen} == {1, 2}
 
 
-def test_librdkafka_shows_a_certificate(
-    mutual: ListenerSecurity, certificates: Certificates
-) -> None:
+def test_librdkafka_shows_certificate(mutual: ListenerSecurity, certificates: Certificates) -> None:
     alice = certificates.client("alice")
     with MockCluster(1, security=mutual) as cluster:
         own = {"ssl.certificate.pem": alice.certificate_pem, "ssl.key.pem": alice.key_pem}
@@ -72,9 +70,9 @@ def test_librdkafka_shows_a_certificate(
         assert all("CN=alice" in subject.split(",") for subject in subjects), subjects
 
 
-def test_librdkafka_without_a_certificate_is_turned_away(mutual: ListenerSecurity) -> None:
+def test_librdkafka_without_a_certificate_is_refused(mutual: ListenerSecurity) -> None:
     with MockCluster(1, security=mutual) as cluster:
-        refusal(settings(cluster, mutual), *TURNED_AWAY)
+        refusal(settings(cluster, mutual), *REFUSED_CODES)
         assert "certificate" in str(cluster.handshakes[0].error)
 
 
@@ -90,7 +88,7 @@ def test_librdkafka_refuses_a_flawed_certificate(
 
 
 @pytest.mark.parametrize("how", ["close", "garbage"])
-def test_librdkafka_comes_again_after_a_broken_handshake(
+def test_librdkafka_reconnects_after_a_broken_handshake(
     how: str, cluster: MockCluster, security: ListenerSecurity
 ) -> None:
     cluster.break_handshakes(how, count=2)
@@ -148,7 +146,7 @@ def test_large_and_delayed_frames_go_through(cluster: MockCluster) -> None:
             assert values(part) == [value]
 
 
-def test_a_closed_connection_says_goodbye(cluster: MockCluster) -> None:
+def test_a_closed_connection_ends_tls_properly(cluster: MockCluster) -> None:
     cluster.close_mid_frame(1, 5, api_key=ApiKey.METADATA)
     context = trusting(cluster)
     with TlsWire(cluster, context, suppress_ragged_eofs=False) as wire:
@@ -157,7 +155,7 @@ def test_a_closed_connection_says_goodbye(cluster: MockCluster) -> None:
         assert wire.is_closed()
 
 
-def test_one_broker_alone_may_be_wrong(security: ListenerSecurity) -> None:
+def test_a_single_broker_can_have_a_wrong_certificate(security: ListenerSecurity) -> None:
     with MockCluster(2, security=security) as cluster:
         cluster.present_certificate("expired", broker=2)
         context = trusting(cluster)
@@ -173,7 +171,7 @@ def test_one_broker_alone_may_be_wrong(security: ListenerSecurity) -> None:
             cluster.present_certificate("pretty")
 
 
-def test_a_silent_broker_is_let_go_by_its_end(cluster: MockCluster) -> None:
+def test_a_silent_handshake_ends_with_the_broker(cluster: MockCluster) -> None:
     cluster.break_handshakes("silence")
     host, port = cluster.address(1).split(":")
     with socket.create_connection((host, int(port))) as plain:
@@ -184,7 +182,7 @@ def test_a_silent_broker_is_let_go_by_its_end(cluster: MockCluster) -> None:
     assert cluster.handshakes[-1].error == "a fault was armed: silence"
 
 
-def test_a_plain_client_is_turned_away(cluster: MockCluster) -> None:
+def test_a_client_without_tls_is_refused(cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         wire.send(ApiVersionsRequest(), 0)
         with pytest.raises(Closed):
@@ -228,7 +226,7 @@ def test_a_certificate_may_be_given(certificates: Certificates, tmp_path: Path) 
         MockCluster(1, security=ListenerSecurity("ssl", certificates=Identity("no", "certificate")))
 
 
-def test_key_file_that_is_there_is_replaced(certificates: Certificates, tmp_path: Path) -> None:
+def test_existing_key_file_is_replaced(certificates: Certificates, tmp_path: Path) -> None:
     """Writing into the old file would keep its mode, its open readers and its symbolic link."""
     given, elsewhere = certificates.client("alice"), tmp_path / "elsewhere"
     old, linked = tmp_path / "old.key", tmp_path / "linked.key"
@@ -248,17 +246,17 @@ def test_key_file_that_is_there_is_replaced(certificates: Certificates, tmp_path
     with pytest.raises(IsADirectoryError):
         given.save(tmp_path, "folder")
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")], (
-        "nothing of the key is left"
+        "no temporary file is left"
     )
 
 
-def test_missing_trustme_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_trustme_is_an_error_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "trustme", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'kafka-native\[mock\]'"):
         MockCluster(1, security=ListenerSecurity("ssl"))
 
 
-def test_a_cluster_without_tls_says_so() -> None:
+def test_methods_for_tls_need_a_cluster_with_tls() -> None:
     with MockCluster(1) as cluster:
         for act in (
             lambda: cluster.ca_pem,
@@ -279,6 +277,6 @@ def test_a_cluster_without_tls_says_so() -> None:
         {"protocol": "sasl_ssl", "mechanisms": ()},
     ],
 )
-def test_impossible_security_is_told(wrong: dict[str, object]) -> None:
+def test_impossible_security_is_an_error(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"none of|needs a mechanism"):
         ListenerSecurity(**wrong)

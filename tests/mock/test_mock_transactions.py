@@ -1,6 +1,4 @@
-"""Transactions on the mock cluster: both protocol versions, with librdkafka's and Java's
-producers.
-"""
+"""Transactions of the mock cluster, in both versions, with librdkafka's and Java's producers."""
 
 from __future__ import annotations
 
@@ -103,13 +101,13 @@ class Producer:
 
     def commit_offset(self, offset: int, version: int = 5, group: str = "g") -> int:
         """Commit an offset of partition 0 with TxnOffsetCommit, and return the error code."""
-        place = TxnOffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=offset)
+        part = TxnOffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=offset)
         request = TxnOffsetCommitRequest(
             transactional_id=self.name,
             group_id=group,
             producer_id=self.id,
             producer_epoch=self.epoch,
-            topics=[TxnOffsetCommitRequest.Topic(name="t", partitions=[place])],
+            topics=[TxnOffsetCommitRequest.Topic(name="t", partitions=[part])],
         )
         code: int = self.wire.ask(request, version).topics[0].partitions[0].error_code
         return code
@@ -141,14 +139,14 @@ def fetched(wire: Wire, max_wait_ms: int = 0) -> Any:
     return wire.ask(request, 12).responses[0].partitions[0]
 
 
-def test_the_cluster_says_which_transactions_it_has(alone: tuple[MockCluster, Wire]) -> None:
+def test_api_versions_has_the_transaction_version(alone: tuple[MockCluster, Wire]) -> None:
     (feature,) = alone[1].ask(ApiVersionsRequest(), 3).finalized_features
     assert (feature.name, feature.max_version_level) == ("transaction.version", 2)
     with MockCluster(brokers=1, transaction_version=1) as old, Wire(old) as wire:
         assert wire.ask(ApiVersionsRequest(), 3).finalized_features[0].max_version_level == 1
 
 
-def test_partitions_are_added_first_and_nothing_is_stable_before_the_end(
+def test_partitions_must_be_added_and_records_are_unstable_before_the_end(
     alone: tuple[MockCluster, Wire],
 ) -> None:
     cluster, wire = alone
@@ -167,16 +165,14 @@ def test_partitions_are_added_first_and_nothing_is_stable_before_the_end(
     assert one.end(commit=True, version=V1_END) == ErrorCode.NO_ERROR
     assert one.epoch == epoch
     assert one.end(commit=True, version=V1_END) == ErrorCode.NO_ERROR, (
-        "asked again, it says the same"
+        "a repeated request has the same result"
     )
     assert one.end(commit=False, version=V1_END) == ErrorCode.INVALID_TXN_STATE
     assert stable_end(wire) == 3, "two records and the marker"
     assert (fetched(wire).last_stable_offset, fetched(wire).aborted_transactions) == (3, [])
 
 
-def test_writing_adds_the_partition_and_each_end_has_its_epoch(
-    alone: tuple[MockCluster, Wire],
-) -> None:
+def test_write_adds_its_partition_and_each_end_bumps_epoch(alone: tuple[MockCluster, Wire]) -> None:
     cluster, wire = alone
     one = Producer(wire)
     late = Producer.__new__(Producer)
@@ -184,17 +180,21 @@ def test_writing_adds_the_partition_and_each_end_has_its_epoch(
     assert one.write(0, b"a") == ErrorCode.NO_ERROR
     assert one.end(commit=False) == ErrorCode.NO_ERROR
     assert one.epoch == late.epoch + 1
-    assert late.end(commit=False) == ErrorCode.NO_ERROR, "who has heard no answer asks again"
+    assert late.end(commit=False) == ErrorCode.NO_ERROR, (
+        "a client without a response repeats its request"
+    )
     assert late.epoch == one.epoch
     late.epoch -= 1
     assert late.write(0, b"late") == ErrorCode.INVALID_PRODUCER_EPOCH, (
-        "nothing late gets into the next transaction"
+        "a late write doesn't get into the next transaction"
     )
     assert late.end(commit=True) == ErrorCode.INVALID_TXN_STATE, (
-        "it was aborted: to a real coordinator this is the last end, asked again wrongly"
+        "the transaction was aborted, so a repeated request can't commit it"
     )
-    assert one.end(commit=True) == ErrorCode.INVALID_TXN_STATE, "there is none to commit"
-    assert one.end(commit=False) == ErrorCode.NO_ERROR, "but what may have been written is aborted"
+    assert one.end(commit=True) == ErrorCode.INVALID_TXN_STATE, "no transaction is open"
+    assert one.end(commit=False) == ErrorCode.NO_ERROR, (
+        "an abort is possible, because writes may be in flight"
+    )
     assert one.write(0, b"b") == ErrorCode.NO_ERROR
     assert one.end(commit=True) == ErrorCode.NO_ERROR
     found = fetched(wire)
@@ -223,7 +223,7 @@ def test_offsets_are_stored_with_the_commit_and_unstable_before(
     assert committed(wire) == (6, ErrorCode.NO_ERROR)
 
 
-def test_a_new_instance_fences_the_old_one_and_aborts_what_it_began(
+def test_a_new_instance_fences_the_old_one_and_aborts_its_transaction(
     alone: tuple[MockCluster, Wire],
 ) -> None:
     cluster, wire = alone
@@ -245,7 +245,7 @@ def test_a_new_instance_fences_the_old_one_and_aborts_what_it_began(
         producer_epoch=new.epoch,
     )
     assert wire.ask(resumed, 5).producer_epoch == new.epoch + 1, (
-        "who has the id may have its next epoch"
+        "the owner of the id gets the next epoch"
     )
     assert wire.ask(resumed, 5).error_code == ErrorCode.PRODUCER_FENCED
     found = cluster.transactions.find("tx")
@@ -253,15 +253,12 @@ def test_a_new_instance_fences_the_old_one_and_aborts_what_it_began(
     found.epoch = LAST_EPOCH
     newest = Producer(wire)
     assert (newest.id != new.id, newest.epoch) == (True, 0), (
-        "an id whose epochs are used up gives way to another"
+        "an id without further epochs is replaced"
     )
 
 
 def test_a_prepared_transaction_is_kept_for_the_next_instance() -> None:
-    """KIP-939.
-
-    The next instance but one gets it too, even if the producer id has no epochs left.
-    """
+    """KIP-939: later instances get it too, even if the producer id has no epochs left."""
 
     def kept(wire: Wire) -> tuple[int, int]:
         asked = InitProducerIdRequest(
@@ -302,7 +299,7 @@ def test_a_prepared_transaction_is_kept_for_the_next_instance() -> None:
         ("tx", 900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],
 )
-def test_what_cannot_be_a_transactional_id_is_refused(
+def test_wrong_transactional_ids_and_timeouts_are_refused(
     alone: tuple[MockCluster, Wire], name: str, timeout_ms: int, code: int
 ) -> None:
     asked = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout_ms)
@@ -335,11 +332,13 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_cannot_be_committed(
     assert (found.state, found.epoch) == (State.ABORTED, one.epoch + 1)
     assert one.end(commit=True, version=V1_END) == ErrorCode.PRODUCER_FENCED
     assert one.end(commit=True) == ErrorCode.INVALID_TXN_STATE
-    assert one.end(commit=False) == ErrorCode.NO_ERROR, "KIP-890: it has the new epoch, and goes on"
+    assert one.end(commit=False) == ErrorCode.NO_ERROR, (
+        "KIP-890: the producer gets the new epoch and continues"
+    )
     assert one.epoch == found.epoch
 
 
-def test_errors_that_a_test_wants_stand_at_the_partitions(alone: tuple[MockCluster, Wire]) -> None:
+def test_pushed_errors_are_in_the_results_of_partitions(alone: tuple[MockCluster, Wire]) -> None:
     cluster, wire = alone
     one = Producer(wire)
     cluster.push_request_errors(ApiKey.ADD_PARTITIONS_TO_TXN, [ErrorCode.CONCURRENT_TRANSACTIONS])
@@ -350,7 +349,9 @@ def test_errors_that_a_test_wants_stand_at_the_partitions(alone: tuple[MockClust
     cluster.push_request_errors(ApiKey.END_TXN, [ErrorCode.COORDINATOR_NOT_AVAILABLE], done=True)
     epoch = one.epoch
     assert one.end(commit=True) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert one.end(commit=True) == ErrorCode.NO_ERROR, "it was done, and asked again it says so"
+    assert one.end(commit=True) == ErrorCode.NO_ERROR, (
+        "the repeated request reports the first one's result"
+    )
     assert one.epoch == epoch + 1
 
 
@@ -390,8 +391,8 @@ def test_librdkafkas_transactions(version: int) -> None:
             producer.begin_transaction()
             for number in range(4):
                 producer.produce("t", f"{name}{number}", partition=number % 2)
-            place = confluent_kafka.TopicPartition("t", 0, ord(name))
-            producer.send_offsets_to_transaction([place], reader.consumer_group_metadata(), 60)
+            position = confluent_kafka.TopicPartition("t", 0, ord(name))
+            producer.send_offsets_to_transaction([position], reader.consumer_group_metadata(), 60)
             assert producer.flush(60) == 0  # an abort would discard unsent messages
             ends(60)
         producer.begin_transaction()
@@ -430,4 +431,6 @@ def test_javas_transactions(cluster: MockCluster) -> None:
     found = cluster.transactions.find("java")
     assert found is not None
     assert found.state is State.COMMITTED
-    assert sum(cluster.watermarks("t", number)[1] for number in range(3)) > 3000, "markers, too"
+    assert sum(cluster.watermarks("t", number)[1] for number in range(3)) > 3000, (
+        "markers count too"
+    )

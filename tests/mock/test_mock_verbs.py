@@ -1,6 +1,4 @@
-"""What tests can do to brokers, partitions and answers: each verb does that, and nothing to anybody
-else.
-"""
+"""Methods that change brokers, partitions and responses act only where a test says."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from kafka_native.protocol.produce import ProduceRequest, ProduceResponse
 from tests.mock.test_mock_produce import sequenced
 from tests.mock.wire import Closed, Wire, batch, fetch_request, fetched, produce, values
 
-ABROAD = "broker.example:1234"
+ADVERTISED_ADDRESS = "broker.example:1234"
 
 
 def metadata(wire: Wire, *topics: str, version: int = 13) -> MetadataResponse:
@@ -29,9 +27,7 @@ def metadata(wire: Wire, *topics: str, version: int = 13) -> MetadataResponse:
 
 
 def produce_two(wire: Wire) -> list[int]:
-    """A batch for partitions 0 and 3 of "a", which broker 1 leads, in one request; their error
-    codes.
-    """
+    """Write to partitions 0 and 3 of "a" in one request to broker 1, and return the error codes."""
     parts = [ProduceRequest.Topic.Partition(index=index, records=batch(b"x")) for index in (0, 3)]
     topic = ProduceRequest.Topic(name="a", partition_data=parts)
     response: ProduceResponse = wire.ask(ProduceRequest(acks=-1, topic_data=[topic]), 12)
@@ -53,9 +49,7 @@ def test_errors_of_one_partition_leave_the_others_served(cluster: MockCluster, w
     assert (cluster.watermarks("a", 0), cluster.watermarks("a", 3)) == ((0, 4), (0, 2))
 
 
-def test_errors_of_a_topic_are_for_whichever_partition_comes_next(
-    cluster: MockCluster, wire: Wire
-) -> None:
+def test_errors_of_a_topic_apply_to_its_next_partitions(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a", 4)
     cluster.create_topic("b")
     cluster.push_request_errors(ApiKey.PRODUCE, [ErrorCode.NOT_ENOUGH_REPLICAS] * 3, topic="a")
@@ -137,7 +131,7 @@ def test_errors_that_cannot_be_answered_are_refused_at_once(cluster: MockCluster
         cluster.push_request_errors(ApiKey.FETCH, [1], done=True)
 
 
-def test_rebootstrap_required_stands_at_the_whole_reply(cluster: MockCluster, wire: Wire) -> None:
+def test_rebootstrap_required_is_error_of_whole_response(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a")
     cluster.push_request_errors(ApiKey.METADATA, [ErrorCode.REBOOTSTRAP_REQUIRED] * 2)
     reply = metadata(wire, "a")
@@ -159,7 +153,7 @@ def test_delays_of_an_api_of_a_broker_and_of_both(cluster: MockCluster, wire: Wi
         return time.monotonic() - start
 
     assert seconds(wire) >= 0.2
-    wire.ask(DescribeClusterRequest())  # whoever waits for another API doesn't wait
+    wire.ask(DescribeClusterRequest())  # other APIs have no delay
     cluster.delay_responses(1, 0.4, ApiKey.METADATA)
     with Wire(cluster, 2) as other:
         assert seconds(other) >= 0.2
@@ -189,20 +183,22 @@ def test_edited_response(cluster: MockCluster, wire: Wire) -> None:
 # --- brokers ---
 
 
-def test_advertised_address_is_what_clients_are_told(cluster: MockCluster, wire: Wire) -> None:
+def test_clients_get_the_advertised_address(cluster: MockCluster, wire: Wire) -> None:
     listening = cluster.address(2)
-    cluster.advertise(2, ABROAD)
+    cluster.advertise(2, ADVERTISED_ADDRESS)
     assert cluster.address(2) == listening
-    assert cluster.bootstrap_servers.split(",")[1] == ABROAD
-    told = [f"{broker.host}:{broker.port}" for broker in metadata(wire).brokers]
-    assert told == [cluster.address(1), ABROAD, cluster.address(3)]
-    told = [f"{broker.host}:{broker.port}" for broker in wire.ask(DescribeClusterRequest()).brokers]
-    assert told[1] == ABROAD
+    assert cluster.bootstrap_servers.split(",")[1] == ADVERTISED_ADDRESS
+    brokers = [f"{broker.host}:{broker.port}" for broker in metadata(wire).brokers]
+    assert brokers == [cluster.address(1), ADVERTISED_ADDRESS, cluster.address(3)]
+    brokers = [
+        f"{broker.host}:{broker.port}" for broker in wire.ask(DescribeClusterRequest()).brokers
+    ]
+    assert brokers[1] == ADVERTISED_ADDRESS
     cluster.create_topic("a")
     cluster.move_leader("a", 0, 2)
     response = wire.ask(ProduceRequest(acks=1, topic_data=[ProduceRequest.Topic(name="a", partition_data=[
         ProduceRequest.Topic.Partition(index=0, records=batch(b"x"))])]), 12)  # fmt: skip
-    assert [f"{node.host}:{node.port}" for node in response.node_endpoints] == [ABROAD]
+    assert [f"{node.host}:{node.port}" for node in response.node_endpoints] == [ADVERTISED_ADDRESS]
     for broker in (1, 3):
         cluster.remove_broker(broker)
     assert wire.ask(FindCoordinatorRequest(key="g"), 3).host == "broker.example"
@@ -253,7 +249,7 @@ def test_partition_without_leader(cluster: MockCluster, wire: Wire) -> None:
 # --- producers ---
 
 
-def test_the_last_five_batches_are_known_again_and_older_ones_are_out_of_order(
+def test_the_last_five_batches_are_duplicates_and_older_ones_out_of_order(
     cluster: MockCluster, wire: Wire
 ) -> None:
     cluster.create_topic("a")
@@ -262,9 +258,8 @@ def test_the_last_five_batches_are_known_again_and_older_ones_are_out_of_order(
     again = [produce(wire, "a", 0, sequenced(2 * number)) for number in range(7)]
     assert [answer.error_code for answer in again] == [45, 45, 0, 0, 0, 0, 0]
     assert [answer.base_offset for answer in again[2:]] == [4, 6, 8, 10, 12]
-    assert (
-        produce(wire, "a", 0, sequenced(12, 1)).error_code == 45
-    )  # the same beginning isn't the same batch
+    # a batch with the same first sequence may be another one
+    assert produce(wire, "a", 0, sequenced(12, 1)).error_code == 45
     assert cluster.watermarks("a", 0) == (0, 14)
 
 

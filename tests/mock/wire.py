@@ -75,10 +75,7 @@ class Wire:
         return self.receive(message, version, self.send(message, version))
 
     def is_closed(self) -> bool:
-        """Wait for the broker to close the connection.
-
-        Return False if it sends something instead.
-        """
+        """Wait until the broker closes the connection. Return False if it sends bytes instead."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:

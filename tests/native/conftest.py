@@ -1,6 +1,4 @@
-"""These tests count the buffers of the whole process, so garbage of earlier tests is freed
-first.
-"""
+"""These tests count the buffers of the whole process, so garbage of earlier tests is freed."""
 
 from __future__ import annotations
 
@@ -15,10 +13,7 @@ from tests.waiting import WAIT_S
 
 @pytest.fixture(scope="session", autouse=True)
 def no_buffers_of_others() -> None:
-    """Collect garbage.
-
-    A Message in a cycle would otherwise keep its buffer until the middle of a test.
-    """
+    """Collect garbage. A Message in a cycle would keep its buffer until the middle of a test."""
     deadline = time.monotonic() + WAIT_S
     gc.collect()
     while records.live_buffers() and time.monotonic() < deadline:

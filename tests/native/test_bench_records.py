@@ -1,34 +1,21 @@
-"""The record layer's own bench, built like a release.
-
-`-s` prints its figures. No figure fails it.
-"""
+"""The benchmark of the record layer, built like a release. `-s` prints its figures."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import subprocess
-import sysconfig
 from pathlib import Path
 
 import pytest
 
 from kafka_native._native.primitives import crc32c_backend
+from tests.harness.builds import ROOT, compiler, load_setup
 
-ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "tests" / "csrc" / "bench_records.c"
 
 
 def measure(directory: Path) -> dict[str, str]:
     """Build the program with the flags of a release, run it, and return its lines."""
-    spec = importlib.util.spec_from_file_location("kn_setup", ROOT / "setup.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    flags = module.Flags(
-        (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split(), False
-    )
+    flags = load_setup().Flags(compiler(), False)
     sources = [SOURCE, *ROOT.glob("csrc/base/*.c"), *ROOT.glob("csrc/records/*.c")]
     binary = directory / "bench_records"
     command = [
@@ -46,7 +33,7 @@ def measure(directory: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_every_figure_is_told_and_both_checksums_agree(
+def test_every_figure_is_printed_and_the_backends_agree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("KN_DEBUG", "KN_SANITIZE", "KN_COVERAGE"):

@@ -8,9 +8,9 @@ import os
 import resource
 import subprocess
 import sys
-import threading
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import lz4.frame
@@ -22,11 +22,12 @@ from hypothesis import strategies as st
 
 import kafka_native
 from kafka_native._native import codec_fallback, records
+from tests.client.support import together
 from tests.oracle import codecs as packages
 from tests.oracle import legacy
 from tests.waiting import PROGRAM_S
 
-# the directory of this build, which may be a sanitizer's
+# the directory of this build, which may be the build of a sanitizer
 ROOT = Path(kafka_native.__file__).resolve().parents[1]
 CODECS = records.CODEC_NAMES[1:]
 BOTH = pytest.mark.parametrize("python_codecs", [False, True], ids=["library", "package"])
@@ -39,6 +40,20 @@ PLAIN = st.binary(max_size=500) | st.builds(
 )
 
 
+def run_program(program: str, *arguments: str, stdin: bytes = b"", **environment: str) -> str:
+    """Run a Python program with this build, and return its output."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        input=stdin,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        timeout=PROGRAM_S,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
 def status_of(codec: str, data: bytes, **options: int | bool) -> int:
     with pytest.raises(records.RecordError) as caught:
         records.decompress(codec, data, **options)  # type: ignore[arg-type]
@@ -48,7 +63,7 @@ def status_of(codec: str, data: bytes, **options: int | bool) -> int:
 @EACH
 @given(plain=PLAIN, level=st.integers(-1, 9), python_codecs=st.booleans())
 @settings(max_examples=40)
-def test_the_package_reads_what_we_write(
+def test_the_package_reads_our_output(
     codec: str, plain: bytes, level: int, python_codecs: bool
 ) -> None:
     packed = records.compress(codec, plain, level=level, python_codecs=python_codecs)
@@ -58,7 +73,7 @@ def test_the_package_reads_what_we_write(
 @EACH
 @given(plain=PLAIN, python_codecs=st.booleans())
 @settings(max_examples=40)
-def test_we_read_what_the_package_writes(codec: str, plain: bytes, python_codecs: bool) -> None:
+def test_we_read_the_output_of_the_package(codec: str, plain: bytes, python_codecs: bool) -> None:
     packed = packages.compress(codec, plain)
     assert records.decompress(codec, packed, python_codecs=python_codecs) == plain
 
@@ -201,20 +216,20 @@ def test_a_window_beyond_128_mib_is_refused(python_codecs: bool) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 200_000])
 @BOTH
-def test_lz4_with_the_wrong_header_checksum_is_read_where_it_is_expected(
+def test_lz4_with_the_wrong_header_checksum_is_read_if_expected(
     size: int, python_codecs: bool
 ) -> None:
     plain = b"text and " * (size // 9) + b"!" * (size % 9)
     broken = packages.break_lz4_checksum(lz4.frame.compress(plain))
     assert records.decompress("lz4", broken, python_codecs=python_codecs, lz4_legacy=True) == plain
-    # One in 256 is right by chance. These are not.
+    # One checksum in 256 is right by chance. These are wrong.
     assert status_of("lz4", broken, python_codecs=python_codecs) == CORRUPT
     good = lz4.frame.compress(plain, store_size=False)
     assert records.decompress("lz4", good, python_codecs=python_codecs, lz4_legacy=True) == plain
 
 
 @BOTH
-def test_sizes_that_lie_are_not_believed(python_codecs: bool) -> None:
+def test_wrong_sizes_are_refused(python_codecs: bool) -> None:
     plain = b"text " * 100
     packed = bytearray(gzip.compress(plain))
     packed[-4:] = b"\xff\xff\xff\x7f"  # the trailer says 2 GiB
@@ -230,8 +245,7 @@ def test_sizes_that_lie_are_not_believed(python_codecs: bool) -> None:
     assert status_of("snappy", negative, python_codecs=python_codecs) == CORRUPT
 
 
-# A decompression bomb in a process with limited memory. It must end with an error and little
-# memory.
+# Decodes a decompression bomb, and prints the error and the growth of memory.
 BOMB = """
 import resource, sys
 from kafka_native._native import records
@@ -284,21 +298,11 @@ def wrapped_bomb(codec: str, magic: int) -> bytes:
 @pytest.mark.parametrize("magic", [1, 2])
 def test_a_bomb_is_refused_with_little_memory(codec: str, magic: int) -> None:
     if magic == 1 and codec == "zstd":
-        magic = 2  # the old formats never had zstd; the reader accepts it, so once is enough
+        magic = 2  # the old formats have no zstd
     data = wrapped_bomb(codec, magic)
     for python_codecs in (False, True):
-        command = [sys.executable, "-c", BOMB, codec, str(python_codecs), str(BOMB_CAP)]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(
-            command,
-            input=data,
-            capture_output=True,
-            check=False,
-            env=environment,
-            timeout=PROGRAM_S,
-        )
-        assert done.returncode == 0, done.stderr.decode()
-        status, grown_kib, live = map(int, done.stdout.split())
+        output = run_program(BOMB, codec, str(python_codecs), str(BOMB_CAP), stdin=data)
+        status, grown_kib, live = map(int, output.split())
         assert status == TOO_LARGE
         assert live == 0
         if os.environ.get("KN_SANITIZE"):
@@ -308,7 +312,7 @@ def test_a_bomb_is_refused_with_little_memory(codec: str, magic: int) -> None:
         assert grown_kib * 1024 < 2 * BOMB_CAP + 24 * MEBIBYTE, (codec, python_codecs, grown_kib)
 
 
-def test_contexts_are_a_threads_own() -> None:
+def test_each_thread_has_its_own_contexts() -> None:
     plain = b"text of many threads " * 3000
     failures: list[object] = []
 
@@ -319,17 +323,13 @@ def test_contexts_are_a_threads_own() -> None:
                 if records.decompress(codec, packed, python_codecs=number % 3 == 0) != plain:
                     failures.append((number, codec, level))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert together(*(partial(work, number) for number in range(6))) == [None] * 6
     assert failures == []
     assert records.live_buffers() == 0
 
 
 @EACH
-def test_a_higher_level_packs_tighter(codec: str) -> None:
+def test_a_higher_level_compresses_better(codec: str) -> None:
     plain = b"".join(
         b"record %d with a number %d in it;" % (i, i * i * 7919 % 100_003) for i in range(8000)
     )
@@ -340,7 +340,7 @@ def test_a_higher_level_packs_tighter(codec: str) -> None:
         assert sizes[1] < sizes[0]
 
 
-def test_features_name_what_serves_each_codec() -> None:
+def test_features_name_the_provider_of_each_codec() -> None:
     found = records.features()
     assert set(found) == {"crc32c", *CODECS}
     assert all(found.values())
@@ -355,14 +355,11 @@ for codec in records.CODEC_NAMES:
 """
 
 
-def test_an_environment_variable_takes_libraries_away() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "KN_DISABLE_NATIVE_CODECS": "lz4, zstd"}
-    done = subprocess.run(
-        [sys.executable, "-c", SERVED], capture_output=True, text=True, check=True, env=environment
-    )
-    assert "'lz4': 'Python lz4 " in done.stdout
-    assert "'zstd': 'Python zstandard " in done.stdout
-    assert f"'gzip': '{records.features()['gzip']}'" in done.stdout
+def test_an_environment_variable_disables_libraries() -> None:
+    output = run_program(SERVED, KN_DISABLE_NATIVE_CODECS="lz4, zstd")
+    assert "'lz4': 'Python lz4 " in output
+    assert "'zstd': 'Python zstandard " in output
+    assert f"'gzip': '{records.features()['gzip']}'" in output
 
 
 MISSING = """
@@ -377,12 +374,9 @@ except records.RecordError as error:
 """
 
 
-def test_a_codec_that_nothing_serves_says_so() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "KN_DISABLE_NATIVE_CODECS": "zstd"}
-    done = subprocess.run(
-        [sys.executable, "-c", MISSING], capture_output=True, text=True, check=True, env=environment
-    )
-    assert done.stdout.strip() == "-7 zstd: codec, magic or version not supported"
+def test_error_of_a_codec_without_library_and_package() -> None:
+    output = run_program(MISSING, KN_DISABLE_NATIVE_CODECS="zstd")
+    assert output.strip() == "-7 zstd: codec, magic or version not supported"
 
 
 def test_a_package_that_fails_otherwise_is_reported_and_refused(

@@ -119,6 +119,6 @@ def test_the_backend_has_a_name() -> None:
     assert primitives.crc32c_backend() in ("avx2+vpclmulqdq", "sse4.2+pclmul", "armv8", "portable")
 
 
-def test_what_is_no_buffer_is_a_type_error() -> None:
+def test_object_without_a_buffer_is_a_type_error() -> None:
     with pytest.raises(TypeError):
         primitives.crc32c("text")  # type: ignore[arg-type]

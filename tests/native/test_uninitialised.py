@@ -51,7 +51,7 @@ def test_nothing_crashes() -> None:
     assert len(steps) > 10_000
 
 
-def test_a_message_without_anything_is_one_of_nothing() -> None:
+def test_an_uninitialized_message_equals_an_empty_one() -> None:
     message = Message.__new__(Message)
     assert repr(message) == "Message(topic=None, partition=None, offset=None, key=None, value=None)"
     assert message == Message()
@@ -61,7 +61,7 @@ def test_a_message_without_anything_is_one_of_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", [Producer, Consumer])
-def test_clients_that_are_not_initialised_say_so(kind: type[Any]) -> None:
+def test_calls_of_uninitialized_clients_raise(kind: type[Any]) -> None:
     client = kind.__new__(kind)
     for name in ("poll", "close", "list_topics"):
         with pytest.raises(RuntimeError, match=r"super\(\).__init__"):
@@ -76,7 +76,7 @@ def test_clients_cannot_be_copied(duplicate: Callable[[Any], Any]) -> None:
                 duplicate(each)
 
 
-def test_what_belongs_to_an_engine_is_made_by_it() -> None:
+def test_topics_and_cursors_are_made_only_by_an_engine() -> None:
     for kind in (engine.Topic, engine.Cursor):
         for arguments in ((), (object(),)):
             with pytest.raises(TypeError):

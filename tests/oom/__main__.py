@@ -1,4 +1,4 @@
-"""``python -m tests.oom``: every scenario with every allocation failing once; ``make test-oom``
+"""``python -m tests.oom``: every scenario, with each allocation failing once. ``make test-oom``
 runs it.
 """
 
@@ -17,10 +17,10 @@ from tests.oom.scenarios import SCENARIOS
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.oom", description=__doc__)
     parser.add_argument(
-        "scenarios", nargs="*", default=list(SCENARIOS), help="which (default: all)"
+        "scenarios", nargs="*", default=list(SCENARIOS), help="scenarios (default: all)"
     )
     parser.add_argument(
-        "--jobs", type=int, default=2, help="how many processes side by side (default %(default)s)"
+        "--jobs", type=int, default=2, help="parallel processes (default %(default)s)"
     )
     parser.add_argument(
         "--each", type=int, default=4, help="allocations a site that fail (default %(default)s)"
@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
         "--limit", type=float, default=5.0, help="seconds for one wait (default %(default)s)"
     )
     parser.add_argument(
-        "--site", help="only the allocations from there, as a bad ending has told it"
+        "--site", help="only the allocations of this site, as a bad ending names it"
     )
     parser.add_argument("--nth", type=int, help="only this one of each site")
     parser.add_argument(

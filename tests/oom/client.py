@@ -1,8 +1,6 @@
-"""The process whose allocations fail: forks a child for each order that it reads, and says how the
-child ended.
+"""The process whose allocations fail. It forks a child for each order, and reports the child's end.
 
-Threads begin in the children alone, so forking is safe here, and a run costs no start of an
-interpreter.
+Only children start threads, so forking is safe here, and a run needs no new interpreter.
 """
 
 from __future__ import annotations

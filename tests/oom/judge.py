@@ -233,10 +233,10 @@ class Judge:
                 f"hangs (status {status})" if "Timeout (" in text else f"crashed (status {status})"
             )
             return Outcome(failure, end, True, [], sites, text)
-        told = json.loads(result.read_text())
-        bad = told["bad"] or (f"ended with status {status}" if status else None)
+        said = json.loads(result.read_text())
+        bad = said["bad"] or (f"ended with status {status}" if status else None)
         bad = bad or next((line for line in text.splitlines() if UNEXPECTED.search(line)), None)
-        return Outcome(failure, bad, told["failed"], told["raised"], sites, text)
+        return Outcome(failure, bad, said["failed"], said["raised"], sites, text)
 
 
 def _lost(cluster: MockCluster, acked: dict[str, list[str]]) -> str | None:

@@ -1,7 +1,7 @@
-"""What a client does while one of its allocations fails, on the mock cluster of another process.
+"""The work of a client while one of its allocations fails, on the mock cluster of another process.
 
-A scenario has two halves: the judge's process prepares topics and faults, the client's process
-runs, with topics, groups and transactional ids of its own.
+A scenario has two halves. The judge's process prepares topics and faults. The client's process
+runs, with its own topics, groups and transactional ids.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def prepare_old(cluster: MockCluster, prefix: str) -> None:
     fill(cluster, f"{prefix}-b", compression_type="gzip")
 
 
-class Taken:
+class TakenValues:
     """Values of messages, by topic."""
 
     def __init__(self) -> None:
@@ -185,13 +185,13 @@ def consume(run: Run) -> None:
     with run.client(
         "Consumer()", lambda: Consumer(run.conf(fetch_wait_max_ms=20, queued_min_messages=10))
     ) as consumer:
-        taken = Taken()
+        taken = TakenValues()
         run.step("assign", lambda: consumer.assign(partitions))
         run.until(
             "consume", lambda: taken.add(consumer.consume(20, 0.5)), lambda: taken.has(topics)
         )
         taken.check_once()
-        again = Taken()
+        again = TakenValues()
         for partition in partitions:
             run.step("seek", lambda partition=partition: consumer.seek(partition))  # type: ignore[misc]
         run.until(
@@ -237,7 +237,7 @@ def _consume_group(run: Run, **conf: Any) -> None:
         **conf,
     }
     with run.client("Consumer()", lambda: Consumer(run.conf(**base))) as consumer:
-        taken = Taken()
+        taken = TakenValues()
         run.step("subscribe", lambda: consumer.subscribe(topics))
         run.until(
             "consume", lambda: taken.add(consumer.consume(20, 0.5)), lambda: taken.has(topics)
@@ -258,7 +258,7 @@ def share(run: Run) -> None:
     with run.client(
         "ShareConsumer()", lambda: ShareConsumer(run.conf(group_id=run.topic("share")))
     ) as consumer:
-        taken = Taken()
+        taken = TakenValues()
         run.step("subscribe", lambda: consumer.subscribe(topics))
         run.until("poll", lambda: taken.add(consumer.poll(0.5)), lambda: taken.has(topics))
         run.step("commit_sync", lambda: consumer.commit_sync(run.limit_s))
@@ -280,7 +280,7 @@ def transactions(run: Run) -> None:
         group_id=run.topic("group"), auto_offset_reset="earliest", enable_auto_commit=False
     )
     with run.client("Consumer()", lambda: Consumer(conf)) as consumer:
-        taken = Taken()
+        taken = TakenValues()
         run.step("subscribe", lambda: consumer.subscribe([source]))
         run.until(
             "consume", lambda: taken.add(consumer.consume(20, 0.5)), lambda: taken.has([source])
@@ -328,7 +328,7 @@ def _check_copies(run: Run, target: str) -> None:
     with run.client(
         "Consumer()", lambda: Consumer(run.conf(isolation_level="read_committed"))
     ) as consumer:
-        taken = Taken()
+        taken = TakenValues()
         partitions = [
             TopicPartition(target, number, OFFSET_BEGINNING) for number in range(PARTITIONS)
         ]
@@ -395,15 +395,15 @@ def produce_arrow(run: Run) -> None:
     }
     table = pa.table(columns)
     with run.client("Producer()", lambda: Producer(run.conf(linger_ms=5))) as producer:
-        told: list[Any] = []
+        reports: list[Any] = []
         for _ in range(2):
             rows = run.step(
                 "produce_arrow",
-                lambda: producer.produce_arrow(topic, table, on_delivery=told.append),
+                lambda: producer.produce_arrow(topic, table, on_delivery=reports.append),
             )
             run.until("flush", lambda: producer.flush(run.limit_s), lambda: len(producer) == 0)
-            if not told or told[-1].rows != rows:
-                raise BadEndingError(f"{rows} rows, and the reports {told}")
+            if not reports or reports[-1].rows != rows:
+                raise BadEndingError(f"{rows} rows, and the reports {reports}")
 
 
 def relay(run: Run) -> None:
@@ -447,7 +447,7 @@ def prepare_relay(cluster: MockCluster, prefix: str) -> None:
 
 
 def asynchronous(run: Run) -> None:
-    """The same for coroutines: a producer and a consumer."""
+    """The same with coroutines: a producer and a consumer."""
     topic = run.topic("a")
 
     async def main() -> None:
@@ -464,7 +464,7 @@ def asynchronous(run: Run) -> None:
             await consumer.assign(
                 [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)]
             )
-            taken = Taken()
+            taken = TakenValues()
             deadline = time.monotonic() + run.limit_s
             while not taken.has([topic]):
                 taken.add(await consumer.consume(20, 0.5))

@@ -118,7 +118,6 @@ class Reports:
         self.reported: Counter[str] = Counter()
 
     def on_delivery(self, error: Any, message: Any) -> None:
-        """The callback of each message."""
         name = message.value().decode().rstrip(".")
         self.reported[name] += 1
         if error is None:

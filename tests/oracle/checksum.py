@@ -74,7 +74,7 @@ def xxh32_short(data: bytes) -> int:
 
 
 def uvarint(value: int) -> bytes:
-    """Unsigned varint: seven bits a byte, the low ones first."""
+    """Return an unsigned varint: seven bits a byte, the low ones first."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -84,14 +84,14 @@ def uvarint(value: int) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """Zig-zag varint: 0, -1, 1, -2 ... become 0, 1, 2, 3 ..."""
+    """Return a zig-zag varint: 0, -1, 1, -2 ... become 0, 1, 2, 3 ..."""
     return uvarint(value * 2 if value >= 0 else -value * 2 - 1)
 
 
 def read_varint(data: bytes, at: int = 0, *, bits: int = 64) -> tuple[int, int]:
-    """The number at a position, and the position after it.
+    """Return the number at a position, and the position after it.
 
-    Raises ValueError when cut off or too long.
+    Raise ValueError if it is cut off or too long.
     """
     value = 0
     for count, byte in enumerate(data[at : at + (bits + 6) // 7]):

@@ -1,6 +1,4 @@
-"""The codecs by their Python packages: an oracle that shares no code with the libraries' bindings
-of csrc.
-"""
+"""The codecs of Python packages. They share no code with csrc's codec libraries."""
 
 from __future__ import annotations
 
@@ -18,12 +16,12 @@ XERIAL_HEADER = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
 
 
 def fast_crc32c(data: bytes) -> int:
-    """The crc32c package's answer."""
+    """Return the checksum of the crc32c package."""
     return int(crc32c_package.crc32c(data))
 
 
 def compress(codec: str, data: bytes) -> bytes:
-    """One compressed unit with the package's defaults."""
+    """Return one compressed unit with the package's defaults."""
     if codec == "gzip":
         deflate = zlib.compressobj(6, zlib.DEFLATED, 31)
         return deflate.compress(data) + deflate.flush()
@@ -37,7 +35,7 @@ def compress(codec: str, data: bytes) -> bytes:
 
 
 def decompress(codec: str, data: bytes) -> bytes:
-    """The plain form of trusted data."""
+    """Return trusted data decompressed."""
     if codec == "gzip":
         return zlib.decompress(data, 31)
     if codec == "snappy":
@@ -50,7 +48,7 @@ def decompress(codec: str, data: bytes) -> bytes:
 
 
 def snappy_decompress(data: bytes) -> bytes:
-    """Raw or Xerial."""
+    """Decompress raw or Xerial Snappy."""
     if not data.startswith(XERIAL_HEADER[:8]):
         return bytes(snappy.decompress(data))
     plain, at = b"", 16
@@ -62,7 +60,7 @@ def snappy_decompress(data: bytes) -> bytes:
 
 
 def xerial(data: bytes, block_bytes: int = 32768) -> bytes:
-    """Snappy in the framing of the Java client."""
+    """Return Snappy in the Java client's framing."""
     out = XERIAL_HEADER
     for at in range(0, len(data), block_bytes):
         block = snappy.compress(data[at : at + block_bytes])
@@ -76,12 +74,12 @@ def _lz4_descriptor_bytes(frame: bytes) -> int:
 
 
 def break_lz4_checksum(frame: bytes) -> bytes:
-    """An lz4 frame with the header checksum that the first Kafka clients computed: over the magic
-    number too.
+    """Return an lz4 frame with the header checksum of the first Kafka clients, which includes the
+    magic number.
     """
     at = 4 + _lz4_descriptor_bytes(frame)
     good = xxh32_short(frame[4:at]) >> 8 & 0xFF
     assert frame[at] == good
-    # The magic number in front makes it 6 bytes at least, up to 15 with a content size.
+    # With the magic number the header has at least 6 bytes, and up to 15 with a content size.
     wrong = xxh32_short(frame[:at]) >> 8 & 0xFF
     return frame[:at] + bytes([wrong]) + frame[at + 1 :]

@@ -15,7 +15,7 @@ LOG_APPEND_TIME = 0x08
 
 @dataclasses.dataclass
 class Message:
-    """One message; timestamp counts for magic 1 only."""
+    """One message. Only magic 1 has a timestamp."""
 
     offset: int
     key: bytes | None
@@ -28,7 +28,7 @@ def _bytes(data: bytes | None) -> bytes:
 
 
 def encode_message(message: Message, *, magic: int, attributes: int = 0) -> bytes:
-    """One message with its offset and size."""
+    """Return one message with its offset and size."""
     body = struct.pack(">bb", magic, attributes)
     if magic == 1:
         body += struct.pack(">q", message.timestamp)
@@ -45,8 +45,9 @@ def encode_set(
     log_append_time: int | None = None,
     xerial: bool = False,
 ) -> bytes:
-    """A message set, or one wrapper message around it: magic 1 with relative offsets, magic 0 with
-    absolute ones.
+    """Return a message set, or one wrapper message around it.
+
+    Offsets are relative with magic 1, and absolute with magic 0.
     """
     attributes = 0 if log_append_time is None else LOG_APPEND_TIME
     if codec == "none":

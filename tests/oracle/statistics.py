@@ -1,8 +1,7 @@
-"""The fields of librdkafka's statistics document, level by level, with their types: what ours is
-held against.
+"""The fields of librdkafka's statistics document with their types, level by level, to check ours.
 
 ``c`` a counter, ``g`` a gauge, ``s`` text, ``b`` a boolean, ``w`` a window, ``o`` objects of the
-level of that name by their names, ``n`` numbers by their names.
+level with that name, by their names, ``n`` numbers by their names.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any
 
 
 def _fields(text: str) -> dict[str, str]:
-    """From ``type: name name ...`` lines."""
+    """Parse lines of the form ``type: name name ...``."""
     return {
         name: kind
         for line in text.split(";")
@@ -58,13 +57,11 @@ FIELDS: dict[str, dict[str, str]] = {
     "fatal": _fields("s: error reason; c: cnt"),
 }
 OPTIONAL = ("cgrp", "eos", "fatal")
-"""Levels of which there is one or none."""
+"""Levels that may be missing."""
 
 
 def check_level(level: str, found: dict[str, Any]) -> None:
-    """Asserts that a level of a document has its fields, no others, and that their values are of
-    their types.
-    """
+    """Check that a level of a document has exactly its fields, with values of their types."""
     wanted = FIELDS[level]
     assert set(found) - set(OPTIONAL if level == "client" else ()) == set(wanted), level
     for name, kind in wanted.items():
@@ -89,9 +86,7 @@ def _check_value(where: str, kind: str, name: str, value: Any) -> None:
 
 
 def check_window(where: str, window: dict[str, int]) -> None:
-    """Asserts what holds for any values: the order of the percentiles, the average between the
-    extremes.
-    """
+    """Check the order of the percentiles, and that the average is between the extremes."""
     order = [window[name] for name in ("min", "p50", "p75", "p90", "p95", "p99", "p99_99", "max")]
     assert order == sorted(order), (where, window)
     assert window["min"] <= window["avg"] <= window["max"], (where, window)

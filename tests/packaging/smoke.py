@@ -1,7 +1,6 @@
-"""Run by the Python of an empty environment that has the wheel and its dependencies, and nothing
-else.
+"""Checks of an installed wheel. An environment with only the wheel and its dependencies runs them.
 
-Tells in its last line which library serves each codec.
+The last line names the library of each codec.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ COUNT = 500
 
 
 def check_installation() -> None:
-    """The wheel is what was imported, and it is complete."""
+    """Check that the wheel was imported, and that it is complete."""
     assert Path(sys.prefix) in Path(kafka_native.__file__).parents, kafka_native.__file__
     assert kafka_native.__version__ == metadata.version("kafka-native")
     assert (Path(kafka_native.__file__).parent / "py.typed").exists()
@@ -28,7 +27,7 @@ def check_installation() -> None:
 
 
 def check_records() -> None:
-    """Batches come back as they went, with the library's codec and with the Python package's."""
+    """Check round trips of batches, with the library's codec and the Python package's."""
     assert primitives.crc32c(b"123456789") == 0xE3069283
     rows = [(f"key {number}".encode(), b"value" * number) for number in range(COUNT)]
     for codec in CODECS:
@@ -39,7 +38,7 @@ def check_records() -> None:
 
 
 def check_whole_path() -> None:
-    """What a producer sends to the mock cluster, a consumer reads."""
+    """Check that a consumer reads a producer's messages from the mock cluster."""
     from kafka_native.mock import MockCluster
 
     with MockCluster(brokers=2) as cluster:

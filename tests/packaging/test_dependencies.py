@@ -54,7 +54,9 @@ def test_make_installs_nothing_older() -> None:
         ('[\n    "a",\n    # "b>=1",\n    "c==4.2.*",\n]', [("a", "", ""), ("c", "==", "4.2.*")]),
     ],
 )
-def test_reader_reads_what_pyproject_has(text: str, expected: list[tuple[str, str, str]]) -> None:
+def test_reader_finds_the_requirements_of_pyproject(
+    text: str, expected: list[tuple[str, str, str]]
+) -> None:
     sections = (
         f"[build-system]\n[project]\ndependencies = {text}\n[project.optional-dependencies]\n[x]\n"
     )

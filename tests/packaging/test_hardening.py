@@ -33,13 +33,13 @@ def setup_py() -> ModuleType:
     return module
 
 
-def test_there_is_something_to_read() -> None:
+def test_there_are_compiled_objects() -> None:
     names = {path.name.split(".")[0] for path in BUILT}
     assert {path.stem for path in NATIVE.glob("*.pyx")} | {"libkafka_native_core"} <= names
 
 
 @pytest.mark.parametrize("path", BUILT, ids=[path.name.split(".")[0] for path in BUILT])
-def test_what_was_built_is_hardened(path: Path) -> None:
+def test_compiled_objects_are_hardened(path: Path) -> None:
     assert hardening.faults(path) == []
 
 
@@ -61,7 +61,7 @@ def test_each_fault_is_found(
 ) -> None:
     made = setup_py.Flags(["gcc"], False)
     if fault.startswith("not marked"):
-        flags = made._taken([[flag] for flag in flags], link=False)
+        flags = made._supported([[flag] for flag in flags], link=False)
         if "-fcf-protection" not in made.c:
             pytest.skip("this compiler marks no functions on this processor")
     source = tmp_path / "answer.c"
@@ -83,7 +83,7 @@ def test_each_fault_is_found(
         ("gcc -Wl,-z,relro -Wl,--rpath,/opt/lib -R /opt/lib -lR", "gcc -Wl,-z,relro -lR"),
     ],
 )
-def test_no_folder_of_python_s_own_build_is_searched(
+def test_no_folder_of_pythons_build_is_searched(
     setup_py: ModuleType, given: str, kept: str
 ) -> None:
     assert setup_py.without_rpath(given.split()) == kept.split()
@@ -119,7 +119,7 @@ def test_flags_that_a_compiler_does_not_know_are_left_out(
         ({"KN_OPTIMIZE": "-O0"}, False),
     ],
 )
-def test_builds_for_checking_keep_their_own_checks(
+def test_sanitizer_and_debug_builds_keep_their_checks(
     setup_py: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
     variables: dict[str, str],

@@ -1,5 +1,5 @@
-"""An sdist becomes a wheel, the wheel works in an empty environment, for each CPython we support
-that this machine has.
+"""The sdist becomes a wheel, and the wheel works in an empty environment, for each supported
+CPython here.
 
 The oldest Python gets the lowest versions of the dependencies that pyproject.toml allows, the
 others the newest.
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SMOKE = Path(__file__).with_name("smoke.py")
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 LOWEST = VERSIONS[0]
-FULLY_OPTIMIZED = VERSIONS[-1]  # the others are only tried, with less compiler time
+FULLY_OPTIMIZED = VERSIONS[-1]  # the other Pythons compile with less optimization
 CONSTRAINT = re.compile(r'^\s+"([A-Za-z0-9_-]+)>=([0-9.]+)",$', re.M)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # it compiles for each Python
@@ -65,7 +65,7 @@ def find_python(version: str) -> Path | None:
 
 
 @dataclass(frozen=True)
-class Tried:
+class Attempt:
     """The result for one Python version."""
 
     wheel: Path
@@ -80,7 +80,7 @@ def lowest_dependencies() -> list[str]:
     return [f"{name}=={version}" for name, version in CONSTRAINT.findall(block)]
 
 
-def try_version(python: Path, version: str, sdist: Path, folder: Path) -> Tried:
+def try_version(python: Path, version: str, sdist: Path, folder: Path) -> Attempt:
     """Build the wheel from the sdist, make an empty environment, and run the smoke test."""
     run(python, "-m", "venv", folder / "venv")
     own = folder / "venv" / "bin" / "python"
@@ -90,7 +90,7 @@ def try_version(python: Path, version: str, sdist: Path, folder: Path) -> Tried:
     pinned = lowest_dependencies() if version == LOWEST else []
     run(own, "-m", "pip", "install", "-q", wheel, *pinned)
     printed = run(own, "-I", SMOKE, cwd=folder)
-    return Tried(wheel, printed, run(own, "-m", "pip", "freeze"))
+    return Attempt(wheel, printed, run(own, "-m", "pip", "freeze"))
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def attempts(
     sdist: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Future[Tried]]]:
+) -> Iterator[dict[str, Future[Attempt]]]:
     """Yield the results of every available version, two at a time."""
     with ThreadPoolExecutor(2) as pool:
         futures = {}
@@ -134,7 +134,7 @@ def test_sdist_has_sources_and_no_builds(sdist: Path) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_wheel_works_in_an_empty_environment(
-    attempts: dict[str, Future[Tried]], version: str
+    attempts: dict[str, Future[Attempt]], version: str
 ) -> None:
     if version not in attempts:
         pytest.skip(
@@ -147,7 +147,7 @@ def test_wheel_works_in_an_empty_environment(
     assert "Cython" not in tried.installed, "the wheel must not need Cython"
 
 
-def test_wheel_carries_the_core_and_no_sources(attempts: dict[str, Future[Tried]]) -> None:
+def test_wheel_carries_the_core_and_no_sources(attempts: dict[str, Future[Attempt]]) -> None:
     tried = next(iter(attempts.values())).result()
     names = zipfile.ZipFile(tried.wheel).namelist()
     assert any("_native/libkafka_native_core." in name for name in names)
@@ -157,7 +157,7 @@ def test_wheel_carries_the_core_and_no_sources(attempts: dict[str, Future[Tried]
     assert [name for name in names if not name.startswith(("kafka_native/", "kafka_native-"))] == []
 
 
-def test_wheel_is_hardened(attempts: dict[str, Future[Tried]], tmp_path: Path) -> None:
+def test_wheel_is_hardened(attempts: dict[str, Future[Attempt]], tmp_path: Path) -> None:
     if FULLY_OPTIMIZED not in attempts:
         pytest.skip(
             f"no CPython {FULLY_OPTIMIZED}: the other wheels are compiled without optimization"
@@ -169,5 +169,5 @@ def test_wheel_is_hardened(attempts: dict[str, Future[Tried]], tmp_path: Path) -
     assert {name: faults for name, faults in found.items() if faults} == {}
 
 
-def test_one_version_is_found(attempts: dict[str, Future[Tried]]) -> None:
+def test_at_least_one_version_is_found(attempts: dict[str, Future[Attempt]]) -> None:
     assert attempts, "not even the Python that runs this test can build"

@@ -75,7 +75,7 @@ def test_frames_are_these_bytes() -> None:
     )
 
 
-def test_an_api_or_version_not_declared_is_told_with_its_correlation_id() -> None:
+def test_an_undeclared_api_or_version_is_reported_with_its_correlation_id() -> None:
     for key, version in ((ApiKey.METADATA, 14), (ApiKey.METADATA, -1), (ApiKey.VOTE, 0), (4711, 3)):
         with pytest.raises(UnsupportedVersion, match="not supported") as caught:
             decode_request(struct.pack(">hhih", key, version, 99, -1))

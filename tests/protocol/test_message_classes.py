@@ -74,7 +74,7 @@ def test_equality_is_by_value_and_type() -> None:
         hash(Topic())
 
 
-def test_repr_shows_what_is_not_default() -> None:
+def test_repr_shows_fields_without_their_default() -> None:
     request = MetadataRequest(topics=[Topic(name="a")], allow_auto_topic_creation=False)
     expected = (
         "MetadataRequest(topics=[MetadataRequest.Topic(name='a')], allow_auto_topic_creation=False)"
@@ -99,7 +99,7 @@ def test_copies_and_pickles_are_equal() -> None:
     assert deep.topics[0] is not request.topics[0]
 
 
-def test_class_attributes_say_the_versions() -> None:
+def test_class_attributes_have_the_versions() -> None:
     assert MetadataRequest.api_key is ApiKey.METADATA
     assert (
         MetadataRequest.min_version,
@@ -162,12 +162,12 @@ def test_a_value_that_cannot_be_sent_is_refused_with_its_place(
     assert reason in caught.value.reason
 
 
-def test_an_ignorable_field_is_lost_in_silence_where_the_version_lacks_it() -> None:
+def test_an_ignorable_field_is_left_out_silently_if_the_version_lacks_it() -> None:
     assert _Strict.decode(_Strict(lossy=3).encode(0), 0) == _Strict()
     assert _Strict.decode(_Strict(lossy=3).encode(1), 1).lossy == 3
 
 
-def test_a_string_is_as_long_as_brokers_take_it_in_flexible_versions_too() -> None:
+def test_a_string_has_the_brokers_length_limit_in_flexible_versions_too() -> None:
     message = _Strict(text="x" * 0x7FFF)
     assert _Strict.decode(message.encode(2), 2) == message
     with pytest.raises(ProtocolError, match="string of length 32768 is too long"):

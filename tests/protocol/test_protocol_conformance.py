@@ -141,7 +141,7 @@ def _definition_facts(definition: Definition, field: Definition, version: int) -
 
 
 @pytest.mark.parametrize("cls", DECLARED, ids=lambda cls: cls.__name__)
-def test_declaration_is_what_kafka_defines(
+def test_declaration_matches_kafkas_definition(
     cls: type[Versioned], definitions: dict[str, Definition]
 ) -> None:
     definition = definitions[cls.__name__]

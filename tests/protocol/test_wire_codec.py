@@ -23,7 +23,7 @@ every_version = pytest.mark.parametrize(("cls", "version"), EVERY_VERSION, ids=v
 
 
 @every_version
-def test_what_is_encoded_is_decoded(cls: type[Message], version: int) -> None:
+def test_encoded_messages_are_decoded(cls: type[Message], version: int) -> None:
     for message in [cls(), *examples(cls, version, 12)]:
         body = message.encode(version)
         again = cls.decode(body, version)
@@ -101,7 +101,7 @@ def _annotation(field: Field, annotations: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("cls", list(messages()), ids=version_id)
-def test_annotations_say_what_the_codec_gives(cls: type[Message]) -> None:
+def test_annotations_match_the_codecs_values(cls: type[Message]) -> None:
     for inner in _structs(cls):
         assert inner.__doc__
         for field in inner.fields:

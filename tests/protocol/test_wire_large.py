@@ -110,7 +110,7 @@ def test_large_arrays_of_numbers_are_sequences_too() -> None:
     assert read_partition.isr_nodes == []
 
 
-def test_what_is_wrong_far_inside_a_large_array_is_found_before_anybody_has_it() -> None:
+def test_an_error_deep_inside_a_large_array_is_found_before_the_message_is_returned() -> None:
     body = metadata(300, 60, [1, 2, 3])
     at = body.index(b"topic-250") + 3
     broken = body[:at] + b"\xff" + body[at + 1 :]

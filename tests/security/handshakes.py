@@ -34,7 +34,7 @@ def key_of(leaf: trustme.LeafCert) -> str:
 
 
 def chain_of(leaf: trustme.LeafCert) -> str:
-    """Return the certificate and those between it and the authority."""
+    """Return the certificate and the intermediate certificates."""
     return "".join(each.bytes().decode() for each in leaf.cert_chain_pems)
 
 
@@ -49,11 +49,11 @@ def der_of_pem(text: str) -> bytes:
 def server(
     leaf: trustme.LeafCert | tuple[str, str], *, clients: trustme.CA | None = None, suites: str = ""
 ) -> SSL.Context:
-    """A listener's context.
+    """Return a listener's context.
 
-    :param leaf: What it shows; or a certificate and its key as PEM.
-    :param clients: It wants certificates of this authority.
-    :param suites: Those before TLS 1.3 that it has, if need be with its security level.
+    :param leaf: Its certificate, or a certificate and its key as PEM texts.
+    :param clients: The authority whose client certificates it requires.
+    :param suites: Its suites before TLS 1.3, with an optional security level.
     """
     context = SSL.Context(SSL.TLS_SERVER_METHOD)
     if suites:
@@ -94,10 +94,7 @@ class Outcome:
 
 
 def shake(client: TlsContext, listener: SSL.Context | None, host: str = HOST) -> Outcome:
-    """Do a handshake, and send a byte each way.
-
-    Without ``listener`` the server answers in plain text.
-    """
+    """Do a handshake, and send a byte each way. Without ``listener`` the server has no TLS."""
     near = SSL.Connection(client.context, None)
     near.set_connect_state()
     if client.identifies_hosts:
@@ -142,7 +139,7 @@ def _run(near: SSL.Connection, far: SSL.Connection | None) -> str:
         _carry(near, far)
         far_done = far_done or _far_step(far)
         _carry(far, near)
-    return "the handshake came to no end"
+    return "the handshake didn't end"
 
 
 def _near_step(near: SSL.Connection, *, reading: bool = False) -> tuple[bool, str]:
@@ -163,7 +160,7 @@ def _far_step(far: SSL.Connection) -> bool:
     try:
         far.do_handshake()
     except SSL.Error:
-        return False  # its alert reports that to the client, or the client has failed before
+        return False  # its alert goes to the client, or the client has failed before
     return True
 
 

@@ -30,12 +30,12 @@ SECRET = "s3cret/word+of=AWS"
 
 
 @pytest.mark.parametrize("session_token", [None, "a/b+c=="])
-def test_signature_is_the_one_that_the_other_side_computes(session_token: str | None) -> None:
+def test_check_of_the_mock_cluster_accepts_the_signature(session_token: str | None) -> None:
     credentials = AwsCredentials("AKIDEXAMPLE", SECRET, session_token)
     payload = signed_payload(credentials, HOST, "eu-west-1", "agent", NOW)
     keys = {"AKIDEXAMPLE": AwsKey(SECRET, session_token)}
-    told = aws_iam.check(json.dumps(payload).encode(), keys, NOW + 899).properties
-    assert told == {"host": HOST, "user-agent": "agent", "region": "eu-west-1"}
+    properties = aws_iam.check(json.dumps(payload).encode(), keys, NOW + 899).properties
+    assert properties == {"host": HOST, "user-agent": "agent", "region": "eu-west-1"}
     with pytest.raises(ValueError, match="expired"):
         aws_iam.check(json.dumps(payload).encode(), keys, NOW + 901)
     with pytest.raises(ValueError, match="signature"):
@@ -65,7 +65,7 @@ def test_signature_is_botocores(session_token: str | None, monkeypatch: pytest.M
         name.lower(): value[0] for name, value in parse_qs(urlsplit(request.url).query).items()
     }
     if query["x-amz-date"] != moment:
-        pytest.skip("this botocore tells the time in another way: nothing to compare with")
+        pytest.skip("this botocore signs another time: nothing to compare with")
     assert {name: value for name, value in payload.items() if name in query} == query
 
 
@@ -94,7 +94,7 @@ def test_exchange_is_one_message_and_an_answer() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"{}", b"nonsense", b"[" * 100_000, b'{"version":"1"}'])
-def test_another_answer_is_no_authentication(answer: bytes) -> None:
+def test_other_answers_are_errors(answer: bytes) -> None:
     _, ours = exchange()
     ours.begin()
     with pytest.raises(SaslError, match="isn't Amazon MSK's"):
@@ -118,7 +118,7 @@ def test_region_is_in_the_name_or_the_environment(
     assert region_of(host, environment) == region
 
 
-def test_region_that_nobody_says_is_asked_for() -> None:
+def test_missing_region_is_an_error() -> None:
     with pytest.raises(SaslError, match=r"sasl\.aws\.region"):
         region_of("vpce-1", {})
 
@@ -134,7 +134,7 @@ def test_credentials_of_the_environment() -> None:
         assert SECRET not in str(caught.value)
 
 
-def test_botocores_chain_is_asked_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_come_from_botocores_chain(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("botocore.session", reason="botocore isn't installed")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AK2")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
@@ -155,7 +155,7 @@ def test_region_property_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SECRET not in json.dumps(payload)
 
 
-def test_unknown_mechanism_names_what_there_is() -> None:
+def test_error_of_an_unknown_mechanism_lists_the_known_ones() -> None:
     conf = {"bootstrap.servers": "h:1", "security.protocol": "sasl_plaintext"}
     with pytest.raises(
         KafkaException, match=r'SASL mechanism: aws_msk".*did you mean "AWS_MSK_IAM"'

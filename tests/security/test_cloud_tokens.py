@@ -57,7 +57,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[TokenEndpoint]:
 
 
 def mechanism(**more: Any) -> OAuthBearer:
-    """Return a mechanism as a client makes it."""
+    """Return the mechanism of a client with these properties."""
     made = mechanism_of(parse({**OIDC, **more}, "producer"))
     assert isinstance(made, OAuthBearer)
     return made
@@ -85,7 +85,7 @@ def refusal(**conf: Any) -> str:
 # --- Azure ---
 
 
-def test_azures_metadata_service_is_asked_with_the_query(azure: TokenEndpoint) -> None:
+def test_request_to_azure_has_the_query(azure: TokenEndpoint) -> None:
     query = "api-version=2018-02-01&resource=api%3A%2F%2Fkafka&client_id=7"
     token = azure_mechanism(azure, f"query={query}").token()
     assert (token.value, token.principal, token.expires) == (SIGNED, "machine-7", EXPIRES)
@@ -96,13 +96,13 @@ def test_azures_metadata_service_is_asked_with_the_query(azure: TokenEndpoint) -
     assert asked.form == {}
 
 
-def test_the_address_of_azures_service_is_known() -> None:
+def test_azures_service_has_a_default_address() -> None:
     assert cloud_tokens.azure_url("", "query=resource=x") == f"{cloud_tokens.AZURE_URL}?resource=x"
     assert cloud_tokens.azure_url("http://h/t?a=b", "query=c=d") == "http://h/t?a=b&c=d"
     assert cloud_tokens.azure_url("http://h/t", "") == "http://h/t"
 
 
-def test_azure_needs_to_know_for_what() -> None:
+def test_azure_needs_a_query() -> None:
     assert "is mandatory for Azure IMDS authentication when `query` isn't set" in refusal(
         **{TYPE: "azure_imds"}
     )
@@ -111,14 +111,14 @@ def test_azure_needs_to_know_for_what() -> None:
     )
 
 
-def test_azures_refusal_is_told_in_its_words(azure: TokenEndpoint) -> None:
-    said = {"error": "invalid_request", "error_description": "Identity not found"}
-    azure.answer = lambda asked: (400, said)
+def test_azures_refusal_is_quoted(azure: TokenEndpoint) -> None:
+    text = {"error": "invalid_request", "error_description": "Identity not found"}
+    azure.answer = lambda asked: (400, text)
     with pytest.raises(SaslError, match="answers 400: invalid_request, Identity not found"):
         azure_mechanism(azure).token()
 
 
-def test_a_producer_gets_in_with_azures_token(azure: TokenEndpoint) -> None:
+def test_a_producer_authenticates_with_azures_token(azure: TokenEndpoint) -> None:
     """The mock cluster accepts unsigned tokens."""
     unsigned = jwt.encode({"sub": "machine-7", "exp": EXPIRES}, "", "none")
     azure.answer = lambda asked: (200, {"access_token": unsigned})
@@ -137,7 +137,7 @@ def test_a_producer_gets_in_with_azures_token(azure: TokenEndpoint) -> None:
 # --- AWS ---
 
 
-def test_aws_is_asked_for_a_signed_token(aws: TokenEndpoint) -> None:
+def test_request_to_aws_is_signed(aws: TokenEndpoint) -> None:
     token = aws_mechanism(
         aws, ",duration_seconds=900,signing_algorithm=RS256,tag_team=a\\,b"
     ).token()
@@ -156,23 +156,21 @@ def test_aws_is_asked_for_a_signed_token(aws: TokenEndpoint) -> None:
     assert "/eu-north-1/sts/" in asked.headers["Authorization"]
 
 
-def test_a_token_that_cant_be_read_expires_when_aws_says(aws: TokenEndpoint) -> None:
+def test_an_opaque_token_expires_at_the_time_in_awss_answer(aws: TokenEndpoint) -> None:
     aws.answer = lambda asked: (200, STS.format("opaque").encode())
     token = aws_mechanism(aws).token()
     assert (token.value, token.principal) == ("opaque", "")
     assert time.gmtime(token.expires).tm_year == 2099
 
 
-def test_a_token_that_expired_in_1970_does_not_get_the_time_that_aws_says(
-    aws: TokenEndpoint,
-) -> None:
+def test_expiry_in_the_token_wins_over_awss_answer(aws: TokenEndpoint) -> None:
     old = jwt.encode({"sub": "machine-7", "exp": 0.5}, "key" * 20, "HS256")
     aws.answer = lambda asked: (200, STS.format(old).encode())
     with pytest.raises(SaslError, match="the token has expired"):
         aws_mechanism(aws).token()
 
 
-def test_awss_refusal_is_told_and_no_secret(aws: TokenEndpoint) -> None:
+def test_awss_refusal_is_quoted_without_secrets(aws: TokenEndpoint) -> None:
     aws.answer = lambda asked: (403, DENIED)
     with pytest.raises(
         SaslError, match=r"AWS STS gives no token: .*AccessDenied.*not for this audience"
@@ -181,20 +179,16 @@ def test_awss_refusal_is_told_and_no_secret(aws: TokenEndpoint) -> None:
     assert SECRET not in str(caught.value)
 
 
-def test_without_credentials_that_is_what_is_said(
-    aws: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
+def test_missing_aws_credentials_are_named(
+    aws: TokenEndpoint, no_aws_keys: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     with pytest.raises(SaslError, match="AWS STS gives no token: Unable to locate credentials"):
         aws_mechanism(aws).token()
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "text"),
     [
         ("", "region and audience must be in"),
         ("region=x", "audience must be in"),
@@ -211,18 +205,18 @@ def test_without_credentials_that_is_what_is_said(
         ),
     ],
 )
-def test_mistakes_are_told_when_the_client_is_made(config: str, said: str) -> None:
-    assert said in refusal(**{TYPE: "aws_iam", CONFIG: config})
+def test_configuration_mistakes_are_errors_at_construction(config: str, text: str) -> None:
+    assert text in refusal(**{TYPE: "aws_iam", CONFIG: config})
 
 
-def test_aws_without_botocore_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_botocore_is_an_error_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "botocore.session", None)
     assert "pip install 'kafka-native[aws]'" in refusal(
         **{TYPE: "aws_iam", CONFIG: "region=x,audience=y"}
     )
 
 
-def test_an_old_botocore_is_told_to_be_old(
+def test_an_old_botocore_is_an_error_with_the_command(
     aws: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = pytest.importorskip(

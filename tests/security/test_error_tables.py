@@ -1,7 +1,4 @@
-"""The guide's tables quote real error texts.
-
-The tests make each one, or find it in the C source.
-"""
+"""The guide's tables quote real errors: a test causes each one, or finds it in the C source."""
 
 from __future__ import annotations
 
@@ -54,10 +51,7 @@ REASONS = (
 
 
 def quoted(page: str) -> list[str]:
-    """Return the quoted texts under ``the error says``:
-
-    the first column, and sentences of the second.
-    """
+    """Return the texts in a table of errors: its first column, and sentences of the second."""
     text = (ROOT / "docs" / "guide" / page).read_text(encoding="utf-8")
     table = re.search(r"\| the error says \|.*\n\|[-|]+\n((?:\|.*\n)+)", text)
     assert table is not None
@@ -94,33 +88,33 @@ def of_properties(properties: dict[str, Any]) -> str:
     return str(caught.value.args[0].str())
 
 
-def test_table_about_tls_has_the_texts_that_are_said(
+def test_table_about_tls_quotes_real_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "ca.pem"
     path.write_text(pem(AUTHORITY))
     trusting = {"ssl.ca.location": str(path)}
     own = {"ssl.certificate.pem": chain_of(OWN), "ssl.key.pem": key_of(OWN)}
-    said = [*of_handshakes(trusting), *of_handshakes({**trusting, **own})]
-    said.append(of_properties({**trusting, **own, "ssl.key.pem": key_of(OTHER)}))
-    said.append(of_properties({**trusting, "ssl.cipher.suites": "eNULL"}))
+    errors = [*of_handshakes(trusting), *of_handshakes({**trusting, **own})]
+    errors.append(of_properties({**trusting, **own, "ssl.key.pem": key_of(OTHER)}))
+    errors.append(of_properties({**trusting, "ssl.cipher.suites": "eNULL"}))
     locked = {**own, "ssl.key.pem": encrypted(OWN), "ssl.key.password": f"{PASSWORD}-not"}
-    said.append(of_properties({**trusting, **locked}))
+    errors.append(of_properties({**trusting, **locked}))
     for name in authorities.ENVIRONMENT:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(authorities, "CA_LOCATIONS", ("/nowhere/ca.pem", str(path)))
-    said += of_handshakes({})
+    errors += of_handshakes({})
     monkeypatch.setattr(authorities, "CA_LOCATIONS", ("/nowhere/ca.pem",))
     monkeypatch.setattr(authorities, "_certifi", list)
-    said.append(of_properties({}))
+    errors.append(of_properties({}))
     texts = quoted("security.md")
     assert len(texts) >= 18
     assert [
-        text for text in texts if not any(re.search(pattern(text), each) for each in said)
+        text for text in texts if not any(re.search(pattern(text), each) for each in errors)
     ] == []
 
 
-def test_table_about_proxies_has_the_texts_of_the_source() -> None:
+def test_table_about_proxies_quotes_texts_of_the_source() -> None:
     source = "".join(
         (ROOT / "csrc" / "net" / name).read_text() for name in ("proxy.c", "connection.c")
     )
@@ -132,10 +126,10 @@ def test_table_about_proxies_has_the_texts_of_the_source() -> None:
     texts = quoted("proxies.md")
     assert len(texts) >= 10
 
-    def is_said(text: str) -> bool:
+    def is_in_source(text: str) -> bool:
         return any(text in each for each in literals) or any(
             re.fullmatch(each, text) for each in formats
         )
 
-    assert [text for text in texts if not is_said(text)] == []
-    assert not is_said("it is on holiday")
+    assert [text for text in texts if not is_in_source(text)] == []
+    assert not is_in_source("it is on holiday")

@@ -77,7 +77,7 @@ def mechanism(**own: Any) -> Gssapi:
     return made
 
 
-def test_exchange_ends_with_no_layer_wanted() -> None:
+def test_exchange_ends_without_a_security_layer() -> None:
     exchange = mechanism().exchange("b1", 9092)
     assert exchange.begin() == b"ticket"
     assert exchange.respond(b"their ticket") == b""
@@ -88,12 +88,12 @@ def test_exchange_ends_with_no_layer_wanted() -> None:
     assert exchange.done
 
 
-def test_the_service_is_asked_for_by_its_name_and_host() -> None:
+def test_service_principal_has_name_and_host() -> None:
     mechanism(**{"sasl.kerberos.service.name": "broker"}).exchange("b1.example", 9092).begin()
     [made] = Context.made
     assert made["name"] == ("broker@b1.example", "service")
     assert made["flags"] == Flag.mutual_authentication | Flag.integrity
-    assert made["creds"] is None, "whose tickets there are"
+    assert made["creds"] is None, "the default credentials"
 
 
 def test_a_keytab_and_a_principal_choose_the_tickets() -> None:
@@ -104,12 +104,12 @@ def test_a_keytab_and_a_principal_choose_the_tickets() -> None:
     assert made["creds"]["name"] == ("app@EXAMPLE", "principal")
     store = made["creds"]["store"]
     assert store["client_keytab"] == "/etc/app.keytab"
-    assert store["ccache"].startswith("MEMORY:"), "nobody else's tickets are in the way"
+    assert store["ccache"].startswith("MEMORY:"), "the cache of tickets is separate"
     assert ours.user == "app@EXAMPLE"
     assert ours.refresh_at == float("inf"), "no command"
 
 
-def test_the_command_is_run_where_it_is_set_and_again_in_time(tmp_path: Path) -> None:
+def test_kinit_command_is_run_and_repeated(tmp_path: Path) -> None:
     done = tmp_path / "done"
     command = f"echo %{{sasl.kerberos.principal}} of %{{bootstrap.servers}} >> {done}"
     own = {
@@ -131,8 +131,8 @@ def test_the_command_is_run_where_it_is_set_and_again_in_time(tmp_path: Path) ->
     assert once.refresh_at == float("inf")
 
 
-def test_a_command_that_fails_is_quoted_but_for_its_own_words(tmp_path: Path) -> None:
-    """Its own words may contain a password. The name of its property is no secret."""
+def test_error_of_a_failed_command_hides_its_arguments(tmp_path: Path) -> None:
+    """Arguments of the command may contain a password. Values of properties in it are no secret."""
     script = tmp_path / "kinit"
     script.write_text(
         "#!/bin/sh\necho no such principal of $1 >&2\necho $2 isn\\'t right >&2\nexit 3\n"
@@ -155,7 +155,7 @@ def test_a_command_that_fails_is_quoted_but_for_its_own_words(tmp_path: Path) ->
         expanded("kinit %{foo.bar}", {})
 
 
-def test_errors_of_the_library_are_told_in_its_words() -> None:
+def test_errors_of_the_library_are_quoted() -> None:
     exchange = mechanism().exchange("b1", 1)
     exchange.begin()
     with pytest.raises(SaslError, match="Server not found"):

@@ -82,14 +82,14 @@ def test_broker_that_refuses_is_answered_and_quoted(challenge: bytes, words: str
     assert words in exchange.problem
     assert len(exchange.problem) < 600
     assert exchange.respond(b"") is None
-    assert not exchange.done, "a broker that refused and then says nothing has let nobody in"
+    assert not exchange.done, "an empty answer after a refusal is no success"
     with pytest.raises(SaslError, match="the broker says"):
         exchange.respond(challenge)
 
 
 @settings(deadline=None)  # a machine may be busy
 @given(st.text(max_size=30))
-def test_no_token_can_bring_fields_of_its_own(text: str) -> None:
+def test_tokens_cannot_add_fields_to_the_message(text: str) -> None:
     try:
         token = Token(text, 2.0)
     except SaslError:
@@ -100,7 +100,7 @@ def test_no_token_can_bring_fields_of_its_own(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a b", "a\x01b=c", "a\n", "ä", "=", "a=b"])
-def test_what_is_no_token_is_refused_unseen(text: str) -> None:
+def test_invalid_tokens_are_refused_and_not_shown(text: str) -> None:
     with pytest.raises(SaslError, match="the token is empty or has characters"):
         Token(text, 2.0)
 
@@ -125,7 +125,7 @@ def test_extensions_are_those_of_kip_342(extensions: dict[str, str]) -> None:
 
 def test_token_is_kept_until_it_expires_and_renewed_before() -> None:
     mechanism, source = bearer()
-    assert mechanism.refresh_at == 0.0, "there is none: at once"
+    assert mechanism.refresh_at == 0.0, "without a token: at once"
     mechanism.refresh()
     assert mechanism.refresh_at == 1080.0
     for source.now in (1000.0, 1050.0, 1099.0):
@@ -134,11 +134,11 @@ def test_token_is_kept_until_it_expires_and_renewed_before() -> None:
     source.now = 1100.0
     assert mechanism.token().value == f"{SECRET}.2"
     mechanism.on_refused()
-    assert mechanism.token().value == f"{SECRET}.3", "it may have been revoked"
+    assert mechanism.token().value == f"{SECRET}.3", "the broker may have revoked the old token"
     assert mechanism.user == "alice"
 
 
-def test_failure_keeps_the_old_token_and_is_not_asked_for_by_every_connection() -> None:
+def test_failed_renewal_keeps_the_old_token_and_is_not_repeated_by_every_connection() -> None:
     mechanism, source = bearer()
     mechanism.refresh()
     source.failure = ValueError("nobody there")
@@ -156,14 +156,14 @@ def test_failure_keeps_the_old_token_and_is_not_asked_for_by_every_connection() 
     assert mechanism.token().value == f"{SECRET}.4"
 
 
-def test_a_token_that_has_expired_is_no_token() -> None:
+def test_expired_tokens_are_refused() -> None:
     mechanism = OAuthBearer(lambda: Token("t", 999.0), clock=lambda: 1000.0)
     with pytest.raises(SaslError, match="expired 1 s ago"):
         mechanism.refresh()
 
 
-def test_a_time_that_is_no_number_is_no_expiry() -> None:
-    """Such a time has no order, so the client would renew the token again and again."""
+def test_expiry_that_is_not_a_number_is_refused() -> None:
+    """NaN can't be compared, so the client would renew the token again and again."""
     mechanism = OAuthBearer(lambda: Token("t", float("nan")), clock=lambda: 1000.0)
     with pytest.raises(SaslError, match="expiry time isn't a number"):
         mechanism.refresh()
@@ -198,7 +198,7 @@ def test_oauth_cb_gets_the_config_and_may_return_two_to_four_values() -> None:
         ("t", 5, "a", {}, 1),
     ],
 )
-def test_anything_else_is_refused_in_words_without_the_token(found: Any) -> None:
+def test_other_results_of_oauth_cb_are_refused_and_not_shown(found: Any) -> None:
     with pytest.raises(SaslError, match="oauth_cb has to return"):
         callback_source(lambda config: found, None)()
 
@@ -242,9 +242,7 @@ def test_unsecured_tokens_are_as_librdkafka_describes_them() -> None:
         ("principal=a extension_auth=b", "SASL extension"),
     ],
 )
-def test_description_that_cannot_be_right_is_refused_at_construction(
-    config: str, words: str
-) -> None:
+def test_wrong_description_of_a_token_is_refused_at_construction(config: str, words: str) -> None:
     conf = {**BASE, "enable.sasl.oauthbearer.unsecure.jwt": True, "sasl.oauthbearer.config": config}
     with pytest.raises(KafkaException, match=words):
         mechanism_of(parse(conf, "producer"))

@@ -55,7 +55,7 @@ def endpoint() -> Iterator[TokenEndpoint]:
 
 
 def mechanism(url: str, **more: Any) -> OAuthBearer:
-    """Return a mechanism as a client makes it."""
+    """Return the mechanism of a client with these properties."""
     made = mechanism_of(
         parse({**OIDC, "sasl.oauthbearer.token.endpoint.url": url, **more}, "producer")
     )
@@ -67,8 +67,8 @@ def token_of(url: str, **more: Any) -> Token:
     return mechanism(url, **{**CLIENT, **more}).token()
 
 
-def failure(endpoint: TokenEndpoint, status: int, said: Any) -> str:
-    endpoint.answer = lambda asked: (status, said)
+def failure(endpoint: TokenEndpoint, status: int, body: Any) -> str:
+    endpoint.answer = lambda asked: (status, body)
     with pytest.raises(SaslError) as caught:
         token_of(endpoint.url)
     assert SECRET not in str(caught.value)
@@ -118,8 +118,8 @@ def test_a_token_is_cached_until_it_is_refreshed(endpoint: TokenEndpoint) -> Non
     ],
     ids=["HTTP/0.9", "another protocol", "another version", "a negative chunk"],
 )
-def test_what_is_no_http_is_not_shown(answer: bytes, words: str) -> None:
-    """A token in it isn't known as a secret yet."""
+def test_answers_that_are_not_http_are_not_shown(answer: bytes, words: str) -> None:
+    """The client doesn't know a token in such an answer as a secret yet."""
 
     def script(connection: socket.socket) -> None:
         connection.recv(65536)
@@ -134,7 +134,7 @@ def test_the_subject_may_be_another_claim(endpoint: TokenEndpoint) -> None:
     assert token_of(endpoint.url, **{"sasl.oauthbearer.sub.claim.name": "azp"}).principal == "app"
 
 
-def test_a_token_expires_when_brokers_think_so(endpoint: TokenEndpoint) -> None:
+def test_expiry_is_truncated_to_seconds_as_by_brokers(endpoint: TokenEndpoint) -> None:
     """Brokers truncate the expiry to whole seconds."""
     endpoint.answer = lambda asked: (
         200,
@@ -173,9 +173,7 @@ def test_a_token_that_cannot_be_decoded_is_refused(
 
 
 @pytest.mark.parametrize("expires_in", [300, "300", 300.5])
-def test_a_token_that_is_no_jwt_lasts_as_long_as_the_provider_says(
-    endpoint: TokenEndpoint, expires_in: Any
-) -> None:
+def test_an_opaque_token_lasts_for_expires_in(endpoint: TokenEndpoint, expires_in: Any) -> None:
     endpoint.answer = lambda asked: (200, {"access_token": "opaque", "expires_in": expires_in})
     token = token_of(endpoint.url)
     assert token.principal == ""
@@ -183,7 +181,7 @@ def test_a_token_that_is_no_jwt_lasts_as_long_as_the_provider_says(
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "words"),
+    ("status", "body", "words"),
     [
         (
             401,
@@ -205,14 +203,14 @@ def test_a_token_that_is_no_jwt_lasts_as_long_as_the_provider_says(
         (200, b"x" * ((1 << 20) + 1), "more than 1048576 bytes"),
     ],
 )
-def test_answers_without_a_token_are_errors_in_the_providers_words(
-    endpoint: TokenEndpoint, status: int, said: Any, words: str
+def test_answers_without_a_token_are_quoted_in_errors(
+    endpoint: TokenEndpoint, status: int, body: Any, words: str
 ) -> None:
-    assert words in failure(endpoint, status, said)
-    assert len(endpoint.asked) == 1, "nothing is followed to somewhere else"
+    assert words in failure(endpoint, status, body)
+    assert len(endpoint.asked) == 1, "redirects aren't followed"
 
 
-def test_an_endpoint_that_is_not_there_is_named_without_what_its_url_hides() -> None:
+def test_error_of_a_missing_endpoint_hides_secrets_in_its_url() -> None:
     with pytest.raises(SaslError) as caught:
         token_of(f"http://127.0.0.1:1/token?key={SECRET}")
     assert "http://127.0.0.1:1/token" in str(caught.value)
@@ -223,12 +221,7 @@ def test_an_endpoint_that_is_not_there_is_named_without_what_its_url_hides() -> 
 # --- HTTPS ---
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-def test_https_is_verified_with_the_authorities_that_are_given(
+def test_https_is_verified_with_the_configured_authorities(
     authority: trustme.CA, tmp_path: Path
 ) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -273,9 +266,7 @@ def _for_another_host(authority: trustme.CA) -> ssl.SSLContext:
         ({"sasl.oauthbearer.grant.type": JWT_BEARER}, "private.key.pem` is mandatory"),
     ],
 )
-def test_configuration_that_cannot_be_right_is_refused_at_construction(
-    conf: dict[str, Any], words: str
-) -> None:
+def test_wrong_configuration_is_refused_at_construction(conf: dict[str, Any], words: str) -> None:
     with pytest.raises(KafkaException) as caught:
         mechanism("http://h/token", **{**CLIENT, **conf})
     assert caught.value.args[0].code() == KafkaError._INVALID_ARG
@@ -369,7 +360,7 @@ def test_a_template_and_a_key_are_read_from_files_each_time(
         ours.refresh()
 
 
-def test_a_ready_assertion_is_taken_as_it_is(endpoint: TokenEndpoint, tmp_path: Path) -> None:
+def test_a_ready_assertion_is_sent_unchanged(endpoint: TokenEndpoint, tmp_path: Path) -> None:
     ready = tmp_path / "assertion"
     ready.write_text("some.signed.assertion\n")
     token_of(
@@ -399,7 +390,7 @@ def test_a_ready_assertion_is_taken_as_it_is(endpoint: TokenEndpoint, tmp_path: 
         ({"private.key.pem": pem(RSA), "jwt.template.file": __file__}, "isn't JSON"),
     ],
 )
-def test_keys_and_templates_that_cannot_be_used_are_refused_at_construction(
+def test_unusable_keys_and_templates_are_refused_at_construction(
     conf: dict[str, str], words: str
 ) -> None:
     with pytest.raises(KafkaException) as caught:
@@ -425,10 +416,10 @@ def test_files_that_are_too_long_or_no_text_are_refused(tmp_path: Path) -> None:
         oidc.read(str(binary), "x")
 
 
-# --- the whole way ---
+# --- with a producer ---
 
 
-def test_a_producer_gets_in_with_the_providers_token() -> None:
+def test_a_producer_authenticates_with_the_providers_token() -> None:
     """The mock cluster accepts unsigned tokens."""
     unsigned = jwt.encode({"sub": "alice", "exp": time.time() + 600}, "", "none")
     security = ListenerSecurity("sasl_plaintext", mechanisms=["OAUTHBEARER"])

@@ -8,7 +8,7 @@ from kafka_native.security.mechanisms import Credentials, SaslError, shown
 from kafka_native.security.plain import Plain
 
 
-def test_message_is_the_rfcs_and_its_acceptance_is_the_end() -> None:
+def test_message_is_the_rfcs_and_an_empty_answer_ends_the_exchange() -> None:
     exchange = Plain(Credentials("tim", "tanstaaftanstaaf")).exchange("h", 1)
     assert exchange.begin() == b"\0tim\0tanstaaftanstaaf"
     assert not exchange.done
@@ -16,26 +16,26 @@ def test_message_is_the_rfcs_and_its_acceptance_is_the_end() -> None:
     assert exchange.done
 
 
-def test_other_scripts_are_utf8_and_not_changed() -> None:
+def test_other_scripts_are_sent_as_utf8_unchanged() -> None:
     exchange = Plain(Credentials("Ϩⓡⓡ", "ª")).exchange("h", 1)
     assert exchange.begin() == "\0Ϩⓡⓡ\0ª".encode()
 
 
 @pytest.mark.parametrize(("name", "password"), [("a\0b", "c"), ("a", "b\0c")])
-def test_nul_would_move_the_fields_and_is_refused(name: str, password: str) -> None:
+def test_nul_is_refused_because_it_separates_fields(name: str, password: str) -> None:
     with pytest.raises(SaslError, match="NUL") as caught:
         Plain(Credentials(name, password)).exchange("h", 1).begin()
     assert password not in str(caught.value)
 
 
-def test_credentials_are_taken_from_the_next_exchange_on() -> None:
+def test_new_credentials_apply_to_the_next_exchange() -> None:
     plain = Plain(Credentials("a", "1"))
     before = plain.exchange("h", 1)
     plain.set_credentials(Credentials("b", "2"))
     assert before.begin() == b"\0a\0001"
     assert plain.exchange("h", 1).begin() == b"\0b\0002"
     assert (plain.user, list(plain.secrets())) == ("b", ["2", "1"]), (
-        "a broker may still speak of the old one"
+        "a broker may still repeat the old password"
     )
 
 
@@ -46,7 +46,7 @@ def test_nothing_shows_a_password() -> None:
         assert "s3cret-word" not in f"{each!r} {each}"
 
 
-def test_what_somebody_else_says_is_one_short_clean_line() -> None:
+def test_texts_of_brokers_are_one_short_printable_line() -> None:
     assert shown("a\nb\x1b[31mc\0d") == "a?b?[31mc?d"
     assert shown("wrong password s3cret, not s3cret-2", ["s3cret", "s3cret-2", ""]) == (
         "wrong password [redacted], not [redacted]"

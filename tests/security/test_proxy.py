@@ -38,7 +38,7 @@ def proxy(url: str | None) -> Proxy | None:
         ("http://token@proxy:80", "http", "proxy", 80, b"Proxy-Authorization: Basic dG9rZW46\r\n"),
     ],
 )
-def test_url_says_how_to_get_to_the_proxy_and_who_asks(
+def test_url_has_scheme_address_and_login(
     url: str, scheme: str, host: str, port: int, login: bytes
 ) -> None:
     assert proxy(url) == (scheme, host, port, login)
@@ -58,7 +58,7 @@ def test_the_longest_login_has_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "says"),
+    ("url", "text"),
     [
         (f"{SECRET}", "begins with none of"),
         (f"proxy:1080/{SECRET}", "begins with none of"),
@@ -85,15 +85,15 @@ def test_the_longest_login_has_room() -> None:
     ],
 )
 @pytest.mark.parametrize("kind", [Producer, Consumer, AdminClient])
-def test_mistake_is_told_without_the_value(kind: Any, url: str, says: str) -> None:
+def test_error_of_a_wrong_url_hides_the_url(kind: Any, url: str, text: str) -> None:
     with pytest.raises(KafkaException) as caught:
         kind({"bootstrap.servers": "b:1", "group.id": "g", "proxy.url": url})
     assert caught.value.args[0].code() == KafkaError._INVALID_ARG
-    assert says in caught.value.args[0].str()
+    assert text in caught.value.args[0].str()
     everything = "".join(traceback.format_exception(caught.value))
     assert "proxy.url" in everything
     assert SECRET not in everything
-    assert "%40 stands for @" in everything, "a hint says how to write one"
+    assert "%40 stands for @" in everything, "a hint text how to write one"
 
 
 def test_nothing_shows_the_login() -> None:

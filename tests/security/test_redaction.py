@@ -29,7 +29,7 @@ from kafka_native.security.oauthbearer import OAuthBearer, Token
 from kafka_native.security.oidc import JWT_BEARER
 from kafka_native.security.plain import Plain as PlainMechanism
 from kafka_native.security.sasl import mechanism_of
-from tests.client.log_support import Plain
+from tests.client.log_support import PlainLogger
 from tests.waiting import wait_for
 
 from .slow_server import SlowServer
@@ -50,9 +50,9 @@ OIDC = {
     "sasl.oauthbearer.client.secret": SECRET,
 }
 URL = "sasl.oauthbearer.token.endpoint.url"
-AS_IT_IS: Callable[[str], str] = str
+UNCHANGED: Callable[[str], str] = str
 SPELLINGS: dict[str, Callable[[str], str]] = {
-    "as it is": AS_IT_IS,
+    "unchanged": UNCHANGED,
     "quote": quote,
     "quote, all": partial(quote, safe=""),
     "quote_plus": quote_plus,
@@ -93,10 +93,10 @@ def traces(text: str, *secrets: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
-def test_each_spelling_of_a_secret_is_taken_out(name: str) -> None:
+def test_each_spelling_of_a_secret_is_redacted(name: str) -> None:
     spelled = SPELLINGS[name](SECRET)
     text = shown(f"before {spelled} after", [SECRET])
-    assert traces(f"before {spelled} after", SECRET), "else this test finds nothing"
+    assert traces(f"before {spelled} after", SECRET), "otherwise the test proves nothing"
     assert traces(text, SECRET) == []
     assert text.startswith("before ")
     assert text.endswith(" after")
@@ -116,7 +116,7 @@ def test_any_secret_in_any_spelling(secret: str, name: str) -> None:
         shown(f"<<{spelled}>>", [secret])
 
 
-def test_a_secret_at_the_place_where_a_text_is_cut_is_taken_out_whole() -> None:
+def test_a_secret_at_the_cut_of_a_text_is_redacted_whole() -> None:
     for before in range(480, 505):
         assert "s3cr" not in shown("x" * before + SECRET, [SECRET])
 
@@ -124,8 +124,8 @@ def test_a_secret_at_the_place_where_a_text_is_cut_is_taken_out_whole() -> None:
 @pytest.mark.parametrize(
     "secret", ["é" * 30 + "x", "\\" * 30 + "x", '\\"' * 30 + "x", "%25" * 20 + "x", "&" * 30 + "x"]
 )
-@pytest.mark.parametrize("name", ["as it is", "ascii", "json in json", "quoted twice", "html"])
-def test_no_text_and_no_secret_takes_long(secret: str, name: str) -> None:
+@pytest.mark.parametrize("name", ["unchanged", "ascii", "json in json", "quoted twice", "html"])
+def test_near_repetitions_of_a_secret_do_not_take_long(secret: str, name: str) -> None:
     """The text almost repeats the secret, many times."""
     nearly = SPELLINGS[name](secret[:-1]).strip("'\"")
     began = time.process_time()
@@ -136,17 +136,15 @@ def test_no_text_and_no_secret_takes_long(secret: str, name: str) -> None:
 
 @pytest.mark.parametrize("sign", ["\\", "%5c", "%25"])
 def test_a_text_of_a_megabyte_takes_no_time(sign: str) -> None:
-    """A search holds the GIL. A provider controls the text, and with its tokens also the
-    secrets.
-    """
+    """A search holds the GIL. A provider controls the text and, with its tokens, secrets."""
     text = sign * ((1 << 20) // len(sign))
     began = time.process_time()
-    said = shown(text, ["~+/-._" * 20 + "~" * number for number in range(16)])
+    result = shown(text, ["~+/-._" * 20 + "~" * number for number in range(16)])
     assert time.process_time() - began < 1
-    assert said == f"a text of {len(text)} characters"
+    assert result == f"a text of {len(text)} characters"
 
 
-KAFKAS = (
+KAFKA_ERROR = (
     "SASL authentication failed: Invalid username or password (kafka) for user 'alice' on a "
     "broker, 100% sure"
 )
@@ -156,10 +154,10 @@ KAFKAS = (
     "secret", ["a", "e", "n", "\n", "on", "pass", "red", "ü", "üü", "%", "+", "\\", "0", " ", ""]
 )
 def test_a_short_secret_does_not_break_words(secret: str) -> None:
-    """The gaps would reveal it."""
-    said = shown(KAFKAS, [secret])
-    assert said.replace("[redacted]", "").split()[:7] == KAFKAS.split()[:7]
-    assert len(said) <= len(KAFKAS) + 10
+    """Redacted parts of words would reveal the secret."""
+    result = shown(KAFKA_ERROR, [secret])
+    assert result.replace("[redacted]", "").split()[:7] == KAFKA_ERROR.split()[:7]
+    assert len(result) <= len(KAFKA_ERROR) + 10
 
 
 @pytest.mark.parametrize(
@@ -171,7 +169,7 @@ def test_a_short_secret_is_found_where_it_stands_alone(secret: str, text: str) -
     assert shown(text % secret, [secret]) == text % "[redacted]"
 
 
-def test_what_was_taken_out_stays_so_whatever_else_is_secret() -> None:
+def test_the_placeholder_is_not_redacted_again() -> None:
     assert shown("the pass-word and e", ["pass-word", "redacted", "[redacted]", *"redact[]"]) == (
         "the [redacted] and [redacted]"
     )
@@ -193,8 +191,8 @@ def echoes(asked: Asked) -> str:
     )
 
 
-def status_line(said: bytes) -> bytes:
-    return b"HTTP/1.1 " + said.replace(b"\r\n", b" ") + b"\r\n\r\n"
+def status_line(result: bytes) -> bytes:
+    return b"HTTP/1.1 " + result.replace(b"\r\n", b" ") + b"\r\n\r\n"
 
 
 KINDS: dict[str, Callable[[Asked], tuple[int, Any]]] = {
@@ -274,8 +272,8 @@ def test_a_server_that_answers_with_the_request_itself(head: bytes, tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", ["description", "structure"])
-def test_no_log_line_and_no_error_of_a_client_has_them(kind: str, tmp_path: Path) -> None:
-    logger, errors = Plain(), []
+def test_no_log_line_and_no_error_of_a_client_has_secrets(kind: str, tmp_path: Path) -> None:
+    logger, errors = PlainLogger(), []
     security = ListenerSecurity("sasl_plaintext", mechanisms=["OAUTHBEARER"])
     with TokenEndpoint(KINDS[kind]) as endpoint, MockCluster(1, security=security) as cluster:
         conf, secrets = conf_of("client_credentials", endpoint.url, tmp_path)
@@ -292,7 +290,7 @@ def test_no_log_line_and_no_error_of_a_client_has_them(kind: str, tmp_path: Path
 # --- brokers ---
 
 
-def test_a_broker_that_repeats_the_token_where_its_words_are_cut() -> None:
+def test_a_broker_that_repeats_the_token_at_the_cut() -> None:
     token = Token(f"{'t0ken' * 20}", 2e9, "alice")
     mechanism = OAuthBearer(lambda: token)
     exchange = mechanism.exchange("h", 1)
@@ -301,15 +299,15 @@ def test_a_broker_that_repeats_the_token_where_its_words_are_cut() -> None:
     assert "t0ken" not in exchange.problem
     mechanism.on_refused()
     assert "t0ken" not in shown(f"again {token.value}", mechanism.secrets()), (
-        "a token that was thrown away is one, too"
+        "a refused token stays secret"
     )
 
 
 def test_a_broker_that_repeats_plains_message() -> None:
     mechanism: Mechanism = PlainMechanism(Credentials("alice", "pass/word+1"))
-    said = base64.b64encode(mechanism.exchange("h", 1).begin()).decode()
+    result = base64.b64encode(mechanism.exchange("h", 1).begin()).decode()
     mechanism.set_credentials(Credentials("alice", "another"))
-    text = shown(f"can't be read: {said} {quote('pass/word+1', safe='')}", mechanism.secrets())
+    text = shown(f"can't be read: {result} {quote('pass/word+1', safe='')}", mechanism.secrets())
     assert traces(text, "pass/word+1") == []
 
 
@@ -324,8 +322,8 @@ def test_a_broker_that_repeats_awss_request() -> None:
     assert traces(everything(caught.value), *secrets) == []
 
 
-def test_what_oauth_cb_raises(caplog: pytest.LogCaptureFixture) -> None:
-    """It gets sasl.oauthbearer.config, and its HTTP library may repeat it."""
+def test_exceptions_of_oauth_cb(caplog: pytest.LogCaptureFixture) -> None:
+    """oauth_cb gets sasl.oauthbearer.config, and its HTTP library may repeat it in an error."""
     config = "client_secret=s3cret/of mine"
 
     def oauth_cb(config: str) -> Any:
@@ -355,16 +353,12 @@ def test_what_oauth_cb_raises(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("in_file", [False, True])
-def test_a_service_that_repeats_what_it_was_asked_for_aws_credentials_with(
-    in_file: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_service_of_aws_credentials_that_repeats_its_token(
+    in_file: bool, no_aws_keys: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("botocore")
     from kafka_native.security.aws_msk_iam import chain as aws_chain
 
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
-        monkeypatch.setenv(name, "/nonexistent")
     token, variable = "c0ntainer/t0ken+of==", "AWS_CONTAINER_AUTHORIZATION_TOKEN"
     (tmp_path / "token").write_text(token)
     monkeypatch.setenv(

@@ -40,12 +40,14 @@ class Server:
     def first(self, client_first: bytes) -> bytes:
         self.client_first = client_first.decode().removeprefix("n,,")
         nonce = dict(part.split("=", 1) for part in self.client_first.split(","))["r"]
-        self.said = f"r={nonce}theirs,s={base64.b64encode(self.salt).decode()},i={self.iterations}"
-        return self.said.encode()
+        self.challenge = (
+            f"r={nonce}theirs,s={base64.b64encode(self.salt).decode()},i={self.iterations}"
+        )
+        return self.challenge.encode()
 
     def final(self, client_final: bytes) -> bytes:
         without_proof, _, proof = client_final.decode().partition(",p=")
-        message = f"{self.client_first},{self.said},{without_proof}"
+        message = f"{self.client_first},{self.challenge},{without_proof}"
         signature = self.mac(self.stored, message)
         key = bytes(a ^ b for a, b in zip(base64.b64decode(proof), signature, strict=True))
         if hashlib.new(self.hash, key).digest() != self.stored:
@@ -65,7 +67,7 @@ def test_example_of_rfc_7677() -> None:
 
 
 def test_example_of_rfc_5802() -> None:
-    """It uses SHA-1, which no broker has, but the formulas are the same."""
+    """The example uses SHA-1, which no broker has, but the formulas are the same."""
     scram = mechanism(nonce="fyko+d2lbbFgONRv9qkxdawL")
     scram.hash = "sha1"
     exchange = scram.exchange("h", 1)
@@ -93,12 +95,12 @@ def test_both_hashes_with_a_server_of_the_formulas(name: str, hash_name: str) ->
     assert converse(mechanism(name), Server(hash_name=hash_name)).done
 
 
-def test_wrong_password_is_what_the_server_says() -> None:
+def test_wrong_password_raises_the_servers_error() -> None:
     with pytest.raises(SaslError, match="invalid-proof"):
         converse(mechanism(password="pencils"), Server())
 
 
-def test_server_that_does_not_know_the_password_is_not_believed() -> None:
+def test_server_that_does_not_know_the_password_is_refused() -> None:
     scram, server = mechanism(), Server()
     exchange = scram.exchange("h", 1)
     exchange.respond(server.first(exchange.begin()))
@@ -139,7 +141,7 @@ def test_hostile_first_messages_are_refused_before_anything_is_hashed(
 
 @settings(deadline=None)  # a machine may be busy
 @given(st.binary(max_size=60), st.binary(max_size=60))
-def test_any_messages_end_in_an_error_and_never_in_trust(first: bytes, final: bytes) -> None:
+def test_any_messages_end_in_an_error(first: bytes, final: bytes) -> None:
     exchange = mechanism().exchange("h", 1)
     exchange.begin()
     with pytest.raises(SaslError):
@@ -170,7 +172,7 @@ def test_keys_are_derived_once_until_something_changes(monkeypatch: pytest.Monke
     assert len(scram._keys) <= 16
 
 
-def test_names_are_escaped_and_delegation_tokens_say_what_they_are() -> None:
+def test_names_are_escaped_and_delegation_tokens_are_marked() -> None:
     scram = Scram(
         "SCRAM-SHA-256", Credentials("a=b,c", PASSWORD), is_token=True, make_nonce=lambda: "x"
     )
@@ -183,7 +185,7 @@ def test_nonces_differ() -> None:
     assert len({scram.exchange("h", 1).begin() for _ in range(100)}) == 100
 
 
-def test_password_goes_as_it_is_and_prepared_after_a_refusal() -> None:
+def test_password_is_used_unchanged_and_prepared_after_a_refusal() -> None:
     scram = mechanism(password="p\u00adª")
     assert converse(scram, Server("p\u00adª")).done
     scram.on_refused()
@@ -191,7 +193,7 @@ def test_password_goes_as_it_is_and_prepared_after_a_refusal() -> None:
     scram.on_refused()
     assert converse(scram, Server("p\u00adª")).done
     assert converse(mechanism(password="\x07"), Server("\x07")).done, (
-        "what can't be prepared is taken as it is"
+        "a password that can't be prepared is used unchanged"
     )
 
 
@@ -219,7 +221,7 @@ def test_saslprep_refuses_what_the_rfc_refuses(text: str) -> None:
         saslprep(text)
 
 
-def test_saslprep_lets_a_text_from_right_to_left_pass() -> None:
+def test_saslprep_accepts_text_from_right_to_left() -> None:
     assert saslprep("\u0627\u0031\u0628") == "\u0627\u0031\u0628"
 
 
@@ -233,7 +235,7 @@ def test_saslprep_is_idempotent_or_refuses(text: str) -> None:
     assert saslprep(once) == once
 
 
-def test_nothing_shows_the_password_or_what_is_derived_of_it() -> None:
+def test_nothing_shows_the_password_or_derived_keys() -> None:
     scram, server = mechanism(password="s3cret-word"), Server("s3cret-word")
     exchange = converse(scram, server)
     keys = scram.keys("s3cret-word", server.salt, server.iterations)

@@ -12,7 +12,7 @@ import pytest
 from kafka_native import KafkaException, Producer
 from kafka_native.config import PROPERTIES, parse
 from kafka_native.security.sasl import MECHANISMS, mechanism_of
-from tests.client.log_support import Plain
+from tests.client.log_support import PlainLogger
 
 SASL = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "sasl_plaintext"}
 URL, TYPE, CONFIG = (
@@ -50,7 +50,7 @@ def kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def warnings_of(**conf: Any) -> list[str]:
     """Return the warnings in the log while a client is made."""
-    logger = Plain()
+    logger = PlainLogger()
     with Producer({**SASL, **conf, "logger": logger, "error_cb": lambda error: None}):
         pass
     return [
@@ -61,7 +61,7 @@ def warnings_of(**conf: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_each_mechanism_says_what_others_can_use(name: str) -> None:
+def test_warning_of_each_mechanism_names_the_exposed_secret(name: str) -> None:
     own = {"sasl.mechanism": name, **OWN[name]}
     warned = warnings_of(**own)
     if name in EXPOSED:
@@ -75,7 +75,7 @@ def test_each_mechanism_says_what_others_can_use(name: str) -> None:
     assert warnings_of(**{**own, "security.protocol": "sasl_ssl"}) == []
 
 
-def test_a_providers_token_is_one_as_well_and_one_that_nobody_signed_is_not() -> None:
+def test_warning_for_a_providers_token_but_not_for_an_unsigned_one() -> None:
     assert len(warnings_of(**{"sasl.mechanism": "OAUTHBEARER", **OIDC})) == 1
     unsecured = {"enable.sasl.oauthbearer.unsecure.jwt": True, CONFIG: "principal=alice"}
     assert warnings_of(**{"sasl.mechanism": "OAUTHBEARER", **unsecured}) == []
@@ -112,7 +112,7 @@ def test_a_secret_that_goes_to_a_provider_without_tls(url: str, warned: bool) ->
     assert remarks == ([text] if warned else [])
 
 
-def test_it_is_logged_once_a_client() -> None:
+def test_warning_is_logged_once_for_a_client() -> None:
     own = {**ENCRYPTED, URL: "http://192.0.2.1:9/token"}
     for _ in range(2):
         [text] = warnings_of(**own)
@@ -120,7 +120,7 @@ def test_it_is_logged_once_a_client() -> None:
         assert "s3cret" not in text
 
 
-def test_clouds_services_are_held_to_the_same() -> None:
+def test_warnings_for_endpoints_of_cloud_services() -> None:
     base = {**SASL, **ENCRYPTED}
     azure = {TYPE: "azure_imds", CONFIG: "query=resource=x"}
     assert mechanism_of(parse({**base, **azure, URL: ""}, "producer")).remarks(encrypted=True) == []
@@ -141,7 +141,7 @@ def test_clouds_services_are_held_to_the_same() -> None:
 
 # --- log-ins in URLs ---
 
-IN_URLS = [
+URLS_WITH_LOGIN = [
     "https://alice:s3cret-word@127.0.0.1:1/token",
     "https://s3cret-word@127.0.0.1:1/token",
     "http://alice:s3cret%2Fword@127.0.0.1:1/",
@@ -153,10 +153,10 @@ IN_URLS = [
 ]
 
 
-@pytest.mark.parametrize("url", IN_URLS)
+@pytest.mark.parametrize("url", URLS_WITH_LOGIN)
 @pytest.mark.parametrize("kind", ["oidc", "azure", "aws"])
-def test_a_login_in_an_endpoints_url_is_refused_unseen(url: str, kind: str) -> None:
-    logger = Plain()
+def test_a_login_in_an_endpoints_url_is_refused_and_not_shown(url: str, kind: str) -> None:
+    logger = PlainLogger()
     own: dict[str, Any] = {**ENCRYPTED, URL: url}
     if kind == "azure":
         own |= {TYPE: "azure_imds"}
@@ -173,10 +173,10 @@ def test_a_login_in_an_endpoints_url_is_refused_unseen(url: str, kind: str) -> N
     assert URL in seen or "sts_endpoint" in seen
 
 
-@pytest.mark.parametrize("url", IN_URLS)
-def test_it_is_not_shown_where_it_is_not_used_either(url: str) -> None:
+@pytest.mark.parametrize("url", URLS_WITH_LOGIN)
+def test_a_login_in_an_unused_url_is_not_shown(url: str) -> None:
     """Other security protocols ignore the URL, but debug=conf shows it."""
-    logger = Plain()
+    logger = PlainLogger()
     own = {
         "bootstrap.servers": "127.0.0.1:1",
         URL: f"{url}?code=s3cret-code",
@@ -194,16 +194,16 @@ def test_it_is_not_shown_where_it_is_not_used_either(url: str) -> None:
 @pytest.mark.parametrize(
     "servers", ["alice:s3cret@h:1", "SASL_SSL://alice:s3cret@h:1", "h:1,s3cret@h"]
 )
-def test_a_login_before_a_bootstrap_server_is_refused_unseen(servers: str) -> None:
+def test_a_login_before_a_bootstrap_server_is_refused_and_not_shown(servers: str) -> None:
     with pytest.raises(KafkaException, match="a user or a password before its host") as caught:
         parse({"bootstrap.servers": servers}, "producer")
     assert "s3cret" not in f"{caught.value!r} {caught.value}"
 
 
-# --- what else may hold a secret ---
+# --- other properties with secrets ---
 
 
-def test_a_private_key_is_not_shown_wherever_somebody_has_put_it() -> None:
+def test_a_private_key_in_any_property_is_not_shown() -> None:
     pem = "-----BEGIN PRIVATE KEY-----\ns3cret\n-----END PRIVATE KEY-----\n"
     for declared in PROPERTIES.values():
         if declared.kind == "string":
@@ -217,7 +217,7 @@ def test_a_callback_is_shown_by_its_name() -> None:
     def fetch(config: str, password: str) -> Any:
         return None
 
-    logger = Plain()
+    logger = PlainLogger()
     conf = {
         **SASL,
         "sasl.mechanism": "OAUTHBEARER",
@@ -236,7 +236,7 @@ def test_kinits_command_is_marked_as_secret() -> None:
         "sasl.mechanism": "GSSAPI",
         "sasl.kerberos.kinit.cmd": "echo s3cret-word | kinit app; exit 1",
     }
-    logger = Plain()
+    logger = PlainLogger()
     with Producer({**conf, "debug": "all", "logger": logger, "error_cb": lambda error: None}):
         pass
     seen = f"{parse(conf, 'producer')!r} {''.join(logger.texts())}"

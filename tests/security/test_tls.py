@@ -13,23 +13,13 @@ from kafka_native.security.tls import TlsContext
 from tests.security.handshakes import HOST, chain_of, key_of, pem, server, shake, tls
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture(scope="module")
-def broker(authority: trustme.CA) -> trustme.LeafCert:
-    return authority.issue_cert(HOST, "10.0.0.1", "2001:db8::1")
-
-
 def test_addresses_of_every_function_of_the_transport() -> None:
     addresses = {name: address_of(name) for name in tls_functions()}
     assert all(address > 4096 for address in addresses.values())
     assert len(set(addresses.values())) == len(addresses)
 
 
-def test_ca_file_is_whom_the_client_trusts(
+def test_client_trusts_the_ca_file(
     authority: trustme.CA, broker: trustme.LeafCert, tmp_path: Path
 ) -> None:
     path = tmp_path / "ca.pem"
@@ -73,7 +63,7 @@ def test_names_are_not_checked_without_endpoint_identification(
     assert not shake(context, server(trustme.CA().issue_cert("b3")), "b3").succeeded
 
 
-def test_anybody_is_let_in_without_verification(broker: trustme.LeafCert) -> None:
+def test_every_broker_is_accepted_without_verification(broker: trustme.LeafCert) -> None:
     context = tls({"enable.ssl.certificate.verification": False})
     assert not context.identifies_hosts
     assert shake(context, server(broker), "b3").succeeded
@@ -94,7 +84,7 @@ def test_client_certificate_of_pem_files(
     outcome = shake(tls(properties), server(broker, clients=authority))
     assert outcome.succeeded, outcome
     assert "CN=the client" in outcome.client_names[0]
-    assert len(outcome.client_names) == 2, "the intermediate authority goes with it"
+    assert len(outcome.client_names) == 2, "the client sends the intermediate authority too"
 
 
 def test_pointer_is_the_context(authority: trustme.CA) -> None:

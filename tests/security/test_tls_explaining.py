@@ -41,7 +41,7 @@ SOME_CERTIFICATES = [
 BROKER = AUTHORITY.issue_cert(HOST, "10.0.0.1")
 
 
-def told(
+def error_text(
     context: TlsContext,
     leaf: trustme.LeafCert = BROKER,
     *,
@@ -64,11 +64,11 @@ def trusting(**more: Any) -> TlsContext:
 
 
 def test_other_host() -> None:
-    text = told(trusting(), host="b3")
+    text = error_text(trusting(), host="b3")
     assert text.startswith("the certificate of b3:9093 is for b1.example, 10.0.0.1, not b3: ")
     assert "ssl.endpoint.identification.algorithm=none" in text
     assert text.lower().endswith("(openssl: hostname mismatch)")
-    assert "the certificate of [::1]:9093 is for b1.example, 10.0.0.1, not ::1" in told(
+    assert "the certificate of [::1]:9093 is for b1.example, 10.0.0.1, not ::1" in error_text(
         trusting(), host="::1"
     )
 
@@ -76,13 +76,15 @@ def test_other_host() -> None:
 def test_other_authority(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     path.write_text(pem(trustme.CA()))
-    text = told(tls({"ssl.ca.location": str(path)}), AUTHORITY.create_child_ca().issue_cert(HOST))
+    text = error_text(
+        tls({"ssl.ca.location": str(path)}), AUTHORITY.create_child_ca().issue_cert(HOST)
+    )
     assert text.startswith("the certificate of b1.example:9093 can't be verified: its issuer '")
     assert (
         f"is none of the CAs of ssl.ca.location={path}; set ssl.ca.location to the CA's certificate"
         in text
     )
-    assert "O=Authority" in told(tls({"ssl.ca.location": str(path)}))
+    assert "O=Authority" in error_text(tls({"ssl.ca.location": str(path)}))
 
 
 def test_self_signed() -> None:
@@ -97,14 +99,16 @@ def test_expired() -> None:
     leaf = AUTHORITY.issue_cert(
         HOST, common_name="old", not_before=NOW - 9 * DAY, not_after=NOW - 2 * DAY
     )
-    text = told(trusting(), leaf)
+    text = error_text(trusting(), leaf)
     assert "CN=old" in text
     assert f" expired on {NOW - 2 * DAY:%Y-%m-%d}" in text
 
 
 def test_not_yet_valid() -> None:
     first = NOW + timedelta(days=2)
-    text = told(trusting(), AUTHORITY.issue_cert(HOST, not_before=first, not_after=first + DAY))
+    text = error_text(
+        trusting(), AUTHORITY.issue_cert(HOST, not_before=first, not_after=first + DAY)
+    )
     assert f"isn't valid before {first:%Y-%m-%d %H:%M} UTC: is this machine's clock right?" in text
 
 
@@ -117,19 +121,21 @@ def test_expired_above() -> None:
 def test_revoked(tmp_path: Path) -> None:
     path = tmp_path / "crl.pem"
     path.write_text(revocation_list(AUTHORITY, BROKER))
-    assert f"is revoked, says ssl.crl.location={path}" in told(trusting(ssl_crl_location=str(path)))
+    assert f"is revoked, says ssl.crl.location={path}" in error_text(
+        trusting(ssl_crl_location=str(path))
+    )
     path.write_text(revocation_list(trustme.CA(organization_name="Other")))
-    assert f"ssl.crl.location={path} has no list of its issuer" in told(
+    assert f"ssl.crl.location={path} has no list of its issuer" in error_text(
         trusting(ssl_crl_location=str(path))
     )
     path.write_text(revocation_list(AUTHORITY, days=-1))
-    assert f"in ssl.crl.location={path} is too old" in told(trusting(ssl_crl_location=str(path)))
+    assert f"in ssl.crl.location={path} is too old" in error_text(
+        trusting(ssl_crl_location=str(path))
+    )
 
 
 def test_revoked_above(tmp_path: Path) -> None:
-    """The CA that causes the error follows the broker's certificate, as the transport passes
-    them.
-    """
+    """The transport passes the broker's certificate, then the CA that causes the error."""
     path, below = tmp_path / "crl.pem", AUTHORITY.create_child_ca()
     own = x509.load_pem_x509_certificate(below.cert_pem.bytes())
     both = der_of(below.issue_cert(HOST)) + der_of_pem(pem(below))
@@ -198,7 +204,7 @@ def test_key_that_is_too_weak(reason: str) -> None:
 
 
 @pytest.mark.parametrize("reason", ["record too small", "length too small", "data too small"])
-def test_nobody_can_bring_up_the_advice_to_weaken_tls(reason: str) -> None:
+def test_peers_cannot_cause_the_advice_to_weaken_tls(reason: str) -> None:
     """A peer can cause a "too small" failure with an empty record."""
     text = trusting().explain(reason, 0, HOST, PORT, b"")
     assert "SECLEVEL" not in text
@@ -227,7 +233,7 @@ def test_connection_that_ends(reason: str) -> None:
 def test_broker_wants_a_client_certificate(version: int) -> None:
     listener = server(BROKER, clients=AUTHORITY)
     listener.set_max_proto_version(version)
-    text = told(trusting(), listener=listener)
+    text = error_text(trusting(), listener=listener)
     what = "set ssl.keystore.location, or ssl.certificate.location and ssl.key.location"
     assert (
         f"wants a client certificate, {what}" in text
@@ -251,30 +257,32 @@ def test_broker_refuses_the_client_certificate() -> None:
             "ssl.key.pem": key_of(own),
         }
     )
-    text = told(context, listener=server(BROKER, clients=AUTHORITY))
+    text = error_text(context, listener=server(BROKER, clients=AUTHORITY))
     assert text.startswith("b1.example:9093 refuses the client's certificate, CN=the client")
     assert "of ssl.certificate.pem and ssl.key.pem; its truststore needs the issuer '" in text
     assert "O=Somebody" in text
 
 
-def test_nothing_in_common() -> None:
+def test_no_common_suite_or_version() -> None:
     listener = server(BROKER)
     listener.set_max_proto_version(SSL.TLS1_2_VERSION)
     listener.set_cipher_list(b"ECDHE-ECDSA-AES256-GCM-SHA384")
-    text = told(trusting(ssl_cipher_suites="ECDHE-ECDSA-AES128-GCM-SHA256"), listener=listener)
+    text = error_text(
+        trusting(ssl_cipher_suites="ECDHE-ECDSA-AES128-GCM-SHA256"), listener=listener
+    )
     assert text.startswith(
         "b1.example:9093 and this client don't agree: see what ssl.cipher.suites leaves to offer"
     )
     listener = server(BROKER)
     listener.set_max_proto_version(SSL.TLS1_2_VERSION)
-    text = told(trusting(ssl_cipher_suites="TLS_AES_128_GCM_SHA256"), listener=listener)
+    text = error_text(trusting(ssl_cipher_suites="TLS_AES_128_GCM_SHA256"), listener=listener)
     assert text.startswith(
         "b1.example:9093 and this client have no version of TLS in common: see what "
         "ssl.cipher.suites"
     )
 
 
-def test_alert_that_nobody_knows_is_passed_on() -> None:
+def test_unknown_alert_is_quoted() -> None:
     text = trusting().explain("tlsv1 alert internal error", 0, HOST, PORT, b"")
     assert (
         text
@@ -282,7 +290,7 @@ def test_alert_that_nobody_knows_is_passed_on() -> None:
     )
 
 
-def test_result_of_verification_is_no_cause_where_it_is_off() -> None:
+def test_result_of_verification_is_ignored_where_it_is_off() -> None:
     context = tls({"enable.ssl.certificate.verification": False})
     text = context.explain("tlsv13 alert certificate required", 20, HOST, PORT, der_of(BROKER))
     assert text.startswith("b1.example:9093 wants a client certificate")
@@ -306,10 +314,12 @@ def test_certificates_that_cannot_be_read(error: int, certificate: bytes) -> Non
     st.sampled_from(range(4)),
 )
 @example([(14, 83)], 0)  # a version that doesn't exist
-def test_damaged_certificates_are_no_errors(changes: list[tuple[int, int]], which: int) -> None:
+def test_damaged_certificates_raise_no_exceptions(
+    changes: list[tuple[int, int]], which: int
+) -> None:
     certificate = bytearray(SOME_CERTIFICATES[which])
-    for place, value in changes:
-        certificate[place % len(certificate)] = value
+    for index, value in changes:
+        certificate[index % len(certificate)] = value
     context = trusting()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -60,7 +60,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("name", [*LOCATIONS, *PAIRS])
-def test_file_that_is_none(tmp_path: Path, name: str) -> None:
+def test_missing_and_irregular_files(tmp_path: Path, name: str) -> None:
     properties = PAIRS.get(name, {})
     path = tmp_path / "x.pem"
     assert f"{name}={path}: no such file" in refused({**properties, name: str(path)})
@@ -81,7 +81,7 @@ def test_file_that_is_too_long(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [*LOCATIONS, *PAIRS])
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "cause"),
     [
         (b"", "it is empty"),
         (b"hello", "a PEM text begins with -----BEGIN"),
@@ -95,12 +95,12 @@ def test_file_that_is_too_long(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_file_with_something_else(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+def test_files_with_other_content(tmp_path: Path, name: str, content: bytes, cause: str) -> None:
     path = tmp_path / "x.pem"
     path.write_bytes(content)
     text = refused({**PAIRS.get(name, {}), name: str(path)})
     assert f"{name}={path}: " in text
-    assert said in text
+    assert cause in text
 
 
 def test_der_is_recognised(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_certificate_in_place_of_a_key_and_the_reverse() -> None:
 DAMAGED = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
 
-def test_damaged_ones(tmp_path: Path) -> None:
+def test_damaged_files(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     path.write_text(pem(AUTHORITY) + DAMAGED)
     assert f"ssl.ca.location={path}: " in refused({"ssl.ca.location": str(path)})
@@ -177,7 +177,7 @@ def test_key_of_another_certificate() -> None:
     assert "it has to be the first one of the file" in text
 
 
-def test_key_that_tls_has_no_use_for() -> None:
+def test_key_that_tls_cannot_use() -> None:
     text = refused({"ssl.certificate.pem": chain_of(OWN), "ssl.key.pem": X25519})
     assert "ssl.key.pem" in text
 
@@ -223,7 +223,7 @@ def test_contradictions(tmp_path: Path) -> None:
         ("ssl.sigalgs.list", "nonsense"),
     ],
 )
-def test_lists_of_nothing_known(name: str, value: str) -> None:
+def test_lists_without_known_names(name: str, value: str) -> None:
     assert f"{name}: " in refused({name: value})
     assert openssl.error_reason() == "", "the queue is empty again"
 
@@ -236,7 +236,7 @@ def test_lists_of_nothing_known(name: str, value: str) -> None:
         ("ssl.sigalgs.list", "SSL_CTX_set1_sigalgs_list"),
     ],
 )
-def test_function_that_is_missing_is_no_list_that_is_ignored(
+def test_missing_function_of_openssl_is_an_error(
     monkeypatch: pytest.MonkeyPatch, name: str, function: str
 ) -> None:
     _without(monkeypatch, function)
@@ -245,7 +245,7 @@ def test_function_that_is_missing_is_no_list_that_is_ignored(
     assert f"has no {function}" in text
 
 
-def test_function_that_the_transport_needs() -> None:
+def test_missing_function_of_the_transport_is_an_error() -> None:
     with pytest.raises(KafkaException) as caught:
         openssl.address_of("SSL_nonsense")
     assert caught.value.args[0] == KafkaError._SSL

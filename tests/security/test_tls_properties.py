@@ -19,16 +19,6 @@ from tests.security.handshakes import HOST, chain_of, key_of, pem, server, shake
 
 
 @pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA(organization_name="Authority")
-
-
-@pytest.fixture(scope="module")
-def broker(authority: trustme.CA) -> trustme.LeafCert:
-    return authority.issue_cert(HOST)
-
-
-@pytest.fixture(scope="module")
 def own(authority: trustme.CA) -> trustme.LeafCert:
     """Return a client's certificate, two authorities below the root."""
     below = authority.create_child_ca().create_child_ca()
@@ -74,7 +64,7 @@ def test_own_certificate_from_texts(
     }
     outcome = shake(tls(properties), server(broker, clients=authority))
     assert outcome.succeeded
-    assert len(outcome.client_names) == 3, "the authorities between go with it"
+    assert len(outcome.client_names) == 3, "the client sends the intermediate authorities too"
     # A password for an unencrypted key has no effect.
     assert shake(
         tls({**properties, "ssl.key.password": "x"}), server(broker, clients=authority)
@@ -102,7 +92,7 @@ def test_keystore(
     assert len(outcome.client_names) == 3
 
 
-def test_client_without_certificate_is_told_so_by_the_broker(
+def test_broker_refuses_a_client_without_certificate(
     authority: trustme.CA, broker: trustme.LeafCert
 ) -> None:
     outcome = shake(tls({"ssl.ca.pem": pem(authority)}), server(broker, clients=authority))
@@ -123,7 +113,7 @@ def test_expired_own_certificate_is_remarked_on(authority: trustme.CA) -> None:
     assert "ssl.certificate.pem" in remark
 
 
-# --- whom it trusts ---
+# --- trusted authorities ---
 
 
 def test_ca_directory_of_pem_files(
@@ -132,7 +122,7 @@ def test_ca_directory_of_pem_files(
     (tmp_path / "one.crt").write_text(pem(trustme.CA()))
     (tmp_path / "two.pem").write_text(pem(trustme.CA()) + pem(authority))
     (tmp_path / "key.pem").write_text(key_of(broker))
-    (tmp_path / "readme.txt").write_text("not looked at")
+    (tmp_path / "readme.txt").write_text("ignored")
     assert shake(tls({"ssl.ca.location": str(tmp_path)}), server(broker)).succeeded
     (tmp_path / "two.pem").unlink()
     assert not shake(tls({"ssl.ca.location": str(tmp_path)}), server(broker)).succeeded
@@ -149,7 +139,7 @@ def test_ca_directory_with_hashed_names(
     ).succeeded
 
 
-def test_ca_file_and_text_add_up(
+def test_ca_file_and_text_are_both_trusted(
     authority: trustme.CA, broker: trustme.LeafCert, tmp_path: Path
 ) -> None:
     (tmp_path / "ca.pem").write_text(pem(trustme.CA()))
@@ -164,7 +154,7 @@ def test_intermediate_authority_is_trusted_without_its_root(authority: trustme.C
     assert not shake(tls({"ssl.ca.pem": pem(below)}), server(authority.issue_cert(HOST))).succeeded
 
 
-def test_system_places_are_looked_at_in_order(
+def test_system_locations_are_tried_in_order(
     authority: trustme.CA, broker: trustme.LeafCert, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing, empty, broken, good = (
@@ -179,7 +169,7 @@ def test_system_places_are_looked_at_in_order(
         context = tls(properties)
         assert shake(context, server(broker)).succeeded
         assert context.authorities.trusted == [good]
-        assert [place.split(":")[0] for place in context.authorities.tried] == [
+        assert [location.split(":")[0] for location in context.authorities.tried] == [
             missing,
             empty,
             broken,
@@ -188,7 +178,7 @@ def test_system_places_are_looked_at_in_order(
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
     assert tls({}).authorities.trusted == [str(tmp_path)]
     assert tls({"ssl.ca.pem": pem(trustme.CA())}).authorities.trusted == ["ssl.ca.pem"], (
-        "what is named is all"
+        "configured authorities replace those of the system"
     )
 
 
@@ -227,7 +217,7 @@ def test_revocation_list(authority: trustme.CA, broker: trustme.LeafCert, tmp_pa
     assert shake(tls(properties), server(broker)).verify_error == 23
     path.write_text(revocation_list(trustme.CA(organization_name="Other")))
     assert shake(tls(properties), server(broker)).verify_error == 3, (
-        "no list of this issuer: nobody is let in"
+        "without a list of this issuer every broker is refused"
     )
     path.write_text(revocation_list(authority, days=-2))
     assert shake(tls(properties), server(broker)).verify_error == 12
@@ -238,9 +228,7 @@ def test_revocation_list(authority: trustme.CA, broker: trustme.LeafCert, tmp_pa
 
 
 def test_revoked_intermediate(authority: trustme.CA, tmp_path: Path) -> None:
-    """With ssl.crl.check=chain a revoked intermediate invalidates the certificates of its
-    brokers.
-    """
+    """With ssl.crl.check=chain a revoked intermediate invalidates the certificates below it."""
     below = authority.create_child_ca()
     leaf, path = below.issue_cert(HOST), tmp_path / "crl.pem"
     chain = {"ssl.ca.pem": pem(authority), "ssl.crl.location": str(path), "ssl.crl.check": "chain"}
@@ -263,7 +251,7 @@ def test_list_that_is_missing_for_a_chain(authority: trustme.CA, tmp_path: Path)
     chain = {"ssl.ca.pem": pem(authority), "ssl.crl.location": str(path), "ssl.crl.check": "chain"}
     path.write_text(revocation_list(below))
     assert shake(tls(chain), server(leaf)).verify_error == 3, (
-        "no list of the root: nobody is let in"
+        "without a list of the root every broker is refused"
     )
     assert shake(tls({**chain, "ssl.crl.check": "leaf"}), server(leaf)).succeeded
     path.write_text(revocation_list(authority, days=-2) + revocation_list(below))
@@ -373,7 +361,7 @@ def test_changed_files_are_noticed(
         assert not tls(properties).changed()
     context = tls(properties)
     (tmp_path / "own.key").unlink()
-    assert context.changed(), "gone is another one, too"
+    assert context.changed(), "a deleted file has changed too"
 
 
 def test_change_behind_a_symbolic_link_is_noticed(authority: trustme.CA, tmp_path: Path) -> None:
@@ -389,9 +377,7 @@ def test_change_behind_a_symbolic_link_is_noticed(authority: trustme.CA, tmp_pat
     assert context.changed()
 
 
-def test_directory_that_gets_another_file_has_changed(
-    authority: trustme.CA, tmp_path: Path
-) -> None:
+def test_new_file_in_a_directory_is_noticed(authority: trustme.CA, tmp_path: Path) -> None:
     (tmp_path / "one.pem").write_text(pem(authority))
     context = tls({"ssl.ca.location": str(tmp_path)})
     assert not context.changed()

@@ -21,11 +21,6 @@ from tests.security.handshakes import HOST, pem, server, shake, tls
 ENCRYPTING = ("AES", "CHACHA20", "CAMELLIA", "ARIA", "SEED", "IDEA", "SM4", "DES")
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA(organization_name="Authority")
-
-
 # --- suites ---
 
 
@@ -68,7 +63,7 @@ def test_suites_that_protect_nothing_are_refused(authority: trustme.CA, suites: 
         "TLS_AES_128_GCM_SHA256",
     ],
 )
-def test_what_is_offered_encrypts_and_authenticates(authority: trustme.CA, suites: str) -> None:
+def test_offered_suites_encrypt_and_authenticate(authority: trustme.CA, suites: str) -> None:
     context = tls(
         {"ssl.ca.pem": pem(authority), **({"ssl.cipher.suites": suites} if suites else {})}
     )
@@ -143,7 +138,7 @@ def test_names_that_are_not_checked_are_remarked_on(authority: trustme.CA) -> No
 
 
 @pytest.mark.parametrize("host", [HOST, "10.0.0.1"])
-def test_common_name_is_no_host(authority: trustme.CA, host: str) -> None:
+def test_common_name_is_not_a_host(authority: trustme.CA, host: str) -> None:
     context = tls({"ssl.ca.pem": pem(authority)})
     for names in ([], [x509.RFC822Name("somebody@example.org")], [x509.DNSName("b2.example")]):
         outcome = shake(context, server(issued(authority, host, [*names])), host)

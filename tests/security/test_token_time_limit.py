@@ -51,13 +51,13 @@ def short_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def in_time(least_s: float = LIMIT_S) -> Iterator[None]:
-    """The block must fail when the limit is over, not before and not much later."""
+def in_time(min_s: float = LIMIT_S) -> Iterator[None]:
+    """Check that the block fails when the limit is over, not earlier and not much later."""
     began = time.monotonic()
     with pytest.raises(SaslError, match=r"in 0\.7 s"):
         yield
     took_s = time.monotonic() - began
-    assert least_s - 0.1 <= took_s < LATE_S
+    assert min_s - 0.1 <= took_s < LATE_S
 
 
 def fetch(**conf: Any) -> None:
@@ -124,7 +124,7 @@ def test_a_resolver_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_resolver_that_hangs_gets_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A resolver that never answers is given up repeatedly."""
+    """Each refresh stops waiting for a resolver that never answers."""
     release = threading.Event()
     monkeypatch.setattr(time_limit, "FETCH_S", 0.02)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: release.wait(60) and [])
@@ -143,27 +143,23 @@ def test_a_resolver_that_hangs_gets_few_threads(monkeypatch: pytest.MonkeyPatch)
         release.set()
     wait_for(lambda: threading.active_count() == before)
     with pytest.raises(SaslError, match=r"provider\.example/token"):
-        mechanism.refresh()  # it asks again as soon as there is a thread
+        mechanism.refresh()  # it tries again as soon as a thread is free
 
 
 @pytest.mark.parametrize(
     "script", [slow_server.silent, slow_server.dripping_headers, slow_server.dripping_body]
 )
-def test_awss_token_service(script: slow_server.Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("botocore")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret-word")
+def test_awss_token_service(script: slow_server.Script, aws_keys: None) -> None:
     with SlowServer(script) as server:
         config = f"region=eu-north-1,audience=x,sts_endpoint=http://127.0.0.1:{server.port}"
         with in_time():
             fetch(**{TYPE: "aws_iam", CONFIG: config})
 
 
-def test_a_proxy_on_the_way_to_awss_token_service(monkeypatch: pytest.MonkeyPatch) -> None:
-    """botocore reads it from the environment."""
-    pytest.importorskip("botocore")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret-word")
+def test_a_proxy_on_the_way_to_awss_token_service(
+    aws_keys: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """botocore reads the proxy from the environment."""
     with SlowServer(slow_server.dripping_headers) as server:
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server.port}")
         with in_time():
@@ -176,11 +172,10 @@ def test_a_proxy_on_the_way_to_awss_token_service(monkeypatch: pytest.MonkeyPatc
         assert server.connections in (1, 2)  # botocore repeats a request once after a slow read
 
 
-def test_awss_token_service_answers_with_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("botocore")
+def test_awss_token_service_answers_with_too_much(
+    aws_keys: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(time_limit, "FETCH_S", 20.0)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret-word")
     with TokenEndpoint(lambda asked: (200, b"x" * (http_request.RESPONSE_MAX_BYTES + 1))) as server:
         config = f"region=eu-north-1,audience=x,sts_endpoint=http://127.0.0.1:{server.port}"
         with pytest.raises(SaslError, match="more than 1048576 bytes"):
@@ -188,13 +183,11 @@ def test_awss_token_service_answers_with_too_much(monkeypatch: pytest.MonkeyPatc
         assert len(server.asked) == 1
 
 
-def test_aws_credentials_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aws_credentials_that_do_not_come(
+    no_aws_keys: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A role's credentials also come over HTTP, from the machine or the container."""
     pytest.importorskip("botocore")
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
-        monkeypatch.setenv(name, "/nonexistent")
     with SlowServer(slow_server.dripping_body) as server:
         monkeypatch.setenv(
             "AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{server.port}/credentials"
@@ -210,8 +203,6 @@ def test_aws_credentials_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_body_that_does_not_end_is_not_read_to_its_end() -> None:
-    """The chunks come as fast as possible."""
-
     def endless(connection: socket.socket) -> None:
         connection.recv(65536)
         connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -257,7 +248,7 @@ def test_a_client_is_closed_while_its_provider_drips(monkeypatch: pytest.MonkeyP
         assert time.monotonic() - began < LATE_S
 
 
-GREEN = """
+GEVENT_PROGRAM = """
 from gevent import monkey
 
 monkey.patch_all()
@@ -292,7 +283,7 @@ def test_under_gevent() -> None:
     pytest.importorskip("gevent")
 
     def fetched(port: int) -> str:
-        command = [sys.executable, "-c", GREEN, f"http://localhost:{port}/token"]
+        command = [sys.executable, "-c", GEVENT_PROGRAM, f"http://localhost:{port}/token"]
         return subprocess.run(
             command, capture_output=True, text=True, timeout=60, check=True
         ).stdout

@@ -87,7 +87,6 @@ def connector(request: pytest.FixtureRequest) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """Yield the session."""
     if shutil.which("java") is None:
         pytest.skip("no Spark: java is not installed")
     session = make_session(**connector(request))
@@ -133,10 +132,7 @@ def kafka3() -> Cluster:
 
 @pytest.fixture
 def new_topic(request: pytest.FixtureRequest) -> Iterator[TopicMaker]:
-    """Yield a function that makes topics with unique names.
-
-    They are deleted at the end of the test.
-    """
+    """Yield a function that makes topics with unique names. Delete them after the test."""
     made: list[tuple[Cluster, str]] = []
     yield TopicMaker(request.node.name, made)
     delete_topics(made)

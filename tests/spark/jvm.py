@@ -24,10 +24,7 @@ def jars() -> Path:
 
 
 def options() -> dict[str, str]:
-    """Return a session's settings for the format `kafka`.
-
-    They need the first session of a process.
-    """
+    """Return settings for the format `kafka`. The first session of a process needs them."""
     return {
         "spark.driver.extraClassPath": f"{jars()}/*",
         "spark.executor.extraClassPath": f"{jars()}/*",

@@ -1,4 +1,4 @@
-"""Common parts of tests that kill Spark: a command in its own processes, and delayed answers."""
+"""Common parts of tests that kill Spark: a command in its own processes, and delayed responses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.harness.processes import PROC, ancestors, descendants, kill_all, name
 from tests.spark.conftest import ROOT
 from tests.spark.streams import WAIT_S, wait_for
 
-EVER = 1_000_000
-"""This number of answers passes a gate."""
+ALL_RESPONSES = 1_000_000
+"""A count of responses that no test reaches."""
 CLUSTER = "local-cluster[2,1,1024]"
 _CONF = {
     "spark.driver.memory": "1g",
@@ -25,7 +25,7 @@ _CONF = {
 
 
 class Gate:
-    """Delays answers of a mock cluster until it is opened."""
+    """Delays responses of a mock cluster until it is opened."""
 
     def __init__(self) -> None:
         """Start closed."""
@@ -40,17 +40,14 @@ class Gate:
 
     @property
     def port(self) -> int:
-        """Return the port of the first client whose answer is delayed, or 0.
-
-        The thread's name has it.
-        """
+        """Return the port of the first delayed client, or 0. It is in the thread's name."""
         return int(self._threads[0].name.rpartition("-")[2]) if self._threads else 0
 
     def open(self) -> None:
-        """Delay no further answers."""
+        """Delay no further responses."""
         self._open.set()
 
-    def drained(self) -> None:
+    def drain(self) -> None:
         """Open the gate, and wait until the cluster has executed the requests of dead clients."""
         self.open()
         for thread in self._threads:
@@ -59,7 +56,7 @@ class Gate:
 
 
 @contextlib.contextmanager
-def shut() -> Iterator[Gate]:
+def closed_gate() -> Iterator[Gate]:
     """Yield a gate that is opened at the end, because the connections' threads must end too."""
     gate = Gate()
     try:
@@ -71,9 +68,9 @@ def shut() -> Iterator[Gate]:
 class Command:
     """``python -m kafka_native.spark ...``, with its JVM, executors, planner and Python workers."""
 
-    def __init__(self, said: Path, master: str, *arguments: object) -> None:
+    def __init__(self, output: Path, master: str, *arguments: object) -> None:
         """Start the command. Its output goes into a file."""
-        self._said = said
+        self._output = output
         conf = [f"--conf={name}={value}" for name, value in _CONF.items()]
         command = [
             sys.executable,
@@ -84,20 +81,18 @@ class Command:
             master,
             *conf,
         ]
-        self._process = started(*command, output=said, cwd=ROOT, start_new_session=True)
+        self._process = started(*command, output=output, cwd=ROOT, start_new_session=True)
 
-    def said(self) -> str:
-        """Return all of its output."""
-        return self._said.read_text(encoding="utf-8", errors="replace")
+    def output(self) -> str:
+        return self._output.read_text(encoding="utf-8", errors="replace")
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until a condition holds while the command runs."""
-        wait_for(lambda: condition() or self._process.poll() is not None, what, self.said)
-        assert self._process.poll() is None, self.said()
+        wait_for(lambda: condition() or self._process.poll() is not None, what, self.output)
+        assert self._process.poll() is None, self.output()
 
-    def completed(self) -> None:
-        """Wait for its successful end."""
-        assert self._process.wait(WAIT_S) == 0, self.said()
+    def wait_for_success(self) -> None:
+        assert self._process.wait(WAIT_S) == 0, self.output()
 
     def kill(self) -> None:
         """Kill all of its processes with SIGKILL, unless it has ended."""
@@ -108,7 +103,7 @@ class Command:
     def kill_executor(self, port: int) -> None:
         """Kill only the executor whose worker has this connection. The worker ends by itself."""
         worker = owner(port, descendants(self._process.pid))
-        assert worker is not None, self.said()
+        assert worker is not None, self.output()
         executor = next(each for each in ancestors(worker) if name_of(each) == "java")
         assert b"CoarseGrainedExecutorBackend" in _command_line(executor)
         os.kill(executor, signal.SIGKILL)
@@ -126,9 +121,9 @@ def _command_line(pid: int) -> bytes:
 
 
 @contextlib.contextmanager
-def running(said: Path, master: str, *arguments: object) -> Iterator[Command]:
+def running(output: Path, master: str, *arguments: object) -> Iterator[Command]:
     """Yield a command, and kill it at the end if it still runs."""
-    command = Command(said, master, *arguments)
+    command = Command(output, master, *arguments)
     try:
         yield command
     finally:

@@ -54,9 +54,7 @@ def stage(
 
 
 class FakeFrame:
-    """A frame of ranges whose tasks run here in sequence: the part of Spark that the driver
-    uses.
-    """
+    """A frame of ranges whose tasks run here in sequence: the driver's view of Spark."""
 
     def __init__(
         self,

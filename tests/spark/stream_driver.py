@@ -1,4 +1,4 @@
-"""A Spark driver for a test to kill: it streams into Parquet files in small batches until then."""
+"""A Spark driver that streams into Parquet files in small batches until a test kills it."""
 
 from __future__ import annotations
 

@@ -92,16 +92,14 @@ def stored(cluster: MockCluster, *topics: str) -> Counter[tuple[str, int, int]]:
 # --- tasks ---
 
 
-def test_task_writes_the_records_of_its_range_with_all_they_have(
-    cluster: MockCluster, tmp_path: Path
-) -> None:
+def test_task_writes_whole_records_of_its_range(cluster: MockCluster, tmp_path: Path) -> None:
     fill(cluster, 300)
     lake = Lake(tmp_path)
     lake.prepare()
     result = ArchiveTask(lake, options_of(cluster), "q", 0)(OffsetRange("orders", 1, 10, 60))
     assert result["records"] == 50
     assert lake.files() == []
-    run_publish(lake, [result])
+    publish(lake, [result])
     rows = lake.dataset().to_table().sort_by("offset").to_pylist()
     assert [row["offset"] for row in rows] == list(range(10, 60))
     for row in rows:
@@ -118,9 +116,7 @@ def test_task_writes_the_records_of_its_range_with_all_they_have(
         assert row["headers"] == headers
 
 
-def run_publish(
-    lake: Lake, results: list[dict[str, Any]], query: str = "q", batch: int = 0
-) -> None:
+def publish(lake: Lake, results: list[dict[str, Any]], query: str = "q", batch: int = 0) -> None:
     from kafka_native.spark.pipelines import LakeFile
 
     files = [LakeFile(**one) for each in results for one in each["files"]]
@@ -152,22 +148,22 @@ def test_failed_attempt_leaves_nothing_in_the_lake(
         patched.setattr(module, "read_range", broken)
         with pytest.raises(OSError, match="disk is full"):
             task(OffsetRange("orders", 0, 0, 100))
-    left = list((Path(lake.root) / LOG / "staging").glob("**/*.staged"))
-    assert len(left) == 1
+    staged_files = list((Path(lake.root) / LOG / "staging").glob("**/*.staged"))
+    assert len(staged_files) == 1
     again = task(OffsetRange("orders", 0, 0, 100))
-    run_publish(lake, [again])
+    publish(lake, [again])
     lake.sweep("q", 0)
-    assert not left[0].exists()
+    assert not staged_files[0].exists()
     assert offsets_in(lake) == Counter(("orders", 0, offset) for offset in range(100))
 
 
-def test_offsets_that_the_lake_has_are_refused_or_left_out(
+def test_offsets_already_in_the_lake_are_refused_or_skipped(
     cluster: MockCluster, tmp_path: Path
 ) -> None:
     fill(cluster, 300)
     lake = Lake(tmp_path)
     lake.prepare()
-    run_publish(
+    publish(
         lake,
         [ArchiveTask(lake, options_of(cluster), "old", 0)(OffsetRange("orders", 0, 0, 40))],
         "old",
@@ -182,12 +178,12 @@ def test_offsets_that_the_lake_has_are_refused_or_left_out(
         skipping(OffsetRange("orders", 0, 30, 100)),
     ]
     assert [each["records"] for each in results] == [0, 60]
-    run_publish(lake, results, "new")
+    publish(lake, results, "new")
     assert offsets_in(lake) == Counter(("orders", 0, offset) for offset in range(100))
     assert lake.gaps() == []
 
 
-def test_offsets_that_are_gone_are_listed_as_skipped_and_not_as_read(
+def test_lost_offsets_are_listed_as_skipped_and_not_as_read(
     cluster: MockCluster, tmp_path: Path
 ) -> None:
     """Offsets lost at the start, at the end, all of them, and those that the planner skips."""
@@ -205,7 +201,7 @@ def test_offsets_that_are_gone_are_listed_as_skipped_and_not_as_read(
         OffsetRange("orders", 2, 0, 100),
         OffsetRange("bills", 7, 5, 9, lost="deleted before it was read"),
     ]
-    run_publish(lake, [task(each) for each in wanted])
+    publish(lake, [task(each) for each in wanted])
     [manifest] = Lake(tmp_path).manifests()
     assert manifest.ranges == (Range("orders", 0, 40, 90), Range("orders", 1, 20, 50))
     assert manifest.skipped == (
@@ -234,13 +230,8 @@ def test_offsets_that_are_gone_are_listed_as_skipped_and_not_as_read(
     ]
 
 
-def test_topic_made_anew_is_refused_by_the_lake_of_the_old_one(
-    cluster: MockCluster, tmp_path: Path
-) -> None:
-    """This holds even for a longer topic and with skipped overlaps:
-
-    its offsets are of other records.
-    """
+def test_lake_of_old_topic_refuses_recreated_topic(cluster: MockCluster, tmp_path: Path) -> None:
+    """The new topic's offsets belong to other records, even where overlaps are skipped."""
     lake = Lake(tmp_path)
     fill(cluster, 300)
     archive_part(lake, cluster, 0, 0, 100)
@@ -260,13 +251,13 @@ def archive_part(lake: Lake, cluster: MockCluster, batch: int, start: int, end: 
     frame = FakeFrame(
         [("orders", 0, start, end)], topic_id=str(Uuid.from_bytes(cluster.topic_id("orders")))
     )
-    a_run(lake, cluster, overlap="skip").commit(frame, batch)  # type: ignore[arg-type]
+    new_run(lake, cluster, overlap="skip").commit(frame, batch)  # type: ignore[arg-type]
 
 
 def test_run_counts_what_it_skipped(cluster: MockCluster, tmp_path: Path) -> None:
     fill(cluster, 300)
     cluster.move_log_start("orders", 1, 30)
-    run = a_run(Lake(tmp_path), cluster, failOnDataLoss="false")
+    run = new_run(Lake(tmp_path), cluster, failOnDataLoss="false")
     run.commit(FakeFrame([("orders", partition, 0, 100) for partition in range(3)]), 0)  # type: ignore[arg-type]
     assert (run.result.records, run.result.skipped_offsets) == (270, 30)
 
@@ -278,7 +269,7 @@ def test_configuration_is_neither_in_the_lake_nor_in_reprs(
     lake = Lake(tmp_path)
     lake.prepare()
     task = ArchiveTask(lake, options_of(cluster, **{"kafka.client.id": "hush-hush"}), "q", 0)
-    run_publish(lake, [task(OffsetRange("orders", 0, 0, 10))])
+    publish(lake, [task(OffsetRange("orders", 0, 0, 10))])
     assert "hush-hush" not in repr(task)
     for path in Path(lake.root).glob("**/*"):
         assert path.is_dir() or b"hush-hush" not in path.read_bytes()
@@ -292,26 +283,26 @@ class NoCounter:
         pass
 
 
-def a_run(lake: Lake, cluster: MockCluster, overlap: Any = "error", **more: str) -> _Run:
+def new_run(lake: Lake, cluster: MockCluster, overlap: Any = "error", **more: str) -> _Run:
     lake.prepare()
     return _Run(lake, options_of(cluster, **more), ParquetSettings(), overlap, NoCounter())  # type: ignore[arg-type]
 
 
-def test_batch_that_spark_asks_for_again_is_skipped(cluster: MockCluster, tmp_path: Path) -> None:
+def test_repeated_batch_is_skipped(cluster: MockCluster, tmp_path: Path) -> None:
     fill(cluster, 300)
     frame = FakeFrame([("orders", partition, 0, 100) for partition in range(3)])
-    a_run(Lake(tmp_path), cluster).commit(frame, 0)  # type: ignore[arg-type]
-    again = a_run(Lake(tmp_path), cluster)
+    new_run(Lake(tmp_path), cluster).commit(frame, 0)  # type: ignore[arg-type]
+    again = new_run(Lake(tmp_path), cluster)
     again.commit(frame, 0)  # type: ignore[arg-type]
     assert (again.result.batches, again.result.repeated) == (0, 1)
     assert offsets_in(Lake(tmp_path)) == stored(cluster, "orders")
 
 
 @pytest.mark.parametrize("at", ["write", "move", "sweep"])
-def test_driver_that_dies_while_it_publishes_loses_and_doubles_nothing(
+def test_driver_killed_while_it_publishes_loses_and_doubles_nothing(
     cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
-    """It dies at each access to the lake's log in turn, and Spark runs the batch again."""
+    """Each access to the lake's log kills the driver in turn, and Spark runs the batch again."""
     fill(cluster, 300)
     frame = FakeFrame([("orders", partition, 0, 100) for partition in range(3)])
     original = getattr(Lake, at)
@@ -319,11 +310,11 @@ def test_driver_that_dies_while_it_publishes_loses_and_doubles_nothing(
     class KilledError(Exception):
         pass
 
-    for survived in range(20):
+    for accesses in range(20):
         calls = 0
-        run = a_run(Lake(tmp_path), cluster)
+        run = new_run(Lake(tmp_path), cluster)
 
-        def dying(self: Lake, *arguments: Any, limit: int = survived) -> Any:
+        def killed(self: Lake, *arguments: Any, limit: int = accesses) -> Any:
             nonlocal calls
             calls += 1
             if calls > limit:
@@ -331,24 +322,24 @@ def test_driver_that_dies_while_it_publishes_loses_and_doubles_nothing(
             return original(self, *arguments)
 
         with monkeypatch.context() as patched:
-            patched.setattr(Lake, at, dying)
+            patched.setattr(Lake, at, killed)
             try:
                 run.commit(frame, 0)  # type: ignore[arg-type]
                 break
             except KilledError:
                 pass
     else:
-        pytest.fail("it never got through")
-    assert survived > 0
+        pytest.fail("no run finished")
+    assert accesses > 0
     assert offsets_in(Lake(tmp_path)) == stored(cluster, "orders")
     assert Lake(tmp_path).gaps() == []
 
 
-def test_error_of_a_task_is_told_and_nothing_is_published(
+def test_error_of_a_task_is_raised_and_publishes_nothing(
     cluster: MockCluster, tmp_path: Path
 ) -> None:
     fill(cluster, 30)
-    run = a_run(Lake(tmp_path), cluster)
+    run = new_run(Lake(tmp_path), cluster)
     with pytest.raises(Exception, match="can't be read"):
         run.commit(FakeFrame([("orders", 0, 0, 10), ("orders", 1, 0, 5000)]), 0)  # type: ignore[arg-type]
     assert run.failure is not None
@@ -369,11 +360,11 @@ def test_error_of_a_task_is_told_and_nothing_is_published(
         ("Traceback\nTimeoutError: no record came\n", "no record came"),
     ],
 )
-def test_cause_is_found_in_what_spark_wraps_around_it(text: str, cause: str) -> None:
+def test_cause_is_found_in_the_text_of_sparks_error(text: str, cause: str) -> None:
     assert sessions.cause_of(RuntimeError(text)) == cause
 
 
-def test_query_for_which_the_machine_was_too_busy_is_started_again() -> None:
+def test_query_whose_worker_started_too_slowly_is_started_again() -> None:
     class FakeQuery:
         def __init__(self) -> None:
             queries.append(self)
@@ -400,7 +391,7 @@ def test_query_for_which_the_machine_was_too_busy_is_started_again() -> None:
 # --- with Spark ---
 
 
-def test_archive_goes_on_where_it_ended(
+def test_archive_continues_where_it_ended(
     spark: SparkSession, mock_cluster: MockCluster, tmp_path: Path
 ) -> None:
     config = {"bootstrap.servers": mock_cluster.bootstrap_servers}
@@ -424,7 +415,7 @@ def test_archive_goes_on_where_it_ended(
     lake = Lake(tmp_path)
     assert offsets_in(lake) == stored(mock_cluster, "bills-eu", "bills-us")
     assert lake.gaps() == []
-    # the two other ways of reading it in the guide
+    # the two other ways in which the guide reads a lake
     for frame in (
         spark.read.option("basePath", lake.root).parquet(*lake.paths()),
         spark.read.parquet(lake.root),

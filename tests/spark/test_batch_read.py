@@ -54,10 +54,7 @@ def test_chosen_columns_ranges_as_rows_and_topics_without_records(kafka: Kafka) 
     kafka.fill(topic, 30)
     assert [
         tuple(row) for row in kafka.read(topic, columns="offset,value").load().limit(2).collect()
-    ] == [
-        (0, bytearray(b"0")),
-        (1, bytearray(b"1")),
-    ]
+    ] == [(0, bytearray(b"0")), (1, bytearray(b"1"))]
     assert kafka.read(topic).load().count() == 30
     ranges = kafka.read(topic, rows="ranges", maxRecordsPerPartition=15).load()
     rows = sorted(
@@ -84,7 +81,7 @@ def test_filters_narrow_what_is_read(kafka: Kafka) -> None:
     young = frame.where(f"timestamp >= '{at}' and partition = 1")
     assert [row.offset for row in young.orderBy("offset").collect()] == [18, 19]
     assert frame.where("partition = 7").collect() == []
-    # the setting's own default
+    # the default of this setting
     kafka.spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
     try:
         assert kafka.read(topic).load().where("partition = 1 and offset = 3").count() == 1

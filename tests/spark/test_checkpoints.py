@@ -76,7 +76,7 @@ class Job:
 
 @pytest.fixture
 def job(connected: SparkSession, apache: Cluster, new_topic: TopicMaker, tmp_path: Path) -> Job:
-    """Return a stream on a topic of its own."""
+    """Return a stream on a new topic."""
     return Job(connected, apache, new_topic(apache, partitions=PARTITIONS), tmp_path)
 
 
@@ -95,9 +95,7 @@ def test_a_stream_changes_its_format_and_back(job: Job, order: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("order", [(JVM, OURS), (OURS, JVM)], ids=["from-jvm", "from-ours"])
-def test_a_batch_that_failed_is_made_again_by_the_other_format(
-    job: Job, order: tuple[str, ...]
-) -> None:
+def test_a_failed_batch_is_repeated_by_the_other_format(job: Job, order: tuple[str, ...]) -> None:
     def fail(frame: DataFrame, number: int) -> None:
         raise RuntimeError("the sink is out of order")
 

@@ -23,42 +23,39 @@ MANY = 10_000
 
 
 @pytest.fixture
-def unsettled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Act as at the end of a worker's first task.
-
-    Afterwards nothing is frozen for the collector.
-    """
+def end_of_first_task(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Act as at the end of a worker's first task. Unfreeze all objects afterwards."""
     monkeypatch.setattr(client_pool, "_frozen_modules", 0)
     monkeypatch.setattr(TaskContext, "get", lambda: object())
     yield
     gc.unfreeze()
 
 
-def is_left_out(wanted: object) -> bool:
+def is_frozen(wanted: object) -> bool:
     """Return whether the garbage collector ignores an object."""
     return not any(each is wanted for each in gc.get_objects())
 
 
-def test_what_is_imported_is_left_out_of_garbage_collection_once(
-    unsettled: None, monkeypatch: pytest.MonkeyPatch
+def test_imported_objects_are_frozen_once_for_the_garbage_collector(
+    end_of_first_task: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modules = {"imported_by_the_first_task": sys}  # not the real ones: any thread may import
     monkeypatch.setattr(client_pool, "sys", SimpleNamespace(modules=modules))
     early: list[object] = [[]]
-    assert not is_left_out(early)
+    assert not is_frozen(early)
     client_pool.freeze_imports()
-    assert is_left_out(early)
+    assert is_frozen(early)
 
     late: list[object] = [[]]
     client_pool.freeze_imports()
-    assert not is_left_out(late), "what tasks make is for the collector"
+    assert not is_frozen(late), "objects that tasks make stay collectable"
 
     modules["imported_by_a_later_task"] = sys
     client_pool.freeze_imports()
-    assert is_left_out(late)
+    assert is_frozen(late)
 
 
-def test_garbage_is_not_kept(unsettled: None) -> None:
+def test_garbage_is_not_kept(end_of_first_task: None) -> None:
     class Cycle:
         found = itertools.count()
 
@@ -73,21 +70,21 @@ def test_garbage_is_not_kept(unsettled: None) -> None:
     assert next(Cycle.found) == 1
 
 
-def test_a_program_that_is_no_worker_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_spark_workers_freeze_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_pool, "_frozen_modules", 0)
     before = gc.get_freeze_count()
     client_pool.freeze_imports()
     assert gc.get_freeze_count() == before
 
 
-def test_a_workers_next_task_finds_it_settled(spark: SparkSession) -> None:
-    def look(_number: int) -> dict[str, Any]:
-        return {"pid": os.getpid(), "left_out": gc.get_freeze_count()}
+def test_a_workers_next_task_finds_frozen_objects(spark: SparkSession) -> None:
+    def count_frozen(_number: int) -> dict[str, Any]:
+        return {"pid": os.getpid(), "frozen": gc.get_freeze_count()}
 
     seen: dict[int, list[int]] = {}
     for _ in range(ROUNDS):
-        for each in map_numbers(spark, 2, look):
-            seen.setdefault(each["pid"], []).append(each["left_out"])
+        for each in map_numbers(spark, 2, count_frozen):
+            seen.setdefault(each["pid"], []).append(each["frozen"])
     again = [counts for counts in seen.values() if len(counts) > 1]
     assert again, f"no worker was used twice: {seen}"
     assert all(counts[-1] > MANY for counts in again)

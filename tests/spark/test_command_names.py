@@ -29,9 +29,10 @@ from tests.hostile import COLOURS, ESCAPED_MARKS, MARKS, check, unprintable
 from tests.waiting import WAIT_S
 
 TOPIC = f"topic{MARKS}"
-DRAWING = re.compile(r"\x1b\[(\?25[hl]|2K|1A)|\r")
+REDRAWING = re.compile(r"\x1b\[(\?25[hl]|2K|1A)|\r")
 """The sequences with which rich redraws a line."""
-EVERY = "(?s).*"
+UNREACHABLE = ["--bootstrap", "127.0.0.1:1", "--topics", "a"]
+EVERY_TOPIC = "(?s).*"
 """A pattern that matches every topic: a name may have a line end."""
 
 
@@ -55,14 +56,12 @@ def hostile_cluster() -> Iterator[MockCluster]:
 
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[MockCluster]:
-    """Yield one cluster for all tests."""
     with hostile_cluster() as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[MockCluster]:
-    """Yield another cluster."""
     with MockCluster(brokers=1, auto_create_topics=False) as cluster:
         cluster.create_topic("mirrored", 1)
         yield cluster
@@ -85,23 +84,20 @@ def of(cluster: MockCluster) -> list[str]:
 
 
 def test_profile_dry_run(hostile: MockCluster) -> None:
-    done = run("profile", *of(hostile), "--pattern", EVERY, "--dry-run")
+    done = run("profile", *of(hostile), "--pattern", EVERY_TOPIC, "--dry-run")
     assert f"topic{ESCAPED_MARKS}" in done.stdout
     assert "1 partitions, 2 offsets; nothing was read." in done.stdout
 
 
 def test_mirror_dry_run(hostile: MockCluster, target: MockCluster, tmp_path: Path) -> None:
-    where = [
-        "--to-bootstrap",
-        target.bootstrap_servers,
-        "--checkpoint",
-        str(tmp_path / MARKS.replace("/", "")),
-    ]
-    done = run("mirror", *of(hostile), *where, "--pattern", EVERY, "--to", "mirrored", "--dry-run")
-    assert f"topic{ESCAPED_MARKS}" in done.stdout
+    where = ["--to-bootstrap", target.bootstrap_servers]
+    where += ["--checkpoint", str(tmp_path / MARKS.replace("/", ""))]
     done = run(
-        "mirror", *of(hostile), *where, "--pattern", EVERY, "--dry-run"
-    )  # its own name can't be the mirror's
+        "mirror", *of(hostile), *where, "--pattern", EVERY_TOPIC, "--to", "mirrored", "--dry-run"
+    )
+    assert f"topic{ESCAPED_MARKS}" in done.stdout
+    # the mirror can't have the same name
+    done = run("mirror", *of(hostile), *where, "--pattern", EVERY_TOPIC, "--dry-run")
     assert done.exit_code == 1
 
 
@@ -115,7 +111,9 @@ def test_mirror_translate(tmp_path: Path) -> None:
 
 
 def test_snapshot_dry_run_error(hostile: MockCluster, tmp_path: Path) -> None:
-    done = run("snapshot", *of(hostile), "--pattern", EVERY, "--output", str(tmp_path), "--dry-run")
+    done = run(
+        "snapshot", *of(hostile), "--pattern", EVERY_TOPIC, "--output", str(tmp_path), "--dry-run"
+    )
     assert done.exit_code == 1
     assert "no folder or file can be named so" in done.stderr
 
@@ -142,16 +140,7 @@ def test_replay_dry_run(tmp_path: Path) -> None:
         [f"nosuch{MARKS}"],
         [f"--nosuch{MARKS}"],
         ["profile", f"--nosuch{MARKS}"],
-        [
-            "profile",
-            "--bootstrap",
-            "127.0.0.1:1",
-            "--topics",
-            "a",
-            "-X",
-            f"nosuch{MARKS}=1",
-            "--dry-run",
-        ],
+        ["profile", *UNREACHABLE, "-X", f"nosuch{MARKS}=1", "--dry-run"],
         ["profile", "--topics", "a", "--config-file", f"nosuch{MARKS}"],
         ["archive", "--lake", "x", "--interval", MARKS],
         ["archive", "--lake", "x", "--trigger", MARKS],
@@ -177,7 +166,7 @@ def test_errors_of_brokers(hostile: MockCluster) -> None:
 def test_archive_dry_run_and_error(
     hostile: MockCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
-    where = [*of(hostile), "--pattern", EVERY, "--lake", str(tmp_path / "[red]")]
+    where = [*of(hostile), "--pattern", EVERY_TOPIC, "--lake", str(tmp_path / "[red]")]
     done = run("archive", *where, "--dry-run")
     assert f"topic{ESCAPED_MARKS}" in done.stdout
     assert "[red]" in done.stdout.splitlines()[0]
@@ -187,14 +176,8 @@ def test_archive_dry_run_and_error(
 
 
 def test_snapshot_error(hostile: MockCluster, spark: SparkSession, tmp_path: Path) -> None:
-    done = run(
-        "snapshot",
-        *of(hostile),
-        "--pattern",
-        EVERY,
-        "--output",
-        str(tmp_path / MARKS.replace("/", "")),
-    )
+    where = ["--pattern", EVERY_TOPIC, "--output", str(tmp_path / MARKS.replace("/", ""))]
+    done = run("snapshot", *of(hostile), *where)
     assert done.exit_code == 1
     assert "no folder or file can be named so" in done.stderr
 
@@ -204,7 +187,14 @@ def test_profile_summary_and_figures(
 ) -> None:
     figures, page = tmp_path / "[red].json", tmp_path / "page.html"
     done = run(
-        "profile", *of(hostile), "--pattern", EVERY, "--json", str(figures), "--html", str(page)
+        "profile",
+        *of(hostile),
+        "--pattern",
+        EVERY_TOPIC,
+        "--json",
+        str(figures),
+        "--html",
+        str(page),
     )
     assert done.exit_code == 0
     assert f"profile: topic{ESCAPED_MARKS}" in done.stdout
@@ -217,15 +207,10 @@ def test_mirror_summary(
     hostile: MockCluster, target: MockCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     hostile.set_committed(f"group{MARKS}", {(TOPIC, 0): 1})
-    where = [
-        *of(hostile),
-        "--to-bootstrap",
-        target.bootstrap_servers,
-        "--checkpoint",
-        str(tmp_path),
-    ]
+    where = [*of(hostile), "--to-bootstrap", target.bootstrap_servers]
+    where += ["--checkpoint", str(tmp_path)]
     groups = ["--groups", f"group{MARKS}"]
-    done = run("mirror", *where, "--pattern", EVERY, "--to", "mirrored", *groups)
+    done = run("mirror", *where, "--pattern", EVERY_TOPIC, "--to", "mirrored", *groups)
     assert done.exit_code == 0, done.output
     assert f"group group{ESCAPED_MARKS}" in done.stdout
 
@@ -250,7 +235,7 @@ def test_logs_and_tracebacks_are_escaped() -> None:
 
 
 @pytest.mark.slow  # a JVM of its own
-def test_on_a_terminal_what_spark_logs_is_escaped() -> None:
+def test_spark_log_is_escaped_on_a_terminal() -> None:
     """A task fails with the topic's name in its error: Spark logs the worker's traceback."""
     if shutil.which("java") is None:
         pytest.skip("no Spark: java is not installed")
@@ -262,12 +247,12 @@ def test_on_a_terminal_what_spark_logs_is_escaped() -> None:
 
     with hostile_cluster() as cluster:
         cluster.edit_responses(ApiKey.FETCH, refuse, count=1_000_000)
-        words = ["profile", *of(cluster), "--pattern", EVERY, "--master", "local[1]"]
+        words = ["profile", *of(cluster), "--pattern", EVERY_TOPIC, "--master", "local[1]"]
         with terminal(
             *words, columns=4000, program=[sys.executable, "-m", "kafka_native.spark"]
         ) as screen:
             status = screen.end()
-    shown = DRAWING.sub("", COLOURS.sub("", screen.shown))
+    shown = REDRAWING.sub("", COLOURS.sub("", screen.shown))
     assert status == 1
     # the error's str() has escaped the name, so the line's escape doubles backslashes
     assert len(re.findall(r"^spark: .*topic\\+x1b\[35m", shown, re.M)) > 0, shown

@@ -1,6 +1,4 @@
-"""Micro-batches as transactions, step by step on the mock cluster, in both versions, then in
-Spark.
-"""
+"""Micro-batches as transactions: step by step in both versions of the protocol, then in Spark."""
 
 from __future__ import annotations
 
@@ -35,8 +33,8 @@ from tests.spark.streams import TOO_SLOW, completed, wait_for
 from tests.spark.support import FORMAT, Kafka
 
 ID = "tx"
-NOTHING: Mapping[str, str] = {}
-SOON = {"kafka.retry.backoff.ms": "10", "kafka.reconnect.backoff.ms": "10"}
+NO_OPTIONS: Mapping[str, str] = {}
+QUICK_RETRIES = {"kafka.retry.backoff.ms": "10", "kafka.reconnect.backoff.ms": "10"}
 
 
 @pytest.fixture(params=[1, 2])
@@ -51,13 +49,12 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
         exactly_once.close_idle()
 
 
-def told(cluster: MockCluster, **more: str) -> dict[str, str]:
-    """Return the options of the sink."""
+def options_of(cluster: MockCluster, **more: str) -> dict[str, str]:
     options = {
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
         "kafka.transactional.id": ID,
         "topic": "t",
-        **SOON,
+        **QUICK_RETRIES,
     }
     return {**options, **{f"kafka.{name.replace('_', '.')}": value for name, value in more.items()}}
 
@@ -78,7 +75,7 @@ def state(cluster: MockCluster) -> State:
 def test_rows_of_all_tasks_are_seen_at_once_and_only_when_the_driver_commits(
     cluster: MockCluster,
 ) -> None:
-    batch = MicroBatch(told(cluster), 0)
+    batch = MicroBatch(options_of(cluster), 0)
     batch.task(0, {0: ["a", "b"], 2: ["c"]})
     assert batch.task(1, {1: ["d"]}).partitions == {("t", 1)}
     assert seen(cluster.bootstrap_servers, "t", 3, "read_uncommitted") == {
@@ -89,7 +86,7 @@ def test_rows_of_all_tasks_are_seen_at_once_and_only_when_the_driver_commits(
     assert committed(cluster) == {}
     batch.commit()
     assert committed(cluster) == {0: ["a", "b"], 1: ["d"], 2: ["c"]}
-    run(told(cluster), 1, {0: ["e"], 1: ["f"]})
+    run(options_of(cluster), 1, {0: ["e"], 1: ["f"]})
     assert committed(cluster) == {0: ["a", "b", "e"], 1: ["d", "f"], 2: ["c"]}
     with AdminClient({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
         found = (
@@ -103,28 +100,26 @@ def test_rows_of_all_tasks_are_seen_at_once_and_only_when_the_driver_commits(
     ]
 
 
-def test_driver_dies_after_the_commit_and_the_repetition_is_left_out(cluster: MockCluster) -> None:
-    run(told(cluster), 7, {0: ["a"], 1: ["b"]})
+def test_batch_repeated_after_its_commit_writes_nothing(cluster: MockCluster) -> None:
+    run(options_of(cluster), 7, {0: ["a"], 1: ["b"]})
     produced = len(cluster.requests_of(ApiKey.PRODUCE))
-    again = MicroBatch(told(cluster), 7)
+    again = MicroBatch(options_of(cluster), 7)
     assert [again.task(number, {number: ["other rows"]}).rows for number in (0, 1)] == [0, 0]
     again.commit()
     assert committed(cluster) == {0: ["a"], 1: ["b"]}
     assert len(cluster.requests_of(ApiKey.PRODUCE)) == produced
-    run(told(cluster), 8, {0: ["c"]})
+    run(options_of(cluster), 8, {0: ["c"]})
     assert committed(cluster) == {0: ["a", "c"], 1: ["b"]}
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 2])
-def test_driver_dies_before_the_commit_and_the_repetition_alone_is_seen(
-    cluster: MockCluster, tasks: int
-) -> None:
-    """It dies after so many tasks. The dead driver wakes up again when it is too late."""
-    run(told(cluster), 0, {0: ["a"]})
-    dead = MicroBatch(told(cluster), 1)
+def test_only_repetition_of_uncommitted_batch_is_seen(cluster: MockCluster, tasks: int) -> None:
+    """The driver stops after this number of tasks, and continues too late."""
+    run(options_of(cluster), 0, {0: ["a"]})
+    dead = MicroBatch(options_of(cluster), 1)
     for number in range(tasks):
         dead.task(number, {number: [f"lost {number}"]})
-    again = MicroBatch(told(cluster), 1)
+    again = MicroBatch(options_of(cluster), 1)
     with pytest.raises(ExactlyOnceError, match="was started after this one"):
         dead.task(2, {2: ["late"]})
     again.task(0, {0: ["b"], 1: ["c"]})
@@ -139,28 +134,26 @@ def test_driver_dies_before_the_commit_and_the_repetition_alone_is_seen(
 
 
 def test_failed_batch_is_aborted_at_once(cluster: MockCluster) -> None:
-    batch = MicroBatch(told(cluster), 0)
+    batch = MicroBatch(options_of(cluster), 0)
     batch.task(0, {0: ["lost"]})
     batch.abort()
     assert state(cluster) is State.ABORTED
-    run(told(cluster), 0, {0: ["a"]})
+    run(options_of(cluster), 0, {0: ["a"]})
     assert committed(cluster) == {0: ["a"]}
 
 
-def test_failed_batch_of_which_no_task_tells_is_aborted_by_the_next_start(
-    cluster: MockCluster,
-) -> None:
-    batch = MicroBatch(told(cluster), 0)
+def test_failed_batch_without_task_messages_is_aborted_by_next_start(cluster: MockCluster) -> None:
+    batch = MicroBatch(options_of(cluster), 0)
     batch.task(0, {0: ["lost"]})
     batch.messages.clear()
     batch.abort()
     assert state(cluster) is State.ONGOING
-    MicroBatch(told(cluster), 0)
+    MicroBatch(options_of(cluster), 0)
     assert state(cluster) is not State.ONGOING
 
 
 def test_batch_without_rows_ends_without_a_transaction(cluster: MockCluster) -> None:
-    batch = MicroBatch(told(cluster), 0)
+    batch = MicroBatch(options_of(cluster), 0)
     batch.task(0, {})
     batch.commit()
     assert not cluster.requests_of(ApiKey.END_TXN)
@@ -175,13 +168,13 @@ def test_connection_that_breaks_at_a_step_costs_nothing(
     cluster: MockCluster, api: ApiKey, answered: bool
 ) -> None:
     cluster.push_request_errors(api, [CLOSE_CONNECTION], done=answered)
-    run(told(cluster), 0, {0: ["a"], 1: ["b"]})
-    run(told(cluster), 1, {0: ["c"], 1: ["d"]})
+    run(options_of(cluster), 0, {0: ["a"], 1: ["b"]})
+    run(options_of(cluster), 1, {0: ["c"], 1: ["d"]})
     assert committed(cluster) == {0: ["a", "c"], 1: ["b", "d"]}
 
 
 def test_coordinator_that_moves_in_the_middle(cluster: MockCluster) -> None:
-    batch = MicroBatch(told(cluster), 0)
+    batch = MicroBatch(options_of(cluster), 0)
     batch.task(0, {0: ["a"]})
     for api in (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN):
         cluster.push_request_errors(
@@ -194,7 +187,7 @@ def test_coordinator_that_moves_in_the_middle(cluster: MockCluster) -> None:
 
 def test_rows_name_their_topics(cluster: MockCluster) -> None:
     cluster.create_topic("u", 1)
-    options = told(cluster)
+    options = options_of(cluster)
     del options["topic"]
     batch = MicroBatch(options, 0)
     batch.task(0, {0: ["a"]}, "t")
@@ -205,11 +198,11 @@ def test_rows_name_their_topics(cluster: MockCluster) -> None:
     assert again.task(0, {0: ["a"]}, "u").rows == 0
 
 
-def test_query_with_another_checkpoint_begins_anew(cluster: MockCluster) -> None:
-    """Its batches have the same ids. The query's id distinguishes them."""
-    run(told(cluster), 5, {0: ["a"]}, "first")
-    run(told(cluster), 5, {0: ["b"]}, "second")
-    run(told(cluster), 5, {0: ["c"]}, "second")
+def test_query_with_another_checkpoint_starts_again(cluster: MockCluster) -> None:
+    """Both queries have the same batch ids. The query's id distinguishes them."""
+    run(options_of(cluster), 5, {0: ["a"]}, "first")
+    run(options_of(cluster), 5, {0: ["b"]}, "second")
+    run(options_of(cluster), 5, {0: ["c"]}, "second")
     assert committed(cluster) == {0: ["a", "b"]}
 
 
@@ -217,21 +210,21 @@ def test_query_with_another_checkpoint_begins_anew(cluster: MockCluster) -> None
 
 
 def test_task_that_is_tried_again_fails_the_batch(cluster: MockCluster) -> None:
-    batch = MicroBatch(told(cluster), 0)
+    batch = MicroBatch(options_of(cluster), 0)
     batch.task(0, {0: ["a"]})
     with pytest.raises(
         ExactlyOnceError,
         match=r"task 0 was run again in one micro-batch .* t \[0\].*spark.speculation",
     ):
         batch.task(0, {0: ["a"]}, attempt=1)
-    again = MicroBatch(told(cluster), 0)
+    again = MicroBatch(options_of(cluster), 0)
     again.task(0, {0: ["a"]}, attempt=1)  # the first attempt had failed
     again.commit()
     assert committed(cluster) == {0: ["a"]}
 
 
 def test_two_tasks_with_rows_for_one_partition_are_an_error(cluster: MockCluster) -> None:
-    batch = MicroBatch(told(cluster), 0)
+    batch = MicroBatch(options_of(cluster), 0)
     batch.task(3, {0: ["a"], 1: ["b"]})
     with pytest.raises(
         ExactlyOnceError, match=r"tasks 3 and 4 .* have rows for t \[1\]: .*by_partition"
@@ -245,8 +238,8 @@ def test_two_tasks_with_rows_for_one_partition_are_an_error(cluster: MockCluster
             batch.task(number, {1: ["c"]}, attempt=1)
 
 
-def test_of_attempts_that_race_for_a_partition_at_most_one_gets_it(cluster: MockCluster) -> None:
-    options = SinkOptions.parse(told(cluster))
+def test_at_most_one_of_racing_attempts_gets_a_partition(cluster: MockCluster) -> None:
+    options = SinkOptions.parse(options_of(cluster))
     racers = 4
     won: list[int] = []
     with ThreadPoolExecutor(racers) as pool:
@@ -272,13 +265,15 @@ def test_of_attempts_that_race_for_a_partition_at_most_one_gets_it(cluster: Mock
             won.append(sum(pool.map(race, range(racers))))
             with pytest.raises(ExactlyOnceError):
                 TaskAttempt(options, transaction, "9/9").claim([("t", 0)])
-    assert set(won[:-1]) <= {0, 1}, "when they come at once, it may be nobody"
+    assert set(won[:-1]) <= {0, 1}, "of simultaneous claims perhaps none succeeds"
     assert won[-1] == 1
 
 
 def test_topic_that_is_not_there_is_named(cluster: MockCluster) -> None:
     with pytest.raises(KafkaException, match=r"t \[5\]: .*Unknown topic or partition"):
-        MicroBatch(told(cluster, topic_metadata_propagation_max_ms="500"), 0).task(0, {5: ["a"]})
+        MicroBatch(options_of(cluster, topic_metadata_propagation_max_ms="500"), 0).task(
+            0, {5: ["a"]}
+        )
 
 
 # --- what is refused ---
@@ -289,12 +284,12 @@ def test_timeout_beyond_what_brokers_allow_is_refused(cluster: MockCluster) -> N
         OptionError,
         match=r"option kafka.transaction.timeout.ms: 900001 .*transaction.max.timeout.ms",
     ):
-        MicroBatch(told(cluster, transaction_timeout_ms="900001"), 0)
+        MicroBatch(options_of(cluster, transaction_timeout_ms="900001"), 0)
 
 
 @pytest.mark.slow
 def test_batch_that_takes_too_long_is_not_committed(cluster: MockCluster) -> None:
-    options = told(cluster, transaction_timeout_ms="5000")
+    options = options_of(cluster, transaction_timeout_ms="5000")
     batch = MicroBatch(options, 0)
     batch.task(0, {0: ["lost"]})
     wait_for(
@@ -323,7 +318,7 @@ def test_brokers_without_transactions_are_refused() -> None:
             MicroBatch(options, 0)
 
 
-def test_what_cannot_be_exactly_once_is_refused() -> None:
+def test_settings_without_exactly_once_are_refused() -> None:
     options = {"kafka.bootstrap.servers": "localhost:1", "topic": "t", "kafka.transactional.id": ID}
     with pytest.raises(OptionError, match=r"option kafka.transactional.id: .*write a stream"):
         batch_writer(options, SCHEMA, False)
@@ -337,7 +332,7 @@ def test_what_cannot_be_exactly_once_is_refused() -> None:
 
 
 def test_rows_that_name_no_partition_are_refused(cluster: MockCluster) -> None:
-    writer = pickle.loads(MicroBatch(told(cluster), 0).pickled)
+    writer = pickle.loads(MicroBatch(options_of(cluster), 0).pickled)
     rows = {"value": pa.array([b"a", b"b"]), "partition": pa.array([0, None], pa.int32())}
     with (
         task_context(0, "q", 0),
@@ -392,7 +387,9 @@ class Copy:
         self.kafka, self.folder = kafka, folder
         self.source, self.target = kafka.topic(2), kafka.topic(3)
 
-    def run(self, *, split: bool = False, sink: Mapping[str, str] = NOTHING, **options: Any) -> str:
+    def run(
+        self, *, split: bool = False, sink: Mapping[str, str] = NO_OPTIONS, **options: Any
+    ) -> str:
         """Run to the end of the records. Return the error, or an empty text."""
         frame = (
             self.kafka.read_stream(self.source, startingOffsets="earliest", **options)
@@ -404,13 +401,13 @@ class Copy:
             if split
             else by_partition(frame, 3)
         )
-        told = {
+        settings = {
             "kafka.bootstrap.servers": self.kafka.bootstrap,
             "kafka.transactional.id": self.target,
-            **SOON,
+            **QUICK_RETRIES,
             **sink,
         }
-        writer = frame.writeStream.format(FORMAT).options(**told, topic=self.target)
+        writer = frame.writeStream.format(FORMAT).options(**settings, topic=self.target)
         writer = writer.option("checkpointLocation", str(self.folder)).trigger(availableNow=True)
         for _ in range(8):
             try:
@@ -422,7 +419,7 @@ class Copy:
         raise AssertionError(TOO_SLOW)
 
     def forget(self, batch_id: int) -> None:
-        """Act as if Spark had died between the commit of this batch and its note of it."""
+        """Act as if Spark had died after the commit of this batch, before it noted the commit."""
         for name in (f"{batch_id}", f".{batch_id}.crc"):
             (self.folder / "commits" / name).unlink()
 
@@ -465,20 +462,18 @@ def test_error_at_the_beginning_of_a_batch_is_the_querys(kafka: Kafka, tmp_path:
     )
 
 
-def test_places_are_partitions(cluster: MockCluster) -> None:
-    """Claims look like offsets of the topic's own partitions, so brokers with checks accept
-    them.
-    """
-    run(told(cluster), 0, {2: ["a"]})
+def test_claims_are_offsets_of_existing_partitions(cluster: MockCluster) -> None:
+    """Brokers that check committed offsets accept claims, because their partitions exist."""
+    run(options_of(cluster), 0, {2: ["a"]})
     groups = [ID, ID + exactly_once.CLAIMING, ID + exactly_once.CLAIMED]
     with AdminClient({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
-        places = {
+        offsets = {
             group: admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[
                 group
             ].result()
             for group in groups
         }
-    found = {group: each.topic_partitions for group, each in places.items()}
+    found = {group: each.topic_partitions for group, each in offsets.items()}
     assert found == {
         ID: [TopicPartition("t", 0)],
         **{group: [TopicPartition("t", 2)] for group in groups[1:]},

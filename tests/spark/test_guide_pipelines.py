@@ -29,7 +29,7 @@ def test_the_pipelines_of_the_guide_run(
     with MockCluster(brokers=1) as other:
         kafka.cluster.create_topic("orders-7", 2)
         other.create_topic("eu.orders-7", 2)
-        places = {
+        addresses = {
             "old:9092": kafka.bootstrap,
             "new:9092": other.bootstrap_servers,
             "localhost:9092": kafka.bootstrap,
@@ -45,14 +45,14 @@ def test_the_pipelines_of_the_guide_run(
             found = snippets(section)
             assert found
             for snippet in found:
-                for place, real in places.items():
-                    snippet = snippet.replace(place, real)
+                for address, real in addresses.items():
+                    snippet = snippet.replace(address, real)
                 snippet = snippet.replace("/data", str(tmp_path)).replace(
                     "clicks.html", f"{tmp_path}/x.html"
                 )
                 exec(compile(snippet, f"pipelines.md, {section}", "exec"), {})
-    told = capsys.readouterr().out
-    assert "100 records in 1 batches" in told
-    assert "40 keys of 100 records" in told
-    assert "'count': 3" in told
+    output = capsys.readouterr().out
+    assert "100 records in 1 batches" in output
+    assert "40 keys of 100 records" in output
+    assert "'count': 3" in output
     assert "<svg" in (tmp_path / "x.html").read_text(encoding="utf-8")

@@ -29,12 +29,12 @@ def snippets() -> list[str]:
 def run(snippet: str, cluster: MockCluster, folder: Path, names: dict[str, Any]) -> None:
     cluster.create_topic("orders", 2)
     (folder / "ca.pem").write_text(cluster.ca_pem)
-    places = {
+    replacements = {
         "kafka.example:9093": cluster.bootstrap_servers,
         "kafka.example:9094": cluster.bootstrap_servers,
     }
-    for place, real in {**places, "/etc/kafka": str(folder)}.items():
-        snippet = snippet.replace(place, real)
+    for example, real in {**replacements, "/etc/kafka": str(folder)}.items():
+        snippet = snippet.replace(example, real)
     exec(compile(snippet, "spark.md, secured clusters", "exec"), names)
 
 

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from kafka_native.spark import worker_python
 
 HOME = Path(pyspark.__file__).parent
-ASK = (
+SCRIPT = (
     "import json, pyspark, sys; print(json.dumps([pyspark.__file__, sys.executable, "
     "sys.argv[1:], sys.path]))"
 )
@@ -30,7 +30,11 @@ def answer(python: str, *paths: str) -> list[str | list[str]]:
     assert len(zips) == 2, "pyspark.zip, and Py4J's"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*zips, *paths])}
     done = subprocess.run(
-        [python, "-c", ASK, "a b", "*"], env=environment, capture_output=True, text=True, check=True
+        [python, "-c", SCRIPT, "a b", "*"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     found = json.loads(done.stdout)
     assert isinstance(found, list)
@@ -50,7 +54,7 @@ def test_installed_pyspark_is_found_and_the_rest_of_the_path_is_kept(tmp_path: P
 
 
 def test_plain_python_finds_the_zip_file() -> None:
-    """Otherwise the test's file would be useless."""
+    """Without this result the other tests would prove nothing."""
     found, *_ = answer(sys.executable)
     assert found == str(HOME / "python" / "lib" / "pyspark.zip" / "pyspark" / "__init__.py")
 
@@ -90,16 +94,16 @@ print(python)
     assert not Path(done.stdout.strip()).parent.exists()
 
 
-def places() -> type[DataSource]:
-    """A source of one row: where the PySparks of the process that plans and of the worker are.
+def source_of_paths() -> type[DataSource]:
+    """Return a source with one row: the paths of PySpark in the planning process and in the worker.
 
-    Made here, so that it is pickled with its code: neither of them can import tests.
+    The class is defined here so that it is pickled with its code: neither process can import tests.
     """
 
-    class Places(DataSource, DataSourceReader):
+    class Paths(DataSource, DataSourceReader):
         @classmethod
         def name(cls) -> str:
-            return "places"
+            return "source_of_paths"
 
         def schema(self) -> str:
             return "planner string, worker string"
@@ -113,10 +117,10 @@ def places() -> type[DataSource]:
         def read(self, partition: InputPartition) -> Iterator[tuple[str, str]]:
             yield partition.value, pyspark.__file__
 
-    return Places
+    return Paths
 
 
-def test_spark_plans_and_works_with_it(spark: SparkSession) -> None:
-    spark.dataSource.register(places())
-    (row,) = spark.read.format("places").load().collect()
+def test_spark_plans_and_runs_with_the_installed_pyspark(spark: SparkSession) -> None:
+    spark.dataSource.register(source_of_paths())
+    (row,) = spark.read.format("source_of_paths").load().collect()
     assert tuple(row) == (str(HOME / "__init__.py"),) * 2

@@ -106,9 +106,7 @@ def test_keys_choose_the_same_partitions(
 
 @pytest.fixture
 def mixed(apache: Cluster, new_topic: TopicMaker) -> str:
-    """Return a topic of three partitions: all codecs, own timestamps, and an aborted
-    transaction.
-    """
+    """Return a topic of three partitions: all codecs, timestamps, and an aborted transaction."""
     # otherwise the broker deletes records with such old timestamps
     topic = new_topic(apache, partitions=3, retention_ms="-1")
     for number, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):

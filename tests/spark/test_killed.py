@@ -1,7 +1,7 @@
-"""The pipelines under kill -9, of the driver with all that it has started and of an executor alone.
+"""The pipelines survive kill -9 of the driver with all its processes, and of a single executor.
 
-The mock cluster holds back an answer in the middle of a batch, so that some of it is written and
-none of it committed when somebody is killed.
+The mock cluster delays a response in the middle of a batch. At the kill a part of the batch is
+written and nothing is committed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_native.spark.pipelines import Lake, Range, archive, replay
 from kafka_native.spark.pipelines.lake import LOG
 from kafka_native.spark.pipelines.mirror import mirror, translate_offset
 from kafka_native.spark.pipelines.snapshot import snapshot
-from tests.spark.killing import CLUSTER, EVER, Gate, running, shut
+from tests.spark.killing import ALL_RESPONSES, CLUSTER, Gate, closed_gate, running
 from tests.spark.lakes import NOON_MS, records, stage
 
 pytestmark = pytest.mark.slow
@@ -31,9 +31,9 @@ PARTITIONS = 2
 RECORDS = 100
 """In each partition."""
 FIRST = 50
-"""So many are done before the run that is killed."""
+"""Records of each partition that an earlier run has processed."""
 HELD = 75
-"""The offset in partition 1 at which an answer is delayed."""
+"""The offset in partition 1 at which a response is delayed."""
 FIRST_MS = 1_600_000_000_000
 
 Rows = list[tuple[Any, ...]]
@@ -99,12 +99,12 @@ def assert_archived_once(lake: Lake, source: MockCluster) -> None:
         assert archived(lake, partition) == wanted
     assert lake.gaps() == []
     listed = {str(path) for path in Path(lake.root).glob("topic=*/**/*.parquet")}
-    assert listed == set(lake.paths()), "who lists folders sees the same"
+    assert listed == set(lake.paths()), "a listing of the folders shows the same files"
     assert list(Path(lake.root, LOG).glob("staging/**/*.staged")) == []
 
 
 def hold_fetch(source: MockCluster, gate: Gate) -> None:
-    """Delay the answers for partition 1 from HELD on."""
+    """Delay the responses for partition 1 from HELD on."""
     mark = b"1-%03d" % HELD
 
     def rewrite(frame: bytes) -> bytes:
@@ -112,22 +112,14 @@ def hold_fetch(source: MockCluster, gate: Gate) -> None:
             gate.hold()
         return frame
 
-    source.rewrite_responses(ApiKey.FETCH, rewrite, count=EVER)
+    source.rewrite_responses(ApiKey.FETCH, rewrite, count=ALL_RESPONSES)
 
 
 def archive_command(source: MockCluster, lake: Lake) -> list[object]:
     """Return a command that writes at once, and fetches one batch at a time."""
     small = ["--row-group-rows", "10", "--config", "fetch.message.max.bytes=1"]
-    return [
-        "archive",
-        "--bootstrap",
-        source.bootstrap_servers,
-        "--topics",
-        "t",
-        "--lake",
-        lake.root,
-        *small,
-    ]
+    where = ["--bootstrap", source.bootstrap_servers, "--topics", "t", "--lake", lake.root]
+    return ["archive", *where, *small]
 
 
 def half_staged(lake: Lake) -> bool:
@@ -142,9 +134,9 @@ def test_archive_whose_driver_is_killed_has_each_record_once(
     fill(source, 0, FIRST)
     archive(conf(source), lake, topics=["t"], session=spark)
     fill(source, FIRST, RECORDS)
-    with shut() as gate:
+    with closed_gate() as gate:
         hold_fetch(source, gate)
-        with running(tmp_path / "said", "local[2]", *archive_command(source, lake)) as command:
+        with running(tmp_path / "output", "local[2]", *archive_command(source, lake)) as command:
             command.wait_until(lambda: bool(gate.port) and half_staged(lake), "half a batch")
             command.kill()
     assert [len(archived(lake, partition)) for partition in range(PARTITIONS)] == [
@@ -155,18 +147,16 @@ def test_archive_whose_driver_is_killed_has_each_record_once(
     assert_archived_once(lake, source)
 
 
-def test_archive_goes_on_without_the_executor_that_is_killed(
-    source: MockCluster, tmp_path: Path
-) -> None:
+def test_archive_continues_after_an_executor_is_killed(source: MockCluster, tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     fill(source, 0, RECORDS)
-    with shut() as gate:
+    with closed_gate() as gate:
         hold_fetch(source, gate)
-        with running(tmp_path / "said", CLUSTER, *archive_command(source, lake)) as command:
+        with running(tmp_path / "output", CLUSTER, *archive_command(source, lake)) as command:
             command.wait_until(lambda: bool(gate.port) and half_staged(lake), "half a batch")
             command.kill_executor(gate.port)
             gate.open()
-            command.completed()
+            command.wait_for_success()
     assert_archived_once(lake, source)
 
 
@@ -178,7 +168,7 @@ def assert_mirrored(source: MockCluster, target: MockCluster, checkpoint: Path) 
     for partition in range(PARTITIONS):
         wanted, found = stored(source, partition), stored(target, partition)
         assert len(wanted) == RECORDS
-        assert firsts_of(found) == wanted
+        assert without_repetitions(found) == wanted
         for offset in range(RECORDS):
             place = translate_offset(str(checkpoint), "t", partition, offset)
             assert place is not None
@@ -194,22 +184,14 @@ def hold_produce(target: MockCluster, gate: Gate) -> None:
         if any(part.index == 1 and part.base_offset >= HELD for part in parts):
             gate.hold()
 
-    target.edit_responses(ApiKey.PRODUCE, edit, count=EVER)
+    target.edit_responses(ApiKey.PRODUCE, edit, count=ALL_RESPONSES)
 
 
 def mirror_command(source: MockCluster, target: MockCluster, checkpoint: Path) -> list[object]:
     """Return a command that writes in batches of ten records."""
     to = ["--to-bootstrap", target.bootstrap_servers, "--to-config", "batch.num.messages=10"]
-    return [
-        "mirror",
-        "--bootstrap",
-        source.bootstrap_servers,
-        "--topics",
-        "t",
-        "--checkpoint",
-        checkpoint,
-        *to,
-    ]
+    where = ["--bootstrap", source.bootstrap_servers, "--topics", "t"]
+    return ["mirror", *where, "--checkpoint", checkpoint, *to]
 
 
 def one_is_mirrored(target: MockCluster) -> bool:
@@ -217,8 +199,7 @@ def one_is_mirrored(target: MockCluster) -> bool:
     return len(stored(target, 0)) == RECORDS
 
 
-def firsts_of(rows: Rows) -> Rows:
-    """Return each row where it comes first."""
+def without_repetitions(rows: Rows) -> Rows:
     found: Rows = []
     for row in rows:
         if row not in found:
@@ -233,14 +214,14 @@ def test_mirror_whose_driver_is_killed_copies_the_batch_again(
     fill(source, 0, FIRST)
     mirror(spark, conf(source), conf(target), str(checkpoint), topics=["t"])
     fill(source, FIRST, RECORDS)
-    with shut() as gate:
+    with closed_gate() as gate:
         hold_produce(target, gate)
         with running(
-            tmp_path / "said", "local[2]", *mirror_command(source, target, checkpoint)
+            tmp_path / "output", "local[2]", *mirror_command(source, target, checkpoint)
         ) as command:
             command.wait_until(lambda: bool(gate.port) and one_is_mirrored(target), "half a batch")
             command.kill()
-        gate.drained()
+        gate.drain()
     done = [len(stored(target, partition)) for partition in range(PARTITIONS)]
     assert done[0] == RECORDS
     assert HELD < done[1] <= RECORDS
@@ -253,33 +234,33 @@ def test_mirror_whose_driver_is_killed_copies_the_batch_again(
         ends = [
             translate_offset(str(checkpoint), "t", partition, offset) for offset in (FIRST, RECORDS)
         ]
-        assert ends == [done[partition], len(found)], "of the copy that counts"
+        assert ends == [done[partition], len(found)], "offsets translate to the second copy"
     assert_mirrored(source, target, checkpoint)
 
 
-def test_mirror_goes_on_without_the_executor_that_is_killed(
+def test_mirror_continues_after_an_executor_is_killed(
     source: MockCluster, target: MockCluster, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
     fill(source, 0, RECORDS)
-    with shut() as gate:
+    with closed_gate() as gate:
         hold_produce(target, gate)
         with running(
-            tmp_path / "said", CLUSTER, *mirror_command(source, target, checkpoint)
+            tmp_path / "output", CLUSTER, *mirror_command(source, target, checkpoint)
         ) as command:
             command.wait_until(lambda: bool(gate.port) and one_is_mirrored(target), "half a batch")
             command.kill_executor(gate.port)
             gate.open()
-            command.completed()
-    assert stored(target, 0) == stored(source, 0), "its executor was left alone"
+            command.wait_for_success()
+    assert stored(target, 0) == stored(source, 0), "its executor was not killed"
     assert len(stored(target, 1)) > HELD + RECORDS, "copied in part, and then again"
     assert_mirrored(source, target, checkpoint)
 
 
-# --- replay: at least once, a second's worth again; snapshot: the old one or the new one ---
+# --- replay: at least once, repeats one second at most; snapshot: the old or the new one ---
 
 
-def test_replay_whose_driver_is_killed_goes_on_behind_what_was_acknowledged(
+def test_replay_whose_driver_is_killed_continues_after_the_acknowledged_records(
     target: MockCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     lake, checkpoint = Lake(tmp_path / "lake"), tmp_path / "checkpoint"
@@ -289,18 +270,18 @@ def test_replay_whose_driver_is_killed_goes_on_behind_what_was_acknowledged(
         lake.publish(f"q{partition}", 0, [Range("orders", partition, 0, RECORDS)], files)
     where = ["--source", lake.root, "--checkpoint", checkpoint, "--rename", "orders=t"]
     to = ["--bootstrap", target.bootstrap_servers, "--config", "batch.num.messages=10"]
-    with shut() as gate:
+    with closed_gate() as gate:
         hold_produce(target, gate)
-        with running(tmp_path / "said", "local[2]", "replay", *where, *to) as command:
+        with running(tmp_path / "output", "local[2]", "replay", *where, *to) as command:
             noted = checkpoint / "lane-orders-0.json"
             command.wait_until(lambda: bool(gate.port) and noted.exists(), "one of two partitions")
             command.kill()
     again = replay(conf(target), lake.root, checkpoint, rename={"orders": "t"}, session=spark)
     assert (again.lanes, again.records) == (1, RECORDS)
     for partition in range(PARTITIONS):
-        stamps = [stamp for _, _, stamp, _ in firsts_of(stored(target, partition))]
+        stamps = [stamp for _, _, stamp, _ in without_repetitions(stored(target, partition))]
         assert stamps == [NOON_MS + offset for offset in range(RECORDS)]
-    assert len(stored(target, 0)) == RECORDS, "it was written down that this was acknowledged"
+    assert len(stored(target, 0)) == RECORDS, "the checkpoint has the progress of this partition"
     assert len(stored(target, 1)) > RECORDS
 
 
@@ -320,7 +301,7 @@ def newest(source: MockCluster) -> dict[tuple[int, bytes], bytes]:
     return {(partition, row[0]): row[1] for partition, row in stored_rows}
 
 
-def test_snapshot_whose_driver_is_killed_leaves_the_one_before(
+def test_snapshot_whose_driver_is_killed_keeps_the_previous_one(
     source: MockCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     output = tmp_path / "table"
@@ -329,10 +310,10 @@ def test_snapshot_whose_driver_is_killed_leaves_the_one_before(
     before = entries(output)
     assert before == newest(source)
     fill(source, FIRST, RECORDS)
-    with shut() as gate:
+    with closed_gate() as gate:
         hold_fetch(source, gate)
         where = ["--bootstrap", source.bootstrap_servers, "--topics", "t", "--output", output]
-        with running(tmp_path / "said", "local[2]", "snapshot", *where) as command:
+        with running(tmp_path / "output", "local[2]", "snapshot", *where) as command:
             command.wait_until(
                 lambda: bool(gate.port) and bool(unfinished(output)), "one of two parts"
             )
@@ -340,4 +321,4 @@ def test_snapshot_whose_driver_is_killed_leaves_the_one_before(
     assert entries(output) == before
     snapshot(spark, conf(source), str(output), topics=["t"])
     assert entries(output) == newest(source)
-    assert unfinished(output) == [], "what the dead have left is gone"
+    assert unfinished(output) == [], "the files of the killed run are deleted"

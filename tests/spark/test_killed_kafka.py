@@ -1,7 +1,6 @@
-"""kill -9 of pipelines on a real Apache Kafka, where no answer is held back: when a part of the
-work is done.
+"""Pipelines on a real Apache Kafka are killed by kill -9 when a part of the work is done.
 
-What was killed is completed, and another client reads what there is.
+The pipeline then runs again, and another client reads the result.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def test_archive_that_was_killed_has_each_record_once(
     lake = Lake(tmp_path / "lake")
     where = ["--bootstrap", apache.bootstrap, "--topics", topic, "--lake", lake.root]
     with running(
-        tmp_path / "said", "local[2]", "archive", *where, "--max-records-per-batch", 200
+        tmp_path / "output", "local[2]", "archive", *where, "--max-records-per-batch", 200
     ) as command:
         command.wait_until(lambda: len(lake.manifests()) >= 2, "two of a hundred batches")
         command.kill()
@@ -83,7 +82,7 @@ def test_archive_that_was_killed_has_each_record_once(
     assert done < PARTITIONS * RECORDS
     again = archive({"bootstrap.servers": apache.bootstrap}, lake, topics=[topic], session=spark)
     assert again.records <= PARTITIONS * RECORDS - done, (
-        "a batch that was decided is finished, not read again"
+        "a batch with an intent is finished, not read again"
     )
     found = lake.dataset().to_table(["partition", "offset", "value"]).to_pylist()
     there = Counter((row["partition"], row["offset"], row["value"]) for row in found)
@@ -104,17 +103,9 @@ def test_mirror_that_was_killed_misses_nothing_and_keeps_the_order(
     tmp_path: Path,
 ) -> None:
     copy, checkpoint = new_topic(apache, PARTITIONS), tmp_path / "checkpoint"
-    where = [
-        "--bootstrap",
-        apache.bootstrap,
-        "--topics",
-        topic,
-        "--to",
-        copy,
-        "--checkpoint",
-        checkpoint,
-    ]
-    with running(tmp_path / "said", "local[2]", "mirror", *where, "--rate", RATE) as command:
+    where = ["--bootstrap", apache.bootstrap, "--topics", topic]
+    where += ["--to", copy, "--checkpoint", checkpoint]
+    with running(tmp_path / "output", "local[2]", "mirror", *where, "--rate", RATE) as command:
         command.wait_until(
             lambda: all(end_of(witness, copy, each) for each in range(PARTITIONS)), "some records"
         )

@@ -30,7 +30,7 @@ def on_disk(lake: Lake) -> set[str]:
     return {str(path.relative_to(root)) for path in root.glob("topic=*/**/*.parquet")}
 
 
-def test_what_is_published_comes_back_with_every_column(lake: Lake) -> None:
+def test_published_records_have_every_column(lake: Lake) -> None:
     wanted = records(range(100))
     files = stage(lake, wanted)
     lake.publish("q", 0, [Range("orders", 0, 0, 100)], files)
@@ -53,7 +53,7 @@ def test_duckdb_reads_the_published_files(lake: Lake) -> None:
         assert found.aggregate('topic, date, count(*), max("offset")').fetchall() == wanted
 
 
-def test_staged_files_are_seen_by_nobody(lake: Lake) -> None:
+def test_staged_files_are_invisible_to_readers(lake: Lake) -> None:
     files = stage(lake, records(range(10)))
     assert len(files) == 1
     assert lake.files() == []
@@ -74,7 +74,7 @@ def test_batch_is_published_once(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("moved", [0, 1, 2, 3])
-def test_decided_batch_is_finished_by_the_next_driver(
+def test_batch_with_an_intent_is_finished_by_the_next_driver(
     lake: Lake, moved: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver ends after it moved 0 to 3 files, or before it renames the intent."""
@@ -88,19 +88,19 @@ def test_decided_batch_is_finished_by_the_next_driver(
 
     move = Lake.move
 
-    def dying(self: Lake, source: str, target: str) -> None:
+    def killed(self: Lake, source: str, target: str) -> None:
         if len(moves) == moved:
             raise KilledError
         moves.append(target)
         move(self, source, target)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Lake, "move", dying)
+        patched.setattr(Lake, "move", killed)
         with pytest.raises(KilledError):
             lake.publish("q", 7, [Range("orders", 0, 0, 30)], files)
     restarted = Lake(lake.root)
     assert restarted.files() == []
-    assert restarted.is_published("q", 7)  # decided: it must not be read again
+    assert restarted.is_published("q", 7)  # the intent exists: the batch must not be read again
     restarted.prepare()
     assert restarted.dataset().count_rows() == 30
     assert restarted.ends() == {("orders", 0): 30}
@@ -127,9 +127,7 @@ def test_gaps_between_ranges_and_offsets_read_twice_are_found(lake: Lake) -> Non
     assert lake.ends() == {("orders", 1): 40}
 
 
-def test_skipped_offsets_are_no_gap_in_what_was_tried_and_no_part_of_what_was_read(
-    lake: Lake,
-) -> None:
+def test_skipped_offsets_are_listed_as_skipped_gaps(lake: Lake) -> None:
     lake.publish("q", 0, [Range("orders", 1, 5, 10)], [], [Skipped("orders", 1, 10, 15, "gone")])
     lake.publish("q", 1, [Range("orders", 1, 15, 20)], [])
     again = Lake(lake.root)
@@ -139,7 +137,7 @@ def test_skipped_offsets_are_no_gap_in_what_was_tried_and_no_part_of_what_was_re
     assert again.manifests()[0].skipped[0].reason == "gone"
 
 
-def test_manifest_from_before_skipped_offsets_were_listed_is_read(lake: Lake) -> None:
+def test_manifest_without_skipped_offsets_is_read(lake: Lake) -> None:
     lake.publish("q", 0, [Range("orders", 0, 0, 10)], [])
     path = Path(lake.root) / LOG / "manifests" / "q-0000000000.json"
     content = json.loads(path.read_text())
@@ -159,7 +157,7 @@ def test_manifest_that_names_a_file_elsewhere_is_refused(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"query": "q", "batch": 0}', "\x00"])
-def test_damaged_manifest_is_told(lake: Lake, content: str) -> None:
+def test_damaged_manifest_is_reported(lake: Lake, content: str) -> None:
     (Path(lake.root) / LOG / "manifests" / "q-0000000000.json").write_text(content)
     with pytest.raises(PipelineError, match=r"q-0000000000\.json is damaged"):
         lake.files()
@@ -204,7 +202,7 @@ def test_a_lake_on_another_file_system(tmp_path: Path) -> None:
 # --- files ---
 
 
-def test_records_go_by_the_date_of_their_timestamp() -> None:
+def test_records_are_split_by_the_date_of_their_timestamp() -> None:
     stamps = [0, DAY_MS - 1, DAY_MS, -1, None, 5, 10**13, 9 * 10**15]
     found = {date: part.column(1).to_pylist() for date, part in by_date(records(range(8), stamps))}
     assert found == {
@@ -216,7 +214,7 @@ def test_records_go_by_the_date_of_their_timestamp() -> None:
     assert list(by_date(records(range(0)))) == []
 
 
-def test_row_groups_and_files_keep_to_their_sizes(lake: Lake) -> None:
+def test_row_groups_and_files_respect_their_limits(lake: Lake) -> None:
     batches = [records(range(start, start + 100)) for start in range(0, 1000, 100)]
     [file] = stage(lake, *batches, row_group_rows=250)
     found = pq.ParquetFile(f"{lake.root}/{file.staged}")

@@ -1,6 +1,4 @@
-"""The mirror: a task's copies, refusals before the start, offsets of groups, whole runs on
-Spark.
-"""
+"""The mirror: a task's copies, refusals at the start, offsets of groups, whole runs on Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from kafka_native.spark import producers, range_reader
 from kafka_native.spark.commands import cli
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.options import SinkOptions, SourceOptions
-from kafka_native.spark.pipelines.copy import copy_range, copy_task
+from kafka_native.spark.pipelines.copy import Copied, copy_range, copy_task
 from kafka_native.spark.pipelines.mirror import mirror, plan_mirror, sync_groups, translate_offset
 from kafka_native.spark.pipelines.session import PipelineError, Work
 from kafka_native.spark.pipelines.translation import Piece, Translations
@@ -74,7 +72,7 @@ def sink_of(cluster: MockCluster, **more: str) -> SinkOptions:
 
 
 def fill(cluster: MockCluster, topic: str, count: int, partition: int = 0) -> None:
-    """Produce records of every kind in turn."""
+    """Produce records with and without key, value and headers."""
     with Producer(conf(cluster)) as producer:
         for number in range(count):
             headers = [("trace", b"%d" % number), ("trace", None)] if number % 3 == 0 else None
@@ -92,15 +90,32 @@ def stored(cluster: MockCluster, topic: str, partition: int = 0) -> list[tuple[A
     ]
 
 
+def copy(
+    source: MockCluster,
+    target: MockCluster,
+    topic: str,
+    offsets: tuple[int, int],
+    partition: int = 0,
+    rate: float | None = None,
+    **more: str,
+) -> Copied:
+    """Copy a range of offsets to the topic with the same name."""
+    return copy_range(
+        source_of(source, topic, **more),
+        sink_of(target),
+        OffsetRange(topic, partition, *offsets),
+        topic,
+        rate=rate,
+    )
+
+
 def headers_of(batches: list[bytes]) -> list[BatchHeader]:
     return [header for batch in batches for header in batch_headers(batch)]
 
 
-def test_records_arrive_as_they_are(here: MockCluster, there: MockCluster, topic: str) -> None:
+def test_records_are_copied_unchanged(here: MockCluster, there: MockCluster, topic: str) -> None:
     fill(here, topic, 500, partition=1)
-    copied = copy_range(
-        source_of(here, topic), sink_of(there), OffsetRange(topic, 1, 0, 500), topic
-    )
+    copied = copy(here, there, topic, (0, 500), partition=1)
     assert stored(there, topic, 1) == stored(here, topic, 1)
     assert stored(there, topic, 0) == []
     assert copied.records == 500
@@ -108,7 +123,7 @@ def test_records_arrive_as_they_are(here: MockCluster, there: MockCluster, topic
     assert copied.pieces == (Piece(topic, 1, topic, 0, 500, 0, 500),)
 
 
-def test_batches_are_copied_as_compressed_as_they_are(
+def test_batches_are_copied_without_recompression(
     here: MockCluster, there: MockCluster, topic: str
 ) -> None:
     for codec in ("gzip", "none"):
@@ -117,9 +132,7 @@ def test_batches_are_copied_as_compressed_as_they_are(
                 producer.produce(
                     topic, b"v%09d" % number, partition=0, timestamp=1_600_000_000_000 + number
                 )
-    copied = copy_range(
-        source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 4000), topic
-    )
+    copied = copy(here, there, topic, (0, 4000))
     assert copied.pieces == (Piece(topic, 0, topic, 0, 4000, 0, 4000),)
     ours, theirs = there.batches(topic, 0), here.batches(topic, 0)
     assert [batch[HEADER_BYTES:] for batch in ours] == [batch[HEADER_BYTES:] for batch in theirs]
@@ -130,9 +143,7 @@ def test_batches_are_copied_as_compressed_as_they_are(
     assert stored(there, topic) == stored(here, topic)
 
 
-def test_another_codec_is_given_where_one_is_asked_for(
-    here: MockCluster, there: MockCluster, topic: str
-) -> None:
+def test_configured_codec_is_used(here: MockCluster, there: MockCluster, topic: str) -> None:
     fill(here, topic, 300)
     sink = sink_of(there, **{"compression.type": "gzip"})
     copy_range(source_of(here, topic), sink, OffsetRange(topic, 0, 0, 300), topic)
@@ -145,7 +156,7 @@ def test_part_of_a_partition_behind_other_records(
 ) -> None:
     fill(here, topic, 100)
     fill(there, topic, 7)
-    told = copy_task(
+    result = copy_task(
         source_of(here, topic),
         sink_of(there),
         "{topic}",
@@ -154,27 +165,23 @@ def test_part_of_a_partition_behind_other_records(
         {},
         OffsetRange(topic, 0, 40, 60),
     )
-    assert (told["topic"], told["partition"], told["records"]) == (topic, 0, 20)
-    assert told["pieces"] == [[topic, 0, topic, 40, 60, 7, 27, True]]
+    assert (result["topic"], result["partition"], result["records"]) == (topic, 0, 20)
+    assert result["pieces"] == [[topic, 0, topic, 40, 60, 7, 27, True]]
     assert stored(there, topic)[7:] == stored(here, topic)[40:60]
 
 
 def test_connection_that_breaks_costs_nothing(
     here: MockCluster, there: MockCluster, topic: str
 ) -> None:
-    """The answer to a batch is lost: idempotence prevents a duplicate, and the offsets are
-    right.
-    """
+    """The response to a batch is lost. Idempotence prevents a duplicate."""
     fill(here, topic, 300)
     there.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION], done=True)
-    copied = copy_range(
-        source_of(here, topic, batchRows="50"), sink_of(there), OffsetRange(topic, 0, 0, 300), topic
-    )
+    copied = copy(here, there, topic, (0, 300), batchRows="50")
     assert stored(there, topic) == stored(here, topic)
     assert copied.pieces == (Piece(topic, 0, topic, 0, 300, 0, 300),)
 
 
-def test_full_queue_is_waited_for(here: MockCluster, there: MockCluster, topic: str) -> None:
+def test_copy_waits_while_queue_is_full(here: MockCluster, there: MockCluster, topic: str) -> None:
     fill(here, topic, 400)
     small = sink_of(there, **{"queue.buffering.max.messages": "50"})
     copied = copy_range(source_of(here, topic), small, OffsetRange(topic, 0, 0, 400), topic)
@@ -182,12 +189,10 @@ def test_full_queue_is_waited_for(here: MockCluster, there: MockCluster, topic: 
     assert stored(there, topic) == stored(here, topic)
 
 
-def test_rate_holds_a_task_back(here: MockCluster, there: MockCluster, topic: str) -> None:
+def test_rate_delays_a_task(here: MockCluster, there: MockCluster, topic: str) -> None:
     fill(here, topic, 100)
     started = time.monotonic()
-    copy_range(
-        source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 100), topic, rate=200.0
-    )
+    copy(here, there, topic, (0, 100), rate=200.0)
     assert time.monotonic() - started >= 0.45
     assert len(stored(there, topic)) == 100
 
@@ -202,24 +207,22 @@ def test_record_that_is_refused_fails_the_task(
     with pytest.raises(
         KafkaException, match=rf"writing to {topic} \[0\] failed: .*(uthoriz|denied)"
     ):
-        copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 20), topic)
+        copy(here, there, topic, (0, 20))
     there.faults.clear()
-    copied = copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 20), topic)
+    copied = copy(here, there, topic, (0, 20))
     assert copied.records == 20
 
 
-def test_records_that_are_gone_are_an_error_or_left_out(
+def test_lost_records_are_an_error_or_skipped(
     here: MockCluster, there: MockCluster, topic: str
 ) -> None:
     fill(here, topic, 60)
     here.move_log_start(topic, 0, 20)
     quick = {"fetchOffset.numRetries": "1"}
     with pytest.raises(DataLossError, match=rf"offsets 10 to 20 of {topic} \[0\] can't be read"):
-        copy_range(source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 10, 60), topic)
+        copy(here, there, topic, (10, 60))
     with pytest.raises(DataLossError, match="the partition ends at offset 60: it was cut off"):
-        copy_range(
-            source_of(here, topic, **quick), sink_of(there), OffsetRange(topic, 0, 30, 90), topic
-        )
+        copy(here, there, topic, (30, 90), **quick)
     lenient = source_of(here, topic, failOnDataLoss="false", **quick)
     before = len(stored(there, topic))
     copied = copy_range(lenient, sink_of(there), OffsetRange(topic, 0, 10, 90), topic)
@@ -243,24 +246,19 @@ def test_partition_that_the_target_lacks_is_named(
         copy_range(source_of(here, topic), sink, OffsetRange(topic, 0, 0, 1), "nowhere")
 
 
-def test_target_that_a_broker_does_not_know_yet_is_waited_for(
+def test_copy_waits_for_a_target_that_a_broker_does_not_know_yet(
     here: MockCluster, there: MockCluster, topic: str
 ) -> None:
     fill(here, topic, 20)
     there.hide_topic(topic, 3)
-    assert (
-        copy_range(
-            source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 20), topic
-        ).records
-        == 20
-    )
+    assert copy(here, there, topic, (0, 20)).records == 20
     assert stored(there, topic) == stored(here, topic)
 
 
 # --- before it starts ---
 
 
-def test_plan_tells_where_topics_go(here: MockCluster, there: MockCluster, topic: str) -> None:
+def test_plan_shows_target_of_each_topic(here: MockCluster, there: MockCluster, topic: str) -> None:
     fill(here, topic, 30)
     there.create_topic(f"eu.{topic}", 3)
     [route] = plan_mirror(conf(here), conf(there), pattern=topic, to="eu.{topic}")
@@ -273,7 +271,7 @@ def test_plan_tells_where_topics_go(here: MockCluster, there: MockCluster, topic
     assert route.records == 30
 
 
-def test_plan_refuses_what_can_not_be(here: MockCluster, there: MockCluster, topic: str) -> None:
+def test_plan_refuses_impossible_mirrors(here: MockCluster, there: MockCluster, topic: str) -> None:
     here.create_topic(f"{topic}-b", 1)
     here.create_topic(f"{topic}-mirror", 1)
     for arguments, text in [
@@ -305,21 +303,19 @@ def test_plan_refuses_what_can_not_be(here: MockCluster, there: MockCluster, top
 # --- offsets of groups ---
 
 
-def test_group_goes_on_in_the_mirror(
+def test_group_continues_on_the_mirror(
     here: MockCluster, there: MockCluster, topic: str, tmp_path: Path
 ) -> None:
     fill(here, topic, 100)
     fill(there, topic, 11)
-    copied = copy_range(
-        source_of(here, topic), sink_of(there), OffsetRange(topic, 0, 0, 100), topic
-    )
+    copied = copy(here, there, topic, (0, 100))
     kept = Translations(str(tmp_path / "translation"))
     kept.write(0, copied.pieces)
     assert translate_offset(str(tmp_path), topic, 0, 42) == 53
     assert translate_offset(str(tmp_path), topic, 1, 42) is None
     here.set_committed("readers", {(topic, 0): 42, (topic, 1): 3})
-    [told] = sync_groups(conf(here), conf(there), kept, ["readers", "nobody"])
-    assert (told.group, told.offset, told.target, told.target_offset, told.error) == (
+    [result] = sync_groups(conf(here), conf(there), kept, ["readers", "nobody"])
+    assert (result.group, result.offset, result.target, result.target_offset, result.error) == (
         "readers",
         42,
         topic,
@@ -347,8 +343,8 @@ def test_group_with_members_on_the_target_is_left_alone(
         deadline = time.monotonic() + 20
         while not member.assignment() and time.monotonic() < deadline:
             member.poll(0.1)
-        [told] = sync_groups(conf(here), conf(there), kept, ["busy"])
-    assert told.error
+        [result] = sync_groups(conf(here), conf(there), kept, ["busy"])
+    assert result.error
 
 
 # --- the command, without Spark ---
@@ -362,22 +358,15 @@ def test_dry_run_and_translation_need_no_spark(
     here: MockCluster, there: MockCluster, topic: str, tmp_path: Path
 ) -> None:
     fill(here, topic, 12)
-    where = [
-        "mirror",
-        "--bootstrap",
-        here.bootstrap_servers,
-        "--topics",
-        topic,
-        "--checkpoint",
-        str(tmp_path),
-    ]
-    told = run(*where, "--to-bootstrap", there.bootstrap_servers, "--dry-run")
-    assert told.exit_code == 0, told.output
-    assert topic in told.output
-    assert "12 offsets; nothing was copied" in told.output
-    told = run(*where, "--dry-run")  # the target is the same cluster
-    assert told.exit_code == 1
-    assert "can't be its own mirror" in told.output
+    where = ["mirror", "--bootstrap", here.bootstrap_servers]
+    where += ["--topics", topic, "--checkpoint", str(tmp_path)]
+    result = run(*where, "--to-bootstrap", there.bootstrap_servers, "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert topic in result.output
+    assert "12 offsets; nothing was copied" in result.output
+    result = run(*where, "--dry-run")  # the target is the same cluster
+    assert result.exit_code == 1
+    assert "can't be its own mirror" in result.output
     Translations(str(tmp_path / "translation")).write(0, [Piece(topic, 0, topic, 0, 10, 90, 100)])
     assert run(*where, "--translate", f"{topic}:0:4").output == "94\n"
     assert run(*where, "--translate", f"{topic}:1:4").exit_code == 1
@@ -387,7 +376,7 @@ def test_dry_run_and_translation_need_no_spark(
 # --- on Spark ---
 
 
-def test_mirror_of_a_pattern_goes_on_where_it_ended(
+def test_mirror_of_a_pattern_continues_where_it_ended(
     here: MockCluster, there: MockCluster, topic: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     here.create_topic(f"{topic}-b", 1)
@@ -416,11 +405,11 @@ def test_mirror_of_a_pattern_goes_on_where_it_ended(
     assert stored(there, f"eu.{topic}-b") == stored(here, f"{topic}-b")
     assert translate_offset(checkpoint, topic, 0, 123) == 128
     assert translate_offset(checkpoint, topic, 1, 225) == 225
-    [told] = done.groups
-    assert (told.target, told.target_offset, told.error) == (f"eu.{topic}", 255, "")
+    [result] = done.groups
+    assert (result.target, result.target_offset, result.error) == (f"eu.{topic}", 255, "")
 
 
-def test_topic_that_was_made_anew_is_refused_by_its_old_checkpoint(
+def test_old_checkpoint_refuses_a_recreated_topic(
     here: MockCluster, there: MockCluster, topic: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     fill(here, topic, 10)
@@ -472,7 +461,7 @@ def test_mirror_within_a_cluster_runs_until_it_is_stopped(
     assert stored(here, f"{topic}-copy") == stored(here, topic)
 
 
-def test_source_that_grows_beyond_its_mirror_is_told_and_copied_when_there_is_room(
+def test_source_with_more_partitions_is_an_error_until_the_target_grows(
     here: MockCluster, there: MockCluster, topic: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     fill(here, topic, 40)
@@ -493,11 +482,11 @@ def test_source_that_grows_beyond_its_mirror_is_told_and_copied_when_there_is_ro
     mirror(spark, conf(here), to, str(tmp_path), topics=[topic])
     assert stored(there, topic, 2) == stored(here, topic, 2)
     assert stored(there, topic)[:40] == stored(here, topic)[:40]
-    # perhaps twice
+    # these may be copied twice
     assert set(map(str, stored(there, topic)[40:])) == set(map(str, stored(here, topic)[40:]))
 
 
-def test_task_that_fails_is_told_in_a_line(
+def test_error_of_a_task_is_one_line(
     here: MockCluster, there: MockCluster, topic: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     fill(here, topic, 10)

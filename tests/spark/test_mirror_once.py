@@ -1,7 +1,4 @@
-"""The mirror with a transaction a batch: repeated copies are visible once.
-
-By steps, then in Spark.
-"""
+"""The mirror with a transaction for each batch, step by step, then in Spark."""
 
 from __future__ import annotations
 
@@ -90,7 +87,7 @@ def mirrored(cluster: MockCluster) -> dict[int, list[str]]:
     return seen(cluster.bootstrap_servers, "copy", 2)
 
 
-def test_batch_that_runs_again_is_left_out(cluster: MockCluster, batch: Batch) -> None:
+def test_repeated_batch_writes_nothing(cluster: MockCluster, batch: Batch) -> None:
     batch(0, 0, 60)
     batch(0, 0, 60)
     assert mirrored(cluster) == wanted(60)
@@ -99,15 +96,15 @@ def test_batch_that_runs_again_is_left_out(cluster: MockCluster, batch: Batch) -
     assert mirrored(cluster) == wanted(100)
 
 
-def test_batch_that_dies_before_its_commit_is_seen_once_and_found_where_it_is(
+def test_batch_killed_before_its_commit_is_seen_once_and_translated(
     cluster: MockCluster, batch: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dies(*_: Any) -> None:
+    def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     batch(0, 0, 40)
     with monkeypatch.context() as broken:
-        broken.setattr(exactly_once, "commit", dies)
+        broken.setattr(exactly_once, "commit", interrupt)
         with pytest.raises(KeyboardInterrupt):
             batch(1, 40, 100)
     assert mirrored(cluster) == wanted(40)

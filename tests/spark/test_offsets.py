@@ -25,10 +25,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def topic(mock_cluster: MockCluster) -> str:
-    """Return two partitions: the first has offsets 0 to 9, one a second, and begins at 2;
-
-    the second 0 to 4.
-    """
+    """Return a topic: partition 0 has offsets 2 to 9, partition 1 offsets 0 to 4, one a second."""
     name = f"offsets-{next(_numbers)}"
     mock_cluster.create_topic(name, 2)
     with Producer(
@@ -99,10 +96,10 @@ def test_other_json_is_refused(text: str) -> None:
         parse_offsets(text, "startingOffsets")
 
 
-# --- what the cluster says ---
+# --- offsets from the cluster ---
 
 
-def test_a_batch_query_reads_all_there_is(mock_cluster: MockCluster, topic: str) -> None:
+def test_a_batch_query_reads_everything(mock_cluster: MockCluster, topic: str) -> None:
     assert planned(mock_cluster, topic) == [(0, 2, 10), (1, 0, 5)]
     assert planned(mock_cluster, topic, startingOffsets="earliest", endingOffsets="latest") == [
         (0, 2, 10),
@@ -142,9 +139,7 @@ def test_timestamps(mock_cluster: MockCluster, topic: str) -> None:
     assert found == [(0, 8, 9), (1, 0, 5)]  # an end after the last record is the end
 
 
-def test_a_start_after_the_last_record_is_an_error_unless_told_otherwise(
-    mock_cluster: MockCluster, topic: str
-) -> None:
+def test_start_after_last_record_is_error_by_default(mock_cluster: MockCluster, topic: str) -> None:
     start = FIRST_MS + 7000  # the second partition has no record as late
     with pytest.raises(
         OptionError, match=rf"option startingTimestamp: {topic} \[1\] has no record at .* {start}"
@@ -185,7 +180,7 @@ def test_a_pattern_matches_whole_names(mock_cluster: MockCluster, topic: str) ->
         assert reader.partitions() == []
 
 
-def test_what_does_not_exist_is_named(mock_cluster: MockCluster, topic: str) -> None:
+def test_error_names_the_missing_topic_or_partition(mock_cluster: MockCluster, topic: str) -> None:
     with pytest.raises(KafkaException, match="topic absent"):
         planned(mock_cluster, topic, subscribe=f"{topic},absent")
     with pytest.raises(KafkaException, match=rf"option assign: {topic} has no partition 7"):
@@ -193,7 +188,7 @@ def test_what_does_not_exist_is_named(mock_cluster: MockCluster, topic: str) -> 
     assert "absent" not in mock_cluster.topics  # the request has not created it
 
 
-def test_questions_are_asked_again(mock_cluster: MockCluster, topic: str) -> None:
+def test_failed_requests_are_retried(mock_cluster: MockCluster, topic: str) -> None:
     refused = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
     mock_cluster.push_request_errors(ApiKey.LIST_OFFSETS, refused, topic=topic, partition=0)
     once = options_of(mock_cluster, topic, **{"fetchOffset.numRetries": 0})
@@ -207,7 +202,7 @@ def test_questions_are_asked_again(mock_cluster: MockCluster, topic: str) -> Non
         assert reader.latest([]) == {}
 
 
-def test_times_that_no_record_has(reader: OffsetReader, topic: str) -> None:
+def test_times_after_the_last_record(reader: OffsetReader, topic: str) -> None:
     found = reader.at_times({(topic, 0): FIRST_MS + 8500, (topic, 1): FIRST_MS + 8500})
     assert found == {(topic, 0): 9, (topic, 1): None}
     limit = Limit("offsets", "startingOffsets", {(topic, 0): -1, (topic, 1): -2})

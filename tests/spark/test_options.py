@@ -54,7 +54,7 @@ def test_defaults_are_the_connectors() -> None:
     assert options.consumer["enable.auto.commit"] == "false"
 
 
-def test_names_do_not_tell_case() -> None:
+def test_option_names_ignore_case() -> None:
     options = SourceOptions.parse(
         {
             "KAFKA.Bootstrap.Servers": "x:1",
@@ -68,7 +68,7 @@ def test_names_do_not_tell_case() -> None:
     assert (options.fail_on_data_loss, options.min_partitions) == (False, 7)
 
 
-def test_every_option_arrives() -> None:
+def test_every_option_is_parsed() -> None:
     options = parse(
         assign='{"t":[0,2]}',
         startingOffsets='{"t":{"0":23,"2":-2}}',
@@ -128,7 +128,7 @@ def test_a_timestamp_for_all_wins_over_those_of_partitions_and_these_over_offset
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         (
             {"subscribe": "a", "assign": '{"a":[0]}'},
@@ -190,9 +190,7 @@ def test_a_timestamp_for_all_wins_over_those_of_partitions_and_these_over_offset
         ({"kafka.fetch.min.bytes": "few"}, "fetch.min.bytes"),
     ],
 )
-def test_an_error_names_the_option_and_says_what_to_write(
-    options: dict[str, str], said: str
-) -> None:
+def test_error_names_the_option_and_says_what_to_write(options: dict[str, str], text: str) -> None:
     base = (
         BASE
         if {"assign", "subscribe", "subscribePattern"} & set(options)
@@ -200,7 +198,7 @@ def test_an_error_names_the_option_and_says_what_to_write(
     )
     with pytest.raises(OptionError) as raised:
         SourceOptions.parse({**base, **options})
-    assert said in str(raised.value)
+    assert text in str(raised.value)
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
 
 
@@ -212,7 +210,7 @@ def test_servers_and_a_subscription_are_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         ({"startingOffsets": "latest"}, "option startingOffsets: it can't be latest"),
         (
@@ -223,10 +221,10 @@ def test_servers_and_a_subscription_are_needed() -> None:
         ({"endingOffsets": '{"a":{"0":-2}}'}, "option endingOffsets: a [0] can't be earliest (-2)"),
     ],
 )
-def test_a_batch_query_can_not_start_at_the_end(options: dict[str, str], said: str) -> None:
+def test_a_batch_query_can_not_start_at_the_end(options: dict[str, str], text: str) -> None:
     with pytest.raises(OptionError) as raised:
         parse(**options).for_batch()
-    assert said in str(raised.value)
+    assert text in str(raised.value)
     if "startingOffsets" in options:
         parse(**options).for_stream()
 
@@ -242,7 +240,7 @@ def test_a_stream_has_no_end(option: str) -> None:
         parse(**{option: value}).for_stream()
 
 
-def test_a_stream_can_not_want_more_than_it_may_take() -> None:
+def test_a_minimum_above_the_maximum_is_refused() -> None:
     with pytest.raises(OptionError, match="minOffsetsPerTrigger"):
         parse(minOffsetsPerTrigger=10, maxOffsetsPerTrigger=5).for_stream()
 
@@ -275,7 +273,7 @@ def test_java_properties_become_our_own(java: dict[str, str], own: dict[str, str
     assert {name: value for name, value in found.items() if plain.get(name) != value} == own
 
 
-def test_jaas_is_read_for_user_and_password() -> None:
+def test_user_and_password_are_read_from_jaas() -> None:
     from kafka_native.spark.properties import client_properties
 
     for module in (

@@ -82,15 +82,15 @@ def test_max_records_is_never_exceeded() -> None:
     st.one_of(st.none(), st.integers(1, 3000)),
 )
 def test_splitting_loses_nothing_and_repeats_nothing(
-    given_ranges: list[tuple[int, int]], least: int | None, most: int | None
+    given_ranges: list[tuple[int, int]], partitions_min: int | None, records_max: int | None
 ) -> None:
     ranges = [
         OffsetRange("t", number, start, start + size)
         for number, (start, size) in enumerate(given_ranges)
     ]
-    found = split(ranges, least, most)
+    found = split(ranges, partitions_min, records_max)
     assert all(each.size > 0 for each in found)
-    assert most is None or all(each.size <= most for each in found)
+    assert records_max is None or all(each.size <= records_max for each in found)
     for whole in ranges:
         pieces = [each for each in found if each.key == whole.key]
         assert [each.split for each in pieces] == list(range(len(pieces)))
@@ -107,9 +107,7 @@ def test_splitting_loses_nothing_and_repeats_nothing(
 def narrowed(
     *filters: Filter, times: dict[Any, int | None] | None = None
 ) -> tuple[list[OffsetRange], list[Filter]]:
-    """Return ranges of two topics of two partitions, 0 to 100 each, and the filters left to
-    Spark.
-    """
+    """Return ranges of two topics, two partitions each, and the filters that are left to Spark."""
     pushed = PushedFilters()
     left = [each for each in filters if not pushed.take(each)]
     keys = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
@@ -147,7 +145,7 @@ def test_filters_on_offset_cut_ranges(wanted: Filter, start: int, end: int) -> N
     assert (found, left) == ([OffsetRange("a", 0, start, end)], [])
 
 
-def test_a_least_timestamp_moves_starts_and_stays_with_spark() -> None:
+def test_a_minimum_timestamp_moves_starts_and_stays_with_spark() -> None:
     at = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
     ms = 1_700_000_000_000
     times = {("a", 0, ms): 40, ("a", 1, ms): None}
@@ -165,7 +163,7 @@ def test_a_least_timestamp_moves_starts_and_stays_with_spark() -> None:
     )
 
 
-def test_what_can_not_be_narrowed_stays_with_spark() -> None:
+def test_other_filters_stay_with_spark() -> None:
     at = datetime(2023, 11, 14, tzinfo=UTC)
     filters = [
         LessThan(("timestamp",), at),  # producers' clocks: older records may follow
@@ -194,7 +192,7 @@ def test_pyspark_takes_the_reader_with_and_without_push_down() -> None:
     assert again.filters.partitions == {1}
 
 
-def test_what_is_logged_is_one_printable_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_log_entry_is_one_printable_line(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         logger.warning("%s: gone", "a\x1b[2J\nb\u202e")
     assert [record.getMessage() for record in caplog.records] == ["a?[2J?b?: gone"]

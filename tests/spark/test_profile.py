@@ -59,7 +59,7 @@ def test_sizes_are_exact_when_small_and_close_when_large() -> None:
     assert Sizes().percentile(0.5) == 0
 
 
-def test_buckets_of_sizes_lie_side_by_side() -> None:
+def test_size_buckets_have_no_gaps() -> None:
     size = 0
     while size < 1 << 31:
         assert floor_of(size) == size
@@ -68,8 +68,8 @@ def test_buckets_of_sizes_lie_side_by_side() -> None:
         size += width_of(size)
 
 
-def keys_of(keys: list[bytes | None], most: int = 10_000) -> KeyCounts:
-    made = KeyCounts(most)
+def keys_of(keys: list[bytes | None], keys_max: int = 10_000) -> KeyCounts:
+    made = KeyCounts(keys_max)
     for start in range(0, len(keys), 500):
         made.add(pa.array(keys[start : start + 500], pa.binary()))
     return made
@@ -88,7 +88,7 @@ def test_heavy_keys_are_found_among_too_many(monkeypatch: pytest.MonkeyPatch) ->
     keys = [
         b"heavy" if chance.random() < 0.2 else b"%d" % chance.randrange(5000) for _ in range(20_000)
     ]
-    counts = keys_of(keys, most=100)
+    counts = keys_of(keys, keys_max=100)
     [(key, count), *_] = counts.top(5)
     true = Counter(keys)[b"heavy"]
     assert key == b"heavy"
@@ -96,7 +96,7 @@ def test_heavy_keys_are_found_among_too_many(monkeypatch: pytest.MonkeyPatch) ->
     assert 0 < counts.slack <= 20_000 / 100
 
 
-def test_long_keys_are_told_apart_by_their_beginnings() -> None:
+def test_long_keys_are_counted_by_their_beginnings() -> None:
     counts = keys_of([b"x" * 600 + b"1", b"x" * 600 + b"2", b"y"])
     assert counts.top(2) == [(b"x" * measurements.KEY_MAX_BYTES, 2), (b"y", 1)]
 
@@ -138,7 +138,7 @@ def batch_of(rows: list[tuple[Any, Any, Any, int | None]]) -> Any:
     return pa.record_batch(columns)
 
 
-def test_measured_halves_make_the_whole_also_by_json() -> None:
+def test_merged_halves_equal_the_whole_also_from_json() -> None:
     chance = random.Random(7)
     headers = [{"key": "h", "value": b"12345"}, {"key": "ø", "value": None}]
     rows: list[tuple[Any, Any, Any, int | None]] = [
@@ -171,7 +171,7 @@ def test_measured_halves_make_the_whole_also_by_json() -> None:
     assert whole.sizes["value"].count == 800
 
 
-def test_compression_tells_text_from_noise() -> None:
+def test_compression_is_estimated_for_text_and_noise() -> None:
     text, noise = Measured(), Measured()
     text.add(batch_of([(None, b"the same words again and again " * 20, None, 0)] * 200))
     chance = random.Random(1)
@@ -232,14 +232,14 @@ def test_command_writes_figures_and_report(
 ) -> None:
     topic = fill(cluster, 30)
     where = ["profile", "--bootstrap", cluster.bootstrap_servers, "--topics", topic]
-    told = CliRunner().invoke(cli, [*where, "--dry-run"])
-    assert "3 partitions, 30 offsets; nothing was read" in told.output
+    done = CliRunner().invoke(cli, [*where, "--dry-run"])
+    assert "3 partitions, 30 offsets; nothing was read" in done.output
     files = {"--html": tmp_path / "new" / "report.html", "--json": tmp_path / "figures.json"}
-    told = CliRunner().invoke(
+    done = CliRunner().invoke(
         cli, [*where, *(str(each) for pair in files.items() for each in pair)]
     )
-    assert told.exit_code == 0, told.output
-    assert f"profile: {topic}" in told.output
+    assert done.exit_code == 0, done.output
+    assert f"profile: {topic}" in done.output
     assert json.loads(files["--json"].read_text())["topics"][topic]["records"] == 30
     check_page(files["--html"].read_text())
 

@@ -55,7 +55,12 @@ def values(batches: Any) -> list[int]:
     return [int(value) for batch in batches for value in batch.column("value").to_pylist()]
 
 
-def test_exactly_the_records_of_a_range_come(mock_cluster: MockCluster, topic: str) -> None:
+def read(options: SourceOptions, range_: OffsetRange) -> list[int]:
+    """Return the values of a range."""
+    return values(range_reader.read_range(options, range_))
+
+
+def test_a_range_returns_exactly_its_records(mock_cluster: MockCluster, topic: str) -> None:
     options = options_of(mock_cluster, topic)
     for start, end in ((0, 100), (13, 57), (99, 100), (0, 1)):
         found = list(range_reader.read_range(options, OffsetRange(topic, 0, start, end)))
@@ -63,7 +68,7 @@ def test_exactly_the_records_of_a_range_come(mock_cluster: MockCluster, topic: s
     assert list(range_reader.read_range(options, OffsetRange(topic, 1, 0, 0))) == []
 
 
-def test_columns_are_what_spark_wants(mock_cluster: MockCluster, topic: str) -> None:
+def test_columns_have_sparks_types(mock_cluster: MockCluster, topic: str) -> None:
     options = options_of(mock_cluster, topic, includeHeaders="true")
     [batch] = range_reader.read_range(options, OffsetRange(topic, 0, 7, 9))
     assert batch.schema.equals(range_reader.arrow_schema(COLUMNS))
@@ -84,7 +89,7 @@ def test_columns_are_what_spark_wants(mock_cluster: MockCluster, topic: str) -> 
     assert chosen.to_pylist() == [{"offset": 7, "key": b"key-7"}, {"offset": 8, "key": b"key-8"}]
 
 
-def test_nothing_is_null_and_no_headers_are_null(mock_cluster: MockCluster, topic: str) -> None:
+def test_missing_keys_values_and_headers_are_null(mock_cluster: MockCluster, topic: str) -> None:
     with Producer({"bootstrap.servers": mock_cluster.bootstrap_servers}) as producer:
         producer.produce(topic, None, key=None, partition=1, timestamp=FIRST_MS)
         producer.produce(topic, b"", key=b"", partition=1, headers=[("a", None), ("a", b"")])
@@ -113,7 +118,7 @@ def test_header_names_that_are_not_utf8_are_replaced_as_java_does(
     assert table.column("headers").to_pylist() == [[{"key": "caf\ufffd", "value": b"\xff"}]]
 
 
-def test_a_time_that_spark_cannot_have_is_an_error_that_says_what_can_be_done(
+def test_a_timestamp_outside_sparks_range_is_an_error_with_a_remedy(
     mock_cluster: MockCluster, topic: str
 ) -> None:
     mock_cluster.append_raw(topic, 1, encode_batch([(2**62, None, b"v")]), 1)
@@ -122,18 +127,18 @@ def test_a_time_that_spark_cannot_have_is_an_error_that_says_what_can_be_done(
         ValueError, match=r"at offset 0: its timestamp can't be a timestamp\[us\]"
     ) as caught:
         list(range_reader.read_range(options, OffsetRange(topic, 1, 0, 1)))
-    assert "[ms]" not in str(caught.value), "that can't be asked for"
+    assert "[ms]" not in str(caught.value), "the user can't choose this type"
     assert "select other columns, or read from the next offset on" in str(caught.value)
 
 
-def test_batches_are_no_larger_than_asked_for(mock_cluster: MockCluster, topic: str) -> None:
+def test_batches_have_at_most_batch_rows(mock_cluster: MockCluster, topic: str) -> None:
     options = options_of(mock_cluster, topic, batchRows=30)
     found = list(range_reader.read_range(options, OffsetRange(topic, 0, 0, 100)))
     assert max(batch.num_rows for batch in found) <= 30
     assert values(found) == list(range(100))
 
 
-def test_the_consumer_is_kept_for_the_next_range(mock_cluster: MockCluster, topic: str) -> None:
+def test_the_next_range_uses_the_same_consumer(mock_cluster: MockCluster, topic: str) -> None:
     options = options_of(mock_cluster, topic)
     fill(mock_cluster, topic, range(500, 520), partition=1)
     wanted = [
@@ -143,18 +148,18 @@ def test_the_consumer_is_kept_for_the_next_range(mock_cluster: MockCluster, topi
     ]
     used = []
     for each in [*wanted, OffsetRange(topic, 1, 0, 20)]:
-        found = values(range_reader.read_range(options, each))
+        found = read(options, each)
         assert found == [number + 500 * each.partition for number in range(each.start, each.end)]
         [kept] = range_reader._consumers.idle
         used.append(kept.client)
     assert len(set(map(id, used))) == 1
     # another configuration has its own consumer
     other = options_of(mock_cluster, topic, **{"kafka.client.id": "other"})
-    assert values(range_reader.read_range(other, wanted[0])) == list(range(50))
+    assert read(other, wanted[0]) == list(range(50))
     assert len(range_reader._consumers.idle) == 2
 
 
-def test_a_task_that_is_dropped_or_fails_leaves_the_next_one_alone(
+def test_a_dropped_or_failed_task_does_not_affect_the_next_one(
     mock_cluster: MockCluster, topic: str
 ) -> None:
     options = options_of(mock_cluster, topic, batchRows=10)
@@ -162,31 +167,31 @@ def test_a_task_that_is_dropped_or_fails_leaves_the_next_one_alone(
     dropped = range_reader.read_range(options, whole)
     next(dropped)
     # another range while the first isn't finished
-    assert values(range_reader.read_range(options, whole)) == list(range(100))
+    assert read(options, whole) == list(range(100))
     assert len(values(dropped)) == 90
     limited = range_reader.read_range(options, whole)
     next(limited)
     limited.close()
-    assert values(range_reader.read_range(options, whole)) == list(range(100))
+    assert read(options, whole) == list(range(100))
     kept = len(range_reader._consumers.idle)
     failing = range_reader.read_range(options, whole)
     next(failing)
     with pytest.raises(InterruptedError):
         failing.throw(InterruptedError)  # type: ignore[attr-defined]
     assert len(range_reader._consumers.idle) == kept - 1
-    assert values(range_reader.read_range(options, whole)) == list(range(100))
+    assert read(options, whole) == list(range(100))
 
 
 def test_a_forked_worker_makes_its_own_consumer(mock_cluster: MockCluster, topic: str) -> None:
     options = options_of(mock_cluster, topic)
     whole = OffsetRange(topic, 0, 0, 100)
-    assert len(values(range_reader.read_range(options, whole))) == 100
+    assert len(read(options, whole)) == 100
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe()
 
     def work() -> None:
         try:
-            there.send(values(range_reader.read_range(options, whole)))
+            there.send(read(options, whole))
             range_reader.close_idle()
         finally:
             there.close()
@@ -200,11 +205,11 @@ def test_a_forked_worker_makes_its_own_consumer(mock_cluster: MockCluster, topic
     finally:
         child.kill()
         child.join()
-    assert values(range_reader.read_range(options, whole)) == list(range(100))
+    assert read(options, whole) == list(range(100))
 
 
 def test_workers_start_without_pandas() -> None:
-    """It would cost each process 0.3 s of CPU."""
+    """Pandas would cost each process 0.3 s of CPU."""
     tasks = (
         "kafka_native.spark.pipelines.copy",
         "kafka_native.spark.pipelines.archive",
@@ -214,7 +219,7 @@ def test_workers_start_without_pandas() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_deleted_records_are_an_error_or_left_out(
+def test_deleted_records_are_an_error_or_skipped(
     mock_cluster: MockCluster, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     mock_cluster.move_log_start(topic, 0, 40)
@@ -225,15 +230,13 @@ def test_deleted_records_are_an_error_or_left_out(
             range_reader.read_range(options_of(mock_cluster, topic), OffsetRange(topic, 0, 10, 90))
         )
     lenient = options_of(mock_cluster, topic, failOnDataLoss="false")
-    assert values(range_reader.read_range(lenient, OffsetRange(topic, 0, 10, 90))) == list(
-        range(40, 90)
-    )
+    assert read(lenient, OffsetRange(topic, 0, 10, 90)) == list(range(40, 90))
     assert f"offsets 10 to 40 of {topic} [0]" in caplog.text
-    assert values(range_reader.read_range(lenient, OffsetRange(topic, 0, 10, 30))) == []
+    assert read(lenient, OffsetRange(topic, 0, 10, 30)) == []
 
 
 @pytest.mark.parametrize("start", [20, 70])
-def test_a_topic_made_anew_or_cut_off_is_an_error_or_read_to_its_end(
+def test_a_truncated_partition_is_an_error_or_read_to_its_end(
     mock_cluster: MockCluster, topic: str, start: int
 ) -> None:
     mock_cluster.truncate(topic, 0, 50)
@@ -243,19 +246,17 @@ def test_a_topic_made_anew_or_cut_off_is_an_error_or_read_to_its_end(
     lenient = options_of(
         mock_cluster, topic, failOnDataLoss="false", **{"fetchOffset.numRetries": 1}
     )
-    assert values(range_reader.read_range(lenient, OffsetRange(topic, 0, start, 100))) == list(
-        range(start, 50)
-    )
+    assert read(lenient, OffsetRange(topic, 0, start, 100)) == list(range(start, 50))
 
 
 def test_a_partition_that_was_just_added_is_read_by_a_consumer_that_knows_the_topic(
     mock_cluster: MockCluster, topic: str
 ) -> None:
     options = options_of(mock_cluster, topic, failOnDataLoss="false")
-    assert len(values(range_reader.read_range(options, OffsetRange(topic, 0, 0, 100)))) == 100
+    assert len(read(options, OffsetRange(topic, 0, 0, 100))) == 100
     mock_cluster.create_partitions(topic, 3)
     fill(mock_cluster, topic, range(50), partition=2)
-    assert values(range_reader.read_range(options, OffsetRange(topic, 2, 0, 50))) == list(range(50))
+    assert read(options, OffsetRange(topic, 2, 0, 50)) == list(range(50))
     assert len(range_reader._consumers.idle) == 1
 
 
@@ -263,24 +264,24 @@ def topic_id(cluster: MockCluster, topic: str) -> str:
     return str(Uuid.from_bytes(cluster.topic_id(topic)))
 
 
-def make_anew(cluster: MockCluster, topic: str) -> None:
-    """Create it again, with as many different records."""
+def recreate(cluster: MockCluster, topic: str) -> None:
+    """Recreate the topic with the same number of other records."""
     cluster.delete_topic(topic)
     cluster.create_topic(topic, 2)
     fill(cluster, topic, range(1000, 1100))
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_range_of_a_topic_that_was_made_anew_is_lost(
+def test_a_range_of_a_recreated_topic_is_lost(
     mock_cluster: MockCluster, topic: str, kept: bool
 ) -> None:
-    """Its offsets are of other records, whichever of the two topics the consumer knows."""
+    """The range's offsets now belong to other records, even if the consumer knows the new topic."""
     quick = {"fetchOffset.numRetries": 1}
     options = options_of(mock_cluster, topic, failOnDataLoss="false", **quick)
     old = OffsetRange(topic, 0, 20, 100, topic_id=topic_id(mock_cluster, topic))
     if kept:
-        assert values(range_reader.read_range(options, old)) == list(range(20, 100))
-    make_anew(mock_cluster, topic)
+        assert read(options, old) == list(range(20, 100))
+    recreate(mock_cluster, topic)
     skipped: list[tuple[int, int, str]] = []
     found = range_reader.read_range(options, old, on_skip=lambda *each: skipped.append(each))
     assert (values(found), skipped) == ([], [(20, 100, "the topic was deleted and recreated")])
@@ -289,13 +290,11 @@ def test_a_range_of_a_topic_that_was_made_anew_is_lost(
     ):
         list(range_reader.read_range(options_of(mock_cluster, topic, **quick), old))
     new = OffsetRange(topic, 0, 20, 100, topic_id=topic_id(mock_cluster, topic))
-    assert values(range_reader.read_range(options, new)) == list(range(1020, 1100))
+    assert read(options, new) == list(range(1020, 1100))
 
 
 @pytest.mark.parametrize("labelled", [True, False])
-def test_a_topic_that_is_made_anew_while_a_range_is_read_ends_it(
-    mock_cluster: MockCluster, topic: str, labelled: bool
-) -> None:
+def test_recreating_topic_ends_range(mock_cluster: MockCluster, topic: str, labelled: bool) -> None:
     more = {
         "batchRows": 10,
         "kafka.queued.max.messages.kbytes": 1,
@@ -312,7 +311,7 @@ def test_a_topic_that_is_made_anew_while_a_range_is_read_ends_it(
         on_skip=lambda *each: skipped.append(each),
     )
     found = values([next(reading)])
-    make_anew(mock_cluster, topic)
+    recreate(mock_cluster, topic)
     found += values(reading)
     assert found == list(range(len(found)))
     assert len(found) < 100
@@ -327,33 +326,33 @@ def test_a_topic_that_does_not_exist_is_an_error(mock_cluster: MockCluster, topi
         list(range_reader.read_range(options, OffsetRange("gone-topic", 0, 0, 10)))
 
 
-@pytest.mark.parametrize("comes", [True, False])
-def test_a_topic_that_is_missing_is_waited_for_as_long_as_a_new_one_may_take(
-    mock_cluster: MockCluster, topic: str, comes: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("appears", [True, False])
+def test_reader_waits_for_a_missing_topic_for_the_propagation_time(
+    mock_cluster: MockCluster, topic: str, appears: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The consumer reports in the first second that it is missing. That alone loses nothing."""
-    name, heard = f"{topic}-late", []
+    """The consumer reports the missing topic in the first second, which alone loses nothing."""
+    name, errors = f"{topic}-late", []
     limit = {
-        "kafka.topic.metadata.propagation.max.ms": 20_000 if comes else 1500,
+        "kafka.topic.metadata.propagation.max.ms": 20_000 if appears else 1500,
         "failOnDataLoss": "false",
     }
     options = options_of(mock_cluster, name, **limit)
     on_error = range_reader._PositionReader._on_error
 
-    def noting(reading: range_reader._PositionReader[Any], error: KafkaError) -> None:
-        heard.append(error.code())
+    def note_error(reading: range_reader._PositionReader[Any], error: KafkaError) -> None:
+        errors.append(error.code())
         on_error(reading, error)
-        if comes:
+        if appears:
             mock_cluster.create_topic(name, 1)
             fill(mock_cluster, name, range(10))
 
-    monkeypatch.setattr(range_reader._PositionReader, "_on_error", noting)
-    found = values(range_reader.read_range(options, OffsetRange(name, 0, 0, 10)))
-    assert heard == [KafkaError.UNKNOWN_TOPIC_OR_PART]
-    assert len(found) == (10 if comes else 0)
+    monkeypatch.setattr(range_reader._PositionReader, "_on_error", note_error)
+    found = read(options, OffsetRange(name, 0, 0, 10))
+    assert errors == [KafkaError.UNKNOWN_TOPIC_OR_PART]
+    assert len(found) == (10 if appears else 0)
 
 
-def test_a_range_waits_no_longer_than_it_is_told(mock_cluster: MockCluster, topic: str) -> None:
+def test_poll_timeout_limits_the_wait_for_a_range(mock_cluster: MockCluster, topic: str) -> None:
     options = SourceOptions.parse(
         source_options(
             "127.0.0.1:1",

@@ -39,7 +39,7 @@ def offsets(options: SourceOptions, range_: OffsetRange) -> list[int]:
     return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
 
 
-def test_a_range_ends_by_its_last_offset_whether_it_has_a_record_or_not(
+def test_a_range_ends_at_its_last_offset_with_or_without_a_record(
     apache: Cluster, new_topic: TopicMaker
 ) -> None:
     topic = new_topic(apache)

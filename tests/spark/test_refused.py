@@ -98,7 +98,7 @@ def test_a_certificate_that_is_not_trusted_is_the_error(cluster: MockCluster) ->
         assert "can't be verified" in raised.value.args[0].str()
 
 
-def test_a_mirror_is_told_by_its_target(cluster: MockCluster) -> None:
+def test_a_mirror_plan_raises_the_refusal_of_its_target(cluster: MockCluster) -> None:
     with MockCluster(brokers=1) as origin:
         origin.create_topic(TOPIC, 1)
         where: dict[str, Any] = {"topics": [TOPIC]}
@@ -110,8 +110,8 @@ def test_a_mirror_is_told_by_its_target(cluster: MockCluster) -> None:
     assert raised.value.args[0].code() == KafkaError._AUTHENTICATION
 
 
-def test_brokers_that_are_down_may_come_up(cluster: MockCluster) -> None:
-    """They don't refuse the client, so it waits as long as the options allow."""
+def test_client_waits_for_brokers_that_are_down(cluster: MockCluster) -> None:
+    """A broker that is down refuses no client, so the client waits as long as the options allow."""
     given = sink(properties(cluster, RIGHT)).producer
     down = {"bootstrap.servers": "127.0.0.1:1"}
     consumer = admitted(Consumer({"log_level": 0, **down}))

@@ -37,7 +37,7 @@ def cluster() -> Iterator[MockCluster]:
         producers.close_idle()
 
 
-def a_lake(path: Path, partitions: int = 3, count: int = 100) -> Lake:
+def make_lake(path: Path, partitions: int = 3, count: int = 100) -> Lake:
     """Return records with alternating dates, so that offsets alternate between two files."""
     lake = Lake(path)
     lake.prepare()
@@ -61,7 +61,7 @@ def offsets_of(folder: Folder, lane: Lane, position: int = 0) -> list[int]:
     return found
 
 
-def a_task(
+def make_task(
     cluster: MockCluster, source: Folder, checkpoint: Path, lanes: list[Lane], **more: Any
 ) -> ReplayTask:
     sink = SinkOptions.parse({"kafka.bootstrap.servers": cluster.bootstrap_servers})
@@ -73,7 +73,7 @@ def a_task(
 
 
 def test_records_of_a_lake_come_in_the_order_of_their_offsets(tmp_path: Path) -> None:
-    lake = a_lake(tmp_path, partitions=2)
+    lake = make_lake(tmp_path, partitions=2)
     lanes = lanes_of(lake.root)
     assert [(lane.topic, lane.partition, len(lane.pieces), lane.rows) for lane in lanes] == [
         ("orders", 0, 2, 100),
@@ -87,8 +87,8 @@ def test_records_of_a_lake_come_in_the_order_of_their_offsets(tmp_path: Path) ->
         lanes_of(lake.root, topics=["bills"])
 
 
-def test_files_that_nobody_published_are_not_replayed(tmp_path: Path) -> None:
-    lake = a_lake(tmp_path, partitions=1)
+def test_unpublished_files_are_not_replayed(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path, partitions=1)
     folder = Path(lake.root) / "topic=orders/date=2024-10-04"
     pq.write_table(pa.table({"value": [b"stray"]}), folder / "stray.parquet")
     assert lanes_of(lake.root)[0].rows == 100
@@ -99,11 +99,8 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
     pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=5)
 
 
-def test_files_of_anybody_make_lanes_by_their_partitions(tmp_path: Path) -> None:
-    """As in Spark's own sink:
-
-    several partitions in a file, in any order, and other files next to them.
-    """
+def test_files_outside_a_lake_make_lanes_by_their_partitions(tmp_path: Path) -> None:
+    """Spark's own sink writes such files: several partitions in any order, beside other files."""
     rows = [
         {"topic": "orders", "partition": offset % 2, "offset": offset // 2, "value": b"v"}
         for offset in range(40)
@@ -118,7 +115,7 @@ def test_files_of_anybody_make_lanes_by_their_partitions(tmp_path: Path) -> None
         assert offsets_of(Folder(tmp_path), lane, 7) == list(range(7, 20))
 
 
-def test_files_without_offsets_are_lanes_of_their_own(tmp_path: Path) -> None:
+def test_each_file_without_offsets_is_a_lane(tmp_path: Path) -> None:
     write(
         tmp_path / "topic=or%20ders/x y.parquet",
         [{"value": b"%d" % number} for number in range(12)],
@@ -148,7 +145,7 @@ def test_files_without_offsets_are_lanes_of_their_own(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_files_that_cannot_be_replayed_are_told(
+def test_files_that_cannot_be_replayed_are_refused(
     tmp_path: Path, rows: list[dict[str, Any]], why: str
 ) -> None:
     write(tmp_path / "a.parquet", rows)
@@ -164,10 +161,10 @@ def test_files_that_cannot_be_replayed_are_told(
 # --- tasks ---
 
 
-def test_records_come_back_as_they_were(cluster: MockCluster, tmp_path: Path) -> None:
-    lake = a_lake(tmp_path / "lake")
+def test_records_are_replayed_unchanged(cluster: MockCluster, tmp_path: Path) -> None:
+    lake = make_lake(tmp_path / "lake")
     lanes = lanes_of(lake)
-    task = a_task(cluster, lake, tmp_path / "check", lanes, rename={"orders": "copy"})
+    task = make_task(cluster, lake, tmp_path / "check", lanes, rename={"orders": "copy"})
     results = [task(number) for number in range(3)]
     assert [(each["lane"], each["records"], each["position"]) for each in results] == [
         (f"orders-{partition}", 100, 100) for partition in range(3)
@@ -187,9 +184,9 @@ def test_records_come_back_as_they_were(cluster: MockCluster, tmp_path: Path) ->
         ]
 
 
-def test_partitions_are_chosen_anew_by_the_key(cluster: MockCluster, tmp_path: Path) -> None:
-    lake = a_lake(tmp_path / "lake")
-    task = a_task(
+def test_partitions_can_be_chosen_by_the_key(cluster: MockCluster, tmp_path: Path) -> None:
+    lake = make_lake(tmp_path / "lake")
+    task = make_task(
         cluster,
         lake,
         tmp_path / "check",
@@ -200,24 +197,26 @@ def test_partitions_are_chosen_anew_by_the_key(cluster: MockCluster, tmp_path: P
     )
     for number in range(3):
         task(number)
-    places: dict[bytes | None, set[int]] = {}
+    partitions_by_key: dict[bytes | None, set[int]] = {}
     for partition in range(3):
         for record in cluster.messages("copy", partition):
-            places.setdefault(record.key, set()).add(partition)
+            partitions_by_key.setdefault(record.key, set()).add(partition)
             assert record.timestamp > NOON_MS + 10 * DAY_MS
-    assert all(len(those) == 1 for key, those in places.items() if key is not None)
+    assert all(
+        len(partitions) == 1 for key, partitions in partitions_by_key.items() if key is not None
+    )
     assert sum(len(cluster.messages("copy", partition)) for partition in range(3)) == 300
 
 
-def test_records_go_to_the_topic_that_their_column_names(
-    cluster: MockCluster, tmp_path: Path
-) -> None:
+def test_records_go_to_topic_that_their_column_names(cluster: MockCluster, tmp_path: Path) -> None:
     rows = [
         {"topic": ["orders", "bills"][number % 2], "value": b"%d" % number} for number in range(20)
     ]
     write(tmp_path / "data/a.parquet", rows)
     folder = Folder(tmp_path / "data")
-    task = a_task(cluster, folder, tmp_path / "check", lanes_of(folder), rename={"bills": "copy"})
+    task = make_task(
+        cluster, folder, tmp_path / "check", lanes_of(folder), rename={"bills": "copy"}
+    )
     assert task(0)["position"] == 20
     for name, first in (("orders", 0), ("copy", 1)):
         values = [
@@ -226,12 +225,12 @@ def test_records_go_to_the_topic_that_their_column_names(
         assert sorted(values, key=int) == [b"%d" % number for number in range(first, 20, 2)]
 
 
-def test_task_that_is_killed_goes_on_behind_what_was_acknowledged(
+def test_killed_task_continues_after_the_acknowledged_records(
     cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends right after it has written its progress for the third time."""
-    lake = a_lake(tmp_path / "lake", partitions=1, count=1000)
-    task = a_task(cluster, lake, tmp_path / "check", lanes_of(lake), topic="copy")
+    """The task is killed right after it has written its progress for the third time."""
+    lake = make_lake(tmp_path / "lake", partitions=1, count=1000)
+    task = make_task(cluster, lake, tmp_path / "check", lanes_of(lake), topic="copy")
     original = Progress.write
     produce = _LaneSender._produce
     written: list[int] = []
@@ -244,7 +243,7 @@ def test_task_that_is_killed_goes_on_behind_what_was_acknowledged(
     class KilledError(Exception):
         pass
 
-    def dying(self: Progress, lane: Lane, position: int, number: int) -> None:
+    def killed(self: Progress, lane: Lane, position: int, number: int) -> None:
         original(self, lane, position, number)
         written.append(position)
         assert position <= len(cluster.messages("copy", 0))  # acknowledged before it is noted
@@ -252,7 +251,7 @@ def test_task_that_is_killed_goes_on_behind_what_was_acknowledged(
             raise KilledError
 
     with monkeypatch.context() as patched:
-        patched.setattr(Progress, "write", dying)
+        patched.setattr(Progress, "write", killed)
         patched.setattr(MODULE, "_RECORD_S", 0.0)
         patched.setattr(MODULE, "CHUNK_ROWS", 20)
         patched.setattr(_LaneSender, "_produce", at_once)
@@ -269,8 +268,8 @@ def test_task_that_is_killed_goes_on_behind_what_was_acknowledged(
 def test_progress_never_passes_a_record_that_was_refused(
     cluster: MockCluster, tmp_path: Path
 ) -> None:
-    lake = a_lake(tmp_path / "lake", partitions=1)
-    task = a_task(cluster, lake, tmp_path / "check", lanes_of(lake), topic="copy")
+    lake = make_lake(tmp_path / "lake", partitions=1)
+    task = make_task(cluster, lake, tmp_path / "check", lanes_of(lake), topic="copy")
     refused = [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 50
     cluster.push_request_errors(ApiKey.PRODUCE, refused, topic="copy", partition=0)
     with pytest.raises(
@@ -282,13 +281,8 @@ def test_progress_never_passes_a_record_that_was_refused(
     assert task(0)["records"] == 100
 
 
-def test_rate_holds_back_what_comes_too_early(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The clock moves only during waits:
-
-    1000 records at 100 a second take 10 s and are never early.
-    """
+def test_rate_delays_early_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock moves only while the task waits, so 1000 records at 100 a second take 10 s."""
     clock = SimpleNamespace(now=0.0)
     sent: list[tuple[float, int]] = []
 
@@ -307,7 +301,7 @@ def test_rate_holds_back_what_comes_too_early(
 
     for module in (MODULE, target):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    lake = a_lake(tmp_path, partitions=1, count=1000)
+    lake = make_lake(tmp_path, partitions=1, count=1000)
     [lane] = lanes_of(lake)
     sink = SinkOptions.parse({"kafka.bootstrap.servers": "nowhere:1"})
     task = ReplayTask(lake, (lane,), sink, Folder(tmp_path / "check"), topic="copy", rate=100.0)
@@ -334,10 +328,7 @@ def test_rate_holds_back_what_comes_too_early(
 @pytest.mark.parametrize(
     "topic", ["x/../../y", "/y", "..", "or ders", "€", " ac", "a%2Fb", "a/b", "\0", "\n"]
 )
-def test_progress_stays_in_its_folder_whatever_a_topic_is_called(
-    tmp_path: Path, topic: str
-) -> None:
-    """The files contain the names of topics."""
+def test_progress_file_stays_in_its_folder_for_any_topic_name(tmp_path: Path, topic: str) -> None:
     write(
         tmp_path / "files/a.parquet", [{"topic": topic, "partition": 0, "offset": 0, "value": b"v"}]
     )
@@ -357,7 +348,7 @@ def test_lanes_of_different_topics_have_different_names() -> None:
     topics = ["€", " ac", "a/b", "a%2Fb", "a%2fb", "a b", "a-0", "a", "é", "e\u0301"]
     assert len({Lane(topic, 0, (), ()).name for topic in topics}) == len(topics)
     for topic in ("orders.eu_1-x", "or ders"):
-        assert Lane(topic, 3, (), ()).name == f"{topic}-3", "checkpoints that are there go on"
+        assert Lane(topic, 3, (), ()).name == f"{topic}-3", "existing checkpoints stay valid"
 
 
 def test_checkpoint_of_another_replay_is_refused(tmp_path: Path) -> None:
@@ -379,12 +370,12 @@ def test_checkpoint_of_another_replay_is_refused(tmp_path: Path) -> None:
         ({"rate": 0}, "above 0"),
     ],
 )
-def test_what_cannot_work_is_told_before_anything_is_produced(
+def test_impossible_replays_are_refused_before_producing(
     cluster: MockCluster, tmp_path: Path, more: dict[str, Any], why: str
 ) -> None:
     cluster.create_topic("narrow", partitions=1)
     cluster.auto_create_topics = False
-    lake = a_lake(tmp_path / "lake")
+    lake = make_lake(tmp_path / "lake")
     config = {"bootstrap.servers": cluster.bootstrap_servers, "allow.auto.create.topics": "false"}
     with pytest.raises(PipelineError, match=why):
         replay(config, lake, tmp_path / "check", master="none such", **more)
@@ -392,7 +383,7 @@ def test_what_cannot_work_is_told_before_anything_is_produced(
 
 
 def test_dry_run_needs_neither_spark_nor_kafka(tmp_path: Path) -> None:
-    lake = a_lake(tmp_path / "lake")
+    lake = make_lake(tmp_path / "lake")
     check = tmp_path / "check"
     Progress(Folder(check)).prepare({})
     lanes = lanes_of(lake)
@@ -411,7 +402,7 @@ def test_dry_run_needs_neither_spark_nor_kafka(tmp_path: Path) -> None:
 
 def test_replay_with_spark(spark: SparkSession, mock_cluster: MockCluster, tmp_path: Path) -> None:
     mock_cluster.create_topic("replayed", partitions=3)
-    lake = a_lake(tmp_path / "lake")
+    lake = make_lake(tmp_path / "lake")
     config = {"bootstrap.servers": mock_cluster.bootstrap_servers}
     shown: list[Any] = []
     arguments: dict[str, Any] = {"topic": "replayed", "session": spark}

@@ -51,10 +51,7 @@ class Secured(NamedTuple):
     options: dict[str, dict[str, str]]
 
     def of(self, format_: str, listener: str) -> dict[str, str]:
-        """Return a connector's options.
-
-        Ours gets an encrypted key, which Kafka's Java client can't decrypt.
-        """
+        """Return a connector's options. Ours has an encrypted key, unlike Java's."""
         locked = {
             name: locked_key(value) for name, value in self.options[listener].items() if name == KEY
         }
@@ -70,7 +67,6 @@ class Secured(NamedTuple):
 
 
 def locked_key(key: str) -> str:
-    """Return an encrypted private key."""
     private: Any = load_pem_private_key(key.encode(), None)
     locked: bytes = private.private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(KEY_SECRET.encode())
@@ -197,7 +193,7 @@ WRONG = "s3cret-but-wrong"
 def test_a_wrong_password_ends_queries_with_the_reason(
     connected: SparkSession, secured: Secured, new_topic: TopicMaker, tmp_path: Path
 ) -> None:
-    """Without the immediate error each would wait for one or two minutes."""
+    """Without the immediate error each query would wait for one or two minutes."""
     topic = new_topic(secured.cluster)
     options = {**secured.options["SASLTLS"], "kafka.sasl.jaas.config": login(WRONG)}
     said = r"_AUTHENTICATION.*SASL authentication of user 'alice' with SCRAM-SHA-512 failed"
@@ -237,7 +233,7 @@ session.sparkContext.setLogLevel("INFO")
 options, topic = said["options"], said["topic"]
 
 
-def told(work):
+def attempt(work):
     try:
         print("DONE", work())
     except Exception as error:
@@ -268,20 +264,20 @@ def stream(options, place):
 
 try:
     for each in options:
-        told(lambda: write(each, topic))
+        attempt(lambda: write(each, topic))
         frame = read(each)
         frame.explain("extended")
-        told(lambda: frame.collect()[0].offset)
+        attempt(lambda: frame.collect()[0].offset)
         beyond = {"endingOffsets": json.dumps({topic: {"0": 1_000_000}}), "fetchOffset.numRetries": "0"}
-        told(lambda: read(each, **beyond).count())
-        told(lambda: stream(each, said["checkpoint"] + each["kafka.security.protocol"]))
+        attempt(lambda: read(each, **beyond).count())
+        attempt(lambda: stream(each, said["checkpoint"] + each["kafka.security.protocol"]))
     config = {name.removeprefix("kafka."): value for name, value in options[1].items()}
-    told(lambda: archive(config, said["lake"], topics=[topic], session=session).records)
+    attempt(lambda: archive(config, said["lake"], topics=[topic], session=session).records)
     wrong = {**options[0], "kafka.sasl.jaas.config": said["wrong"]}
-    told(lambda: read(wrong).count())
-    told(lambda: write(wrong, topic))
-    told(lambda: stream(wrong, said["checkpoint"] + "wrong"))
-    told(lambda: read({**options[1], "kafka.ssl.key.password": "s3cret-no-key"}).count())
+    attempt(lambda: read(wrong).count())
+    attempt(lambda: write(wrong, topic))
+    attempt(lambda: stream(wrong, said["checkpoint"] + "wrong"))
+    attempt(lambda: read({**options[1], "kafka.ssl.key.password": "s3cret-no-key"}).count())
 finally:
     session.stop()
 """

@@ -103,28 +103,26 @@ def test_records_without_key_can_be_skipped() -> None:
     assert kept.without_key == 3
 
 
-def test_memory_follows_the_keys_not_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_depends_on_the_keys_not_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(latest, "STEP_ROWS", 100)
     kept = Latest(Form())
-    most = 0
+    largest = 0
     for number in range(100):
         kept.add(rows_of(*((b"%d" % (each % 30), b"x") for each in range(40)), start=number * 40))
-        most = max(most, kept._rows + kept._kept.num_rows)
-    assert most <= 30 + 100 + 40
+        largest = max(largest, kept._rows + kept._kept.num_rows)
+    assert largest <= 30 + 100 + 40
     assert kept.table(tombstones=False).num_rows == 30
 
 
-def test_parts_of_a_partition_come_together_as_compacted_table_has_it(
-    cluster: MockCluster, tmp_path: Path
-) -> None:
+def test_merged_parts_equal_the_compacted_table(cluster: MockCluster, tmp_path: Path) -> None:
     topic = fill(cluster, 900, 100)
     source, folder = source_of(cluster, topic), str(tmp_path)
-    told = [
+    results = [
         part_task(source, Form(), folder, OffsetRange(topic, 0, at, at + 300))
         for at in (0, 300, 600)
     ]
-    assert [each["records"] for each in told] == [300] * 3
-    parts = {(topic, 0): [each["path"] for each in told]}
+    assert [each["records"] for each in results] == [300] * 3
+    parts = {(topic, 0): [each["path"] for each in results]}
     merged = merge_task(Form(), folder, parts, OffsetRange(topic, 0, 0, 900))
     table = pq.read_table(merged["path"])
     found = dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
@@ -151,7 +149,7 @@ BAD_TOPICS = [
 
 
 @pytest.mark.parametrize("topic", BAD_TOPICS)
-def test_no_path_is_made_of_what_is_no_topic_name(topic: str) -> None:
+def test_invalid_topic_names_make_no_paths(topic: str) -> None:
     """A broker could name a topic so that its files are outside the folder."""
     makers: list[Callable[[], str]] = [
         lambda: snapshots.file_of("/lake", topic, 0),
@@ -164,7 +162,7 @@ def test_no_path_is_made_of_what_is_no_topic_name(topic: str) -> None:
             make()
 
 
-def test_a_topic_that_would_be_outside_of_the_folder_is_refused_before_anything_is_read(
+def test_a_topic_name_with_a_path_is_refused_before_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafka_native.mock.state.is_valid_name", bool)
@@ -193,11 +191,11 @@ def test_strings_and_headers(cluster: MockCluster, tmp_path: Path) -> None:
     form = Form(headers=True, key_type="string", value_type="string")
 
     def make(end: int) -> Any:
-        told = part_task(
+        result = part_task(
             source_of(cluster, topic), form, str(tmp_path), OffsetRange(topic, 0, 0, end)
         )
         return merge_task(
-            form, str(tmp_path), {(topic, 0): [told["path"]]}, OffsetRange(topic, 0, 0, end)
+            form, str(tmp_path), {(topic, 0): [result["path"]]}, OffsetRange(topic, 0, 0, end)
         )
 
     [row] = pq.read_table(make(1)["path"]).to_pylist()
@@ -221,7 +219,7 @@ def entries(folder: Path, topic: str) -> dict[Any, Any]:
     return dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
 
 
-def test_snapshot_is_what_compacted_table_has(
+def test_snapshot_equals_the_compacted_table(
     cluster: MockCluster, conf: dict[str, str], spark: SparkSession, tmp_path: Path
 ) -> None:
     topic = fill(cluster, 3000, 200, partitions=3)
@@ -237,7 +235,7 @@ def test_snapshot_is_what_compacted_table_has(
     assert left == [f"part-{number:05}.parquet" for number in range(3)]
 
 
-def test_snapshot_goes_on_where_it_ended(
+def test_snapshot_continues_where_it_ended(
     cluster: MockCluster, conf: dict[str, str], spark: SparkSession, tmp_path: Path
 ) -> None:
     topic = fill(cluster, 300, 50, partitions=2)
@@ -262,7 +260,7 @@ def test_snapshot_goes_on_where_it_ended(
         snapshot(spark, conf, str(tmp_path), pattern=f"{topic}.*", update=True)
 
 
-def test_snapshot_of_a_topic_that_was_made_anew_starts_anew(
+def test_snapshot_of_a_recreated_topic_starts_again(
     cluster: MockCluster, conf: dict[str, str], spark: SparkSession, tmp_path: Path
 ) -> None:
     topic = fill(cluster, 100, 10)
@@ -277,7 +275,7 @@ def test_snapshot_of_a_topic_that_was_made_anew_starts_anew(
     assert entries(tmp_path, topic) == {b"new %d" % number: b"new" for number in range(150)}
 
 
-def test_snapshot_that_fails_leaves_the_one_before(
+def test_failed_snapshot_keeps_the_previous_one(
     cluster: MockCluster, conf: dict[str, str], spark: SparkSession, tmp_path: Path
 ) -> None:
     topic = fill(cluster, 100, 10)

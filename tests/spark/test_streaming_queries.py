@@ -90,9 +90,7 @@ def sizes(query: StreamingQuery) -> list[int]:
     return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
 
 
-def test_available_now_keeps_its_limit_and_a_restart_goes_on_where_it_was(
-    kafka: Kafka, tmp_path: Path
-) -> None:
+def test_available_now_keeps_its_limit_and_restart_continues(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic(2)
     kafka.fill(topic, 70, partition=0)
     kafka.fill(topic, 30, partition=1, start=70)
@@ -118,9 +116,7 @@ def test_available_now_keeps_its_limit_and_a_restart_goes_on_where_it_was(
     assert not [text for text in shown if "hunter2" in text]
 
 
-def test_small_triggers_lose_nothing_and_a_topic_that_comes_later_is_read_whole(
-    kafka: Kafka,
-) -> None:
+def test_small_triggers_lose_nothing_and_later_topics_are_read_whole(kafka: Kafka) -> None:
     first, second = (f"gaining-{number}" for number in range(2))
     kafka.cluster.create_topic(first, 2)
     kafka.fill(first, 10)
@@ -181,7 +177,7 @@ def test_rows_that_are_ranges_cover_each_offset_once(kafka: Kafka, tmp_path: Pat
     ]
 
 
-def test_stream_from_latest_reads_only_what_comes_and_restarts(
+def test_stream_from_latest_reads_only_new_records_and_restarts(
     kafka: Kafka, tmp_path: Path
 ) -> None:
     topic = kafka.topic()
@@ -204,12 +200,10 @@ def test_stream_from_latest_reads_only_what_comes_and_restarts(
     assert values == list(range(5, 10))
 
 
-# --- what is killed ---
+# --- killed processes ---
 
 
-def test_planner_that_was_killed_ends_the_query_and_a_restart_loses_nothing(
-    kafka: Kafka, tmp_path: Path
-) -> None:
+def test_killed_planner_ends_query_and_restart_loses_nothing(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic()
     kafka.fill(topic, 20)
     lake = Lake(kafka, topic, tmp_path)
@@ -239,14 +233,12 @@ def _planners() -> list[int]:
 
 
 @pytest.mark.slow
-def test_driver_that_was_killed_is_replaced_and_nothing_is_lost_or_twice(
-    kafka: Kafka, tmp_path: Path
-) -> None:
+def test_killed_driver_is_replaced_without_loss_or_repetition(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic(2)
     lake = Lake(kafka, topic, tmp_path)
     ended = threading.Event()
     written = [0]
-    said = tmp_path / "driver.log"
+    log = tmp_path / "driver.log"
 
     def produce() -> None:
         with Producer({"bootstrap.servers": kafka.bootstrap}) as producer:
@@ -268,15 +260,15 @@ def test_driver_that_was_killed_is_replaced_and_nothing_is_lost_or_twice(
             str(lake.checkpoint),
             str(lake.files),
         ]
-        with said.open("wb") as output:
+        with log.open("wb") as output:
             driver = subprocess.Popen(command, start_new_session=True, stdout=output, stderr=output)
         try:
             wait_for(
                 lambda: lake.batches() >= 2 or driver.poll() is not None,
                 "the driver's batches",
-                said.read_text,
+                log.read_text,
             )
-            assert driver.poll() is None, said.read_text()
+            assert driver.poll() is None, log.read_text()
         finally:
             os.killpg(driver.pid, signal.SIGKILL)  # the JVM together with its Python workers
             driver.wait(WAIT_S)
@@ -287,7 +279,7 @@ def test_driver_that_was_killed_is_replaced_and_nothing_is_lost_or_twice(
     assert lake.numbers() == list(range(written[0]))
 
 
-# --- what planning asks of the cluster; without Spark ---
+# --- requests of the planner, without Spark ---
 
 
 @pytest.fixture
@@ -299,8 +291,8 @@ def alone() -> Iterator[MockCluster]:
 
 
 def reader(cluster: MockCluster, **options: Any) -> StreamReader:
-    said = source_options(cluster.bootstrap_servers, "t", startingOffsets="earliest", **options)
-    return StreamReader(SourceOptions.parse(said))
+    given = source_options(cluster.bootstrap_servers, "t", startingOffsets="earliest", **options)
+    return StreamReader(SourceOptions.parse(given))
 
 
 def test_trigger_costs_one_request(alone: MockCluster) -> None:
@@ -309,16 +301,16 @@ def test_trigger_costs_one_request(alone: MockCluster) -> None:
         start = made.initialOffset()
         made.latestOffset(start)
         alone.clear_requests()
-        asked = 5
-        for _ in range(asked):
+        triggers = 5
+        for _ in range(triggers):
             made.partitions(start, made.latestOffset(start))
-        assert len(alone.requests_of(ApiKey.LIST_OFFSETS)) == asked
+        assert len(alone.requests_of(ApiKey.LIST_OFFSETS)) == triggers
         assert len(alone.requests_of(ApiKey.API_VERSIONS)) == 0  # on the existing connection
     finally:
         made.stop()
 
 
-def test_broker_that_is_down_is_asked_so_often_and_then_it_is_an_error(alone: MockCluster) -> None:
+def test_broker_that_stays_down_is_an_error_after_the_retries(alone: MockCluster) -> None:
     retries = {"fetchOffset.numRetries": 2, "fetchOffset.retryIntervalMs": 10}
     made = reader(
         alone, **retries, **{"kafka.default.api.timeout.ms": 300, "kafka.reconnect.backoff.ms": 10}
@@ -331,14 +323,14 @@ def test_broker_that_is_down_is_asked_so_often_and_then_it_is_an_error(alone: Mo
         alone.broker_up(1)
         with Producer({"bootstrap.servers": alone.bootstrap_servers}) as producer:
             producer.produce("t", "x", partition=2)
-        assert wait_for(lambda: _asked(made, start), "an answer") == {
+        assert wait_for(lambda: latest_or_none(made, start), "an answer") == {
             "t": {"0": 0, "1": 0, "2": 1, "3": 0}
         }
     finally:
         made.stop()
 
 
-def _asked(
+def latest_or_none(
     made: StreamReader, start: dict[str, dict[str, int]]
 ) -> dict[str, dict[str, int]] | None:
     try:

@@ -34,11 +34,11 @@ class FakeCluster:
     """Answers like OffsetReader, and counts the requests."""
 
     def __init__(self, **ends: int) -> None:
-        """The ends of partitions: ``t_0=5``."""
+        """Set the ends of partitions: ``t_0=5``."""
         self.begins: dict[Key, int] = {}
         self.ends: dict[Key, int] = {}
         self.topic_ids: dict[str, str] = {}
-        self.behind: list[set[Key]] = []  # what the next answers about partitions omit
+        self.behind: list[set[Key]] = []  # partitions that the next responses omit
         self.asked: list[str] = []
         self.grow(**ends)
 
@@ -88,26 +88,28 @@ class FakeCluster:
 
 def options(**given: Any) -> SourceOptions:
     """Return the options of a stream from the earliest offsets, without waits between attempts."""
-    said = {
+    properties = {
         "kafka.bootstrap.servers": "nowhere:9092",
         "subscribePattern": ".*",
         "startingOffsets": "earliest",
         "fetchOffset.retryIntervalMs": 0,
         **given,
     }
-    return SourceOptions.parse({name: str(value) for name, value in said.items()}).for_stream()
+    return SourceOptions.parse(
+        {name: str(value) for name, value in properties.items()}
+    ).for_stream()
 
 
 def planner(cluster: FakeCluster, clock: Clock | None = None, **given: Any) -> Planner:
     clock = clock or Clock()
-    return Planner(options(**given), cluster, clock, clock.sleep)  # type: ignore[arg-type]  # answers what is asked
+    return Planner(options(**given), cluster, clock, clock.sleep)  # type: ignore[arg-type]  # has the same methods
 
 
 def at(**offsets: int) -> dict[Key, int]:
     return FakeCluster(**offsets).ends
 
 
-# --- what a micro-batch takes ---
+# --- the size of a micro-batch ---
 
 
 def test_limit_is_shared_in_proportion() -> None:
@@ -123,9 +125,7 @@ def test_small_partitions_are_not_starved_and_idle_ones_take_nothing() -> None:
     assert share_out(at(t_0=0, t_1=0), at(t_0=9, t_1=9), 1) == at(t_0=1, t_1=1)
 
 
-def test_limit_beyond_what_there_is_takes_everything_and_a_truncated_partition_counts_as_empty() -> (
-    None
-):
+def test_large_limit_takes_everything_and_a_truncated_partition_counts_as_empty() -> None:
     assert share_out(at(t_0=0, t_1=50), at(t_0=5, t_1=40), 100) == at(t_0=5, t_1=40)
     assert share_out(at(t_0=0, t_1=50), at(t_0=1000, t_1=40), 100) == at(t_0=100, t_1=40)
 
@@ -159,7 +159,7 @@ def test_patience_waits_for_enough_or_long_enough() -> None:
 # --- planning ---
 
 
-def test_trigger_costs_one_question() -> None:
+def test_trigger_costs_one_request() -> None:
     cluster, clock = FakeCluster(t_0=5, t_1=5), Clock()
     plan = planner(cluster, clock)
     start = plan.initial()
@@ -258,14 +258,14 @@ def test_partition_that_a_broker_does_not_know_yet_is_not_gone(answers: int) -> 
     assert plan.ranges(start, end) == [OffsetRange("t", 0, 5, 6)]
 
 
-def test_partitions_of_a_checkpoint_are_looked_for_by_a_new_planner() -> None:
+def test_new_planner_searches_for_partitions_of_the_checkpoint() -> None:
     cluster = FakeCluster(t_0=5, t_1=7)
     cluster.behind = [{("t", 1)}] * 3
     plan = planner(cluster)
     assert plan.latest(at(t_0=2, t_1=6)) == at(t_0=5, t_1=7)
 
 
-def test_partition_is_gone_when_nobody_has_had_it_for_some_time() -> None:
+def test_partition_missing_for_the_propagation_time_is_gone() -> None:
     cluster, clock = FakeCluster(t_0=5, u_0=7), Clock()
     plan = planner(cluster, clock, **{"kafka.topic.metadata.propagation.max.ms": 3000})
     start = plan.latest(plan.initial())
@@ -283,13 +283,13 @@ def test_partition_is_gone_when_nobody_has_had_it_for_some_time() -> None:
     assert clock.now - before == DISCOVERY_S
 
 
-def test_what_is_added_to_a_batch_is_looked_for() -> None:
+def test_planner_searches_for_a_missing_partition_of_a_batch() -> None:
     cluster = FakeCluster(t_0=5, t_1=4)
     cluster.behind = [{("t", 1)}] * 2
     assert planner(cluster).ranges(at(t_0=5), at(t_0=5, t_1=4)) == [OffsetRange("t", 1, 0, 4)]
 
 
-def test_available_now_reads_a_partition_that_was_not_known_when_its_end_was_settled() -> None:
+def test_available_now_reads_a_partition_found_after_its_end_was_fixed() -> None:
     cluster = FakeCluster(t_0=9, t_1=7)
     cluster.behind = [{("t", 1)}]
     plan = planner(cluster)
@@ -300,20 +300,20 @@ def test_available_now_reads_a_partition_that_was_not_known_when_its_end_was_set
     assert plan.latest(end) == end
 
 
-# --- a topic that is made anew ---
+# --- a recreated topic ---
 
 
-def anew(cluster: FakeCluster, **ends: int) -> None:
+def recreate(cluster: FakeCluster, **ends: int) -> None:
     cluster.grow(**ends)
     cluster.topic_ids = {"t": "second"}
 
 
-def test_topic_made_anew_is_data_loss_also_if_it_is_longer() -> None:
+def test_recreated_topic_is_data_loss_even_if_it_is_longer() -> None:
     cluster, clock = FakeCluster(t_0=10), Clock()
     cluster.topic_ids = {"t": "first"}
     plan = planner(cluster, clock)
     start = plan.latest(plan.initial())
-    anew(cluster, t_0=60)
+    recreate(cluster, t_0=60)
     clock.now += DISCOVERY_S
     end = plan.latest(start)
     with pytest.raises(DataLossError, match=r"t \[0\]: the topic was deleted and recreated"):
@@ -321,17 +321,17 @@ def test_topic_made_anew_is_data_loss_also_if_it_is_longer() -> None:
 
 
 @pytest.mark.parametrize("length", [3, 10, 60])
-def test_topic_made_anew_is_read_from_its_beginning_once(length: int) -> None:
+def test_recreated_topic_is_read_from_its_beginning_once(length: int) -> None:
     cluster, clock = FakeCluster(t_0=10, u_0=1), Clock()
     cluster.topic_ids = {"t": "first", "u": "other"}
     plan = planner(cluster, clock, failOnDataLoss="false")
     start = plan.latest(plan.initial())
     assert plan.latest(start) == start
-    anew(cluster, t_0=length)
+    recreate(cluster, t_0=length)
     seen = []
-    for told in ("second", "first", "second", "second"):  # one broker is behind
+    for topic_id in ("second", "first", "second", "second"):  # one broker is behind
         clock.now += DISCOVERY_S
-        cluster.topic_ids = {"t": told, "u": "other"}
+        cluster.topic_ids = {"t": topic_id, "u": "other"}
         end = plan.latest(start, 1000)
         seen += plan.ranges(start, end)
         start = end
@@ -341,12 +341,12 @@ def test_topic_made_anew_is_read_from_its_beginning_once(length: int) -> None:
     assert {each.topic_id for each in seen} == {"second"}
 
 
-def test_topic_made_anew_that_ends_where_the_old_one_did_is_read_too() -> None:
+def test_recreated_topic_with_the_same_end_is_read_too() -> None:
     cluster, clock = FakeCluster(t_0=10, t_1=0, u_0=3), Clock()
     cluster.topic_ids = {"t": "first", "u": "other"}
     plan = planner(cluster, clock, failOnDataLoss="false")
     start = plan.latest(plan.initial())
-    anew(cluster)
+    recreate(cluster)
     clock.now += DISCOVERY_S
     first = plan.latest(start)
     assert first != start, "Spark makes a batch of it"
@@ -364,7 +364,7 @@ def test_ranges_have_the_ids_of_their_topics() -> None:
     assert [(each.topic, each.topic_id) for each in found] == [("t", "first"), ("u", "")]
 
 
-def test_who_reads_ranges_by_himself_hears_of_what_is_lost() -> None:
+def test_rows_as_ranges_include_lost_offsets() -> None:
     cluster, clock = FakeCluster(t_0=5, u_0=7), Clock()
     cluster.begins = at(v_0=2)
     given = {"failOnDataLoss": "false", "rows": "ranges", "maxRecordsPerPartition": 3}
@@ -402,7 +402,7 @@ def test_truncated_partition_is_asked_again_and_then_is_data_loss(
     assert "ends at 3" in caplog.text
 
 
-def test_end_that_a_new_leader_does_not_know_yet_is_waited_for() -> None:
+def test_planner_waits_for_an_end_that_a_new_leader_does_not_know_yet() -> None:
     cluster = FakeCluster(t_0=3)
     real = cluster.latest
 
@@ -422,7 +422,7 @@ def test_ranges_are_split() -> None:
     assert [(each.start, each.end) for each in pieces] == [(0, 25), (25, 50), (50, 75), (75, 100)]
 
 
-def test_minimum_puts_off_a_batch_until_there_is_enough() -> None:
+def test_minimum_delays_a_batch_until_there_is_enough() -> None:
     cluster, clock = FakeCluster(t_0=5), Clock()
     plan = planner(cluster, clock, maxTriggerDelay="10s")
     start = plan.latest(at(t_0=0), None, 100)
@@ -470,7 +470,7 @@ def test_first_batch_from_named_offsets_is_planned_again_after_a_crash() -> None
     assert plan.ranges(plan.initial(), at(t_0=6)) == [OffsetRange("t", 0, 3, 6)]
 
 
-def test_offsets_named_beyond_the_end_are_not_put_right_silently() -> None:
+def test_start_offsets_beyond_the_end_are_data_loss() -> None:
     cluster = FakeCluster(t_0=9)
     plan = planner(cluster, startingOffsets='{"t":{"0":50}}')
     start = plan.initial()
@@ -537,7 +537,7 @@ def test_available_now_of_a_truncated_partition_ends_too() -> None:
     assert plan.latest(end) == end
 
 
-# --- what Spark sees ---
+# --- the interface to Spark ---
 
 
 def reader(cluster: FakeCluster, **given: Any) -> StreamReader:
@@ -553,7 +553,7 @@ def test_offsets_are_in_the_connectors_json() -> None:
     assert made.reportLatestOffset() == {"a": {"0": 3}, "b": {"9": 2, "10": 1}}
 
 
-def test_checkpoint_of_the_jvm_connector_goes_on_as_it_is() -> None:
+def test_checkpoint_of_the_jvm_connector_continues_unchanged() -> None:
     made = reader(FakeCluster(events_0=1248500, events_1=7))
     recorded = {"events": {"1": 7, "0": 1248500}}  # its order of partitions differs
     assert made.latestOffset(recorded, None) is recorded
@@ -571,7 +571,7 @@ def test_checkpoint_that_is_not_ours_is_refused(bad: Mapping[str, Any]) -> None:
 
 
 @pytest.mark.skipif(limits is None, reason="PySpark before 4.2 has no limits")
-def test_limits_of_the_options_are_told_and_read_all_overrides_them() -> None:
+def test_options_set_the_read_limit_and_read_all_overrides_it() -> None:
     cluster = FakeCluster(t_0=100)
     assert reader(cluster).getDefaultReadLimit() == limits.ReadAllAvailable()
     assert reader(cluster, minOffsetsPerTrigger=5).getDefaultReadLimit() == limits.ReadMinRows(5)

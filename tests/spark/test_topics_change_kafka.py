@@ -46,7 +46,7 @@ Row = tuple[int, int, bytes]
 
 
 def grow(cluster: Cluster, topic: str, partitions: int) -> None:
-    """Return when the controller has the partitions. Brokers learn of it a moment later."""
+    """Return when the controller has the partitions. Brokers get them a moment later."""
     with AdminClient(cluster.conf()) as admin:
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(60)
 
@@ -95,10 +95,10 @@ class Writer:
         )
 
     def grow_twice(self, reached: Callable[[int], bool], *also: tuple[Cluster, str]) -> None:
-        """Writes, and has the topic grow when the reader has reached all partitions that there are.
+        """Write, and add a partition each time the reader has reached all of them.
 
-        :param reached: Whether a reader has dealt with so many partitions, or has ended.
-        :param also: Other topics that grow, each before this one.
+        :param reached: Return whether the reader has reached this number of partitions or has ended.
+        :param also: Other topics, which get the partition first.
         """
         self._thread.start()
         try:
@@ -182,7 +182,7 @@ def test_stream_reads_partitions_that_were_just_added(
     kafka3: Cluster, new_topic: TopicMaker, spark: SparkSession, tmp_path: Path, fail: str
 ) -> None:
     topic = new_topic(kafka3)
-    batches: dict[int, Counter[Row]] = {}  # a stopped one is run again
+    batches: dict[int, Counter[Row]] = {}  # a stopped batch runs again
 
     def take(frame: DataFrame, batch_id: int) -> None:
         rows = frame.select("partition", "offset", "value").collect()
@@ -245,7 +245,7 @@ def test_archive_has_the_records_of_partitions_that_were_just_added(
 def test_mirror_copies_partitions_that_were_just_added(
     kafka3: Cluster, new_topic: TopicMaker, spark: SparkSession, tmp_path: Path, once: bool
 ) -> None:
-    """On both sides, first on the target: the mirror has a place for them."""
+    """Each partition is added to the target first."""
     topic, copy, stop = new_topic(kafka3), new_topic(kafka3), threading.Event()
     to, checkpoint = kafka3.conf(**({"transactional.id": copy} if once else {})), str(tmp_path)
     where: dict[str, Any] = {"topics": [topic], "to": copy}
@@ -272,7 +272,7 @@ def fill(cluster: Cluster, topic: str, numbers: range) -> None:
         flush(producer)
 
 
-def test_stream_reads_a_topic_that_is_made_anew_from_its_beginning(
+def test_stream_reads_a_recreated_topic_from_its_beginning(
     kafka3: Cluster, new_topic: TopicMaker, spark: SparkSession, tmp_path: Path
 ) -> None:
     topic = new_topic(kafka3)

@@ -17,7 +17,7 @@ from kafka_native.spark.pipelines.translation import (
     translate,
 )
 
-PLACE = ("orders", 3, "backup.orders")
+ROUTE = ("orders", 3, "backup.orders")
 
 
 def runs_of(offsets: list[int]) -> list[Run]:
@@ -32,17 +32,14 @@ def runs_of(offsets: list[int]) -> list[Run]:
     return found
 
 
-def check_loses_nothing(pieces: list[Piece], places: dict[int, int]) -> int:
-    """Check that a reader at the translated offset misses nothing.
-
-    Return the number of exact offsets.
-    """
+def check_loses_nothing(pieces: list[Piece], target_offsets: dict[int, int]) -> int:
+    """Check that no translated offset skips records. Return the number of exact offsets."""
     exact = 0
-    for offset in range(min(places) - 2, max(places) + 3):
+    for offset in range(min(target_offsets) - 2, max(target_offsets) + 3):
         found = translate(pieces, offset)
         assert found is not None
-        ahead = [place for source, place in places.items() if source >= offset]
-        assert found[1] <= min(ahead, default=max(places.values()) + 1), (
+        ahead = [place for source, place in target_offsets.items() if source >= offset]
+        assert found[1] <= min(ahead, default=max(target_offsets.values()) + 1), (
             f"offset {offset} misses a record"
         )
         exact += bool(ahead) and found[1] == min(ahead)
@@ -51,11 +48,11 @@ def check_loses_nothing(pieces: list[Piece], places: dict[int, int]) -> int:
 
 def test_one_run_is_one_piece() -> None:
     placed = [Run(0, 7, 40), Run(40, 47, 210)]
-    assert pieces_of(PLACE, [Run(0, 100, 250)], placed) == [Piece(*PLACE, 100, 350, 7, 257)]
+    assert pieces_of(ROUTE, [Run(0, 100, 250)], placed) == [Piece(*ROUTE, 100, 350, 7, 257)]
 
 
 def test_gaps_of_the_source_cut_pieces() -> None:
-    pieces = pieces_of(PLACE, [Run(0, 0, 3), Run(3, 5, 2), Run(5, 10, 1)], [Run(0, 100, 6)])
+    pieces = pieces_of(ROUTE, [Run(0, 0, 3), Run(3, 5, 2), Run(5, 10, 1)], [Run(0, 100, 6)])
     assert [(each.source_start, each.source_end, each.target_start) for each in pieces] == [
         (0, 3, 100),
         (5, 7, 103),
@@ -66,18 +63,24 @@ def test_gaps_of_the_source_cut_pieces() -> None:
     ]
 
 
-def test_strangers_in_the_target_cut_pieces() -> None:
-    pieces = pieces_of(PLACE, [Run(0, 0, 10)], [Run(0, 50, 1), Run(1, 53, 3), Run(4, 57, 6)])
+def test_foreign_records_in_the_target_cut_pieces() -> None:
+    pieces = pieces_of(ROUTE, [Run(0, 0, 10)], [Run(0, 50, 1), Run(1, 53, 3), Run(4, 57, 6)])
     assert [(each.source_start, each.target_start, each.exact) for each in pieces] == [
         (0, 50, True),
         (1, 53, True),
         (4, 57, True),
     ]
-    places = {0: 50, 1: 53, 2: 54, 3: 55, **{number: 53 + number for number in range(4, 10)}}
-    assert check_loses_nothing(pieces, places) >= 10
+    target_offsets = {
+        0: 50,
+        1: 53,
+        2: 54,
+        3: 55,
+        **{number: 53 + number for number in range(4, 10)},
+    }
+    assert check_loses_nothing(pieces, target_offsets) >= 10
 
 
-def test_what_the_broker_does_not_tell_is_bridged() -> None:
+def test_unknown_target_offsets_are_bridged() -> None:
     for placed in (
         [],
         [Run(4, 24, 1)],
@@ -85,7 +88,7 @@ def test_what_the_broker_does_not_tell_is_bridged() -> None:
         [Run(9, 29, 1)],
         [Run(6, 26, 2), Run(2, 22, 3)],
     ):
-        pieces = pieces_of(PLACE, [Run(0, 0, 10)], placed)
+        pieces = pieces_of(ROUTE, [Run(0, 0, 10)], placed)
         check_loses_nothing(pieces, {number: 20 + number for number in range(10)})
 
 
@@ -93,31 +96,31 @@ def test_what_the_broker_does_not_tell_is_bridged() -> None:
 def test_random_gaps_on_both_sides_lose_nothing(seed: int) -> None:
     chance = random.Random(seed)
     offset, target = chance.randrange(5), chance.randrange(5)
-    places: dict[int, int] = {}
+    target_offsets: dict[int, int] = {}
     for _ in range(200):
         offset += 1 + (chance.random() < 0.1) * chance.randrange(1, 4)
         target += 1 + (chance.random() < 0.05) * chance.randrange(1, 4)
-        places[offset] = target
-    where = runs_of(list(places.values()))
+        target_offsets[offset] = target
+    where = runs_of(list(target_offsets.values()))
     placed = [run for run in where if chance.random() < 0.8]
-    pieces = pieces_of(PLACE, runs_of(list(places)), placed)
-    assert check_loses_nothing(pieces, places) > 20
-    check_loses_nothing(thinned(pieces, 5), places)
+    pieces = pieces_of(ROUTE, runs_of(list(target_offsets)), placed)
+    assert check_loses_nothing(pieces, target_offsets) > 20
+    check_loses_nothing(thinned(pieces, 5), target_offsets)
     assert len(thinned(pieces, 5)) <= 5
 
 
-def test_files_are_read_in_order_and_a_batch_done_again_replaces_its_first_try(
+def test_files_are_read_in_order_and_a_repeated_batch_replaces_its_first_attempt(
     tmp_path: Path,
 ) -> None:
     kept = Translations(str(tmp_path / "translation"))
     assert kept.load() == {}
     assert kept.translate("orders", 3, 0) is None
-    kept.write(0, [Piece(*PLACE, 0, 10, 100, 110)])
-    kept.write(1, [Piece(*PLACE, 10, 20, 110, 120)])
-    kept.write(1, [Piece(*PLACE, 10, 20, 120, 130)])  # the first attempt is there too, from 110 on
+    kept.write(0, [Piece(*ROUTE, 0, 10, 100, 110)])
+    kept.write(1, [Piece(*ROUTE, 10, 20, 110, 120)])
+    kept.write(1, [Piece(*ROUTE, 10, 20, 120, 130)])  # the first attempt is there too, from 110 on
     again = Translations((tmp_path / "translation").as_uri())
     assert again.load() == {
-        ("orders", 3): [Piece(*PLACE, 0, 10, 100, 110), Piece(*PLACE, 10, 20, 120, 130)]
+        ("orders", 3): [Piece(*ROUTE, 0, 10, 100, 110), Piece(*ROUTE, 10, 20, 120, 130)]
     }
     assert [again.translate("orders", 3, offset) for offset in (5, 10, 19, 99)] == [
         105,
@@ -132,19 +135,19 @@ def test_many_files_become_one(tmp_path: Path) -> None:
     count = translation.COMPACT_AFTER + 10
     for number in range(count):
         kept.write(
-            number, [Piece(*PLACE, number * 10, number * 10 + 10, number * 10, number * 10 + 10)]
+            number, [Piece(*ROUTE, number * 10, number * 10 + 10, number * 10, number * 10 + 10)]
         )
-    kept.write(count - 1, [Piece(*PLACE, count * 10 - 10, count * 10, count * 10, count * 10 + 10)])
+    kept.write(count - 1, [Piece(*ROUTE, count * 10 - 10, count * 10, count * 10, count * 10 + 10)])
     names = sorted(each.name for each in tmp_path.iterdir())
     assert len(names) < 20
     assert sum(name.startswith("through-") for name in names) == 1
     end = count * 10
-    newest = Piece(*PLACE, end - 10, end, end, end + 10)
-    assert kept.load()["orders", 3] == [Piece(*PLACE, 0, end - 10, 0, end - 10), newest]
+    newest = Piece(*ROUTE, end - 10, end, end, end + 10)
+    assert kept.load()["orders", 3] == [Piece(*ROUTE, 0, end - 10, 0, end - 10), newest]
 
 
 def test_unfinished_files_are_ignored(tmp_path: Path) -> None:
     kept = Translations(str(tmp_path))
-    kept.write(0, [Piece(*PLACE, 0, 10, 100, 110)])
+    kept.write(0, [Piece(*ROUTE, 0, 10, 100, 110)])
     (tmp_path / f".batch-{1:020}.parquet.abc").write_bytes(b"PAR1")
     assert kept.translate("orders", 3, 3) == 103

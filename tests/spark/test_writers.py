@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ HEADERS = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 )
 ARROW_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-SOMEWHERE = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
+UNREACHABLE = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
 
 
 @pytest.fixture
@@ -81,6 +81,10 @@ def stored(cluster: MockCluster, topic: str, partition: int | None = None) -> li
 
 def values(cluster: MockCluster, topic: str) -> Counter[str]:
     return Counter(record.value.decode() for record in stored(cluster, topic))
+
+
+def write_batches(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> int:
+    return write_rows(producers.borrowed, batches, options)
 
 
 def texts(*items: str) -> pa.RecordBatch:
@@ -122,7 +126,7 @@ def texts(*items: str) -> pa.RecordBatch:
 @pytest.mark.parametrize("make", [batch_writer, stream_writer])
 def test_schema_that_cannot_be_written_is_refused(make: Any, schema: StructType, text: str) -> None:
     with pytest.raises(SchemaError) as caught:
-        make(SOMEWHERE, schema, False)
+        make(UNREACHABLE, schema, False)
     assert text in str(caught.value)
 
 
@@ -133,32 +137,32 @@ def test_a_row_needs_a_topic() -> None:
     with pytest.raises(SchemaError, match="column topic is int, but has to be string"):
         batch_writer(servers, frame_of(value=StringType(), topic=IntegerType()), False)
     # the option wins
-    batch_writer(SOMEWHERE, frame_of(value=StringType(), topic=IntegerType()), False)
+    batch_writer(UNREACHABLE, frame_of(value=StringType(), topic=IntegerType()), False)
     # others aren't checked
-    batch_writer(SOMEWHERE, frame_of(value=BinaryType(), timestamp=LongType()), False)
+    batch_writer(UNREACHABLE, frame_of(value=BinaryType(), timestamp=LongType()), False)
 
 
 def test_topics_are_not_overwritten() -> None:
     with pytest.raises(OptionError, match=r'option mode: .*write mode\("append"\)'):
-        batch_writer(SOMEWHERE, frame_of(value=StringType()), True)
+        batch_writer(UNREACHABLE, frame_of(value=StringType()), True)
     # output mode complete: every result is added
-    stream_writer(SOMEWHERE, frame_of(value=StringType()), True)
+    stream_writer(UNREACHABLE, frame_of(value=StringType()), True)
 
 
 @pytest.mark.parametrize("name", ["key.serializer", "value.serializer"])
 def test_serializers_are_refused(name: str) -> None:
     with pytest.raises(OptionError, match=f"option kafka.{name}: it can't be set"):
-        batch_writer({**SOMEWHERE, f"kafka.{name}": "x"}, frame_of(value=StringType()), False)
+        batch_writer({**UNREACHABLE, f"kafka.{name}": "x"}, frame_of(value=StringType()), False)
 
 
 @pytest.mark.parametrize("acks", ["0", "1"])
 def test_weaker_acks_end_idempotence_as_in_java(acks: str) -> None:
     assert (
-        SinkOptions.parse({**SOMEWHERE, "kafka.acks": acks}).producer["enable.idempotence"]
+        SinkOptions.parse({**UNREACHABLE, "kafka.acks": acks}).producer["enable.idempotence"]
         == "false"
     )
     with pytest.raises(OptionError, match="acks"):
-        SinkOptions.parse({**SOMEWHERE, "kafka.acks": acks, "kafka.enable.idempotence": "true"})
+        SinkOptions.parse({**UNREACHABLE, "kafka.acks": acks, "kafka.enable.idempotence": "true"})
 
 
 def test_writers_and_messages_show_no_secrets() -> None:
@@ -176,7 +180,7 @@ def test_writers_and_messages_show_no_secrets() -> None:
 # --- a task's side ---
 
 
-def test_every_column_arrives(cluster: MockCluster, topic: str) -> None:
+def test_every_column_is_written(cluster: MockCluster, topic: str) -> None:
     batch = pa.RecordBatch.from_pydict(
         {
             "offset": pa.array([7, 8, 9]),
@@ -189,10 +193,7 @@ def test_every_column_arrives(cluster: MockCluster, topic: str) -> None:
             ),
         }
     )
-    assert (
-        write_rows(producers.borrowed, [batch, batch.slice(1, 0)], options_of(cluster, topic=topic))
-        == 3
-    )
+    assert write_batches([batch, batch.slice(1, 0)], options_of(cluster, topic=topic)) == 3
     found = [(record.key, record.value, list(record.headers)) for record in stored(cluster, topic)]
     assert found == [
         (None, "zwölf".encode(), []),
@@ -206,17 +207,17 @@ def test_topic_column_and_option(cluster: MockCluster, topic: str) -> None:
     batch = pa.RecordBatch.from_pydict(
         {"topic": [topic, "elsewhere", topic], "value": ["1", "2", "3"]}
     )
-    assert write_rows(producers.borrowed, [batch], options_of(cluster)) == 3
+    assert write_batches([batch], options_of(cluster)) == 3
     assert values(cluster, topic) == {"1": 1, "3": 1}
     assert [record.value for record in cluster.messages("elsewhere", 0)] == [b"2"]
-    write_rows(producers.borrowed, [batch], options_of(cluster, topic="elsewhere"))
+    write_batches([batch], options_of(cluster, topic="elsewhere"))
     assert [record.value for record in cluster.messages("elsewhere", 0)] == [b"2", b"1", b"2", b"3"]
 
 
 def test_keys_go_where_javas_producer_sends_them(cluster: MockCluster, topic: str) -> None:
     keys = pa.array([f"key-{number}" for number in range(50)])
     batch = pa.RecordBatch.from_arrays([keys, keys], ["key", "value"])
-    write_rows(producers.borrowed, [batch], options_of(cluster, topic=topic))
+    write_batches([batch], options_of(cluster, topic=topic))
     from kafka_native._native.primitives import murmur2
 
     for partition in range(3):
@@ -253,7 +254,7 @@ def test_a_row_that_cannot_be_sent_fails_the_task(
         else options_of(cluster, topic=topic, **more)
     )
     with pytest.raises(WriteError) as caught:
-        write_rows(producers.borrowed, [batch], options)
+        write_batches([batch], options)
     assert text in str(caught.value)
     assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
     assert producers._producers.idle == []
@@ -270,26 +271,26 @@ def test_a_refused_row_fails_the_task_and_the_next_attempt_writes_all(
         WriteError,
         match=rf"\d+ of 3 rows weren't written; the first: topic {topic}: .*TOPIC_AUTHOR",
     ):
-        write_rows(producers.borrowed, [texts("1", "2", "3")], options)
-    assert write_rows(producers.borrowed, [texts("1", "2", "3")], options) == 3
+        write_batches([texts("1", "2", "3")], options)
+    assert write_batches([texts("1", "2", "3")], options) == 3
     assert set(values(cluster, topic)) == {"1", "2", "3"}
 
 
 def test_a_lost_connection_writes_nothing_twice(cluster: MockCluster, topic: str) -> None:
     cluster.push_request_errors(ApiKey.PRODUCE, [CLOSE_CONNECTION] * 2, done=True)
     options = options_of(cluster, topic=topic, **{"kafka.retry.backoff.ms": "10"})
-    write_rows(producers.borrowed, [texts(*map(str, range(100)))], options)
+    write_batches([texts(*map(str, range(100)))], options)
     assert values(cluster, topic) == {str(number): 1 for number in range(100)}
 
 
-def test_a_full_queue_is_waited_for(cluster: MockCluster, topic: str) -> None:
+def test_writer_waits_while_the_queue_is_full(cluster: MockCluster, topic: str) -> None:
     options = options_of(cluster, topic=topic, **{"kafka.queue.buffering.max.messages": "10"})
     batches = [texts(*(f"{start + number}" for number in range(200))) for start in (0, 200)]
-    assert write_rows(producers.borrowed, batches, options) == 400
+    assert write_batches(batches, options) == 400
     assert values(cluster, topic) == {str(number): 1 for number in range(400)}
 
 
-def test_rows_that_nobody_takes_fail_in_time(cluster: MockCluster, topic: str) -> None:
+def test_unacknowledged_rows_fail_after_delivery_timeout(cluster: MockCluster, topic: str) -> None:
     options = options_of(
         cluster,
         topic=topic,
@@ -297,44 +298,44 @@ def test_rows_that_nobody_takes_fail_in_time(cluster: MockCluster, topic: str) -
     )
     cluster.delay_responses(None, 60, ApiKey.PRODUCE)
     with pytest.raises(WriteError, match="_MSG_TIMED_OUT"):
-        write_rows(producers.borrowed, [texts("1")], options)
+        write_batches([texts("1")], options)
 
 
-def test_a_source_that_breaks_gives_the_queue_up(cluster: MockCluster, topic: str) -> None:
+def test_a_failing_source_discards_the_queue(cluster: MockCluster, topic: str) -> None:
     def broken() -> Iterator[pa.RecordBatch]:
         yield texts("1")
         raise EOFError("Spark has gone away")
 
     with pytest.raises(EOFError):
-        write_rows(producers.borrowed, broken(), options_of(cluster, topic=topic))
+        write_batches(broken(), options_of(cluster, topic=topic))
     assert producers._producers.idle == []
 
 
 def test_a_worker_keeps_a_producer_for_each_configuration(cluster: MockCluster, topic: str) -> None:
     options = [options_of(cluster, topic=topic, **{"kafka.linger.ms": str(ms)}) for ms in range(6)]
-    write_rows(producers.borrowed, [texts("1")], options[0])
+    write_batches([texts("1")], options[0])
     [first] = producers._producers.idle
-    write_rows(producers.borrowed, [texts("2")], options[0])
+    write_batches([texts("2")], options[0])
     assert producers._producers.idle == [first]
     for each in options:
-        write_rows(producers.borrowed, [texts("3")], each)
+        write_batches([texts("3")], each)
     assert [kept.config["linger.ms"] for kept in producers._producers.idle] == ["2", "3", "4", "5"]
     assert "closed" in repr(first.client)
 
 
 def test_a_forked_worker_makes_its_own_producer(cluster: MockCluster, topic: str) -> None:
     options = options_of(cluster, topic=topic)
-    write_rows(producers.borrowed, [texts("parent")], options)
+    write_batches([texts("parent")], options)
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            write_rows(producers.borrowed, [texts("child")], options)
+            write_batches([texts("child")], options)
             code = 0
         finally:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
-    write_rows(producers.borrowed, [texts("parent again")], options)
+    write_batches([texts("parent again")], options)
     assert values(cluster, topic) == {"parent": 1, "child": 1, "parent again": 1}
 
 
@@ -387,7 +388,7 @@ def test_batch_write_of_every_column(spark: SparkSession, cluster: MockCluster, 
             assert list(record.headers) == ([("n", b"x")] if number % 2 == 0 else [])
 
 
-def test_what_spark_says_about_frames_that_cannot_be_written(
+def test_spark_refuses_frames_that_cannot_be_written(
     spark: SparkSession, cluster: MockCluster, topic: str
 ) -> None:
     frame = spark.range(3).selectExpr("CAST(id AS string) AS value")
@@ -408,9 +409,7 @@ def test_what_spark_says_about_frames_that_cannot_be_written(
     assert stored(cluster, topic) == []
 
 
-def test_a_failed_task_is_tried_again(
-    spark: SparkSession, cluster: MockCluster, topic: str
-) -> None:
+def test_failed_task_is_tried_again(spark: SparkSession, cluster: MockCluster, topic: str) -> None:
     cluster.push_request_errors(
         ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED], topic=topic
     )

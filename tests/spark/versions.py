@@ -1,7 +1,7 @@
 """The package with other PySparks than the one that the tests use: ``make test-spark-versions``.
 
-Each is installed into a folder of its own below build/, kept for the next time, and put in front of
-the module path.
+Each version is installed into its own folder in build/, which later runs use again. The folder comes
+first in the module path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every effective property has a place in the code and a test, and both are what the table says."""
+"""Every effective property has a place in the code and a test, and both match the table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EFFECTIVE = [p for p in PROPERTIES.values() if p.state is State.EFFECTIVE and no
 
 
 def names_of(name: str) -> list[str]:
-    """The property's names."""
+    """Return the property's name and its aliases."""
     return [name, *(p.name for p in PROPERTIES.values() if p.alias_of == name)]
 
 
@@ -29,11 +29,11 @@ def text_of(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-# --- where it acts ---
+# --- code ---
 
 
 def pairs(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """(identifier, expression) where a value gets a name: arguments, entries of dicts, assignments,
+    """Yield (identifier, expression) for each named value: arguments, dict entries, assignments,
     returns.
     """
     for node in ast.walk(tree):
@@ -65,7 +65,7 @@ def pairs(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 
 def mentioned(tree: ast.AST) -> set[str]:
-    """The strings and names in an expression."""
+    """Return the strings and names in an expression."""
     found = {
         n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)
     }
@@ -75,9 +75,7 @@ def mentioned(tree: ast.AST) -> set[str]:
 
 @functools.cache
 def carriers() -> dict[str, set[str]]:
-    """For each string or name: the identifiers that get a value made of it, anywhere in the
-    package.
-    """
+    """Return, for each string or name in the package, the identifiers whose values are made of it."""
     found: dict[str, set[str]] = {}
     for path in PACKAGE.rglob("*.py"):
         if not {"_reference", "spark", "mock", "cli"} & set(path.parts):
@@ -89,7 +87,7 @@ def carriers() -> dict[str, set[str]]:
 
 @functools.cache
 def carry(name: str) -> set[str]:
-    """The identifiers under which a property's value is passed on, a few hands far from its
+    """Return the identifiers that carry a property's value, at most a few assignments from its
     name.
     """
     found = {name.replace(".", "_")}
@@ -100,7 +98,7 @@ def carry(name: str) -> set[str]:
 
 
 def bare(path: str) -> str:
-    """The code of a file without comments and docstrings."""
+    """Return the code of a file without comments and docstrings."""
     text = text_of(path)
     if path.endswith((".c", ".h")):
         return re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
@@ -129,12 +127,12 @@ def test_value_acts_where_the_table_says(name: str) -> None:
             )
 
 
-# --- the test ---
+# --- tests ---
 
 
 @functools.cache
-def tops(path: str) -> dict[str, str]:
-    """The source of everything that a test module defines, decorators too."""
+def definitions(path: str) -> dict[str, str]:
+    """Return the source of every definition in a test module, with decorators."""
     text = text_of(path)
     if path.endswith(".c"):
         found = re.finditer(r"^static void (\w+)\(void\)\n\{.*?^\}", text, re.M | re.S)
@@ -153,8 +151,8 @@ def tops(path: str) -> dict[str, str]:
 
 
 def source_of(path: str, name: str) -> str:
-    """A test with what it uses of its module."""
-    sources = tops(path)
+    """Return a test's source with everything of its module that it uses."""
+    sources = definitions(path)
     todo, seen = [name], set()
     while todo:
         each = todo.pop()
@@ -167,7 +165,7 @@ def source_of(path: str, name: str) -> str:
 @pytest.mark.parametrize("name", EVIDENCE)
 def test_test_exists_and_sets_the_property(name: str) -> None:
     path, _, function = EVIDENCE[name].test.partition("::")
-    assert function in tops(path), f"there is no {function} in {path}"
+    assert function in definitions(path), f"there is no {function} in {path}"
     source = source_of(path, function)
     spelled = any(
         re.search(rf"[\"']{re.escape(n)}[\"']|\b{re.escape(n)}\s*=", source) for n in names_of(name)

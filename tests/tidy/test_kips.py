@@ -1,5 +1,5 @@
-"""docs/KIPS.md tells the truth: what works has code and tests in dev/kips.toml, and versions are
-the code's.
+"""docs/KIPS.md is correct: working features have code and tests in dev/kips.toml, and versions
+match the code.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dev.tables import table
-from kafka_native.control.brokers import versions
+from kafka_native._native import enums
 from kafka_native.protocol import registry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +20,7 @@ STATES = ("works", "partly", "planned", "not for a client")
 
 
 def section(title: str) -> list[list[str]]:
-    """The rows of the tables below a heading, each a list of cells."""
+    """Return the rows of the tables below a heading, as lists of cells."""
     text = PAGE.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
     rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in row] for row in rows]
@@ -54,7 +54,7 @@ def test_page_has_the_tables_it_promises() -> None:
 
 
 @pytest.mark.parametrize(("kind", "what", "state", "note"), CLAIMS)
-def test_claim_has_a_state_and_what_it_takes(kind: str, what: str, state: str, note: str) -> None:
+def test_claim_has_a_state_and_its_evidence(kind: str, what: str, state: str, note: str) -> None:
     assert state in STATES
     places = EVIDENCE[kind].get(what, [])
     assert note or places
@@ -64,7 +64,7 @@ def test_claim_has_a_state_and_what_it_takes(kind: str, what: str, state: str, n
     if state == "not for a client":
         assert not places
     if state != "works":
-        assert note, "say what is missing, or why"
+        assert note, "name the missing part, or the reason"
 
 
 @pytest.mark.parametrize("kind", EVIDENCE)
@@ -95,7 +95,7 @@ def test_users_pages_name_neither_code_nor_tests(page: str) -> None:
 
 
 def declared_keys() -> set[int]:
-    """The APIs that kafka_native/protocol declares."""
+    """Return the APIs that kafka_native/protocol declares."""
     return {int(key) for key in registry.api_keys()}
 
 
@@ -114,9 +114,9 @@ def test_every_declared_api_is_listed() -> None:
 
 
 @pytest.mark.parametrize("row", APIS, ids=lambda row: row[1])
-def test_spoken_versions_are_those_of_the_code(row: list[str]) -> None:
+def test_used_versions_are_those_of_the_code(row: list[str]) -> None:
     key, spoken = int(row[0]), row[3]
-    native = {0: versions.C_PRODUCE_VERSIONS[1], 1: versions.C_FETCH_VERSIONS[1]}
+    native = {0: enums.PRODUCE_VERSIONS[1], 1: enums.FETCH_VERSIONS[1]}
     if key in native:
         assert spoken == str(native[key])
     elif is_sent(f"{row[1]}Request"):
@@ -127,8 +127,8 @@ def test_spoken_versions_are_those_of_the_code(row: list[str]) -> None:
 
 
 def is_sent(request: str) -> bool:
-    """Whether the client, not only the declarations, the mock cluster and the tests, knows this
-    request.
+    """Return whether the client itself, not only declarations, the mock cluster and tests, uses
+    this request.
     """
     package = ROOT / "kafka_native"
     folders = ("admin", "control", "security", "cli")

@@ -12,10 +12,12 @@ from tests.tidy import tree
 
 PACKAGE = "kafka_native"
 
-# A module may import what stands before it, and its own package. The same place: they don't know
-# each other.
+# A module may import modules of earlier layers, and of its own package. Modules of one layer don't
+# import each other.
+# `_native.enums`, the codes of C, imports nothing, so it is a layer below `_native`.
 LAYERS = [
-    {"_reference", "threads", "cleaning", "unset_fields"},
+    {"_native.enums", "threads", "cleaning", "unset_fields"},
+    {"_reference"},
     {"errors"},
     {"_native"},
     {"partitioners", "deadlines"},
@@ -38,11 +40,11 @@ LAYERS = [
     {"compat", "eos", "spark", "cli", "prometheus", "opentelemetry"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
-# The mock cluster judges us, so it shares nothing but the declarations and the record format with
-# what it judges.
+# The mock cluster tests the client, so it shares only the declarations and the record format with
+# it.
 MOCK_MAY_IMPORT = {"mock", "protocol", "_native", "errors", "_reference"}
-# The upper modules of the mock cluster. A module may import what stands before it. All other modules
-# of the mock cluster stand below, and may import each other without a circle.
+# The upper modules of the mock cluster. A module may import modules of earlier layers. All other
+# modules of the mock cluster stand below, and may import each other without a cycle.
 MOCK_LAYERS = [
     {"server"},
     {"share_groups"},
@@ -53,10 +55,10 @@ MOCK_LAYERS = [
     {"__main__"},
 ]
 MOCK_RANK = {name: rank for rank, layer in enumerate(MOCK_LAYERS) for name in layer}
-# The edge that shows the mock cluster to its users, and test.mock.num.brokers.
+# The command line shows the mock cluster to users. The client supports test.mock.num.brokers.
 MOCK_USERS = {"mock", "cli", "client"}
-# In C, too: produce and consume don't know each other. Arrow is on top: its rows wait for room in
-# the engine.
+# In C, produce and consume don't include each other. Arrow is on top, because its rows wait for
+# room in the engine.
 C_LAYERS = [{"base"}, {"records"}, {"net"}, {"produce", "consume"}, {"engine"}, {"arrow"}]
 C_RANK = {name: rank for rank, layer in enumerate(C_LAYERS) for name in layer}
 LINUX_ONLY = {"sys/eventfd.h", "sys/epoll.h"}
@@ -68,7 +70,7 @@ C_FILES = tree.sources(".c", ".h", under="csrc/")
 
 
 def imported(path: Path) -> Iterator[tuple[int, str]]:
-    """The kafka_native modules that a file imports, absolute, with the line."""
+    """Yield the kafka_native modules that a file imports, as absolute names with lines."""
     package = path.with_suffix("").parts[:-1]
     for node in ast.walk(parsed(tree.text_of(path))):
         if isinstance(node, ast.Import):
@@ -84,19 +86,21 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def first_part(module: str) -> str:
-    """The module or package directly below kafka_native."""
+    """Return the module or package directly below kafka_native."""
     parts = module.split(".")
+    if parts[1:3] == ["_native", "enums"]:
+        return "_native.enums"
     return parts[1] if len(parts) > 1 else ""
 
 
 def may_import(own: str, other: str) -> bool:
-    """Whether one part of the package may import another."""
+    """Return whether one part of the package may import another."""
     if own == "mock":
         return other in MOCK_MAY_IMPORT
     if other == "mock":
         return own in MOCK_USERS
     if not other:
-        return own in LAYERS[-1]  # the edges come in through the front door, as any user does
+        return own in LAYERS[-1]  # the top layer imports the public package, as users do
     return other == own or (other in RANK and RANK[other] < RANK.get(own, -1))
 
 
@@ -105,7 +109,7 @@ def test_python_imports_go_down() -> None:
     for path in MODULES:
         own = path.relative_to(PACKAGE).with_suffix("").parts[0]
         if own == "__init__" or path.stem == "__main__":
-            continue  # the front door and the commands see everything
+            continue  # the public package and the commands may import everything
         wrong += [
             f"{path}:{line}: {own} imports {first_part(module) or PACKAGE}"
             for line, module in imported(path)
@@ -120,7 +124,7 @@ def test_every_module_has_a_layer() -> None:
 
 
 def mock_modules() -> dict[str, set[str]]:
-    """What each module of the mock cluster imports of the others, also for types alone."""
+    """Return the imports between modules of the mock cluster, including those for types only."""
     prefix = f"{PACKAGE}.mock."
     paths = {
         ".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in MODULES
@@ -139,7 +143,7 @@ def mock_modules() -> dict[str, set[str]]:
 
 
 def may_import_in_mock(own: str, other: str) -> bool:
-    """Whether one module of the mock cluster may import another."""
+    """Return whether one module of the mock cluster may import another."""
     own, other = own.split(".")[0], other.split(".")[0]
     if other not in MOCK_RANK or own == other:
         return True
@@ -148,7 +152,7 @@ def may_import_in_mock(own: str, other: str) -> bool:
 
 def test_imports_of_the_mock_cluster_go_down() -> None:
     modules = mock_modules()
-    assert modules.keys() >= MOCK_RANK.keys(), "MOCK_LAYERS names a module that isn't there"
+    assert modules.keys() >= MOCK_RANK.keys(), "MOCK_LAYERS names a missing module"
     assert not [
         f"{own} imports {other}"
         for own, others in modules.items()
@@ -157,12 +161,12 @@ def test_imports_of_the_mock_cluster_go_down() -> None:
     ]
 
 
-def test_imports_of_the_mock_cluster_make_no_circle() -> None:
+def test_imports_of_the_mock_cluster_have_no_cycle() -> None:
     assert not (names := circular(mock_modules())), f"these import each other: {names}"
 
 
 def circular(modules: dict[str, set[str]]) -> list[str]:
-    """The modules in circles, and those that use them."""
+    """Return the modules in cycles, and those that use them."""
     left = dict(modules)
     while ready := [name for name, others in left.items() if not others & left.keys()]:
         for name in ready:
@@ -171,7 +175,7 @@ def circular(modules: dict[str, set[str]]) -> list[str]:
 
 
 def wrong_include(path: Path, line: str) -> str | None:
-    """What is wrong with an #include, if anything."""
+    """Return the problem of an #include, if any."""
     match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
     if match is None:
         return None
@@ -199,7 +203,7 @@ def test_c_includes_go_down() -> None:
 
 
 def c_modules() -> dict[str, set[str]]:
-    """What each C module includes of the others; a module is a header with its source file."""
+    """Return the modules that each C module includes. A module is a header with its source file."""
     modules: dict[str, set[str]] = {}
     for path in C_FILES:
         own = str(path.relative_to("csrc").with_suffix(""))
@@ -208,11 +212,11 @@ def c_modules() -> dict[str, set[str]]:
     return modules
 
 
-def test_c_includes_make_no_circle() -> None:
+def test_c_includes_have_no_cycle() -> None:
     assert not (names := circular(c_modules())), f"these include each other: {names}"
 
 
-def test_c_files_say_what_they_are_and_hide_no_struct() -> None:
+def test_c_files_have_a_header_block_and_no_struct_typedef() -> None:
     texts = {path: tree.text_of(path) for path in C_FILES}
     assert not [
         f"{path}: no header block" for path, text in texts.items() if not text.startswith("/*")

@@ -1,4 +1,4 @@
-"""Files and functions are small enough to be read in one go."""
+"""Files and functions are short enough to read."""
 
 from __future__ import annotations
 

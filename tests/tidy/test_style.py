@@ -22,7 +22,7 @@ DOCSTRING_WORDS_MIN = 4
 
 
 def found(pattern: re.Pattern[str]) -> Iterator[str]:
-    """Each match with its place."""
+    """Yield each match with its place."""
     for path in TEXTS:
         for number, line in enumerate(tree.text_of(path).splitlines(), 1):
             for match in pattern.finditer(line):
@@ -40,7 +40,7 @@ def test_limits_end_in_max() -> None:
 
 
 def public_docstrings() -> Iterator[tuple[str, str | None]]:
-    """Each public class, function and method of a public module, with its docstring."""
+    """Yield each public class, function and method of a public module, with its docstring."""
     for path in tree.sources(".py", under="kafka_native/"):
         parts = path.with_suffix("").parts[1:]
         if parts[0] in INTERNAL or any(

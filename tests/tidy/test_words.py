@@ -1,4 +1,4 @@
-"""What no file of ours says: loose ends, and where or how it was written."""
+"""Our files have no unfinished marks, and nothing about the machine on which they were written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REGISTRY = re.compile(
     r"\b(?:pypi\.org|files\.pythonhosted|repo1?\.maven\.apache|maven\.org|crates\.io)\b"
 )
 
-HERE = Path(__file__).resolve().relative_to(tree.ROOT)  # the one file that has to name them
+HERE = Path(__file__).resolve().relative_to(tree.ROOT)  # this file must name them
 TEXTS = [
     path
     for path in tree.files()
@@ -34,7 +34,7 @@ TEXTS = [
 
 
 def found(pattern: re.Pattern[str]) -> str:
-    """Every line that the pattern finds, with its place."""
+    """Return every line that matches the pattern, with its place."""
     return "\n".join(
         f"{path}:{number}: {line.strip()}"
         for path in TEXTS
@@ -55,7 +55,7 @@ def test_no_registry_hosts() -> None:
     assert not found(REGISTRY)
 
 
-def test_patterns_find_what_they_mean() -> None:
+def test_patterns_find_examples_and_nothing_else() -> None:
     assert LOOSE_ENDS.search("/* FIX" + "ME later */")
     assert MACHINE.search("see /work/main/x")
     assert not MACHINE.search("docs/work/x, $(BUILD)/work and network/root")

@@ -14,7 +14,17 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native.engine import THROTTLE_MAX_MS
-from kafka_native._native.enums import PEER_CLOSED, PEER_CLOSED_IN_FLIGHT
+from kafka_native._native.enums import (
+    PEER_CLOSED,
+    PEER_CLOSED_IN_FLIGHT,
+    STATUS_CLOSED,
+    STATUS_NOMEM,
+    STATUS_PROTOCOL,
+    STATUS_STALE,
+    STATUS_TIMED_OUT,
+    STATUS_TLS,
+    STATUS_TRANSPORT,
+)
 from kafka_native.cleaning import printable
 from kafka_native.control.brokers.broker import BOOTSTRAP, Broker
 from kafka_native.control.brokers.security import Authenticator, Connections, Encryption
@@ -36,13 +46,6 @@ from kafka_native.control.requests import (
     Reply,
 )
 from kafka_native.errors import (
-    STATUS_CLOSED,
-    STATUS_NO_MEMORY,
-    STATUS_PROTOCOL,
-    STATUS_STALE,
-    STATUS_TIMED_OUT,
-    STATUS_TLS,
-    STATUS_TRANSPORT,
     KafkaError,
     from_status,
 )
@@ -109,7 +112,7 @@ def _code_of(status: int) -> int:
 
     Lack of memory counts as _TRANSPORT.
     """
-    return KafkaError._TRANSPORT if status == STATUS_NO_MEMORY else from_status(status).code()
+    return KafkaError._TRANSPORT if status == STATUS_NOMEM else from_status(status).code()
 
 
 class Heartbeat(NamedTuple):
@@ -535,7 +538,7 @@ class BrokerPool:
         except MemoryError:
             del self._handshakes[token]
             # a new connection follows
-            self._engine.broker_close(broker.handle, broker.generation, STATUS_NO_MEMORY)
+            self._engine.broker_close(broker.handle, broker.generation, STATUS_NOMEM)
 
     def _on_handshake(self, broker: Broker, event: Event) -> None:
         handshake = broker.handshake

@@ -19,18 +19,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafka_native._native.engine import fork_count, tls_functions
+from kafka_native._native.enums import STATUS_TIMED_OUT, STATUS_TRANSPORT
 from kafka_native.cleaning import clean
 from kafka_native.control.brokers.broker import Authentication, Broker
 from kafka_native.control.brokers.versions import ApiRanges
 from kafka_native.control.outages import Outages
 from kafka_native.control.requests import NEVER
-from kafka_native.errors import (
-    STATUS_TIMED_OUT,
-    STATUS_TRANSPORT,
-    KafkaError,
-    KafkaException,
-    error_name,
-)
+from kafka_native.errors import KafkaError, KafkaException, error_name
 from kafka_native.logs import Log
 from kafka_native.protocol import ApiKey, ProtocolError
 from kafka_native.protocol.sasl import (

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kafka_native._native.enums import FETCH_VERSIONS, PRODUCE_VERSIONS
 from kafka_native.control.requests import ANY_VERSION
 from kafka_native.errors import KafkaError, error_name
 from kafka_native.protocol import ApiKey, ProtocolError, releases
@@ -28,12 +29,6 @@ from kafka_native.protocol.transactions import InitProducerIdRequest, ListTransa
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME = "kafka-native"
-
-# The versions that the C twins in csrc read and write.
-C_PRODUCE_VERSIONS = (0, 13)
-C_FETCH_VERSIONS = (0, 17)
-
-UNSUPPORTED_VERSION = 35
 
 LAST_BY_NAME = 9
 """The last OffsetCommit and OffsetFetch version with topic names; later ones have topic ids."""
@@ -128,12 +123,12 @@ class ApiRanges:
     @property
     def produce(self) -> int:
         """The Produce version for the engine."""
-        return self.highest(ApiKey.PRODUCE, C_PRODUCE_VERSIONS)
+        return self.highest(ApiKey.PRODUCE, PRODUCE_VERSIONS)
 
     @property
     def fetch(self) -> int:
         """The Fetch version for the engine."""
-        return self.highest(ApiKey.FETCH, C_FETCH_VERSIONS)
+        return self.highest(ApiKey.FETCH, FETCH_VERSIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +256,7 @@ class Handshake:
         """The ranges; an error that ends the connection; or None: retry with ``self.version``."""
         # A broker that doesn't know the version replies in version 0. Every version begins with the
         # error code.
-        refused = int.from_bytes(body[:2], "big", signed=True) == UNSUPPORTED_VERSION
+        refused = int.from_bytes(body[:2], "big", signed=True) == KafkaError.UNSUPPORTED_VERSION
         try:
             reply = ApiVersionsResponse.decode(body, 0 if refused else self.version, whole=False)
         except ProtocolError as error:
@@ -284,7 +279,7 @@ class Handshake:
         if version < 0:
             return KafkaError(
                 KafkaError._UNSUPPORTED_FEATURE,
-                f"no common version of ApiVersions: {error_name(UNSUPPORTED_VERSION)}",
+                f"no common version of ApiVersions: {error_name(KafkaError.UNSUPPORTED_VERSION)}",
             )
         self.version = version
         return None

@@ -306,9 +306,7 @@ class CommitManager:
                 text = f"{each.topic} [{each.partition}] isn't assigned: its offset can't be stored"
                 outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
             elif assigned.ended:
-                text = (
-                    f"{each.topic} [{each.partition}]: the topic has been deleted and created again"
-                )
+                text = f"{each.topic} [{each.partition}]: the topic has been deleted and recreated"
                 outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
             elif each.offset < 0:
                 where = f"{each.topic} [{each.partition}]"
@@ -571,7 +569,7 @@ class CommitManager:
             commit,
             gone,
             KafkaError.UNKNOWN_TOPIC_ID,
-            "the topic has been deleted and created again",
+            "the topic has been deleted and recreated",
         )
 
     @staticmethod

@@ -586,7 +586,7 @@ class FetchManager:
         if ended:
             numbers = ", ".join(str(number) for _, number in sorted(ended))
             self._log.warning(
-                "%s was deleted and created again: partitions %s start from the new beginning",
+                "%s was deleted and recreated: partitions %s start from the new beginning",
                 topic.name,
                 numbers,
             )
@@ -606,12 +606,12 @@ class FetchManager:
             if assigned.cursor is not None:
                 assigned.cursor.stop()
 
-    def expect_anew(self, keys: Iterable[Key]) -> None:
+    def expect_recreated(self, keys: Iterable[Key]) -> None:
         """Marks removed partitions of a recreated topic, which may be assigned again."""
         self._recreated.update(keys)
 
-    def forget_anew(self) -> None:
-        """Ends `expect_anew()`: later assignments are not about recreated topics."""
+    def forget_recreated(self) -> None:
+        """Ends `expect_recreated()`: later assignments are not about recreated topics."""
         self._recreated.clear()
 
     def _has_moved(self, assigned: Assigned, topic: Topic, leader: Partition) -> bool:

@@ -44,11 +44,11 @@ class Partitions(Protocol):
     def end(self, keys: Iterable[Key]) -> None:
         """Stops delivery, stores and commits of these partitions: their topic was recreated."""
 
-    def expect_anew(self, keys: Iterable[Key]) -> None:
+    def expect_recreated(self, keys: Iterable[Key]) -> None:
         """Marks removed partitions of a recreated topic, which may be assigned again."""
 
-    def forget_anew(self) -> None:
-        """Ends `expect_anew()`."""
+    def forget_recreated(self) -> None:
+        """Ends `expect_recreated()`."""
 
 
 class Commits(Protocol):
@@ -291,7 +291,7 @@ class Rebalance:
     def _remove(self, keys: list[Key]) -> None:
         ended = self._ended(keys)
         self._fetches.remove(keys)
-        self._fetches.expect_anew(ended)
+        self._fetches.expect_recreated(ended)
 
     def _ended(self, keys: list[Key]) -> list[Key]:
         assigned = self._fetches.assigned
@@ -303,7 +303,7 @@ class Rebalance:
             "rebalance: %s has ended, %d partition(s) assigned", step.kind.name.lower(), count
         )
         if step.kind is Kind.ASSIGN:
-            self._fetches.forget_anew()
+            self._fetches.forget_recreated()
         self._steps.remove(step)
         following = self._steps[0] if self._steps else None
         if not step.dropped:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kafka_native._native.enums import PRODUCER_WAIVED
 from kafka_native.control.errors import NOT_OFFERED_ERRORS
 from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from kafka_native._native.engine import Engine, Event
 
 NO_PRODUCER = -1
-WAIVED = -2
-"""Instead of a producer id: the engine numbers no batches."""
 LAST_EPOCH = 32_767
 """After this epoch, the producer requests a new id."""
 
@@ -119,7 +118,7 @@ class Identity:
     def _refused(self, error: KafkaError) -> None:
         # otherwise sent messages may carry numbers
         if self._on_waived is not None and self.granted == 0:
-            self._engine.grant(WAIVED, NO_PRODUCER)
+            self._engine.grant(PRODUCER_WAIVED, NO_PRODUCER)
             self._on_waived(error)
             return
         text = f"no producer id (enable.idempotence): {error.str()}"

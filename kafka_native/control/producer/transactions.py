@@ -115,7 +115,7 @@ class Writer(Protocol):
     def outstanding(self) -> int:
         """The number of messages without an outcome, or whose report wasn't served."""
 
-    def transaction_shut(self) -> None:
+    def transaction_close(self) -> None:
         """Accepts no more messages. Accepted ones are still sent."""
 
     def transaction_admit(self, topic: str, partition: int, number: int) -> None:
@@ -353,7 +353,7 @@ class Transactions:
 
     def _shut(self) -> None:
         self.taking = False
-        self._writer.transaction_shut()
+        self._writer.transaction_close()
 
     def _drop_offsets(self) -> None:
         """Drops unsent offsets, because the transaction is aborted."""

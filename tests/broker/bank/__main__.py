@@ -1,4 +1,4 @@
-"""``python -m tests.broker.bank``: a long run on three brokers of our own; ends with 1 when a rule
+"""``python -m tests.broker.bank``: a long run on three brokers of our own. It ends with 1 if a rule
 was broken.
 """
 
@@ -23,9 +23,7 @@ from tests.harness.runs import drawn, report
 @click.option("--seed", type=int, help="Of the faults (default: drawn, and printed).")
 @click.option("--bug", default="", help="Processors misbehave: rewind.")
 def main(seed: int | None, **rest: object) -> None:
-    """Processors that are killed, frozen and cut off, brokers that go and come, and what came of
-    it.
-    """
+    """Kill, freeze and cut off processors, stop and start brokers, and check the rules."""
     options = Options(seed=drawn(seed), **rest)  # type: ignore[arg-type]
     click.echo(f"{options}")
     with rig(options.seed) as three:

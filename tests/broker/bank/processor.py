@@ -1,9 +1,9 @@
-"""One processor, a process of its own: takes orders, writes their entries, both as one transaction.
+"""One processor as a process: it takes orders, and writes their entries in the same transaction.
 
     python -m tests.broker.bank.processor < settings, then "leave"
 
-It goes on after everything but the order to leave: what ends its clients is told, and it makes new
-ones.
+Only the command to leave ends it. If an error ends its clients, it reports the error and makes new
+clients.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ CALL_S = 30.0
 
 @dataclass
 class Settings:
-    """What a processor is told at its start.
+    """The settings of a processor.
 
-    ``doom``: which share of its orders it writes, and aborts, at first; ``work_s``: how long an
-    order takes it, so that a transaction is open for most of the time.
+    ``doom``: the share of its orders that it first writes and aborts. ``work_s``: the seconds an
+    order takes, so that a transaction is open for most of the time.
     """
 
     orders: str
@@ -42,11 +42,11 @@ class Settings:
     seed: int
     doom: float = 0.003
     work_s: float = 0.005
-    bug: str = ""  # "rewind": after an abort, it goes on where it was
+    bug: str = ""  # "rewind": after an abort, it doesn't seek back
 
 
 class Processor:
-    """Makes entries of orders until it is told to leave."""
+    """Makes entries of orders until it gets the command to leave."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -54,7 +54,7 @@ class Processor:
         self.leaving = threading.Event()
 
     def run(self) -> None:
-        """Returns when it was told to leave."""
+        """Return after the command to leave."""
         while not self.leaving.is_set():
             try:
                 self._work()
@@ -77,7 +77,7 @@ class Processor:
                     value = json.dumps([number, account, change, doomed])
                     yield {"topic": self._settings.entries, "key": str(account), "value": value}
                 if doomed:
-                    producer.flush(CALL_S)  # it is in the log, and must not be seen there
+                    producer.flush(CALL_S)  # it is in the log, and no reader may see it
                     raise KafkaException(
                         KafkaError(KafkaError._APPLICATION, "doomed", txn_requires_abort=True)
                     )
@@ -103,7 +103,6 @@ class Processor:
 
 
 def main() -> None:
-    """Reads the settings and runs."""
     settings = Settings(**json.loads(sys.stdin.readline()))
     if settings.bug == "rewind":
         eos.rewind = lambda consumer: None
@@ -114,7 +113,7 @@ def main() -> None:
             if line.strip() == "leave":
                 processor.leaving.set()
         if not processor.leaving.is_set():
-            os._exit(3)  # nobody is left to say when to end
+            os._exit(3)  # the run has ended
 
     threading.Thread(target=listen, daemon=True).start()
     processor.run()

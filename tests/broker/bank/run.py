@@ -1,5 +1,5 @@
-"""A run: orders, processors and faults on a cluster whose clients go through proxies; what is found
-at the end.
+"""A run: orders, processors and faults on a cluster whose clients go through proxies, and its
+result.
 """
 
 from __future__ import annotations
@@ -31,19 +31,17 @@ ACCOUNTS = 50
 PARTITIONS = 4
 STEP_S = 0.05
 BYTES_MAX = 30_000
-"""That a connection carries before it is cut, in the middle of whatever is on its way."""
+"""A connection is cut before it has carried more bytes, even inside a request."""
 WELL_S = 400.0
 END_S = 60.0
 # Each is drawn once before any comes again.
 DECK = ("kill", "freeze", "cut", "refuse", "kill", "pause", "broker", "cut")
 CHANGES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
-"""Of the brokers: how soon they see that a transaction has taken too long."""
+"""Brokers soon abort a transaction that takes too long."""
 
 
 class Rig(NamedTuple):
-    """Three brokers, whose clients come through a proxy for each; ``fates``: what becomes of
-    connections.
-    """
+    """Three brokers, a proxy for each, and ``fates``, the faults of connections."""
 
     cluster: Cluster
     proxies: list[Proxy]
@@ -52,12 +50,14 @@ class Rig(NamedTuple):
 
 @contextmanager
 def rig(seed: int) -> Iterator[Rig]:
-    """Up, until the block ends."""
+    """Yield the running cluster."""
     fates = Chaos(seed, bytes_max=BYTES_MAX, answer_bytes_max=BYTES_MAX)
     with ExitStack() as stack:
         proxies = [stack.enter_context(Proxy(None, fates)) for _ in range(3)]
-        told = [proxy.port for proxy in proxies]
-        cluster = start(3, changes=CHANGES, listeners={"CLIENTS": Listener("PLAINTEXT", {}, told)})
+        advertised = [proxy.port for proxy in proxies]
+        cluster = start(
+            3, changes=CHANGES, listeners={"CLIENTS": Listener("PLAINTEXT", {}, advertised)}
+        )
         stack.callback(cluster.close)
         for proxy, behind in zip(proxies, cluster.listeners["CLIENTS"].split(","), strict=True):
             proxy.target = behind
@@ -66,8 +66,6 @@ def rig(seed: int) -> Iterator[Rig]:
 
 @dataclass
 class Options:
-    """What to run."""
-
     seconds: float = 60.0
     seed: int = 0
     rate: int = 200
@@ -83,7 +81,7 @@ class Options:
 
 
 class Orders(Load):
-    """Transfers, numbered."""
+    """Numbered transfers."""
 
     def __init__(
         self, cluster: Cluster, topic: str, options: Options, acked: dict[int, tuple[int, int, int]]
@@ -119,12 +117,12 @@ class Run(FaultRun):
         self._start_at: dict[int, float] = {}  # slots whose process was killed
         self._open_at: dict[
             Proxy, tuple[float, str]
-        ] = {}  # proxies that refuse, and where they led to
+        ] = {}  # proxies that refuse, with their targets
         self._away: tuple[Broker, float] | None = None
         self._lives = 0
 
     def run(self) -> Result:
-        """Everything; the processes are gone at the end, however it ends."""
+        """Run everything. The processes have ended at the end, however it ends."""
         began = time.monotonic()
         with ExitStack() as stack:
             stack.callback(self._clean_up)
@@ -195,7 +193,7 @@ class Run(FaultRun):
         self._lives += 1
 
     def _watch(self, until: float) -> None:
-        """Resumes, starts and opens what is due, until some time."""
+        """Resume processes, start them and open proxies when they are due, until a time."""
         while True:
             now = time.monotonic()
             for process in self._slots.values():
@@ -214,7 +212,7 @@ class Run(FaultRun):
             time.sleep(min(until - now, STEP_S))
 
     def _heal(self) -> None:
-        """Everything is well from now on."""
+        """End all faults."""
         self._fates.calm = True
         due = [*self._start_at.values(), *(at for at, _ in self._open_at.values())]
         due += [
@@ -252,7 +250,7 @@ class Run(FaultRun):
     # --- faults ---
 
     def _victim(self) -> int | None:
-        """A processor that is well, if there is another one."""
+        """Return a healthy processor, if there is another one."""
         well = [
             slot
             for slot, each in self._slots.items()
@@ -272,20 +270,20 @@ class Run(FaultRun):
         return slot is not None
 
     def _fault_pause(self) -> bool:
-        """Shorter than a transaction may take."""
+        """Freeze for less than the timeout of a transaction."""
         return self._freeze(self._well(), (0.1, 0.7), self._options.timeout_s)
 
     def _fault_freeze(self) -> bool:
-        """Longer than that: somebody else has its partitions, and its transaction is aborted."""
+        """Freeze for longer: another processor gets its partitions, and its transaction is aborted."""
         return self._freeze(self._well(), (1.3, 1.7), self._options.timeout_s)
 
     def _fault_cut(self) -> bool:
-        """Every connection of a broker is cut; what was on its way is lost."""
+        """Cut every connection of a broker. Data on its way is lost."""
         self._random.choice(self._proxies).cut_all()
         return True
 
     def _fault_refuse(self) -> bool:
-        """A broker that can't be reached for a while."""
+        """Make a broker unreachable for a while."""
         proxy = self._random.choice(self._proxies)
         if proxy.target is None:
             return False
@@ -314,7 +312,7 @@ class Run(FaultRun):
         return sum(proxy.cuts for proxy in self._proxies)
 
     def lines(self) -> list[str]:
-        """What the run was like."""
+        """Return the figures of the run."""
         done: Counter[str] = Counter()
         ends: Counter[str] = Counter()
         for event in said(self.directory):
@@ -333,6 +331,6 @@ class Run(FaultRun):
                 f"transactions: {done['committed']} committed, {done['aborted']} aborted; "
                 f"processes: {self._lives}"
             ),
-            f"clients made anew after: {counted(ends)}",
+            f"new clients after: {counted(ends)}",
             f"open in the brokers' logs: {len(self.result.open_transactions)}",
         ]

@@ -1,4 +1,4 @@
-"""What must hold at the end, each rule with a sentence for each way in which it was broken."""
+"""The rules at the end of a run. Each yields a sentence for each violation."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from tests.harness.readers import Place
 from tests.harness.runs import Rule, broken
 
 OPENING = 1000
-"""What each account has before the first transfer."""
+"""The balance of each account before the first transfer."""
 SHOWN = 5
 
 
 @dataclass
 class Result:
-    """Everything that is judged."""
+    """The data that the rules check."""
 
     orders: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """By number what was ordered and acked: payer, payee, amount."""
+    """The acked orders by number: payer, payee, amount."""
     readings: dict[str, dict[Place, str]] = field(default_factory=dict)
-    """What each committed reader found in the entries."""
+    """The entries that each committed reader found."""
     open_transactions: list[str] = field(default_factory=list)
-    """What the brokers' logs still have open."""
+    """The open transactions in the brokers' logs."""
 
     def entries(self) -> list[tuple[int, int, int, bool]]:
-        """Number, account, change and whether it was written to be aborted, as the first reader has
-        them.
+        """Return number, account, change, and whether the entry was written to be aborted, for the
+        first reader.
         """
         found = next(iter(self.readings.values()), {})
         return [tuple(json.loads(value)) for _, value in sorted(found.items())]
@@ -60,7 +60,7 @@ def each_order_once(result: Result) -> Iterator[str]:
 
 
 def sum_is_conserved(result: Result) -> Iterator[str]:
-    """Nobody has gained or lost but to somebody."""
+    """The sum of all accounts stays the same."""
     entries = result.entries()
     opening = OPENING * len({account for _, account, _, _ in entries})
     total = opening + sum(change for _, _, change, _ in entries)
@@ -69,7 +69,7 @@ def sum_is_conserved(result: Result) -> Iterator[str]:
 
 
 def nothing_aborted_is_seen(result: Result) -> Iterator[str]:
-    """What was written to be aborted is in no reader's hands."""
+    """No reader has an entry that was written to be aborted."""
     for name, found in result.readings.items():
         seen = [place for place, value in found.items() if json.loads(value)[3]]
         if seen:
@@ -91,5 +91,4 @@ RULES: tuple[Rule[Result], ...] = (
 
 
 def violations(result: Result) -> list[str]:
-    """Which rules were broken, and how."""
     return broken(RULES, result)

@@ -1,5 +1,5 @@
-"""``python -m tests.broker.chaos``: a long run on three brokers of our own; ends with 1 when a rule
-was broken.
+"""``python -m tests.broker.chaos``: a long run on three brokers of our own. It ends with 1 if a
+rule was broken.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 @click.option("--regex", is_flag=True, help="Subscribes to a pattern.")
 @click.option("--bug", default="", help="Member 0 misbehaves: ahead, back, skip, keep, hang.")
 def main(assignors: tuple[str, ...], protocol: str, seed: int | None, **rest: object) -> None:
-    """Members that come, go, crash and freeze, and what came of it."""
+    """Make members come, go, crash and freeze, and check the rules."""
     cluster = start(3)
     broken = 0
     try:

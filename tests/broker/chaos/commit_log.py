@@ -1,6 +1,4 @@
-"""The broker's own log of a group: __consumer_offsets, read as bytes, so no client's word is taken
-for it.
-"""
+"""The broker's log of a group: __consumer_offsets, read as bytes, independent of any client."""
 
 from __future__ import annotations
 
@@ -17,19 +15,19 @@ OFFSET_KEYS = (0, 1)
 GENERATION_KEYS = (
     2,
     3,
-)  # the classic group's metadata; the consumer group's, whose number is an epoch
+)  # the classic group's metadata, and the consumer group's, whose number is an epoch
 READ_SECONDS = 60
 
 
 def text_at(data: bytes, place: int) -> tuple[str, int]:
-    """A string with its length in 16 bits in front, and the place behind it."""
+    """Return a string with a length of 16 bits in front, and the position behind it."""
     size = struct.unpack_from(">h", data, place)[0]
     place += 2
     return data[place : place + size].decode(), place + size
 
 
 def offset_key(key: bytes) -> tuple[str, str, int] | None:
-    """Group, topic and partition of a commit's key."""
+    """Return group, topic and partition of a commit's key."""
     if struct.unpack_from(">h", key)[0] not in OFFSET_KEYS:
         return None
     group, place = text_at(key, 2)
@@ -38,8 +36,9 @@ def offset_key(key: bytes) -> tuple[str, str, int] | None:
 
 
 def committed(value: bytes) -> tuple[int, str]:
-    """Offset and metadata of a commit's value; version 3 has a leader epoch in between, 4 is a
-    flexible one.
+    """Return offset and metadata of a commit's value.
+
+    Version 3 has a leader epoch between them. Version 4 is flexible.
     """
     version, offset = struct.unpack_from(">hq", value)
     if version >= 4:
@@ -47,13 +46,11 @@ def committed(value: bytes) -> tuple[int, str]:
         text = value[15 : 15 + size].decode()
     else:
         text = text_at(value, 14 if version == 3 else 10)[0]
-    return offset, text.rstrip("\0")  # confluent_kafka sends the end of a C string along
+    return offset, text.rstrip("\0")  # confluent_kafka includes the NUL of a C string
 
 
 def generation(key: bytes, value: bytes | None, group: str) -> int | None:
-    """The generation, or epoch, that a record makes known of the group; None if it is about
-    something else.
-    """
+    """Return the group's generation, or epoch, in a record. Other records give None."""
     kind = struct.unpack_from(">h", key)[0]
     if kind not in GENERATION_KEYS or value is None or text_at(key, 2)[0] != group:
         return None
@@ -64,7 +61,7 @@ def generation(key: bytes, value: bytes | None, group: str) -> int | None:
 
 
 def read(cluster: Cluster, group: str) -> tuple[list[Commit], int]:
-    """Every commit of the group in the broker's order, and how many generations it had."""
+    """Return all commits of the group in the broker's order, and the number of its generations."""
     conf = {
         "bootstrap.servers": cluster.bootstrap,
         "group.id": "chaos-witness",

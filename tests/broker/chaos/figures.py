@@ -1,4 +1,4 @@
-"""What a run was like, in numbers."""
+"""The figures of a run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import Counter
 from statistics import median
 
 from tests.broker.chaos.history import FOREVER, Assignment, History, Span
-from tests.broker.chaos.verify import handed_out
+from tests.broker.chaos.verify import deliveries
 from tests.harness.runs import counted
 
 
 def without_owner(assignments: list[Assignment]) -> list[Span]:
-    """When a partition had no owner, between its first and its last one."""
+    """Return the spans without an owner between a partition's first and last owner."""
     spans = []
     end = assignments[0].end
     for each in assignments[1:]:
@@ -22,7 +22,7 @@ def without_owner(assignments: list[Assignment]) -> list[Span]:
 
 
 def rebalances(history: History) -> list[Span]:
-    """The times when some partition changed hands, those that touch joined."""
+    """Return the spans in which partitions changed owners. Spans that touch are joined."""
     spans = sorted(span for each in history.by_partition().values() for span in without_owner(each))
     joined: list[Span] = []
     for start, end in spans:
@@ -34,12 +34,12 @@ def rebalances(history: History) -> list[Span]:
 
 
 def first_message_s(history: History) -> list[float]:
-    """From each assignment to its first message."""
+    """Return the seconds from each assignment to its first message."""
     return [each.got[0][0] - each.start for each in history.assignments() if each.got]
 
 
 def overlaps(history: History) -> int:
-    """How many assignments began while an expelled member didn't know yet."""
+    """Return the number of assignments that began before an expelled member noticed."""
     return sum(
         later.start < earlier.end
         for each in history.by_partition().values()
@@ -49,13 +49,12 @@ def overlaps(history: History) -> int:
 
 
 def span_of(values: list[float]) -> str:
-    """Median and highest."""
+    """Return median and maximum as text."""
     return f"median {median(values):.2f} s, longest {max(values):.2f} s" if values else "none"
 
 
 def lines(history: History) -> list[str]:
-    """The figures as text."""
-    seen = handed_out(history)
+    seen = deliveries(history)
     times = sum(len(times) for offsets in seen.values() for times in offsets.values())
     different = sum(len(offsets) for offsets in seen.values())
     callbacks: Counter[str] = Counter()
@@ -70,7 +69,7 @@ def lines(history: History) -> list[str]:
     closes = [end - start for start, end in closings if end < FOREVER]
     away = [end - start for start, end in rebalances(history)]
     acked = sum(map(len, history.acked.values()))
-    settled = [each.settled - each.healed for each in history.settlings if each.settled is not None]
+    settled = [each.settled - each.healed for each in history.rounds if each.settled is not None]
     return [
         f"{history.seconds:.0f} s, faults: {counted(history.faults)}",
         f"messages: {acked} acked, {different} handed out, {times - different} of them again",
@@ -79,7 +78,7 @@ def lines(history: History) -> list[str]:
         f"partitions without an owner: {len(away)} times, {span_of(away)}",
         f"from on_assign to the first message: {span_of(first_message_s(history))}",
         f"assignments that began before an expelled member knew: {overlaps(history)}",
-        f"rounds: {len(history.settlings)}, stable after the last fault: {span_of(settled)}",
+        f"rounds: {len(history.rounds)}, stable after the last fault: {span_of(settled)}",
         f"close(): {span_of(closes)}",
         f"commits in the broker's log: {len(history.commits)}; refused: {counted(refused)}",
         f"errors shown to the application: {counted(errors)}",

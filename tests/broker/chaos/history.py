@@ -1,7 +1,6 @@
-"""What happened: each member's log, the faults that it suffered, what was acked, and what the
-broker has as committed.
+"""The data of a run: members' logs, faults, acked messages, and commits in the broker's log.
 
-All times are the machine's wall clock in seconds: the brokers' time stamps are of the same clock.
+All times are seconds of the machine's wall clock, which the brokers' timestamps use too.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ FOREVER = float("inf")
 
 @dataclass
 class Assignment:
-    """A partition in a member's hands: from the begin of on_assign to the end of on_revoke,
-    on_lost, or of the process.
+    """A member's ownership of a partition: from the start of on_assign to the end of on_revoke,
+    on_lost, or the process.
 
-    ``got``: what was handed out, in order, as (time, offset, number).
+    ``got``: the delivered messages in order, as (time, offset, number).
     """
 
     member: str
     key: Key
     start: float
     end: float = FOREVER
-    how: str = ""  # revoked, lost, killed, closed, died; empty while it lasts
+    how: str = ""  # revoked, lost, killed, closed, died; empty until its end
     got: list[tuple[float, int, int]] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -39,7 +38,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Commit:
-    """One record of the broker's log of commits; ``by`` is the member that wrote its name into the
+    """One record of the broker's log of commits. ``by`` is the member, which it wrote into the
     metadata.
     """
 
@@ -71,22 +70,26 @@ class Life:
     owned: dict[Key, Assignment] = field(default_factory=dict)
     strays: list[tuple[float, Key, int, int]] = field(
         default_factory=list
-    )  # handed out without an assignment
-    doubled: list[tuple[float, Key]] = field(default_factory=list)  # assigned what it had
-    foreign: list[tuple[float, Key]] = field(default_factory=list)  # revoked what it hadn't
+    )  # delivered without an assignment
+    doubled: list[tuple[float, Key]] = field(
+        default_factory=list
+    )  # assigned a partition that it owned
+    foreign: list[tuple[float, Key]] = field(
+        default_factory=list
+    )  # revoked a partition that it didn't own
     reported: list[tuple[float, Key, int]] = field(
         default_factory=list
     )  # commits that the client called successful
     errors: list[tuple[float, str, bool]] = field(
         default_factory=list
-    )  # code and text, whether fatal
+    )  # time, code and text, whether fatal
     refused: list[tuple[float, str]] = field(default_factory=list)  # commits that failed
     callbacks: dict[str, int] = field(default_factory=dict)
     _tail: bytes = b""
     _read: int = 0
 
     def feed(self) -> None:
-        """Takes in what was logged since the last time."""
+        """Read the log's new lines."""
         try:
             with self.path.open("rb") as log:
                 log.seek(self._read)
@@ -99,7 +102,7 @@ class Life:
             self.take(json.loads(line))
 
     def take(self, event: dict[str, Any]) -> None:
-        """One event of the log."""
+        """Handle one event of the log."""
         name, at = event["e"], float(event["t"])
         if name in ("assigned", "revoked", "lost"):
             self.callbacks[name] = self.callbacks.get(name, 0) + 1
@@ -129,7 +132,7 @@ class Life:
             self._end_all(at, "closed")
 
     def end(self, at: float, how: str) -> None:
-        """The process is gone; nothing is logged after this."""
+        """End the life with its process. No event follows."""
         self.feed()
         self.ended, self.how = at, how
         self._end_all(at, how)
@@ -162,20 +165,20 @@ class Life:
 
     @property
     def unanswered(self) -> bool:
-        """Whether a broker has left a request of it without an answer for too long."""
+        """Return whether a request got no answer from a broker in time."""
         said = self.path.with_suffix(".out")
         return said.exists() and "no response in time" in said.read_text()
 
     @property
     def alive(self) -> bool:
-        """Whether the process is there, even if stopped."""
+        """Return whether the process exists, even if stopped."""
         return not self.how
 
 
 @dataclass(frozen=True)
-class Settling:
-    """All was healed at ``healed``; the group was stable and had read on at ``settled``, None if
-    not in time.
+class Round:
+    """A round of faults. They ended at ``healed``; all rules of `_settle` held at ``settled``,
+    or None if not in time.
     """
 
     healed: float
@@ -185,8 +188,6 @@ class Settling:
 
 @dataclass
 class History:
-    """A whole run."""
-
     session_s: float
     max_poll_s: float
     settle_s: float
@@ -194,35 +195,34 @@ class History:
     acked: dict[Key, dict[int, int]] = field(default_factory=dict)  # offset -> number
     commits: list[Commit] = field(default_factory=list)  # in the broker's order
     outages: list[Span] = field(default_factory=list)  # a broker was away
-    settlings: list[Settling] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
     generations: int = 0
     seconds: float = 0.0
 
     def feed(self) -> None:
-        """Takes in what the living have logged."""
+        """Read the new log lines of all living members."""
         for life in self.lives:
             if life.alive:
                 life.feed()
 
     def assignments(self) -> Iterator[Assignment]:
-        """Of all lives."""
+        """Yield the assignments of all lives."""
         for life in self.lives:
             yield from life.assignments
 
     def by_partition(self) -> dict[Key, list[Assignment]]:
-        """Each partition's assignments in the order of their beginnings."""
+        """Return each partition's assignments in the order of their starts."""
         found: dict[Key, list[Assignment]] = {}
         for each in sorted(self.assignments(), key=lambda each: each.start):
             found.setdefault(each.key, []).append(each)
         return found
 
     def life(self, name: str) -> Life:
-        """By its name."""
         return next(life for life in self.lives if life.name == name)
 
     def commits_of(self) -> dict[Key, list[Commit]]:
-        """Each partition's commits in order."""
+        """Return each partition's commits in order."""
         found: dict[Key, list[Commit]] = {}
         for commit in self.commits:
             found.setdefault(commit.key, []).append(commit)
@@ -230,8 +230,8 @@ class History:
 
 
 def in_force(commits: list[Commit], since: float, until: float) -> set[int]:
-    """Every offset that was the committed one at some time in between; 0 stands for none, the
-    beginning.
+    """Return every offset that was committed at some time in between. 0 stands for no commit, the
+    start.
     """
     times = [commit.at for commit in commits]
     before = bisect_right(times, since)
@@ -240,5 +240,5 @@ def in_force(commits: list[Commit], since: float, until: float) -> set[int]:
 
 
 def overlap(spans: Iterable[Span], since: float, until: float) -> float:
-    """The longest stretch of the spans that lies between two times."""
+    """Return the longest part of any span between two times."""
     return max([0.0, *(min(end, until) - max(start, since) for start, end in spans)])

@@ -1,11 +1,10 @@
-"""One member of the group, a process of its own: it logs whatever it is told and handed, before it
-commits anything.
+"""One member of the group as a process. It logs every callback and message before it commits
+anything.
 
-    python -m tests.broker.chaos.member < settings, then commands, one a line: leave, stall SECONDS,
-    resubscribe
+    python -m tests.broker.chaos.member < settings
 
-A line of the log is one write of one JSON object, so that a member that is killed leaves at most
-half a line.
+Then commands follow, one a line: leave, stall SECONDS, resubscribe. A log line is one write of one
+JSON object, so a killed member leaves at most half a line.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ MODULES = {"ours": "kafka_native", "confluent": "confluent_kafka"}
 
 @dataclass
 class Settings:
-    """What a member is told at its start.
+    """The settings of a member.
 
-    ``take``: poll or consume; ``commits``: sync, async or store.
+    ``take``: poll or consume. ``commits``: sync, async or store.
     """
 
     name: str
@@ -50,7 +49,7 @@ class Settings:
 
 
 class Log:
-    """Appends to a file, one write a line; nothing is held back in this process."""
+    """Appends to a file, one write a line, without a buffer in this process."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -64,7 +63,7 @@ class Log:
 
 
 def keys(partitions: Iterable[Any]) -> list[tuple[str, int]]:
-    """TopicPartitions of either client as pairs."""
+    """Return TopicPartitions of either client as pairs."""
     return [(each.topic, each.partition) for each in partitions]
 
 
@@ -78,10 +77,10 @@ class Member:
         self._consumer = self._module.Consumer({**settings.conf, "on_commit": self._on_commit})
         self._next: dict[
             tuple[str, int], int
-        ] = {}  # what may be committed, and wasn't handed to the client yet
+        ] = {}  # offsets to commit that the client doesn't have yet
         self._handed: dict[
             tuple[str, int], int
-        ] = {}  # the last that was, of each partition that is owned
+        ] = {}  # the last offsets that the client got, for each owned partition
         self._commit_at = 0.0
         self._kept: set[tuple[str, int]] = set()
         self._taken = 0
@@ -105,7 +104,7 @@ class Member:
     def _on_revoke(self, _: Any, partitions: list[Any]) -> None:
         if self._settings.bug == "hang":
             time.sleep(1e6)
-        if self._settings.commits != "store":  # or the client commits what is stored
+        if self._settings.commits != "store":  # else the client commits stored offsets
             self._commit(keys(partitions), wait=True)
         self._forget(keys(partitions))
         given_up = keys(partitions)
@@ -125,11 +124,11 @@ class Member:
     # --- messages ---
 
     def step(self) -> None:
-        """Takes what is there, at most for a moment."""
+        """Take the available messages, after a short wait at most."""
         if self._settings.take == "poll":
             message = self._consumer.poll(WAIT_S)
             messages = [] if message is None else [message]
-            while message is not None and len(messages) < BATCH:  # what is queued already
+            while message is not None and len(messages) < BATCH:  # only queued messages
                 message = self._consumer.poll(0)
                 if message is not None:
                     messages.append(message)
@@ -186,7 +185,7 @@ class Member:
             self._refused(error.args[0], list(found))
 
     def _refused(self, error: Any, what: list[tuple[str, int]]) -> None:
-        """Tries again with the next commit, never with less than was tried since."""
+        """Try again with the next commit, but with no lower offset than was tried since."""
         self.log("refused", text=f"{error.name()}: {error.str()}")
         for key in what:
             if key in self._handed:
@@ -209,7 +208,7 @@ class Member:
     # --- commands ---
 
     def obey(self, command: str) -> bool:
-        """Does what the run wants; whether to go on."""
+        """Carry out a command, and return whether to continue."""
         word, _, rest = command.partition(" ")
         if word == "stall":
             self.log("stalling")
@@ -223,7 +222,7 @@ class Member:
         return word != "leave"
 
     def run(self, commands: queue.SimpleQueue[str]) -> None:
-        """Until it is told to leave."""
+        """Run until the command to leave."""
         self.subscribe()
         self.log("ready")
         going_on = True
@@ -238,14 +237,13 @@ class Member:
 
 
 def listen(take: Callable[[str], None]) -> None:
-    """Passes commands on; ends the process when nobody is left to give any."""
+    """Pass commands on. End the process when its parent has ended."""
     for line in LINE:
         take(line.strip())
     os._exit(3)
 
 
 def main() -> None:
-    """Reads the settings and runs."""
     member = Member(Settings(**json.loads(LINE.readline())))
     commands: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=listen, args=(commands.put,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""A run: members, load and faults on a cluster; its history at the end."""
+"""A run: members, load and faults on a cluster, and its history."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from confluent_kafka.admin import NewPartitions
 
 from tests.broker import payload
 from tests.broker.chaos import commit_log
-from tests.broker.chaos.history import FOREVER, History, Key, Life, Settling
+from tests.broker.chaos.history import FOREVER, History, Key, Life, Round
 from tests.broker.chaos.member import Settings
 from tests.broker.cluster import Broker, Cluster
 from tests.broker.support import create, in_sync, leaders
@@ -28,16 +28,16 @@ from tests.harness.runs import FaultRun
 from tests.waiting import wait_for
 
 SLOTS = 6
-PARTITIONS = (6, 3)  # of the two topics, at first
+PARTITIONS = (6, 3)  # of the two topics, at the start
 PARTITIONS_MAX = 16
 ROUND_S = 25.0
 FAULT_EVERY_S = (0.3, 2.5)
 AWAY_S = (0.5, 4.0)
 IN_SYNC_S = 90
-END_S = 40.0  # for a member to end after it was told to
+END_S = 40.0  # from the command to leave to the end of a member
 ROOT = Path(__file__).resolve().parents[3]
 
-# One of each is drawn before any comes again.
+# Each is drawn once before any is drawn again.
 DECK = (
     *(
         "crash",
@@ -57,9 +57,9 @@ DECK = (
 
 @dataclass
 class Options:
-    """What to run.
+    """The options of a run.
 
-    ``client``: ours, confluent or mixed; ``assignor`` only where the members assign.
+    ``client``: ours, confluent or mixed. ``assignor``: only for the classic protocol.
     """
 
     protocol: str = "classic"
@@ -87,7 +87,7 @@ class Options:
 
 
 class Process(Child):
-    """A member's process, and what of its life it can't say itself."""
+    """A member's process, and the facts of its life that it can't log itself."""
 
     def __init__(self, life: Life, settings: Settings, output: Path) -> None:
         super().__init__("tests.broker.chaos.member", settings, output)
@@ -113,7 +113,7 @@ class Process(Child):
         self.leaving = time.monotonic() + END_S
 
     def ended(self) -> bool:
-        """Whether it has ended; then its life has, too."""
+        """Return whether it has ended. If so, its life ends too."""
         code = self.code()
         if code is None:
             if (
@@ -122,7 +122,7 @@ class Process(Child):
                 and time.monotonic() > self.leaving
             ):
                 self.life.errors.append(
-                    (time.time(), f"did not end in {END_S:g} s after it was told to leave", True)
+                    (time.time(), f"did not end in {END_S:g} s after the command to leave", True)
                 )
                 self.kill()
                 return True
@@ -135,14 +135,14 @@ class Process(Child):
 
     @property
     def free(self) -> bool:
-        """Whether something may be done to it."""
+        """Return whether a fault may hit it now."""
         return (
             self.resume_at is None and self.leaving is None and time.monotonic() >= self.busy_until
         )
 
 
 class Values(Load):
-    """Numbered values to every partition, and what of them was acked where."""
+    """Produces numbered values to every partition, and keeps the acked ones."""
 
     def __init__(self, cluster: Cluster, rate: int, acked: dict[Key, dict[int, int]]) -> None:
         super().__init__(
@@ -153,7 +153,7 @@ class Values(Load):
         self.ends: dict[Key, int] = {}  # one past the last acked
 
     def widen(self, topic: str, count: int) -> None:
-        """The topic has this many partitions now."""
+        """Set the topic's number of partitions."""
         known = set(self._partitions)
         self._partitions = [
             *self._partitions,
@@ -195,14 +195,14 @@ class Run(FaultRun):
         self._lives = itertools.count()
         self._cluster_work: Future[None] | None = None
         self._pool = ThreadPoolExecutor(1)
-        # A broker ends with the thread that has started it (guard.py): only the run's own does.
+        # A broker ends with the thread that started it (guard.py), so only the run's thread starts any.
         self._back: queue.SimpleQueue[Broker] = queue.SimpleQueue()
         self._started = time.time()
 
-    # --- the whole ---
+    # --- the run ---
 
     def run(self) -> History:
-        """Everything; the processes are gone at the end, however it ends."""
+        """Run everything. The processes have ended at the end, however it ends."""
         try:
             self._prepare()
             deadline = time.monotonic() + self._options.seconds
@@ -223,7 +223,7 @@ class Run(FaultRun):
         self._settle()
 
     def _round(self, until: float) -> None:
-        """Faults until some time, then all is healed and has to become stable."""
+        """Make faults until a time. Then end all faults, and wait until the group is stable."""
         while time.monotonic() < until:
             self._fault()
             pause = self._random.uniform(*self._options.fault_every_s)
@@ -232,7 +232,7 @@ class Run(FaultRun):
         self._settle()
 
     def _finish(self) -> None:
-        """All six members, no more load: everything is read and committed, and everybody leaves."""
+        """Stop the load with all six members. They read and commit everything, and leave."""
         self._watch(max([0.0, *self._free_at.values()]))
         for slot, process in self._slots.items():
             if process is None:
@@ -272,7 +272,7 @@ class Run(FaultRun):
         return [process for process in self._slots.values() if process is not None]
 
     def _watch(self, until: float) -> None:
-        """Resumes who is due, and sees who has ended, until some time."""
+        """Resume processes that are due, and notice ended ones, until a time."""
         while True:
             with contextlib.suppress(queue.Empty):
                 self._back.get_nowait().start()
@@ -344,9 +344,7 @@ class Run(FaultRun):
     # --- faults ---
 
     def _victim(self, keep: int, *clients: str) -> Process | None:
-        """A member that is well and was there long enough to subscribe, if more than some are
-        left.
-        """
+        """Return a healthy member that has subscribed, if more than ``keep`` remain."""
         free = [
             process for process in self._living() if process.free and process.life.ready is not None
         ]
@@ -370,7 +368,7 @@ class Run(FaultRun):
             victim.kill()
             self._slots[victim.life.slot] = None
             if self._options.static and self._options.protocol == "consumer":
-                # The broker refuses a second member of an id until the first one's session is over:
+                # The broker refuses a second member with this id until the first one's session ends:
                 # fatal, by design.
                 self._free_at[victim.life.slot] = time.monotonic() + 2 * self._options.session_s
         return victim is not None
@@ -382,30 +380,30 @@ class Run(FaultRun):
         return victim is not None
 
     def _fault_pause(self) -> bool:
-        """Shorter than the session."""
+        """Freeze for less than the session timeout."""
         return self._freeze(self._victim(1), (0.1, 0.5), self._options.session_s)
 
     def _fault_freeze(self) -> bool:
-        """Longer than the session."""
+        """Freeze for longer than the session timeout."""
         return self._freeze(self._victim(1), (1.1, 1.8), self._options.session_s)
 
     def _fault_stall(self) -> bool:
-        """The application doesn't poll for longer than it may.
+        """Make the application exceed its poll interval.
 
-        Not librdkafka's: out of the group while it has to give up partitions, it stays out and
-        keeps the others.
+        Not for librdkafka: if it leaves the group while it has to revoke partitions, it never
+        rejoins, and keeps the others.
         """
         victim = self._victim(1, "ours")
         if victim is not None:
             seconds = self._options.max_poll_s * self._random.uniform(1.1, 1.4)
-            victim.tell(f"stall {seconds:.1f}")
+            victim.send(f"stall {seconds:.1f}")
             victim.busy_until = time.monotonic() + seconds + 1
         return victim is not None
 
     def _fault_resubscribe(self) -> bool:
         victim = self._victim(1)
         if victim is not None:
-            victim.tell("resubscribe")
+            victim.send("resubscribe")
             victim.busy_until = time.monotonic() + 1
         return victim is not None
 
@@ -424,8 +422,8 @@ class Run(FaultRun):
         return True
 
     def _widened(self, topic: str, count: int) -> bool:
-        """Asks for more partitions, with a new client each time: one that has lost its controller
-        waits for long.
+        """Request more partitions, each time with a new client: a client without its controller
+        waits long.
         """
         admin = self._cluster.admin()
         if len(leaders(self._cluster, topic, admin)) == count:
@@ -470,7 +468,7 @@ class Run(FaultRun):
     # --- becoming stable ---
 
     def _heal(self) -> None:
-        """Everything is well from now on; the members that aren't there stay away."""
+        """End all faults. Members that left stay away."""
         for process in self._living():
             process.resume()
         self._watch(max([0.0, *(process.busy_until for process in self._living())]))
@@ -482,22 +480,23 @@ class Run(FaultRun):
             self._watch(time.monotonic() + 0.1)
 
     def _settle(self, end: bool = False) -> None:
-        """Waits until each partition has one owner that has read on, at the end to its end, which
-        is committed.
+        """Wait until each partition has one owner that has read on.
+
+        At the end it must have read everything, and its offset must be committed.
         """
         healed = time.time()
         wanted = dict(self._load.ends)
         deadline = time.monotonic() + self._options.settle_s
         while why := self._unsettled(wanted, end):
             if time.monotonic() > deadline:
-                self.history.settlings.append(Settling(healed, None, why))
+                self.history.rounds.append(Round(healed, None, why))
                 self._say(f"  not settled: {why}")
                 return
             self._watch(time.monotonic() + 0.1)
-        self.history.settlings.append(Settling(healed, time.time()))
+        self.history.rounds.append(Round(healed, time.time()))
 
     def _unsettled(self, wanted: dict[Key, int], everybody: bool) -> str:
-        """What is missing."""
+        """Return the first unmet condition."""
         self.history.feed()
         living = [life for life in self.history.lives if life.alive]
         partitions = [
@@ -527,7 +526,9 @@ class Run(FaultRun):
         return ""
 
     def _was_read(self, key: Key, end: int) -> bool:
-        """Whether somebody had read all before this owner came, so that nothing was left for it."""
+        """Return whether an earlier owner has read everything, so that nothing is left for this
+        one.
+        """
         return end == 0 or any(
             each.got and each.got[-1][1] + 1 >= end
             for life in self.history.lives

@@ -1,11 +1,11 @@
-"""The judge.
+"""The rules of a run.
 
-Each rule takes a history and yields what breaks it; nothing yielded means that it holds.
+Each rule takes a history and yields its violations.
 
-When may two members' assignments of a partition overlap? When the group has expelled the earlier
-one and it can't know: it was stopped, or its application didn't poll, for as long as the group
-waits; or its coordinator was away. It may then still hand out what it had fetched, for the moment
-that it takes to notice, but nothing it commits may be accepted.
+Two members' assignments of a partition may overlap in one case: the group has expelled the earlier
+member, and it can't know. It was stopped, or its application didn't poll, for longer than the group
+waits; or its coordinator was away. It may then deliver messages that it had fetched, until it
+notices. But no commit of it may be accepted.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from tests.broker.chaos.history import Assignment, Commit, History, Key, Life, i
 from tests.harness.runs import Rule, broken
 
 EXAMPLES = 5
-CLOCK_S = 0.005  # the brokers' time stamps are whole milliseconds
+CLOCK_S = 0.005  # brokers' timestamps are whole milliseconds
 EXPEL_SHARE = 0.8  # a broker counts a session from the last heartbeat, which was before the stop
-NOTICE_S = 10.0  # from being able to notice an expulsion to having given up what was lost
+NOTICE_S = 10.0  # from the first chance to notice an expulsion to the loss of all partitions
 CLOSE_S = 30.0
 
 
 def place(key: Key, offset: int | None = None) -> str:
-    """A partition, or an offset of it."""
+    """Return a partition, or an offset of it, as text."""
     return f"{key[0]} [{key[1]}]" + ("" if offset is None else f" @{offset}")
 
 
-def handed_out(history: History) -> dict[Key, dict[int, list[tuple[float, int, str]]]]:
-    """Time, number and member of every time that an offset was handed out, in assignments or
-    outside of any.
+def deliveries(history: History) -> dict[Key, dict[int, list[tuple[float, int, str]]]]:
+    """Return time, number and member of every delivery of an offset, inside and outside of
+    assignments.
     """
     found: dict[Key, dict[int, list[tuple[float, int, str]]]] = defaultdict(
         lambda: defaultdict(list)
@@ -48,21 +48,21 @@ def handed_out(history: History) -> dict[Key, dict[int, list[tuple[float, int, s
 
 
 def nothing_lost(history: History) -> Iterator[str]:
-    """Every acked message was handed out, as what it is."""
-    seen = handed_out(history)
+    """Every acked message was delivered with its value."""
+    seen = deliveries(history)
     for key, acked in history.acked.items():
         for offset, number in sorted(acked.items()):
             times = seen[key].get(offset, [])
             if not times:
-                yield f"{place(key, offset)} (message {number}) was handed out to nobody"
+                yield f"{place(key, offset)} (message {number}) was never delivered"
             for at, found, member in times:
                 if found != number:
                     yield f"{place(key, offset)} was message {found} to {member} at {at:.3f}, not {number}"
 
 
 def in_order(history: History) -> Iterator[str]:
-    """Offsets go up by one within an assignment: no transactions and no compaction here, so there
-    are no gaps.
+    """Offsets rise by one within an assignment. Without transactions and compaction there are no
+    gaps.
     """
     for each in history.assignments():
         for (_, before, _), (at, offset, _) in pairwise(each.got):
@@ -71,7 +71,7 @@ def in_order(history: History) -> Iterator[str]:
 
 
 def from_the_committed(history: History) -> Iterator[str]:
-    """An assignment begins where the group had committed, or at the beginning."""
+    """An assignment begins at the committed offset, or at the start."""
     commits = history.commits_of()
     for each in history.assignments():
         if each.got:
@@ -82,12 +82,12 @@ def from_the_committed(history: History) -> Iterator[str]:
 
 
 def only_what_is_owned(history: History) -> Iterator[str]:
-    """Nothing is handed out of, assigned twice, or revoked from a partition that a member hasn't
-    got.
+    """No message is delivered, and no partition revoked, without ownership. No partition is
+    assigned twice.
     """
     for life in history.lives:
         for at, key, offset, _ in life.strays:
-            yield f"{life.name} was handed out {place(key, offset)} at {at:.3f} without owning it"
+            yield f"{life.name} got {place(key, offset)} at {at:.3f} without owning it"
         for at, key in life.doubled:
             yield f"{life.name} was assigned {place(key)} at {at:.3f}, which it had"
         for at, key in life.foreign:
@@ -95,8 +95,9 @@ def only_what_is_owned(history: History) -> Iterator[str]:
 
 
 def expelled_before(history: History, life: Life, at: float) -> float | None:
-    """When a member could notice that it had been expelled by some time; None if there was no
-    reason to expel it.
+    """Return the time at which a member could notice that it was expelled before ``at``.
+
+    None: there was no reason to expel it.
     """
     able = []
     for spans, wait in ((life.pauses, history.session_s), (life.stalls, history.max_poll_s)):
@@ -110,26 +111,25 @@ def expelled_before(history: History, life: Life, at: float) -> float | None:
 
 
 def peers(history: History) -> set[str]:
-    """The members that are librdkafka's."""
+    """Return the members that use librdkafka."""
     return {life.name for life in history.lives if life.client == "confluent"}
 
 
 def overtaken(history: History) -> set[str]:
-    """The members whose commits a broker may carry out in another order than they mean.
+    """Return the members whose commits a broker may carry out in another order than they mean.
 
-    A commit without an answer is sent again, with what has come to be committed meanwhile, on
-    another connection, and a broker that is slow enough may get round to the first one last.
-    librdkafka may do so at any time.
+    An unanswered commit is sent again on another connection, with newer offsets. A slow broker may
+    carry out the first one last. With librdkafka this may happen at any time.
     """
     return peers(history) | {life.name for life in history.lives if life.unanswered}
 
 
 def one_owner(history: History) -> Iterator[str]:
-    """No partition has two owners at once; see above.
+    """No partition has two owners at once, except as the module's docstring says.
 
-    librdkafka joins again without the partitions that it has to give up before its application's
-    on_revoke has run (the owned partitions in the broker's log of a group show it), so another may
-    have them first; that is forgiven to it alone.
+    librdkafka rejoins without the partitions that it has to revoke, before its application's
+    on_revoke has run. The broker's log of the group shows this. So another member may own them
+    first, and the rule exempts librdkafka.
     """
     theirs = peers(history)
     for key, assignments in history.by_partition().items():
@@ -143,31 +143,31 @@ def one_owner(history: History) -> Iterator[str]:
 
 
 def judged(history: History, key: Key, earlier: Assignment, later: Assignment) -> Iterator[str]:
-    """What is wrong with two assignments that overlap."""
+    """Yield the problem of two assignments that overlap."""
     life = history.life(earlier.member)
     able = expelled_before(history, life, later.start)
     if able is None:
         yield f"two owners of {place(key)}: {earlier} and {later}"
         return
-    # A pause that begins before it could notice doesn't count against it.
+    # Pauses during this time don't count against it.
     waited = overlap([*life.pauses, *life.stalls], able, earlier.end)
     if earlier.end - able - waited > NOTICE_S:
         yield f"{earlier} was expelled, could notice at {able:.3f}, and went on beside {later}"
 
 
 def fenced(history: History) -> Iterator[str]:
-    """Whoever has lost a partition commits nothing of it: the broker's log has no commit of an
+    """A member that has lost a partition commits nothing for it: the log has no commit of an
     earlier owner.
 
-    librdkafka is in the group when its on_revoke commits too late (see `one_owner`); that is
-    forgiven to it alone.
+    librdkafka is still in the group when its on_revoke commits too late (see `one_owner`), so the
+    rule exempts it.
     """
     by_partition, theirs = history.by_partition(), peers(history)
     for key, commits in history.commits_of().items():
         for commit in commits:
             if not commit.by:
                 continue
-            # What the clocks can't tell apart counts for whoever committed.
+            # Times that are too close to compare count in favor of the member that committed.
             known = by_partition.get(key, [])
             started = [each for each in known if each.start <= commit.at - CLOCK_S]
             own = [
@@ -184,10 +184,8 @@ def fenced(history: History) -> Iterator[str]:
 
 
 def nothing_ahead(history: History) -> Iterator[str]:
-    """When an offset is committed, everything before it has been handed out; and commits never go
-    back.
-    """
-    seen = handed_out(history)
+    """A committed offset follows the deliveries of everything before it, and commits never go back."""
+    seen = deliveries(history)
     for key, commits in history.commits_of().items():
         first_times = {offset: min(at for at, _, _ in times) for offset, times in seen[key].items()}
         done = 0
@@ -197,12 +195,12 @@ def nothing_ahead(history: History) -> Iterator[str]:
             ):
                 done += 1
             if done < commit.offset:
-                yield f"{named(commit)} at {commit.at:.3f}, but {place(key, done)} wasn't handed out by then"
+                yield f"{named(commit)} at {commit.at:.3f}, but {place(key, done)} wasn't delivered by then"
     yield from never_back(history)
 
 
 def never_back(history: History) -> Iterator[str]:
-    """Each commit of a partition is as high as the one before; see `overtaken`."""
+    """Each commit of a partition is at least as high as the one before, except for `overtaken`."""
     forgiven = overtaken(history)
     for commits in history.commits_of().values():
         for before, commit in pairwise(commits):
@@ -213,13 +211,11 @@ def never_back(history: History) -> Iterator[str]:
 
 
 def named(commit: Commit) -> str:
-    return f"{commit.by or 'somebody'} committed {place(commit.key, commit.offset)}"
+    return f"{commit.by or 'unknown'} committed {place(commit.key, commit.offset)}"
 
 
 def commits_are_true(history: History) -> Iterator[str]:
-    """A commit that a client reported as done is in the broker's log by then: it, or one that took
-    its place.
-    """
+    """When a client reports a commit, the broker's log has it, or a later one."""
     highest: dict[tuple[Key, str], list[tuple[float, int]]] = defaultdict(list)
     for commit in history.commits:
         before = highest[commit.key, commit.by]
@@ -229,22 +225,22 @@ def commits_are_true(history: History) -> Iterator[str]:
             there = highest.get((key, life.name), [])
             index = bisect_right(there, (at + CLOCK_S, sys.maxsize))
             if not index or there[index - 1][1] < offset:
-                yield f"{life.name} was told at {at:.3f} that {place(key, offset)} is committed; the broker had no such"
+                yield f"{life.name} reported at {at:.3f} that {place(key, offset)} is committed; the broker had no such"
 
 
 def settles(history: History) -> Iterator[str]:
-    """After each round of faults the group becomes stable and reads on, in time; and in the end it
-    has read it all.
+    """After each round of faults the group becomes stable and reads on in time. At the end it has
+    read everything.
     """
-    for number, each in enumerate(history.settlings, 1):
+    for number, each in enumerate(history.rounds, 1):
         if each.settled is None:
             yield f"round {number}: not settled {history.settle_s:g} s after the last fault: {each.why}"
-    if not history.settlings:
+    if not history.rounds:
         yield "the run never settled"
 
 
 def good_ends(history: History) -> Iterator[str]:
-    """Nobody dies by itself, no consumer has a fatal error, close() returns in time."""
+    """No member ends by itself or has a fatal error, and close() returns in time."""
     for life in history.lives:
         if life.how == "died":
             yield f"{life.name} ended by itself at {life.ended:.3f}: {life.errors[-1:]}"
@@ -259,7 +255,7 @@ def good_ends(history: History) -> Iterator[str]:
 
 
 def all_was_committed(history: History) -> Iterator[str]:
-    """At the end the group's offsets are those of the ends; see `overtaken`."""
+    """The group's last offsets are the ends of the partitions, except for `overtaken`."""
     commits = history.commits_of()
     forgiven = overtaken(history)
     for key, acked in history.acked.items():
@@ -285,5 +281,5 @@ RULES: tuple[Rule[History], ...] = (
 
 
 def violations(history: History) -> list[str]:
-    """Everything that breaks a rule, each rule with its first few."""
+    """Return the violations, a few examples for each rule."""
     return broken(RULES, history, EXAMPLES)

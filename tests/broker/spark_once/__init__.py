@@ -1,8 +1,7 @@
-"""A stream of Spark's, written exactly once to a real Kafka while its processes are killed at each
-step of that.
+"""A Spark stream that writes exactly once to a real Kafka while its processes are killed at each
+step.
 
-Proxies read what the clients say to the brokers, and kill whoever makes a request: before it
-arrives, when it has arrived and before the answer does, or right after. Whatever happens, each row
-is there once for every committed reader. `python -m tests.broker.spark_once --kills 100` runs it at
-length.
+Proxies read the clients' requests. They kill the client of a request before it arrives, before its
+answer, or right after. Every committed reader still finds each row once. `python -m
+tests.broker.spark_once --kills 100` makes a long run.
 """

@@ -1,5 +1,5 @@
-"""``python -m tests.broker.spark_once``: a long run on a broker of our own; ends with 1 when a rule
-was broken.
+"""``python -m tests.broker.spark_once``: a long run on a broker of our own. It ends with 1 if a
+rule was broken.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from tests.harness.runs import drawn, report
 @click.command()
 @click.option("--kills", default=100, show_default=True)
 @click.option(
-    "--seconds",
-    default=float("inf"),
-    help="After which nobody is killed any more, once somebody was.",
+    "--seconds", default=float("inf"), help="Seconds until the kills end, after at least one."
 )
 @click.option("--rate", default=100, show_default=True, help="Rows a second.")
 @click.option(

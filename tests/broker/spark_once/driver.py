@@ -1,7 +1,7 @@
-"""Spark's driver, a process of its own: a stream from topic to topic, started again whenever it
-fails, until killed.
+"""A Spark driver as a process: a stream from topic to topic that restarts after each failure, until
+it is killed.
 
-python -m tests.broker.spark_once.driver SETTINGS
+    python -m tests.broker.spark_once.driver SETTINGS
 """
 
 from __future__ import annotations

@@ -56,8 +56,6 @@ CHECK_INTERVAL_S = 0.2
 
 @dataclass
 class Options:
-    """The options of a run."""
-
     kills: int = 100
     # after this time, and at least one kill, no process is killed any more
     seconds: float = float("inf")
@@ -86,7 +84,6 @@ class Result:
 
 
 def violations(result: Result) -> list[str]:
-    """Return the broken rules, one sentence each."""
     found = list(result.open_transactions)
     for name, seen in result.readings.items():
         missing = [row for row in range(result.rows) if not seen[row]]
@@ -123,7 +120,7 @@ class Killer:
             self._over = True
 
     def _arm(self) -> None:
-        """Choose the next step, its process, and how many such requests live before.
+        """Choose the next step, its process, and how many such requests pass before.
 
         No step repeats at once.
         """
@@ -185,7 +182,7 @@ class Run:
         self.result = Result()
 
     def run(self) -> Result:
-        """Run everything. The processes are gone at the end, however it ends."""
+        """Run everything. The processes have ended at the end, however it ends."""
         began = time.monotonic()
         with ExitStack() as stack:
             proxy = stack.enter_context(StepProxy(self._killer))
@@ -219,7 +216,9 @@ class Run:
                 producer.poll(0)
                 time.sleep(CHECK_INTERVAL_S)
             assert producer.flush(60) == 0
-        assert self._killer.count, f"nobody could be killed in {END_S:.0f} s; {self._last_words()}"
+        assert self._killer.count, (
+            f"no process could be killed in {END_S:.0f} s; {self._last_words()}"
+        )
         self._killer.well()
         deadline = time.monotonic() + END_S
         while len(set(by_theirs(cluster, self._target, PARTITIONS, 0).values())) < self._fed:

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Final, TypeAlias
 
 from kafka_native import consumer, producer, share_consumer
+from kafka_native._native.enums import ISOLATION_READ_COMMITTED, ISOLATION_READ_UNCOMMITTED
 from kafka_native._native.message import ConfluentMessage as Message
 from kafka_native.admin import (
     CONFIG_SOURCE_DEFAULT_CONFIG,
@@ -54,23 +55,28 @@ from kafka_native.types import (
     murmur2,
 )
 
+from ._arguments import CONSUMER, PRODUCER, SHARE_CONSUMER, parses
+
 _AdminClientImpl = AdminClient
 # confluent_kafka's asyncio consumer marks its calls with it. It has no meaning here.
 _reentry_identity_var: ContextVar[int] = ContextVar("reentry_identity", default=0)
 
 
+@parses(PRODUCER, lambda self: self._client.check_open("Producer has been closed"))
 class Producer(producer.Producer):
     """A `kafka_native.Producer` that behaves like confluent_kafka's."""
 
     _message_type = Message
 
 
+@parses(CONSUMER, consumer.Consumer._check_open)
 class Consumer(consumer.Consumer):
     """A `kafka_native.Consumer` that behaves like confluent_kafka's."""
 
     _message_type = Message
 
 
+@parses(SHARE_CONSUMER, share_consumer.ShareConsumer.subscription)
 class ShareConsumer(share_consumer.ShareConsumer):
     """A `kafka_native.ShareConsumer` that behaves like confluent_kafka's."""
 
@@ -133,8 +139,8 @@ CONSUMER_GROUP_TYPE_CLASSIC: Final = 2
 ELECTION_TYPE_PREFERRED: Final = 0
 ELECTION_TYPE_UNCLEAN: Final = 1
 
-ISOLATION_LEVEL_READ_UNCOMMITTED: Final = 0
-ISOLATION_LEVEL_READ_COMMITTED: Final = 1
+ISOLATION_LEVEL_READ_UNCOMMITTED: Final = ISOLATION_READ_UNCOMMITTED
+ISOLATION_LEVEL_READ_COMMITTED: Final = ISOLATION_READ_COMMITTED
 
 OFFSET_SPEC_MAX_TIMESTAMP: Final = -3
 OFFSET_SPEC_EARLIEST: Final = -2

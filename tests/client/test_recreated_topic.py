@@ -1,4 +1,4 @@
-"""A topic is deleted and recreated while it is read: the new one is read from its beginning."""
+"""A topic is deleted and recreated while it is read. The new one is read from its beginning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka_native.mock.membership import Committed
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
-from .support import Client, fill
+from .support import Client, assigned, fill, raises_code
 
 WAYS = {
     "by hand": {},
@@ -43,9 +43,9 @@ class Reader:
     def __init__(self, client: Client, topic: str, way: str, **conf: Any) -> None:
         self.topic, self.way = topic, way
         self.group = f"{topic}-{way}"
-        self.told: list[str] = []
+        self.rebalances: list[str] = []
         self.committed: list[tuple[KafkaError | None, list[TopicPartition]]] = []
-        everything = {
+        own = {
             "group.id": self.group,
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 100,
@@ -54,21 +54,16 @@ class Reader:
             **conf,
         }
         self.consumer = client.consumer(
-            **everything,
-            on_commit=lambda error, partitions: self.committed.append((error, partitions)),
+            **own, on_commit=lambda error, partitions: self.committed.append((error, partitions))
         )
         if way == "by hand":
             self.consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
         else:
             self.consumer.subscribe(
                 [topic],
-                on_assign=lambda consumer, partitions: self.told.append(
-                    f"assign {len(partitions)}"
-                ),
-                on_revoke=lambda consumer, partitions: self.told.append(
-                    f"revoke {len(partitions)}"
-                ),
-                on_lost=lambda consumer, partitions: self.told.append(f"lose {len(partitions)}"),
+                on_assign=lambda consumer, partitions: self.rebalances.append("assign"),
+                on_revoke=lambda consumer, partitions: self.rebalances.append("revoke"),
+                on_lost=lambda consumer, partitions: self.rebalances.append("lose"),
             )
 
     def read(self, count: int) -> list[int]:
@@ -88,21 +83,21 @@ class Reader:
     def wait_committed(self, offset: int) -> None:
         """Poll until the group's offset of partition 0 is this."""
         until = time.monotonic() + WAIT_S
-        while self.kept() != offset:
-            assert time.monotonic() < until, self.kept()
+        while self.committed_offset() != offset:
+            assert time.monotonic() < until, self.committed_offset()
             self.consumer.poll(0.05)
 
-    def kept(self) -> int:
+    def committed_offset(self) -> int:
         [found] = self.consumer.committed([TopicPartition(self.topic, 0)], timeout=WAIT_S)
         return found.offset
 
 
-def make_anew(cluster: MockCluster, topic: str, partitions: int = 2) -> None:
+def recreate(cluster: MockCluster, topic: str, partitions: int = 2) -> None:
     cluster.delete_topic(topic)
     cluster.create_topic(topic, partitions)
 
 
-def keep_by_name(cluster: MockCluster, reader: Reader, offset: int) -> None:
+def commit_by_name(cluster: MockCluster, reader: Reader, offset: int) -> None:
     """Commit the old topic's offset by name, before the client knows the new topic."""
     group = cluster.groups.find(reader.group)
     assert group is not None
@@ -119,24 +114,24 @@ def test_new_topic_is_read_from_its_beginning(
     with reader.consumer as consumer:
         assert reader.read(10) == list(range(10))
         reader.wait_committed(10)
-        make_anew(cluster, topic)
+        recreate(cluster, topic)
         fill(client, topic, 60, partition=0, start=100)
         if not cluster.offsets_by_id and way != "consumer":  # type: ignore[attr-defined]
-            keep_by_name(cluster, reader, 10)
+            commit_by_name(cluster, reader, 10)
         assert reader.read(60) == list(range(100, 160))
         reader.wait_committed(60)
         assert [each.offset for each in consumer.position([TopicPartition(topic, 0)])] == [60]
     if way != "by hand":
-        first, given_up, again, *_ = (each.split()[0] for each in reader.told)
-        assert (first, again) == ("assign", "assign")
-        assert given_up == "revoke" if way == "eager" else given_up in ("lose", "revoke")
+        first, second, third, *_ = reader.rebalances
+        assert (first, third) == ("assign", "assign")
+        assert second == "revoke" if way == "eager" else second in ("lose", "revoke")
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_offset_of_the_old_topic_is_not_committed_for_the_new_one(
     cluster: MockCluster, client: Client, way: str
 ) -> None:
-    """The application still processes an old message when the client learns of the new topic."""
+    """The application still processes an old message when the client finds the new topic."""
     topic = client.topic(2)
     fill(client, topic, 10, partition=0)
     reader = Reader(
@@ -148,10 +143,10 @@ def test_offset_of_the_old_topic_is_not_committed_for_the_new_one(
             message = consumer.poll(1)
         consumer.store_offsets(message=message)
         old_id = cluster.topic_id(topic)
-        make_anew(cluster, topic)
+        recreate(cluster, topic)
         fill(client, topic, 5, partition=0, start=100)
         until = time.monotonic() + WAIT_S
-        # it knows the new topic
+        # until the client knows the new topic
         while consumer.position([TopicPartition(topic, 0)])[0].offset != -1001:
             assert time.monotonic() < until
             time.sleep(0.01)
@@ -159,16 +154,15 @@ def test_offset_of_the_old_topic_is_not_committed_for_the_new_one(
         with pytest.raises(KafkaException) as caught:
             consumer.commit(message=message, asynchronous=False)
         assert caught.value.args[0].code() in (KafkaError.UNKNOWN_TOPIC_ID, KafkaError._STATE)
-        with pytest.raises(KafkaException) as caught:
+        with raises_code(KafkaError._STATE):
             consumer.store_offsets(message=message)
-        assert caught.value.args[0] == KafkaError._STATE
-        assert reader.kept() == -1001
+        assert reader.committed_offset() == -1001
         assert reader.read(5) == list(range(100, 105))
-        assert reader.kept() == -1001
+        assert reader.committed_offset() == -1001
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_deleted_topic_that_comes_back_later_is_read(
+def test_deleted_topic_that_is_recreated_later_is_read(
     cluster: MockCluster, client: Client, way: str
 ) -> None:
     topic = client.topic(2)
@@ -185,15 +179,15 @@ def test_deleted_topic_that_comes_back_later_is_read(
         assert reader.read(20) == list(range(100, 120))
 
 
-def test_auto_offset_reset_error_says_so(cluster: MockCluster, client: Client) -> None:
-    topic = client.topic(1)
+def test_auto_offset_reset_error_is_reported(
+    cluster: MockCluster, client: Client, topic: str
+) -> None:
     fill(client, topic, 3)
-    with client.consumer(
-        **{"group.id": f"{topic}-error", "auto.offset.reset": "error"}
+    with assigned(
+        client, topic, **{"group.id": f"{topic}-error", "auto.offset.reset": "error"}
     ) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
         assert len(consumer.consume(3, WAIT_S)) == 3
-        make_anew(cluster, topic, 1)
+        recreate(cluster, topic, 1)
         message = consumer.poll(WAIT_S)
         assert message is not None
         assert message.error() == KafkaError._AUTO_OFFSET_RESET
@@ -203,8 +197,8 @@ def test_auto_offset_reset_error_says_so(cluster: MockCluster, client: Client) -
 
 
 @pytest.mark.parametrize("way", ["by hand", "eager", "cooperative"])
-def test_new_topic_is_read_again_where_fetches_do_not_say_that_it_is_another(way: str) -> None:
-    """Then metadata do later: a part of the topic is read twice, and no part is skipped."""
+def test_new_topic_is_read_even_if_fetches_have_no_topic_ids(way: str) -> None:
+    """Metadata show the new topic later: a part of it is read twice, and no part is skipped."""
     with MockCluster(brokers=1, max_versions=FETCHED_BY_NAME) as cluster:
         client = Client(cluster)
         topic = client.topic(2)
@@ -212,17 +206,16 @@ def test_new_topic_is_read_again_where_fetches_do_not_say_that_it_is_another(way
         reader = Reader(client, topic, way)
         with reader.consumer:
             assert reader.read(10) == list(range(10))
-            make_anew(cluster, topic)
+            recreate(cluster, topic)
             fill(client, topic, 60, partition=0, start=100)
             seen: set[int] = set()
             while not seen >= set(range(100, 160)):
                 seen |= set(reader.read(1))
 
 
-def test_place_that_was_given_before_the_client_heard_is_kept(
-    cluster: MockCluster, client: Client
+def test_offset_assigned_before_the_client_finds_the_new_topic_is_kept(
+    cluster: MockCluster, client: Client, topic: str
 ) -> None:
-    topic = client.topic(1)
     fill(client, topic, 3)
     with client.consumer(
         **{"group.id": f"{topic}-given", "auto.offset.reset": "latest"}
@@ -231,8 +224,10 @@ def test_place_that_was_given_before_the_client_heard_is_kept(
         consumer.assign([TopicPartition(topic, 0, 0)])
         assert len(consumer.consume(3, WAIT_S)) == 3
         consumer.unassign()
-        make_anew(cluster, topic, 1)
+        recreate(cluster, topic, 1)
         fill(client, topic, 6, start=100)
-        consumer.assign([TopicPartition(topic, 0, 2)])  # by metadata that are older than the topic
+        consumer.assign(
+            [TopicPartition(topic, 0, 2)]
+        )  # the client's metadata are older than the topic
         values = [int(message.value() or b"") for message in consumer.consume(4, WAIT_S)]
         assert values == [102, 103, 104, 105]

@@ -1,5 +1,5 @@
-"""A topic that was deleted and created again: what was read of the old one ends, and nothing of it is
-committed.
+"""A topic that is deleted and recreated: reading of the old topic ends, and its offsets aren't
+committed for the new one.
 """
 
 from __future__ import annotations
@@ -19,42 +19,35 @@ from .test_fetches import ConsumerCluster
 
 
 def meet_new_topic(cluster: ConsumerCluster) -> list[list[Key]]:
-    """Metadata have another id of the topic; what `on_ended` was told."""
-    told: list[list[Key]] = []
-    cluster.fetches.on_ended = told.append
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [(1, 0), (2, 0)], topic_id=OTHER_ID))
-    cluster.go()
-    return told
+    """Give metadata another id of the topic, and return the calls of ``on_ended``."""
+    ended: list[list[Key]] = []
+    cluster.fetches.on_ended = ended.append
+    cluster.renew_metadata((1, 0), (2, 0), topic_id=OTHER_ID)
+    return ended
 
 
-def test_partitions_of_a_topic_made_anew_end():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 42), ("t", 1, 7))
+def test_partitions_of_a_recreated_topic_end():
+    cluster = ConsumerCluster(("t", 0, 42), ("t", 1, 7))
     for cursor in cluster.engine.cursors:
         cursor.answered = True
     cluster.engine.cursors[0].position = 50
     assert meet_new_topic(cluster) == [[("t", 0), ("t", 1)]]
     assert [cursor.log[-1] for cursor in cluster.engine.cursors] == [("stop",), ("stop",)]
     assert cluster.fetches.assigned["t", 0].position == OFFSET_INVALID
-    assert any("deleted and created again" in line for line in cluster.logged)
-    cluster.clock.now += 100
-    cluster.go()
+    assert any("deleted and recreated" in line for line in cluster.logged)
+    cluster.wait(100)
     assert all(cursor.log[-1] == ("stop",) for cursor in cluster.engine.cursors)
 
 
-def test_place_that_no_leader_of_the_old_topic_has_confirmed_is_meant_for_the_new_one():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 42))
+def test_unconfirmed_start_offset_applies_to_the_new_topic():
+    cluster = ConsumerCluster(("t", 0, 42))
     assert meet_new_topic(cluster) == []
     assert cluster.engine.cursors[-1].topic_id == OTHER_ID
     assert cluster.engine.cursors[-1].log == [("start", cluster.pool.handle(1), 42, 0)]
 
 
-def test_place_that_was_sought_is_meant_for_the_new_topic_also_after_the_old_one_was_read():
-    cluster = ConsumerCluster()
-    cluster.assign(("t", 0, 42))
+def test_seek_after_reading_the_old_topic_applies_to_the_new_one():
+    cluster = ConsumerCluster(("t", 0, 42))
     cluster.engine.cursors[0].position, cluster.engine.cursors[0].answered = 50, True
     assert meet_new_topic(cluster) == [[("t", 0)]]
     assert cluster.fetches.seek("t", 0, 3) is None
@@ -64,17 +57,17 @@ def test_place_that_was_sought_is_meant_for_the_new_topic_also_after_the_old_one
 
 
 @pytest.mark.parametrize(("by_id", "started"), [(True, 5), (False, 7)])
-def test_offset_kept_by_name_alone_is_not_believed_once_after_a_topic_was_made_anew(by_id, started):
+def test_offset_committed_by_name_is_ignored_once_after_a_topic_was_recreated(by_id, started):
     cluster = ConsumerCluster()
     cluster.fetches.offsets_by_id = lambda: by_id
     cluster.fetches.ask_committed = lambda keys, done, deadline: done(
         [TopicPartition(*key, 5) for key in keys]
     )
     cluster.assign(("t", 1, 0))
-    cluster.fetches.expect_anew([("t", 0)])
+    cluster.fetches.expect_recreated([("t", 0)])
     for expected in (started, 5):
         cluster.fetches.assign([("t", 0, OFFSET_INVALID)], cluster.clock.now)
-        cluster.fetches.forget_anew()
+        cluster.fetches.forget_recreated()
         cluster.go()
         cluster.go()
         if cluster.engine.submitted:
@@ -87,22 +80,19 @@ def test_offset_kept_by_name_alone_is_not_believed_once_after_a_topic_was_made_a
 
 
 def reads_on(cluster: Group, position: int) -> None:
-    """The topic is read, up to this position."""
+    """Set the position up to which the topic was read."""
     cluster.engine.cursors[0].position, cluster.engine.cursors[0].answered = position, True
 
 
-def make_anew(cluster: Group, *, topic_id: bytes = OTHER_ID, **how: Any) -> None:
-    cluster.metadata.refresh(cluster.clock.now)
-    cluster.go()
-    cluster.answer(cluster.metadata_reply("t", [] if how else [(1, 0)], topic_id=topic_id, **how))
+def recreate(cluster: Group, *, topic_id: bytes = OTHER_ID, **how: Any) -> None:
+    cluster.renew_metadata(*([] if how else [(1, 0)]), topic_id=topic_id, **how)
     cluster.go()
 
 
-def test_nothing_of_a_topic_that_was_deleted_is_committed_for_the_one_that_has_its_name():
-    cluster = Group(auto_commit=True)
-    cluster.assign(0)
+def test_offsets_of_a_deleted_topic_are_not_committed_for_its_successor():
+    cluster = Group(0, auto_commit=True)
     reads_on(cluster, 12)
-    make_anew(cluster)
+    recreate(cluster)
     cluster.wait(5.1)
     cluster.commits.flush([("t", 0)], lambda: None)
     cluster.go()
@@ -114,9 +104,8 @@ def test_nothing_of_a_topic_that_was_deleted_is_committed_for_the_one_that_has_i
     assert stored.error == KafkaError._STATE
 
 
-def test_commit_that_is_under_way_when_its_topic_is_made_anew_is_not_sent_again():
-    cluster = Group()
-    cluster.assign(0)
+def test_commit_in_flight_when_its_topic_is_recreated_is_not_retried():
+    cluster = Group(0)
     reads_on(cluster, 12)
     cluster.commit((0, 12))
     cluster.find()
@@ -126,9 +115,8 @@ def test_commit_that_is_under_way_when_its_topic_is_made_anew_is_not_sent_again(
     assert cluster.outcomes == [KafkaError.UNKNOWN_TOPIC_ID]
 
 
-def test_commit_for_a_topic_that_is_gone_ends_once_metadata_say_so():
-    cluster = Group()
-    cluster.assign(0)
+def test_commit_for_a_missing_topic_ends_with_new_metadata():
+    cluster = Group(0)
     reads_on(cluster, 12)
     cluster.commit((0, 12))
     cluster.find()

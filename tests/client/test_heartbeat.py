@@ -1,4 +1,4 @@
-"""Heartbeats of a broker's own thread, through the binding: they need no interpreter lock."""
+"""Heartbeats by a broker thread, through the binding: they need no interpreter lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .support import bare_engine
 HEARTBEAT = 12
 SECONDS_HELD = 2.0
 
-# It answers with the request's serial number divided by `every`: so many equal answers in a row.
+# It answers with the number of the request divided by `every`: so many equal answers in a row.
 SERVER = """
 import socket, sys
 every = int(sys.argv[1])
@@ -31,7 +31,7 @@ try:
         connection.sendall(len(body).to_bytes(4, "big") + body)
         count += 1
 except ConnectionError:
-    pass  # the client ended it with an answer on its way
+    pass  # the client closed the connection before the answer
 print(count, flush=True)
 """
 
@@ -57,6 +57,12 @@ def _next(engine: Engine, kind: int) -> Event:
     raise AssertionError(f"no event of kind {kind}")
 
 
+def _line(server: subprocess.Popen[str]) -> int:
+    """Return the number that the server prints: its port, then its requests."""
+    assert server.stdout is not None
+    return int(server.stdout.readline())
+
+
 def _open(engine: Engine, port: int) -> int:
     _unread.clear()
     assert engine.broker_add(1, "127.0.0.1", port) == 0
@@ -66,13 +72,15 @@ def _open(engine: Engine, port: int) -> int:
     return generation
 
 
+def running_server(every: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", SERVER, str(every)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
 def test_heartbeats_go_on_while_the_interpreter_lock_is_held() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVER, "1000000"], stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
+    with running_server(1_000_000) as server:
         engine = bare_engine()
-        generation = _open(engine, int(server.stdout.readline()))
+        generation = _open(engine, _line(server))
         engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 20, 5000)
         held = ctypes.PyDLL(None)  # its functions keep the interpreter lock
         held.usleep(int(SECONDS_HELD * 1e6))
@@ -80,23 +88,16 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held() -> None:
         assert [(event.token, event.status, event.body) for event in replies] == [(7, 0, bytes(4))]
         engine.close()
         # Without heartbeats during the two seconds there would be none or one.
-        assert int(server.stdout.readline()) >= 5
+        assert _line(server) >= 5
 
 
-def test_news_is_told_and_stop_ends_it() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVER, "3"], stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
+def test_changed_responses_are_reported_and_stop_ends_heartbeats() -> None:
+    with running_server(3) as server:
         engine = bare_engine()
-        generation = _open(engine, int(server.stdout.readline()))
+        generation = _open(engine, _line(server))
         engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 5, 5000)
-        assert [int.from_bytes(_next(engine, EVENT_REPLY).body, "big") for _ in range(4)] == [
-            0,
-            1,
-            2,
-            3,
-        ]
+        bodies = [_next(engine, EVENT_REPLY).body for _ in range(4)]
+        assert [int.from_bytes(body, "big") for body in bodies] == [0, 1, 2, 3]
         engine.stop_heartbeat(0)
         # Requests after the stop are answered after every heartbeat.
         for token in (8, 9, 10):
@@ -108,13 +109,10 @@ def test_news_is_told_and_stop_ends_it() -> None:
         engine.close()
 
 
-def test_the_end_of_the_connection_ends_it() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVER, "1"], stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
+def test_the_end_of_the_connection_ends_heartbeats() -> None:
+    with running_server(1) as server:
         engine = bare_engine()
-        generation = _open(engine, int(server.stdout.readline()))
+        generation = _open(engine, _line(server))
         engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 60000, 5000)
         server.kill()
         event = _next(engine, EVENT_REPLY)

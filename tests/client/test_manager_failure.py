@@ -1,4 +1,4 @@
-"""A client whose managers can't be made is ended by its own constructor."""
+"""The constructor of a client closes it if its managers can't be made."""
 
 from __future__ import annotations
 
