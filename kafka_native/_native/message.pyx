@@ -390,8 +390,10 @@ cdef class Message:
 
     def __len__(self):
         """Return the value's length, or 0 for a null value."""
+        cdef Overrides overrides
         if self._overrides != NULL and (<Overrides>self._overrides).has_value:
-            return 0 if (<Overrides>self._overrides).value is None else _length_of((<Overrides>self._overrides).value)
+            overrides = <Overrides>self._overrides
+            return 0 if overrides.value is None else _length_of(overrides.value)
         return 0 if self._value_data == NULL else self._value_bytes
 
     def __bool__(self):

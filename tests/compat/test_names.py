@@ -219,3 +219,48 @@ def test_a_constructor_may_be_a_coroutine_function(asyncinit: Any) -> None:
         return await asyncinit(Made)(3)
 
     assert asyncio.run(run()).value == 3
+
+
+def test_parts_of_building_are_the_same() -> None:
+    def use(lib: Any) -> Any:
+        resolvers: list[Any] = []
+
+        class Awaits:
+            def set_async_cluster_id_resolver(self, resolver: Any) -> None:
+                resolvers.append(resolver)
+
+        lib.propagate_async_cluster_id_resolver(use, [Awaits(), None, 3])
+        return (
+            [
+                outcome(partial(lib.validate_build_result, "k", result))
+                for result in (None, 3, (1,), (1, 2), (1, {}), "ab")
+            ],
+            lib.intersect_leftovers({"a": 1}, []),
+            lib.intersect_leftovers({}, [{"a": 1, "b": 2}, {"b": 3, "c": 4}]),
+            asyncio.run(lib.maybe_await(3)),
+            asyncio.run(lib.maybe_await(asyncio.sleep(0, 4))),
+            resolvers,
+            lib.SerdeSpec("k", 1, None, True)._asdict(),
+        )
+
+    assert use(our_builder) == use(their_builder)
+
+
+def test_bases_of_serializers_and_builders() -> None:
+    def use(lib: Any) -> Any:
+        names = lib.serialization
+        return [
+            [
+                outcome(lambda base=base: base().set_cluster_id_resolver(None)),
+                outcome(lambda base=base: base().close()),
+            ]
+            for base in (names.Serializer, names.Deserializer)
+        ], [
+            type(error).__name__ if isinstance(error := outcome(call), Exception) else error
+            for call in (
+                lambda: names.SerializerBuilder().build({}, True),
+                lambda: names.DeserializerBuilder().build({}, True),
+            )
+        ]
+
+    assert use(drop_in) == use(confluent_kafka)

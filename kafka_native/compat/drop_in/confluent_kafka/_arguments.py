@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka_native._native.arguments import Arguments
-from kafka_native._native.message import Message
+from kafka_native._native.message import ConfluentMessage as Message
 from kafka_native.errors import KafkaException
 from kafka_native.types import TopicPartition
 
