@@ -223,7 +223,7 @@ class CompactedTopic:
 
     The object reads all partitions from the beginning. It uses no consumer group and commits
     nothing. If the topic gets more partitions, the object also reads them as soon as the metadata
-    contains them. If the topic is deleted and created again, the object clears the table and reads
+    contains them. If the topic is deleted and recreated, the object clears the table and reads
     the new topic from its beginning. Only one thread at a time may use the object, as with its
     consumer.
     """
@@ -421,7 +421,7 @@ class CompactedTopic:
         self._behind.update(dict.fromkeys(added))
 
     def _start_over(self, count: int) -> None:
-        """Replace the entries by those of a topic that was deleted and created again."""
+        """Replace the entries by those of a topic that was deleted and recreated."""
         self._pending_changes += [
             TableChange(key, value, None) for key, value in self._table.items()
         ]

@@ -20,7 +20,7 @@ from ._native.primitives import crc32, exact_text
 from ._native.primitives import fnv1a as _fnv1a
 from ._native.primitives import murmur2 as _murmur2
 from .cleaning import escaped
-from .errors import KafkaError
+from .errors import KafkaError, KafkaException
 
 __all__ = [
     "OFFSET_BEGINNING",
@@ -513,6 +513,37 @@ class ConsumerGroupMetadata:
         self.member_id = member_id
         self.instance_id = instance_id
 
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ConsumerGroupMetadata:
+        """Read the form of `to_bytes()`, which is librdkafka's.
+
+        :raises KafkaException: _BAD_MSG: it isn't this form.
+        """
+        if not data.startswith(_METADATA_MAGIC):
+            raise _bad_metadata()
+        rest = data[len(_METADATA_MAGIC) :]
+        parts = rest[4:].split(b"\0", 2)
+        if len(rest) < 4 or len(parts) < 3 or not parts[2]:
+            raise _bad_metadata()
+        group_id, member_id, instance = parts
+        if instance != b"\x01" and not (instance[0] == 0 and instance.endswith(b"\0", 1)):
+            raise _bad_metadata()
+        instance_id = None if instance == b"\x01" else instance[1:-1].decode()
+        generation = int.from_bytes(rest[:4], sys.byteorder, signed=True)
+        return cls(group_id.decode(), generation, member_id.decode(), instance_id)
+
+    def to_bytes(self) -> bytes:
+        """Return the form in which confluent_kafka's ``consumer_group_metadata()`` returns it."""
+        instance = b"\x01" if self.instance_id is None else b"\0%b\0" % self.instance_id.encode()
+        generation = self.generation.to_bytes(4, sys.byteorder, signed=True)
+        return b"%b%b%b\0%b\0%b" % (
+            _METADATA_MAGIC,
+            generation,
+            self.group_id.encode(),
+            self.member_id.encode(),
+            instance,
+        )
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ConsumerGroupMetadata):
             return NotImplemented
@@ -529,6 +560,14 @@ class ConsumerGroupMetadata:
             f"ConsumerGroupMetadata(group_id={self.group_id!r}, generation={self.generation}, "
             f"member_id={self.member_id!r}, instance_id={self.instance_id!r})"
         )
+
+
+_METADATA_MAGIC = b"CGMDv2:"
+
+
+def _bad_metadata() -> KafkaException:
+    text = "Input serialized cgmd is truncated or has an unknown format"
+    return KafkaException(KafkaError(KafkaError._BAD_MSG, text))
 
 
 class PreparedTxnState:

@@ -88,7 +88,7 @@ struct kn_accumulator {
     /* size of the recent batches: the next buffer begins with this capacity */
     size_t buffer_hint_bytes;
     uint8_t topic_id[16]; /* zeros: none */
-    /* the topic was deleted and created again while batches were in flight to the old one: these
+    /* the topic was deleted and recreated while batches were in flight to the old one: these
      * are settled first */
     bool remade;
     struct kn_broker *in_flight_broker; /* the broker whose requests carry these batches */

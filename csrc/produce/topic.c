@@ -452,7 +452,7 @@ static void set_leaders(struct kn_partition_table *table, int32_t count,
     }
 }
 
-/* Returns whether the topic was deleted and created again. */
+/* Returns whether the topic was deleted and recreated. */
 static int is_recreated(const struct kn_topic *topic, const uint8_t id[16])
 {
     return memcmp(topic->id, id, 16) != 0 && memcmp(topic->id, kn_no_topic_id, 16) != 0 &&

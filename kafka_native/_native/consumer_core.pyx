@@ -36,6 +36,7 @@ from kafka_native._native.message cimport (
 from kafka_native._native.message import Message as NewMessage
 
 cdef unsigned long NO_THREAD = 0
+cdef double TIMEOUT_MAX_S = 2147483.648
 
 
 cdef class Taker:
@@ -119,6 +120,7 @@ cdef class ConsumerCore:
         self._give_back = give_back
         self._max = count_max
         self._segments_end = -1
+        self._closed = self._woken = False  # it may have been closed before
 
     def __dealloc__(self):
         if self._segment != NULL and self.engine.engine != NULL:
@@ -329,6 +331,9 @@ cdef class ConsumerCore:
 
     cdef _check_open(self):
         if self.engine is None:
+            client = getattr(self, "_client", None)  # it raises if the class calls no super().__init__()
+            if client is not None:
+                client.check_open("Consumer closed")
             raise RuntimeError("Consumer is not initialised: call super().__init__(conf)")
         if self._closed or self.engine.engine == NULL:
             self._check_usable()
@@ -611,3 +616,16 @@ cdef class ConsumerCore:
             if self._segment == NULL:
                 break
             self._drop_segment()
+
+
+cdef class StrictConsumerCore(ConsumerCore):
+    """ConsumerCore with the calls whose arguments confluent_kafka takes more strictly."""
+
+    def poll(self, double timeout=-1.0):
+        cdef Message message
+        if self.engine is not None:
+            message = self._next_in_batch()
+            if message is not None:
+                return message
+        # confluent_kafka casts the timeout to int milliseconds: NaN and huge numbers are negative
+        return self._next_message(timeout if timeout < TIMEOUT_MAX_S else -1.0, False)

@@ -341,8 +341,8 @@ class _PositionReader(ABC, Generic[T]):
                 return
         self._lose(
             self._range.end,
-            f"the partition ends at offset {end}: it was cut off, or the topic was deleted "
-            "and made anew",
+            f"the partition ends at offset {end}: it was truncated, or the topic was deleted "
+            "and recreated",
         )
 
     def _lose(self, until: int, why: str) -> None:

@@ -236,7 +236,7 @@ def test_a_deleted_topic_without_a_known_name_is_looked_up_no_longer() -> None:
 
 def test_a_recreated_topic_is_revoked_and_assigned_again() -> None:
     group = stable_member({ID_A: [0]})
-    group.metadata.names[ID_B] = "a"  # deleted and created again: the same name, another id
+    group.metadata.names[ID_B] = "a"  # deleted and recreated: the same name, another id
     group.heartbeat[2](response(2, {ID_B: [0]}))
     assert group.rebalance.taken() == [("revoke", [("a", 0)]), ("assign", [("a", 0)])]
     assert owned_of(group.sent()) == {ID_B: [0]}

@@ -30,17 +30,17 @@ class FakeFetchManager:
 
     def __init__(self) -> None:
         self.assigned: dict[Key, Partition] = {}
-        self.anew: set[Key] = set()
+        self.recreated: set[Key] = set()
 
     def end(self, keys: list[Key]) -> None:
         for key in keys:
             self.assigned[key].ended = True
 
-    def expect_anew(self, keys: list[Key]) -> None:
-        self.anew.update(keys)
+    def expect_recreated(self, keys: list[Key]) -> None:
+        self.recreated.update(keys)
 
-    def forget_anew(self) -> None:
-        self.anew.clear()
+    def forget_recreated(self) -> None:
+        self.recreated.clear()
 
     def add(self, new: list[tuple[str, int, int]], now: float) -> None:
         self.assigned |= {(topic, number): Partition() for topic, number, _ in new}
@@ -284,7 +284,7 @@ def test_partitions_of_a_recreated_topic_are_lost_and_reassigned_first() -> None
     assert group.log[:2] == [(Kind.LOSE, [A, B]), (Kind.ASSIGN, [A, B])]
     assert group.log[2:] == [(Kind.REVOKE, [B, C]), ("flush", [B, C])]
     assert group.fetches.assigned[A] is not before[A]
-    assert group.fetches.anew == set()
+    assert group.fetches.recreated == set()
 
 
 def test_only_ended_partitions_are_lost() -> None:
@@ -299,7 +299,7 @@ def test_only_ended_partitions_are_lost() -> None:
     group.poll()
     assert lost == [[A]]
     assert group.rebalance.owned == {B}
-    assert group.fetches.anew == {A}
+    assert group.fetches.recreated == {A}
 
 
 def test_manually_assigned_partitions_are_renewed_without_callbacks_in_the_next_poll() -> None:
@@ -329,13 +329,13 @@ def test_loss_of_everything_supersedes_a_renewal() -> None:
     assert group.rebalance.owned == set()
 
 
-def test_ended_partitions_are_expected_anew_after_a_revocation() -> None:
+def test_ended_partitions_are_expected_again_after_a_revocation() -> None:
     group = Group()
     group.rebalance.assign([A, B], group.done("assigned"))
     group.fetches.end([A])
     group.rebalance.revoke([A, B], group.done("revoked"))
     group.poll()
     group.flushes.pop()()
-    assert group.fetches.anew == {A}
+    assert group.fetches.recreated == {A}
     group.rebalance.assign([A], group.done("assigned"))
-    assert group.fetches.anew == set()
+    assert group.fetches.recreated == set()

@@ -34,7 +34,7 @@ def test_partitions_of_a_recreated_topic_end():
     assert meet_new_topic(cluster) == [[("t", 0), ("t", 1)]]
     assert [cursor.log[-1] for cursor in cluster.engine.cursors] == [("stop",), ("stop",)]
     assert cluster.fetches.assigned["t", 0].position == OFFSET_INVALID
-    assert any("deleted and created again" in line for line in cluster.logged)
+    assert any("deleted and recreated" in line for line in cluster.logged)
     cluster.wait(100)
     assert all(cursor.log[-1] == ("stop",) for cursor in cluster.engine.cursors)
 
@@ -64,10 +64,10 @@ def test_offset_committed_by_name_is_ignored_once_after_a_topic_was_recreated(by
         [TopicPartition(*key, 5) for key in keys]
     )
     cluster.assign(("t", 1, 0))
-    cluster.fetches.expect_anew([("t", 0)])
+    cluster.fetches.expect_recreated([("t", 0)])
     for expected in (started, 5):
         cluster.fetches.assign([("t", 0, OFFSET_INVALID)], cluster.clock.now)
-        cluster.fetches.forget_anew()
+        cluster.fetches.forget_recreated()
         cluster.go()
         cluster.go()
         if cluster.engine.submitted:

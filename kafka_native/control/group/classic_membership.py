@@ -373,7 +373,7 @@ class ClassicMembership:
         The group doesn't know, so this member keeps them.
         """
         if self._protocol == "EAGER":  # callbacks of an eager group get all partitions at once
-            self._ask_rejoin("a topic was deleted and created again")
+            self._ask_rejoin("a topic was deleted and recreated")
         else:
             self._rebalance.renew(keys)
 

@@ -44,11 +44,11 @@ class Partitions(Protocol):
     def end(self, keys: Iterable[Key]) -> None:
         """Stops delivery, stores and commits of these partitions: their topic was recreated."""
 
-    def expect_anew(self, keys: Iterable[Key]) -> None:
+    def expect_recreated(self, keys: Iterable[Key]) -> None:
         """Marks removed partitions of a recreated topic, which may be assigned again."""
 
-    def forget_anew(self) -> None:
-        """Ends `expect_anew()`."""
+    def forget_recreated(self) -> None:
+        """Ends `expect_recreated()`."""
 
 
 class Commits(Protocol):
@@ -203,6 +203,8 @@ class Rebalance:
             self._held.update(step.keys if not step.dropped else ())
         else:
             self._held.difference_update(step.keys)
+        if step.kind is Kind.LOSE and not step.ended:
+            self._held.clear()  # also what the application has unassigned
         if self._log.on:
             keys = ", ".join(f"{topic} [{number}]" for topic, number in step.keys) or "nothing"
             self._log.debug(
@@ -217,7 +219,10 @@ class Rebalance:
         if step.dropped or listener is None or (not step.keys and step.kind is not Kind.ASSIGN):
             self.finish(step, False)
         else:
-            self._call_back(lambda: self.in_application(step, listener))
+            # a new subscription may have replaced the listener when the callback runs
+            self._call_back(
+                lambda: self.in_application(step, self.listeners.get(step.kind, _left_alone))
+            )
 
     def _in_application(self, step: Step, listener: Listener) -> None:
         handled = False
@@ -258,7 +263,9 @@ class Rebalance:
                 self.add(step.keys)
             self._end(step)
         elif step.kind is Kind.REVOKE and not step.dropped:
-            self.remove(step.keys, lambda: self._end(step))
+            # the application may have assigned others: a member without partitions reads none
+            keys = step.keys if self._held else sorted(self.owned)
+            self.remove(keys, lambda: self._end(step))
         # otherwise the later step removes the rest and reports it
         elif step.begun or not step.dropped:
             if step.ended:
@@ -291,7 +298,7 @@ class Rebalance:
     def _remove(self, keys: list[Key]) -> None:
         ended = self._ended(keys)
         self._fetches.remove(keys)
-        self._fetches.expect_anew(ended)
+        self._fetches.expect_recreated(ended)
 
     def _ended(self, keys: list[Key]) -> list[Key]:
         assigned = self._fetches.assigned
@@ -303,7 +310,7 @@ class Rebalance:
             "rebalance: %s has ended, %d partition(s) assigned", step.kind.name.lower(), count
         )
         if step.kind is Kind.ASSIGN:
-            self._fetches.forget_anew()
+            self._fetches.forget_recreated()
         self._steps.remove(step)
         following = self._steps[0] if self._steps else None
         if not step.dropped:

@@ -13,6 +13,7 @@ from tests.compat.odd.values import Env
 _numbers = itertools.count()
 NOWHERE = "127.0.0.1:1"
 SETUP_S = 20.0
+COMMIT_S = 1.0
 
 
 def configuration(env: Env, name: str, state: str) -> dict[str, Any]:
@@ -155,6 +156,15 @@ def _reports(client: Any, reports: list[Any]) -> Any:
     return [client.flush(5), reports]
 
 
+def _committed(client: Any, here: list[Any]) -> Any:
+    """Return the committed offsets, once an asynchronous commit is done."""
+    deadline = time.monotonic() + COMMIT_S
+    found = client.committed(here, 5)
+    while all(each.offset < 0 for each in found) and time.monotonic() < deadline:
+        found = client.committed(here, 5)
+    return found
+
+
 def effects(client: Any, env: Env, case: Case, reports: list[Any]) -> Any:
     """Return what an accepted call has done."""
     name = case.call.name
@@ -168,7 +178,7 @@ def effects(client: Any, env: Env, case: Case, reports: list[Any]) -> Any:
         if name in ("assign", "unassign", "incremental_assign", "incremental_unassign"):
             return client.assignment()
         if name in ("commit", "commit of", "commit all"):
-            return client.committed(here, 5)
+            return _committed(client, here)
         if name in ("seek", "store_offsets", "store_offsets of"):
             return client.position(here)
     elif case.subject.name == "ShareConsumer":

@@ -7,10 +7,11 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from tests.compat.odd.calls import cases
+from tests.compat.odd.calls import Case, cases
 
 Outcome = dict[str, Any]
 NAMES_MAX = 150
+NOT_COMPARED = ("seconds", "text", "places")
 
 
 class Difference(NamedTuple):
@@ -27,7 +28,7 @@ def time_class(outcome: Outcome) -> str:
 
 
 def _compared(outcome: Outcome) -> Outcome:
-    kept = {key: value for key, value in outcome.items() if key not in ("seconds", "text")}
+    kept = {key: value for key, value in outcome.items() if key not in NOT_COMPARED}
     return {**kept, "time": time_class(outcome)}
 
 
@@ -43,6 +44,11 @@ def kind(outcome: Outcome) -> str:
     return "returns"
 
 
+def call_of(case: Case) -> str:
+    """Return the name of the call of a case."""
+    return f"{case.subject.name}.{case.call.name}"
+
+
 def group(difference: Difference) -> str:
     """Return what a difference has in common with others: the call, the parameter, the kinds."""
     case = cases()[difference.id]
@@ -50,7 +56,7 @@ def group(difference: Difference) -> str:
     if not case.call.configures and not set(parameter.split()) & case.call.parameters.keys():
         parameter = ""
     theirs, ours = kind(difference.theirs), kind(difference.ours)
-    return f"{case.subject.name}.{case.call.name} | {parameter} | {theirs} | {ours}"
+    return f"{call_of(case)} | {parameter} | {theirs} | {ours}"
 
 
 def _leaf(theirs: Any, ours: Any, where: str = "") -> str:

@@ -22,11 +22,15 @@ MESSAGE = (
     "delivery_count",
 )
 RECENT_MS = 86_400_000
+OWN_ATTRIBUTES = {"config_type", "documentation"}
+"""The attributes that only kafka_native's types have."""
+_objects = re.compile(r"<[\w.]+ object at 0x[0-9a-f]+>")
 _ids = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}")
 DEPTH_MAX = 6
 
 
 def _text(env: Env, value: str) -> str:
+    value = _objects.sub("OBJECT", value)
     return _ids.sub("ID", value.replace(env.group, "GROUP"))[:300]
 
 
@@ -54,7 +58,7 @@ def _message(env: Env, value: Any, depth: int) -> list[Any]:
 
 def _attributes(env: Env, value: Any, depth: int) -> Any:
     names = sorted(getattr(value, "__dict__", {}))
-    public = [name for name in names if not name.startswith("_")]
+    public = [name for name in names if not name.startswith("_") and name not in OWN_ATTRIBUTES]
     return [
         type(value).__name__,
         {name: plain(env, getattr(value, name), depth) for name in public},
@@ -71,8 +75,7 @@ def plain(env: Env, value: Any, depth: int = 0) -> Any:
     if type(value) is int:
         return value if abs(value) < 2**53 else repr(value)
     if isinstance(value, str):
-        text = _text(env, str(value))
-        return text if type(value) is str else [type(value).__name__, text]
+        return _text(env, str(value))
     if isinstance(value, list | tuple | set | frozenset):
         kind = type(value).__name__
         return [kind if kind != "list" else "", *(plain(env, each, depth) for each in value)]
@@ -83,6 +86,8 @@ def plain(env: Env, value: Any, depth: int = 0) -> Any:
     if isinstance(value, lib.TopicPartition):
         names = ("topic", "partition", "offset", "metadata", "leader_epoch", "error")
         return ["at", *(plain(env, getattr(value, name), depth) for name in names)]
+    if isinstance(value, lib.Uuid):
+        return _text(env, str(value)) if type(value) is lib.Uuid else "Uuid"
     if isinstance(value, lib.Message):
         return _message(env, value, depth)
     if isinstance(value, BaseException):

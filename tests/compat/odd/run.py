@@ -25,7 +25,7 @@ from tests.compat.odd.plain import outcome, plain
 from tests.compat.odd.values import Env
 
 SOON_S = 0.3
-LIMIT_S = 1.0
+LIMIT_S = 1.6
 SETUP_LIMIT_S = 40.0
 CLIENTS_MAX = 250
 """The number of clients after which the process ends, and the parent starts another one."""
@@ -107,6 +107,7 @@ class Worker(threading.Thread):
                 lambda: plain(self.env, clients.effects(used.content, self.env, case, reports)),
             )
             result["after"] = after.get("returns", after)
+            result["places"] = [places_of(self.env, message) for _, message in reports]
         if used and clients.is_client(case.subject):
             if case.state in ("closed", "never") or clients.is_as_before(case.call, result):
                 self.kept[key] = used
@@ -187,6 +188,12 @@ class Worker(threading.Thread):
         self.describe(result)
         _leaked.append(used)
         return result
+
+
+def places_of(env: Env, message: Any) -> list[int] | None:
+    """Return the partition and the offset of a message that was written to the topic."""
+    written = message.topic() == env.topic and message.error() is None
+    return [message.partition(), message.offset()] if written else None
 
 
 def _raise(error: BaseException) -> None:

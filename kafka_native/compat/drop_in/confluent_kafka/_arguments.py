@@ -15,11 +15,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka_native._native.arguments import Arguments
 from kafka_native._native.message import Message
+from kafka_native.errors import KafkaException
 from kafka_native.types import TopicPartition
 
 C = TypeVar("C", bound=type)
 Given = dict[str, Any]
 NO_EXTENSIONS: Final[Given] = {}
+REFUSALS: Final = (TypeError, ValueError, OverflowError, KafkaException)
+"""The exceptions that may be about arguments."""
 
 
 class Signature(NamedTuple):
@@ -51,30 +54,67 @@ def parses(calls: dict[str, Signature], check_open: Callable[[Any], object]) -> 
 def _parsing(
     method: Callable[..., Any], signature: Signature, check_open: Callable[[Any], object]
 ) -> Callable[..., Any]:
+    prepare = _preparing(method, signature, check_open)
+    if signature.calls_back:
+
+        @functools.wraps(method)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            given, named = prepare(self, args, kwargs)
+            return method(self, *given, **named)
+
+        @functools.wraps(method)
+        async def call_async(self: Any, *args: Any, **kwargs: Any) -> Any:
+            given, named = prepare(self, args, kwargs)
+            return await method(self, *given, **named)
+
+    else:
+
+        @functools.wraps(method)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            given, named = prepare(self, args, kwargs)
+            try:
+                return method(self, *given, **named)
+            except REFUSALS:
+                check_open(self)
+                raise
+
+        @functools.wraps(method)
+        async def call_async(self: Any, *args: Any, **kwargs: Any) -> Any:
+            given, named = prepare(self, args, kwargs)
+            try:
+                return await method(self, *given, **named)
+            except REFUSALS:
+                check_open(self)
+                raise
+
+    return call_async if inspect.iscoroutinefunction(method) else call
+
+
+def _preparing(
+    method: Callable[..., Any], signature: Signature, check_open: Callable[[Any], object]
+) -> Callable[[Any, tuple[Any, ...], Given], tuple[tuple[Any, ...], Given]]:
+    """Return a function that converts and checks the arguments of a call."""
     parse, by_position = signature.arguments.parse, signature.arguments.positional
-    check, is_open_first, calls_back = signature[1:]
+    check, is_open_first = signature.check, signature.is_open_first
     own = inspect.signature(method).parameters.keys() - signature.arguments.names
 
-    @functools.wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def prepare(client: Any, args: tuple[Any, ...], kwargs: Given) -> tuple[tuple[Any, ...], Given]:
         if is_open_first:
-            check_open(self)
+            check_open(client)
         more = own and own & kwargs.keys()
         extensions = {name: kwargs.pop(name) for name in more} if more else NO_EXTENSIONS
         given = parse(args, kwargs)
-        try:
-            if check is not None:
+        if check is not None:
+            try:
                 check(given)
-            if not calls_back:
-                if by_position:
-                    return method(self, *given.values(), **extensions)
-                return method(self, **given, **extensions)
-        except (TypeError, ValueError, OverflowError):
-            check_open(self)  # a closed client is the first reason
-            raise
-        return method(self, **given, **extensions)
+            except REFUSALS:
+                check_open(client)  # a closed client is the first reason
+                raise
+        if by_position:
+            return tuple(given.values()), extensions
+        return (), {**given, **extensions} if extensions else given
 
-    return call
+    return prepare
 
 
 # --- the contents of arguments ---
@@ -107,7 +147,7 @@ def _check_offsets(given: Given) -> None:
         raise ValueError("message and offsets are mutually exclusive")
     if offsets is not None:
         _check_partitions(offsets)
-    elif message is not None and type(message) is not Message:
+    elif message is not None and not isinstance(message, Message):
         raise TypeError("expected Message")
 
 
@@ -123,14 +163,21 @@ def _check_store(given: Given) -> None:
     _check_offsets(given)
 
 
-def _check_subscription(given: Given) -> None:
-    topics = given["topics"]
-    if not isinstance(topics, list):
+def _check_topics(given: Given) -> None:
+    if not isinstance(given["topics"], list):
         raise TypeError("expected list of topic unicode strings")
-    for name in ("on_assign", "on_revoke", "on_lost"):
-        if name in given and not callable(given[name]):
-            raise TypeError(f"{name} expects a callable")
-    given["topics"] = [str(topic) for topic in topics]
+    try:
+        given["topics"] = [str(topic) for topic in given["topics"]]
+    except Exception:
+        raise TypeError("expected list of unicode strings") from None
+
+
+def _check_subscription(given: Given) -> None:
+    if isinstance(given["topics"], list):
+        for name in ("on_assign", "on_revoke", "on_lost"):
+            if name in given and not callable(given[name]):
+                raise TypeError(f"{name} expects a callable")
+    _check_topics(given)
 
 
 def _check_count(given: Given) -> None:
@@ -227,3 +274,27 @@ SHARE_CONSUMER = {
     "close": NOTHING._replace(calls_back=True),
 }
 """The calls of a share consumer."""
+
+
+def _of_executor(calls: dict[str, Signature], *left_out: str) -> dict[str, Signature]:
+    """Return the calls that asyncio's clients make in threads, which end when they are closed."""
+    return {
+        name: signature._replace(is_open_first=True)
+        for name, signature in calls.items()
+        if name not in ("__exit__", *left_out)
+    }
+
+
+AIO_PRODUCER = _of_executor({**PRODUCER, "begin_transaction": NOTHING}, "flush", "cluster_id")
+"""The calls of asyncio's producer, without produce(), poll() and flush()."""
+AIO_CONSUMER = _of_executor(
+    {
+        **CONSUMER,
+        "subscribe": Signature(CONSUMER["subscribe"].arguments, _check_topics),
+        "unsubscribe": NOTHING,
+        "unassign": NOTHING,
+        "consumer_group_metadata": NOTHING,
+    },
+    "close",
+)
+"""The calls of asyncio's consumer, without poll() and close()."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from kafka_native import consumer, producer, share_consumer
+from kafka_native import producer, share_consumer
 from kafka_native._native.enums import ISOLATION_READ_COMMITTED, ISOLATION_READ_UNCOMMITTED
 from kafka_native._native.message import Message
 from kafka_native.admin import (
@@ -51,6 +51,7 @@ from kafka_native.types import (
     murmur2,
 )
 
+from . import _consumer
 from ._admin_impl import _AdminClientImpl as _AdminClientImpl
 from ._admin_types import NewPartitions, NewTopic
 from ._arguments import CONSUMER, PRODUCER, SHARE_CONSUMER, parses
@@ -61,8 +62,8 @@ class Producer(producer.Producer):
     """A `kafka_native.Producer` that behaves like confluent_kafka's."""
 
 
-@parses(CONSUMER, consumer.Consumer._check_open)
-class Consumer(consumer.Consumer):
+@parses(CONSUMER, _consumer.Consumer._check_open)
+class Consumer(_consumer.Consumer):
     """A `kafka_native.Consumer` that behaves like confluent_kafka's."""
 
 
