@@ -391,15 +391,15 @@ class _AdminClientImpl(admin.AdminClient):
     _cluster_id: str | None = None
     """The cluster's id, which a call without time returns if it is known."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, conf: Mapping[str, Any], **kwargs: Any) -> None:
         """Creates the client. An open one can't be created again."""
         if getattr(self, "_client", None) is not None and not self._client.closed:
             raise RuntimeError("Admin already __init__:ialized")
-        if any("on_delivery" in each for each in (*args, kwargs) if isinstance(each, dict)):
+        if any("on_delivery" in each for each in (conf, kwargs) if isinstance(each, dict)):
             text = 'No such configuration property: "on_delivery"'
             raise failed(KafkaError._INVALID_ARG, text)
         self._closed = False
-        super().__init__(*args, **kwargs)
+        super().__init__(conf, **kwargs)
 
     def __bool__(self) -> bool:
         """Whether events wait, as there. None do."""
