@@ -29,6 +29,7 @@ from kafka_native.types import (
     OFFSET_END,
     OFFSET_INVALID,
     OFFSET_STORED,
+    PARTITION_UA,
     ConsumerGroupMetadata,
     TopicPartition,
 )
@@ -545,8 +546,11 @@ def offsets_after(message: Message) -> list[TopicPartition]:
         text = f"Cannot commit offsets for message with error: '{error.str()}'"
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
     topic, partition, offset = message.topic(), message.partition(), message.offset()
-    if topic is None or partition is None or offset is None:
-        raise ValueError("the message has no topic, partition or offset")
+    if topic is None:
+        raise ValueError("the message has no topic")
+    # As in confluent_kafka, a missing number counts as its constant.
+    partition = PARTITION_UA if partition is None else partition
+    offset = OFFSET_INVALID if offset is None else offset
     return [TopicPartition(topic, partition, offset + 1, None, message.leader_epoch())]
 
 

@@ -190,6 +190,7 @@ class ShareConsumer:
     """
 
     _client = UninitializedClient()
+    _message_type: type[Message] = Message
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """Creates a share consumer.
@@ -228,6 +229,7 @@ class ShareConsumer:
         # It waits and runs callbacks, as in a Consumer, but takes no messages.
         self._core = ConsumerCore()
         self._core._open(self._client.engine, _unused, _unused, _unused, _unused, _unused, 0)
+        self._client.engine.pins.message_type = self._message_type
         self._client.main.start()
 
     def _make_managers(self, settings: Config, client: Client) -> Managers:

@@ -21,6 +21,7 @@ from ._native.primitives import fnv1a as _fnv1a
 from ._native.primitives import murmur2 as _murmur2
 from .cleaning import escaped
 from .errors import KafkaError, KafkaException
+from .unset_fields import unset_fields
 
 __all__ = [
     "OFFSET_BEGINNING",
@@ -79,7 +80,12 @@ TIMESTAMP_LOG_APPEND_TIME: Final = 2
 """The broker set the timestamp when it appended the message."""
 
 
-def _int32(value: SupportsIndex) -> int:
+def int32(value: SupportsIndex) -> int:
+    """Return the number if it is a signed 32-bit integer.
+
+    :raises TypeError: It is no integer.
+    :raises OverflowError: It is out of range.
+    """
     number = operator.index(value)
     if not -(2**31) <= number < 2**31:
         raise OverflowError("signed integer is out of the 32-bit range")
@@ -93,6 +99,7 @@ def _int64(value: SupportsIndex) -> int:
     return number
 
 
+@unset_fields(_topic=None, _partition=0, _offset=0, _metadata=None, _leader_epoch=0, _error=None)
 class TopicPartition:
     """A partition of a topic, with an offset, offset metadata, a leader epoch and an error.
 
@@ -128,10 +135,10 @@ class TopicPartition:
         if metadata is not None and not isinstance(metadata, str):
             raise TypeError(f"argument 4 must be str, not {type(metadata).__name__}")
         self._topic = exact_text(topic)
-        self._partition = _int32(partition)
+        self._partition = int32(partition)
         self._offset = _int64(offset)
         self._metadata = metadata
-        epoch = None if leader_epoch is None else _int32(leader_epoch)
+        epoch = None if leader_epoch is None else int32(leader_epoch)
         self._leader_epoch = None if epoch is None or epoch < 0 else epoch
         self._error = None
 
@@ -147,7 +154,7 @@ class TopicPartition:
 
     @partition.setter
     def partition(self, value: int) -> None:
-        self._partition = _int32(value)
+        self._partition = int32(value)
 
     @property
     def offset(self) -> int:
@@ -183,7 +190,7 @@ class TopicPartition:
 
     def __repr__(self) -> str:
         return (
-            f"TopicPartition{{topic={escaped(self._topic)},partition={self._partition},"
+            f"TopicPartition{{topic={escaped(str(self._topic))},partition={self._partition},"
             f"offset={self._offset},leader_epoch={self._leader_epoch},error={self._error}}}"
         )
 
@@ -429,6 +436,7 @@ class Node:
         return f"Node({self.id!r}, {self.host!r}, {self.port!r}, {self.rack!r})"
 
 
+@unset_fields(_high=None, _low=None)
 class Uuid:
     """A Kafka UUID, for instance the id of a topic.
 
@@ -742,25 +750,32 @@ class Messages:
     """
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
-        self._messages = list(messages)
+        self._records = list(messages)
+
+    @classmethod
+    def _from_list(cls, records: list[Message]) -> Messages:
+        # As in confluent_kafka, the list is not copied.
+        made = cls.__new__(cls)
+        made._records = records
+        return made
 
     def records(self) -> list[Message]:
         """Return the messages as a new list."""
-        return list(self._messages)
+        return list(self._records)
 
     def count(self) -> int:
         """Return the number of messages."""
-        return len(self._messages)
+        return len(self._records)
 
     def is_empty(self) -> bool:
         """Return True if there are no messages."""
-        return not self._messages
+        return not self._records
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self._records)
 
     def __iter__(self) -> Iterator[Message]:
-        return iter(self._messages)
+        return iter(self._records)
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -770,11 +785,13 @@ class Messages:
 
     def __getitem__(self, index: int | slice) -> Message | Messages:
         return (
-            Messages(self._messages[index]) if isinstance(index, slice) else self._messages[index]
+            self._from_list(self._records[index])
+            if isinstance(index, slice)
+            else self._records[index]
         )
 
     def __repr__(self) -> str:
-        return f"Messages({self._messages!r})"
+        return f"Messages({self._records!r})"
 
 
 class ThrottleEvent:
@@ -796,7 +813,7 @@ class ThrottleEvent:
 
 
 def _checked_count(partition_count: int) -> int:
-    count = _int32(partition_count)
+    count = int32(partition_count)
     if count <= 0:
         raise ValueError(f"partition_count must be > 0, got {count}")
     return count

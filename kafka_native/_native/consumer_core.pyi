@@ -12,6 +12,7 @@ class PositionTaker(Taker): ...
 class MessageTaker(Taker): ...
 
 class ConsumerCore:
+    _message_type: type[Message]
     def _open(
         self,
         engine: Engine,

@@ -182,7 +182,8 @@ class AclBinding:
         return hash(self._key())
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AclBinding) or type(self) is not type(other):
+        # A filter equals a binding with the same fields, as in confluent_kafka.
+        if not isinstance(other, AclBinding):
             return NotImplemented
         return vars(self) == vars(other)
 

@@ -111,7 +111,7 @@ class ConfigEntry:
         self.is_default = bool(is_default)
         self.is_sensitive = bool(is_sensitive)
         self.is_synonym = bool(is_synonym)
-        self.synonyms = dict(synonyms)
+        self.synonyms = dict(synonyms) if isinstance(synonyms, Mapping) else synonyms
         self.incremental_operation = incremental_operation
         self.config_type = ConfigType.UNKNOWN
         """The type of its value, from `describe_configs()`; UNKNOWN before 2.6 (KIP-569).
@@ -123,7 +123,7 @@ class ConfigEntry:
         return f"ConfigEntry({self})"
 
     def __str__(self) -> str:
-        return f'{escaped(self.name)}="{escaped(str(self.value))}"'
+        return f'{escaped(str(self.name))}="{escaped(str(self.value))}"'
 
 
 class ConfigResource:

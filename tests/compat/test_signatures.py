@@ -1,6 +1,7 @@
 """kafka_native has each module, class, method, parameter, default and constant of confluent_kafka.
 
-`confluent_kafka_api.json` has the names and signatures of confluent_kafka 2.x as facts.
+`confluent_kafka_api.json` has the names and signatures of confluent_kafka as facts
+(`tests.compat.api_facts` writes it).
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
 
+import kafka_native.compat
 from kafka_native.errors import KafkaError
+from tests.compat import api_facts
 from tests.syntax import parsed
 
 API = json.loads((Path(__file__).parent / "confluent_kafka_api.json").read_text(encoding="utf-8"))
@@ -72,6 +76,13 @@ def exists(module: str, name: str) -> bool:
 def is_field(name: str) -> bool:
     """Return whether only instances have a name. `test_side_by_side` reads these fields."""
     return name in {"KafkaException.args"}
+
+
+def test_the_facts_are_those_of_the_release_in_the_drop_ins_version() -> None:
+    assert confluent_kafka.version() == kafka_native.compat.API_VERSION
+    assert api_facts.FILE.read_text(encoding="utf-8") == api_facts.text(), (
+        "run python -m tests.compat.api_facts"
+    )
 
 
 def test_every_name_exists() -> None:
@@ -136,6 +147,8 @@ def same_default(theirs: str | None, ours: inspect.Parameter) -> bool:
         return False
     if isinstance(ours.default, Enum):
         return theirs in ("...", str(ours.default))
+    if theirs.isupper():  # a constant of the module
+        return True
     return theirs == "..." or bool(ast.literal_eval(theirs) == ours.default)
 
 

@@ -19,6 +19,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kafka_native import Consumer, Message, Producer, TopicPartition
@@ -26,7 +27,7 @@ from kafka_native.mock import MockCluster
 from tests.compat.odd.allowed import OPEN_FILE, is_open, open_groups, reason
 from tests.compat.odd.calls import cases
 from tests.compat.odd.difference import Difference, Outcome, call_of, group, report, shown
-from tests.compat.odd.values import HELD
+from tests.compat.odd.values import HELD, IN_TRANSACTIONS, READ, WRITTEN
 from tests.waiting import WAIT_S
 
 LIBRARIES = ("confluent_kafka", "kafka_native.compat.drop_in.confluent_kafka")
@@ -45,7 +46,8 @@ class Side:
         self.threads = THREADS_OF_TRIES[0]
         self.outcomes: dict[str, Outcome] = {}
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115
-        cluster.create_topic("odd", 2)
+        for topic in (READ, WRITTEN, IN_TRANSACTIONS):
+            cluster.create_topic(topic, 2)
 
     def run(self, ids: Iterable[str]) -> None:
         """Make the calls, in as many processes as it takes."""
@@ -68,7 +70,7 @@ class Side:
         found: dict[tuple[int | None, int | None], list[Any]] = {}
         conf = {"bootstrap.servers": self.cluster.bootstrap_servers, "group.id": "reader"}
         with Consumer({**conf, "enable.partition.eof": True}) as consumer:
-            consumer.assign([TopicPartition("odd", number, 0) for number in range(2)])
+            consumer.assign([TopicPartition(WRITTEN, number, 0) for number in range(2)])
             ended = 0
             while ended < 2:
                 message = consumer.poll(WAIT_S)
@@ -153,11 +155,8 @@ def differences(
     for threads in tries:
         for side in sides:
             side.threads = threads
-        running = [threading.Thread(target=side.run, args=(left,)) for side in sides]
-        for each in running:
-            each.start()
-        for each in running:
-            each.join()
+        with ThreadPoolExecutor(len(sides)) as pool:
+            list(pool.map(lambda side: side.run(left), sides))  # noqa: B023
         tried, left = left, []
         for name in tried:
             found.pop(name, None)
@@ -174,7 +173,7 @@ def fill(cluster: MockCluster) -> None:
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
         for number in range(HELD):
             value, at = f"value {number}", 1_700_000_000_000
-            producer.produce("odd", value, "key", partition=0, timestamp=at)
+            producer.produce(READ, value, "key", partition=0, timestamp=at)
         assert producer.flush(WAIT_S) == 0
 
 

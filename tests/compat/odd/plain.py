@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.compat.odd.values import HELD, Env
+from tests.compat.odd.values import IN_TRANSACTIONS, WRITTEN, Env
 
 MESSAGE = (
     "topic",
@@ -47,8 +47,7 @@ def _error(error: Any) -> list[Any]:
 def _message(env: Env, value: Any, depth: int) -> list[Any]:
     fields = {name: plain(env, getattr(value, name)(), depth) for name in MESSAGE}
     offset = value.offset()
-    held = 0 if value.partition() else HELD
-    if value.topic() == env.topic and offset is not None and offset >= held:
+    if value.topic() in (WRITTEN, IN_TRANSACTIONS) and isinstance(offset, int) and offset >= 0:
         fields["offset"] = "new"  # it depends on the calls before
     kind, at = value.timestamp()
     if isinstance(at, int) and abs(at - time.time() * 1000) < RECENT_MS:

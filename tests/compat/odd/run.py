@@ -22,7 +22,7 @@ from typing import Any
 from tests.compat.odd import clients
 from tests.compat.odd.calls import Case, cases
 from tests.compat.odd.plain import outcome, plain
-from tests.compat.odd.values import Env
+from tests.compat.odd.values import IN_TRANSACTIONS, READ, WRITTEN, Env
 
 SOON_S = 0.3
 LIMIT_S = 1.6
@@ -58,7 +58,7 @@ class Worker(threading.Thread):
     def __init__(self, todo: queue.SimpleQueue[str], lib: Any, servers: str, run: str) -> None:
         super().__init__(daemon=True)
         self.todo = todo
-        self.env = Env(lib, servers, "odd", f"{run}-{next(_groups)}")
+        self.env = Env(lib, servers, READ, f"{run}-{next(_groups)}")
         self.current: Current | None = None
         self.lock = threading.Lock()
         self.kept: dict[tuple[str, str], Any] = {}
@@ -89,6 +89,9 @@ class Worker(threading.Thread):
 
     def result(self, current: Current) -> dict[str, Any]:
         case = current.case
+        topic = WRITTEN if "Producer" in case.subject.name else READ
+        topic = IN_TRANSACTIONS if case.state == "transaction" else topic
+        self.env = self.env._replace(topic=topic)
         if case.subject.name.startswith("AIO"):
             return asyncio.run(self.asynchronous(current))
         reports: list[Any] = []
@@ -192,7 +195,7 @@ class Worker(threading.Thread):
 
 def places_of(env: Env, message: Any) -> list[int] | None:
     """Return the partition and the offset of a message that was written to the topic."""
-    written = message.topic() == env.topic and message.error() is None
+    written = message.topic() == WRITTEN and message.error() is None
     return [message.partition(), message.offset()] if written else None
 
 

@@ -16,8 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Lib = Any
+READ = "odd"
+"""The topic of consumers. Partition 0 has messages, partition 1 has none."""
 HELD = 10
-"""The messages in partition 0 of `Env.topic`. Partition 1 has none."""
+"""The number of these messages."""
+WRITTEN = "written"
+"""The topic of producers."""
+IN_TRANSACTIONS = "transactions"
+"""The topic of producers in a transaction. An open one hides later messages from consumers."""
 
 
 class Env(NamedTuple):

@@ -8,11 +8,12 @@ kafka_native has Python enums in their place.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Final, TypeAlias
 
 from kafka_native import producer, share_consumer
 from kafka_native._native.enums import ISOLATION_READ_COMMITTED, ISOLATION_READ_UNCOMMITTED
-from kafka_native._native.message import Message
+from kafka_native._native.message import ConfluentMessage as Message
 from kafka_native.admin import (
     CONFIG_SOURCE_DEFAULT_CONFIG,
     CONFIG_SOURCE_DYNAMIC_BROKER_CONFIG,
@@ -56,20 +57,29 @@ from ._admin_impl import _AdminClientImpl as _AdminClientImpl
 from ._admin_types import NewPartitions, NewTopic
 from ._arguments import CONSUMER, PRODUCER, SHARE_CONSUMER, parses
 
+# confluent_kafka's asyncio consumer marks its calls with it. It has no meaning here.
+_reentry_identity_var: ContextVar[int] = ContextVar("reentry_identity", default=0)
+
 
 @parses(PRODUCER, lambda self: self._client.check_open("Producer has been closed"))
 class Producer(producer.Producer):
     """A `kafka_native.Producer` that behaves like confluent_kafka's."""
+
+    _message_type = Message
 
 
 @parses(CONSUMER, _consumer.Consumer._check_open)
 class Consumer(_consumer.Consumer):
     """A `kafka_native.Consumer` that behaves like confluent_kafka's."""
 
+    _message_type = Message
+
 
 @parses(SHARE_CONSUMER, share_consumer.ShareConsumer.subscription)
 class ShareConsumer(share_consumer.ShareConsumer):
     """A `kafka_native.ShareConsumer` that behaves like confluent_kafka's."""
+
+    _message_type = Message
 
 
 def version() -> str:

@@ -32,6 +32,8 @@ from . import (
     _topic,
 )
 
+string_type = str
+
 __all__ = [*admin.__all__]
 
 

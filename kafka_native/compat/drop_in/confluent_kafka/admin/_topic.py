@@ -6,6 +6,10 @@ from kafka_native.admin.topics import (
 )
 
 from .._admin_types import NewPartitions, NewTopic
+from .._model import TopicPartitionInfo
+from .._util import ConversionUtil
+from ..cimpl import Uuid
+from ._acl import AclOperation
 
 __all__ = [
     "NewPartitions",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kafka_native import aio
 
 from ..._arguments import AIO_PRODUCER, parses
+from ...cimpl import Message
 
 __all__ = ["AIOProducer"]
 
@@ -14,3 +15,5 @@ __all__ = ["AIOProducer"]
 )
 class AIOProducer(aio.AIOProducer):
     """A `kafka_native.aio.AIOProducer` that behaves like confluent_kafka's."""
+
+    _message_type = Message
