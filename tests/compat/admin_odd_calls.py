@@ -828,17 +828,17 @@ CALLS: dict[str, Call] = dict(generated()) | MINE.calls
 # --- states ---
 
 
-class Unmade:
+class Uninitialized:
     """Makes a client whose ``__init__`` was never called."""
 
     def __new__(cls, admin: Any) -> Any:
-        return type("Unmade", (admin.AdminClient,), {"__init__": lambda self: None})()
+        return type("Uninitialized", (admin.AdminClient,), {"__init__": lambda self: None})()
 
 
 def client_in(state: str, lib: Any, servers: str) -> Any:
     admin = importlib.import_module(f"{lib.__name__}.admin")
     if state == "never initialised":
-        return Unmade(admin)
+        return Uninitialized(admin)
     where = NOBODY if state == "unreachable" else servers
     made = admin.AdminClient(
         {"bootstrap.servers": where, "socket.timeout.ms": TIMEOUT_MS, "log_level": 0}

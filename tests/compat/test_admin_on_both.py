@@ -658,8 +658,10 @@ def test_a_closed_client_is_closed(cluster: Stage) -> None:
     for client, _, admin in each_client(cluster):
         with client as same:
             assert same is client
-        unmade = type("Unmade", (admin.AdminClient,), {"__init__": lambda self: None})()
-        for each in (client, unmade):
+        uninitialized = type(
+            "Uninitialized", (admin.AdminClient,), {"__init__": lambda self: None}
+        )()
+        for each in (client, uninitialized):
             with pytest.raises(RuntimeError, match="AdminClient has been closed"):
                 each.delete_topics(["x"])
             with pytest.raises(RuntimeError, match="Handle has been closed"):

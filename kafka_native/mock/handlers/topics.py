@@ -31,7 +31,7 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespo
     """Create the requested topics."""
     names = [topic.name for topic in request.topics]
     response = CreateTopicsResponse()
-    for topic in request.topics:
+    for topic in {topic.name: topic for topic in request.topics}.values():
         answer = CreateTopicsResponse.Topic(name=topic.name, error_message=None, configs=[])
         response.topics.append(answer)
         try:
@@ -107,11 +107,15 @@ def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespo
     """Delete topics, by name or by id."""
     cluster = call.cluster
     response = DeleteTopicsResponse()
-    for name, topic_id in _topics_to_delete(call, request):
+    wanted = _topics_to_delete(call, request)
+    for name, topic_id in dict.fromkeys(wanted):
         with cluster.lock:
             topic = cluster.topic_by_id(topic_id) if name is None else cluster.topics.get(name)
             if topic is not None and call.denies_topic(topic.name):
                 code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                answer = DeleteTopicsResponse.Topic(name=name, topic_id=topic_id, error_code=code)
+            elif wanted.count((name, topic_id)) > 1:
+                code = ErrorCode.INVALID_REQUEST
                 answer = DeleteTopicsResponse.Topic(name=name, topic_id=topic_id, error_code=code)
             elif topic is not None:
                 cluster.remove_topic(topic)
@@ -145,12 +149,15 @@ def refuse_delete(call: Call, request: DeleteTopicsRequest, code: int) -> Delete
 
 def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Add partitions to topics."""
+    names = [topic.name for topic in request.topics]
     response = CreatePartitionsResponse()
-    for topic in request.topics:
+    for topic in {topic.name: topic for topic in request.topics}.values():
         answer = CreatePartitionsResponse.Topic(name=topic.name)
         response.results.append(answer)
         nodes = None if topic.assignments is None else [one.broker_ids for one in topic.assignments]
         try:
+            if names.count(topic.name) > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
             _check_allowed(call, topic.name)
             call.cluster.grow_topic(
                 topic.name, topic.count, nodes, only_check=request.validate_only

@@ -287,11 +287,17 @@ def _follow(
 
 
 def _errors_of(names: list[str]) -> Callable[[Outcomes], dict[str, Any]]:
-    """Each name's error, or None."""
-    return lambda outcomes: {
-        name: each if isinstance(each, KafkaError) else None
-        for name, each in zip(names, outcomes, strict=True)
-    }
+    """Each name's error, or None. A name that is given twice has the broker's error for that."""
+
+    def result_of(outcomes: Outcomes) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, outcome in zip(dict.fromkeys(names), outcomes, strict=True):
+            found[name] = outcome if isinstance(outcome, KafkaError) else None
+            if names.count(name) > 1 and found[name].code() == KafkaError._INVALID_ARG:
+                found[name] = KafkaError(KafkaError.INVALID_REQUEST, "Duplicate topic in request.")
+        return found
+
+    return result_of
 
 
 def _by_key(keys: Iterable[Any]) -> Callable[[Outcomes], dict[Any, Any]]:
@@ -385,15 +391,15 @@ class _AdminClientImpl(admin.AdminClient):
     _cluster_id: str | None = None
     """The cluster's id, which a call without time returns if it is known."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, conf: Mapping[str, Any], **kwargs: Any) -> None:
         """Creates the client. An open one can't be created again."""
         if getattr(self, "_client", None) is not None and not self._client.closed:
             raise RuntimeError("Admin already __init__:ialized")
-        if any("on_delivery" in each for each in (*args, kwargs) if isinstance(each, dict)):
+        if any("on_delivery" in each for each in (conf, kwargs) if isinstance(each, dict)):
             text = 'No such configuration property: "on_delivery"'
             raise failed(KafkaError._INVALID_ARG, text)
         self._closed = False
-        super().__init__(*args, **kwargs)
+        super().__init__(conf, **kwargs)
 
     def __bool__(self) -> bool:
         """Whether events wait, as there. None do."""
@@ -513,8 +519,7 @@ class _AdminClientImpl(admin.AdminClient):
         options = {**_flags(given), **self._times(given)}
         plain = [_plain_topic(each) for each in topics]
         names = [each.topic for each in plain]
-        if not self._is_repeated(future, names, KafkaError._BAD_MSG, "topic"):
-            self._call(future, "create_topics", (plain,), options, _errors_of(names))
+        self._call(future, "create_topics", (plain,), options, _errors_of(names))
 
     def delete_topics(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Deletes topics. The future's result is a dict of errors by name."""
@@ -527,8 +532,7 @@ class _AdminClientImpl(admin.AdminClient):
         if None in [each if each is None else 1 for each in topics]:
             raise ValueError(f"{refusal}, not NoneType")
         names = [_text(each, refusal) for each in topics]
-        if not self._is_repeated(future, names, KafkaError._BAD_MSG, "topic"):
-            self._call(future, "delete_topics", (names,), options, _errors_of(names))
+        self._call(future, "delete_topics", (names,), options, _errors_of(names))
 
     def create_partitions(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Adds partitions. The future's result is a dict of errors by name."""
@@ -537,8 +541,7 @@ class _AdminClientImpl(admin.AdminClient):
         options = {**_flags(given), **self._times(given)}
         plain = [_plain_partitions(each) for each in topics]
         names = [each.topic for each in plain]
-        if not self._is_repeated(future, names, KafkaError._BAD_MSG, "topic"):
-            self._call(future, "create_partitions", (plain,), options, _errors_of(names))
+        self._call(future, "create_partitions", (plain,), options, _errors_of(names))
 
     def describe_configs(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Describes settings. The future's result is a dict by resource."""

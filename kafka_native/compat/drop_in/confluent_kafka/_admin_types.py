@@ -5,6 +5,7 @@ They are C types there: numbers are C's ``int``, and only objects of the same ty
 
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
 from typing import Any, Final
@@ -120,6 +121,7 @@ class NewTopic(_Typed, admin.NewTopic):
     replica_assignment = _Field()
     config = _Field()
 
+    @functools.wraps(admin.NewTopic.__init__)  # type: ignore[misc]  # a constructor
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Takes confluent_kafka's arguments."""
         given = self._ARGUMENTS.parse(args, kwargs)
@@ -144,6 +146,7 @@ class NewPartitions(_Typed, admin.NewPartitions):
     new_total_count = _Number()
     replica_assignment = _Field()
 
+    @functools.wraps(admin.NewPartitions.__init__)  # type: ignore[misc]  # a constructor
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Takes confluent_kafka's arguments."""
         given = self._ARGUMENTS.parse(args, kwargs)
