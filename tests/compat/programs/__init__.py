@@ -100,12 +100,7 @@ PROGRAMS = (
     Program("dagster-kafka", "1.3.1", "use_dagster.py", tests=OwnTests(("tests",))),
     Program("opentelemetry-instrumentation-confluent-kafka", "0.66b1", tests=OwnTests(("tests",))),
     Program("quixstreams", "3.28.1", "use_quixstreams.py"),
-    Program(
-        "faststream",
-        "0.7.8",
-        "use_faststream.py",
-        use_differs="no class can derive from Message",
-    ),
+    Program("faststream", "0.7.8", "use_faststream.py"),
     Program(
         "ddtrace", "4.16.0", "use_ddtrace.py", launcher="ddtrace-run", settings=DATADOG_SETTINGS
     ),
