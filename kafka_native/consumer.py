@@ -131,6 +131,7 @@ class Consumer(ConsumerCalls):
             on_error=self._callbacks.on_error,
             on_fatal=client.on_fatal,
             on_commit=self._callbacks.committed,
+            on_silent_commit=self._callbacks.committed_silently,
             call_back=self._callbacks.add,
             polls=partial(_polls, weakref.ref(self)),
             waits=partial(_waits, weakref.ref(self)),

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka_native._native.arguments import Arguments
+from kafka_native._native.message import Message
 from kafka_native.errors import KafkaException
 from kafka_native.types import TopicPartition
-
-from ._model import Message
 
 C = TypeVar("C", bound=type)
 Given = dict[str, Any]
