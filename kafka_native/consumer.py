@@ -92,6 +92,7 @@ class Consumer(ConsumerCalls):
             settings, "consumer", everything, partial(self._make_managers, settings, assignors)
         )
         self._client.fatal_flag = self._behaviour.fatal_flag
+        self._client.no_partition = self._behaviour.no_partition
         self._rebalancing: Kind | None = None
         self._handled = False
         self._closing = threading.Lock()

@@ -353,7 +353,7 @@ def test_subscribed_consumer_changes_its_assignment(client: Client, protocol: di
             }
         else:
             change = partial(consumer.incremental_assign, here)
-            assert code_of(change, "incremental") == KafkaError._STATE
+            assert code_of(change, "EAGER") == KafkaError._STATE
             consumer.assign([TopicPartition(other, 0)])
             assert consumer.assignment() == [TopicPartition(other, 0)]
         consumer.unsubscribe()
