@@ -590,6 +590,18 @@ _CONSUMER_EVIDENCE: Final = {
         "tests/client/test_poll.py::test_consume_callback_honours_its_property",
         "kafka_native/consumer.py",
     ),
+    "consume_cb": _at(
+        "tests/compat/test_consumer_side_by_side.py::test_consume_cb_gets_the_messages_of_poll",
+        "kafka_native/consumer.py",
+    ),
+    "offset_commit_cb": _at(
+        "tests/compat/test_consumer_side_by_side.py::test_offset_commit_cb_is_on_commit",
+        "kafka_native/consumer.py",
+    ),
+    "rebalance_cb": _at(
+        "tests/compat/test_consumer_side_by_side.py::test_rebalance_cb_gets_the_kind_and_the_partitions",
+        "kafka_native/consumer.py",
+    ),
     "on_commit": _at(
         "tests/client/test_consumer_offsets.py::test_on_commit_gets_the_results_of_asynchronous_commits",
         "kafka_native/consumer.py",

@@ -85,6 +85,9 @@ class Client:
     False also means that poll() alone reports the fatal error, not ``error_cb``.
     """
 
+    no_partition: int | None = None
+    """The partition of an error's Message that concerns no partition."""
+
     def __init__(
         self,
         config: Config,
@@ -334,7 +337,8 @@ class Client:
         if self.fatal is None:
             self.fatal = self._error_of.fatal = error
             if self.kind == "consumer":
-                self.engine.notices.append((None, None, OFFSET_INVALID, self.fatal_error()))
+                notice = (None, self.no_partition, OFFSET_INVALID, self.fatal_error())
+                self.engine.notices.append(notice)
                 self.engine.kick()
             if self._error_cb is None or not self.fatal_flag:
                 self.logger.error("fatal: %s", error.str())

@@ -92,6 +92,7 @@ class Consumer(ConsumerCalls):
             settings, "consumer", everything, partial(self._make_managers, settings, assignors)
         )
         self._client.fatal_flag = self._behaviour.fatal_flag
+        self._client.no_partition = self._behaviour.no_partition
         self._rebalancing: Kind | None = None
         self._handled = False
         self._closing = threading.Lock()
@@ -131,6 +132,7 @@ class Consumer(ConsumerCalls):
             on_error=self._callbacks.on_error,
             on_fatal=client.on_fatal,
             on_commit=self._callbacks.committed,
+            on_silent_commit=self._callbacks.committed_silently,
             call_back=self._callbacks.add,
             polls=partial(_polls, weakref.ref(self)),
             waits=partial(_waits, weakref.ref(self)),

@@ -64,16 +64,18 @@ class ConsumerCallbacks:
         self._engine.notices.append((topic, number, position, error))
         self._engine.kick()
 
-    def committed(
-        self, error: KafkaError | None, partitions: list[TopicPartition], silent: bool = False
-    ) -> None:
-        """Queues the callbacks of a commit's outcome. Control thread only.
+    def committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        """Queues the callbacks of a commit's outcome. Control thread only."""
+        self.committed_silently(error, partitions)
+        if self.on_commit is not None:
+            self.add(partial(self.on_commit, error, partitions))
 
-        ``silent``: without ``on_commit``.
-        """
-        for callback in (self.interceptor_on_commit, None if silent else self.on_commit):
-            if callback is not None:
-                self.add(partial(callback, error, partitions))
+    def committed_silently(
+        self, error: KafkaError | None, partitions: list[TopicPartition]
+    ) -> None:
+        """Queues the interceptors' part of `committed()`: the caller has the outcome."""
+        if self.interceptor_on_commit is not None:
+            self.add(partial(self.interceptor_on_commit, error, partitions))
 
     def on_nothing_to_commit(self, outcome: list[TopicPartition] | KafkaError) -> None:
         """Reports that an asynchronous commit() had nothing to commit, because no commit ran."""

@@ -67,6 +67,7 @@ cdef class ConsumerCore:
     cdef bint _is_over(self)
     cdef int _gather(self, Taker taker, double timeout, bint return_early) except -1
     # Methods that only this module calls.
+    cdef Message _error_message(self, object topic, object partition, int64_t offset, object error)
     cdef Message _notice(self)
     cdef Batch _batch_at(self, int32_t number)
     cdef bint _next_batch(self) except -1

@@ -195,6 +195,13 @@ cdef class ConsumerCore:
             self._drop_segment()
         return False
 
+    cdef Message _error_message(self, object topic, object partition, int64_t offset, object error):
+        cdef Message message = error_message_of(self.engine.pins, topic, partition, offset, error)
+        if isinstance(self, StrictConsumerCore):  # as in confluent_kafka, the value is the text
+            message.set_value(error.str().encode())
+            message._timestamp_ms = -1
+        return message
+
     cdef Message _notice(self):
         # Return an end of partition, or an unusable batch, as a Message with an error.
         cdef kn_segment *segment = self._segment
@@ -206,7 +213,7 @@ cdef class ConsumerCore:
         cdef int64_t next_offset = segment.next_offset
         self._drop_segment()  # before Python code runs
         error = self._error_for(at_end, status, error_code, cursor, offset, next_offset)
-        return error_message_of(self.engine.pins, cursor.topic, cursor.partition, offset, error)
+        return self._error_message(cursor.topic, cursor.partition, offset, error)
 
     cdef Batch _batch_at(self, int32_t number):
         # The data that all Messages of this batch share.
@@ -259,7 +266,7 @@ cdef class ConsumerCore:
         cdef int64_t offset = cursor.position
         cursor.position = next_offset
         error = self._error_for(False, status, 0, cursor, offset, next_offset)
-        return error_message_of(self.engine.pins, cursor.topic, cursor.partition, offset, error)
+        return self._error_message(cursor.topic, cursor.partition, offset, error)
 
     cdef Message _take_message(self):
         # Return the next queued message, or None.
@@ -272,7 +279,7 @@ cdef class ConsumerCore:
             self._drop_segment()
         if self.engine.notices:
             notice = self.engine.notices.popleft()
-            return error_message_of(self.engine.pins, notice[0], notice[1], notice[2], notice[3])
+            return self._error_message(notice[0], notice[1], notice[2], notice[3])
         while True:
             if not self._reading:
                 if self._segment == NULL and not self._next_segment():

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -326,21 +327,37 @@ def test_close_with_a_timeout_returns_despite_a_blocked_callback(client: Client,
 # --- manual assignment and pauses ---
 
 
-def test_assign_and_subscribe_exclude_one_another(client: Client, protocol: dict[str, Any]):
+def test_subscribe_ends_an_assignment_by_hand(client: Client, protocol: dict[str, Any]):
     topic, other = client.topic(partitions=2), client.topic()
     with group(client, **protocol) as consumer:
         consumer.assign([TopicPartition(other, 0)])
         consumer.subscribe([topic])
         poll_until(lambda: len(consumer.assignment()) == 2, consumer)
         assert TopicPartition(other, 0) not in consumer.assignment()
-        for change in (
-            lambda: consumer.assign([TopicPartition(other, 0)]),
-            lambda: consumer.incremental_assign([TopicPartition(other, 0)]),
-            lambda: consumer.incremental_unassign([TopicPartition(topic, 0)]),
-            consumer.unassign,
-        ):
-            assert code_of(change, "unsubscribe") == KafkaError._STATE
-        assert len(consumer.assignment()) == 2
+
+
+def test_subscribed_consumer_changes_its_assignment(client: Client, protocol: dict[str, Any]):
+    topic, other = client.topic(partitions=2), client.topic()
+    name = f"changes-{next(GROUPS)}"
+    with subscribed(client, topic, name, **protocol) as consumer:
+        poll_until(lambda: len(consumer.assignment()) == 2, consumer)
+        here = [TopicPartition(topic, 0, 0)]
+        if consumer.rebalance_protocol() == "COOPERATIVE":
+            assert code_of(lambda: consumer.assign(here), "incremental") == KafkaError._STATE
+            assert code_of(consumer.unassign, "incremental") == KafkaError._STATE
+            consumer.incremental_unassign(here)
+            consumer.incremental_assign([TopicPartition(other, 0)])
+            assert set(consumer.assignment()) == {
+                TopicPartition(topic, 1),
+                TopicPartition(other, 0),
+            }
+        else:
+            change = partial(consumer.incremental_assign, here)
+            assert code_of(change, "EAGER") == KafkaError._STATE
+            consumer.assign([TopicPartition(other, 0)])
+            assert consumer.assignment() == [TopicPartition(other, 0)]
+        consumer.unsubscribe()
+        assert consumer.assignment() == []
 
 
 def test_pauses_outlive_a_rebalance(client: Client, protocol: dict[str, Any], stack: ExitStack):

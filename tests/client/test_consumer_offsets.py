@@ -191,7 +191,11 @@ def test_wrong_arguments_of_commit_and_store_offsets(client: Client, topic: str)
         with pytest.raises(ValueError, match="expected either"):
             consumer.store_offsets()
         unassigned = [TopicPartition(topic, 0, 1)]
-        assert code_of(lambda: consumer.store_offsets(offsets=unassigned)) == KafkaError._STATE
+        store = partial(consumer.store_offsets, offsets=unassigned)
+        assert code_of(store) == KafkaError._UNKNOWN_PARTITION
+        consumer.assign([TopicPartition(topic, 0)])
+        consumer.unassign()
+        assert code_of(store) == KafkaError._STATE
     with manual(client) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         with pytest.raises(KafkaException, match=r"enable\.auto\.offset\.store=false"):
@@ -425,8 +429,10 @@ def test_commit_inside_on_commit(client: Client, topic: str):
 
         def on_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
             nonlocal count
-            count += 1
-            consumer.commit(offsets=[TopicPartition(topic, 0, count)], asynchronous=count % 2 == 0)
+            before, count = count, count + 1
+            consumer.commit(offsets=[TopicPartition(topic, 0, count)], asynchronous=False)
+            assert count == before + 1, "a synchronous commit doesn't call on_commit"
+            consumer.commit(offsets=[TopicPartition(topic, 0, count)])
 
         consumer.on_commit = on_commit
         consumer.commit(offsets=[TopicPartition(topic, 0, 0)])

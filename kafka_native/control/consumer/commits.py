@@ -166,6 +166,7 @@ def _take(
         )
 
 
+OnCommit: TypeAlias = Callable[["KafkaError | None", "list[TopicPartition]"], None]
 Outcome: TypeAlias = "list[TopicPartition] | KafkaError"
 """Each partition with its own error or None, or one error that all partitions share."""
 
@@ -236,9 +237,8 @@ class CommitManager:
         auto_commit: bool,
         interval_s: float,
         timeout_s: float,
-        on_commit: Callable[
-            [KafkaError | None, list[TopicPartition], bool], None
-        ] = lambda error, partitions, silent: None,
+        on_commit: OnCommit = lambda error, partitions: None,
+        on_silent_commit: OnCommit = lambda error, partitions: None,
         auto_store: bool = True,
         polls: Callable[[], tuple[int, bool]] | None = None,
         commits_any_partition: bool = False,
@@ -247,7 +247,9 @@ class CommitManager:
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``on_commit(error, partitions, silent)`` gets every commit's outcome.
+        """``on_commit(error, partitions)`` gets every commit's outcome, except of silent commits.
+
+        ``on_silent_commit`` gets the outcome of commits whose caller waits for it.
 
         ``timeout_s`` is for one request. ``polls`` returns how many polls the application has
         begun, and whether it is inside one. With enable.auto.commit, messages of a poll are
@@ -267,6 +269,7 @@ class CommitManager:
         self._interval_s = interval_s
         self._timeout_s = timeout_s
         self._on_commit = on_commit
+        self._on_silent_commit = on_silent_commit
         self._auto_store = auto_store
         self._polls = polls
         self._commits_any_partition = commits_any_partition
@@ -505,10 +508,10 @@ class CommitManager:
                 assigned.sent = None  # the next commit has to contain it again
         commit.done(_outcome_of(partitions, [commit.errors.get(key) for key in commit.wanted]))
         if partitions:
-            self._on_commit(
+            report = self._on_silent_commit if commit.silent else self._on_commit
+            report(
                 next((each.error for each in partitions if each.error is not None), None),
                 partitions,
-                commit.silent,
             )
 
     # --- sending commits ---

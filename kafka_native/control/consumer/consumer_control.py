@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafka_native.control.brokers.coordinator import Coordinator
-from kafka_native.control.consumer.commits import CommitManager, OffsetFiles
+from kafka_native.control.consumer.commits import CommitManager, OffsetFiles, OnCommit
 from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.group.classic_membership import ClassicMembership
 from kafka_native.control.group.consumer_membership import ConsumerMembership
@@ -22,7 +22,7 @@ from kafka_native.control.positions import Key, OffsetPosition, reset_of
 from kafka_native.control.requests import Backoff, Call
 from kafka_native.control.settings import ISOLATION_LEVELS
 from kafka_native.errors import KafkaError
-from kafka_native.types import OFFSET_INVALID, TopicPartition
+from kafka_native.types import OFFSET_INVALID
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Engine
@@ -65,8 +65,7 @@ class Hooks:
     on_error: Callable[[str | None, int | None, int, KafkaError], None]
     """Adds an error to the messages of the next poll(): topic, partition, offset and the error."""
     on_fatal: Callable[[KafkaError], None]
-    on_commit: Callable[[KafkaError | None, list[TopicPartition], bool], None]
-    """Reports a commit. True: the caller has the outcome, and only interceptors are called."""
+    on_commit: OnCommit
     call_back: Callable[[Callable[[], None]], None]
     """Queues a function for the next poll()."""
     polls: Callable[[], tuple[int, bool]]
@@ -74,6 +73,9 @@ class Hooks:
     waits: Callable[[], tuple[int, bool]]
     """The same, but "inside" is False once the poll has taken messages: they aren't processed yet.
     """
+
+    on_silent_commit: OnCommit = lambda error, partitions: None
+    """Gets the outcome of a commit whose caller waits for it."""
 
     def on_group_error(self, error: KafkaError) -> None:
         """Reports an error that concerns no partition."""
@@ -195,6 +197,7 @@ class ConsumerControl:
             interval_s=config.integer("auto.commit.interval.ms") / 1000,
             timeout_s=self._timeout_s,
             on_commit=self._hooks.on_commit,
+            on_silent_commit=self._hooks.on_silent_commit,
             auto_store=config.flag("enable.auto.offset.store"),
             polls=self._hooks.waits,
             commits_any_partition=self._behaviour.commits_any_partition,

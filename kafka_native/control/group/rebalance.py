@@ -219,10 +219,11 @@ class Rebalance:
         if step.dropped or listener is None or (not step.keys and step.kind is not Kind.ASSIGN):
             self.finish(step, False)
         else:
-            # a new subscription may have replaced the listener when the callback runs
-            self._call_back(
-                lambda: self.in_application(step, self.listeners.get(step.kind, _left_alone))
-            )
+            self._call_back(lambda: self.in_application(step, self._listener_of(step)))
+
+    def _listener_of(self, step: Step) -> Listener:
+        """The listener at the time of the call: a new subscription may have replaced it."""
+        return _left_alone if step.silent else self.listeners.get(step.kind, _left_alone)
 
     def _in_application(self, step: Step, listener: Listener) -> None:
         handled = False
