@@ -91,13 +91,17 @@ class Client:
         kind: str,
         settings: Mapping[str, object],
         make_managers: Callable[[Client], Managers] = lambda client: Managers(),
+        *,
+        eager: bool = False,
     ) -> None:
         """``kind`` is "producer", "consumer" or "admin"; ``settings`` are all engine settings.
 
         ``make_managers`` is called with this client. At that time the client has its ``context``,
-        but no control thread.
+        but no control thread. ``eager``: connect without waiting for work, and report every failed
+        attempt to ``error_cb``, as librdkafka does.
         """
         self.config = config
+        self._eager = eager
         self.kind = kind
         self.name = f"{config['client.id']}#{kind}-{next(_names)}"
         contexts = contexts_of(config.text("debug"))
@@ -156,6 +160,7 @@ class Client:
             make_authenticator=None if self._mechanism is None else self._make_authenticator,
             logs=self.logs,
             reports_closes=config.flag("log.connection.close"),
+            eager_s=config.integer("reconnect.backoff.max.ms") / 1000 if self._eager else None,
             rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
             fallback=_fallback_of(config),
             encryption=encryption,

@@ -82,7 +82,11 @@ class Consumer(ConsumerCalls):
         strategies: Any = settings["partition.assignment.strategy"]
         assignors = make(strategies)
         self._client = Client(
-            settings, "consumer", everything, partial(self._make_managers, settings, assignors)
+            settings,
+            "consumer",
+            everything,
+            partial(self._make_managers, settings, assignors),
+            eager=self._eager,
         )
         self._rebalancing: Kind | None = None
         self._handled = False

@@ -59,13 +59,19 @@ _AdminClientImpl = AdminClient
 class Producer(producer.Producer):
     """A `kafka_native.Producer` that behaves like confluent_kafka's."""
 
+    _eager = True
+
 
 class Consumer(consumer.Consumer):
     """A `kafka_native.Consumer` that behaves like confluent_kafka's."""
 
+    _eager = True
+
 
 class ShareConsumer(share_consumer.ShareConsumer):
     """A `kafka_native.ShareConsumer` that behaves like confluent_kafka's."""
+
+    _eager = True
 
 
 def version() -> str:

@@ -31,3 +31,5 @@ __all__ = [*admin.__all__]
 
 class AdminClient(_AdminClientImpl):  # type: ignore[no-redef]  # in place of the star import's
     """A `kafka_native.admin.AdminClient` that behaves like confluent_kafka's."""
+
+    _eager = True
