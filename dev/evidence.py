@@ -309,6 +309,10 @@ _COMMON_EVIDENCE: Final = {
         "tests/client/test_statistics.py::test_what_stats_cb_raises_comes_out_of_poll",
         "kafka_native/control/statistics.py::stats_cb",
     ),
+    "background_event_cb": _at(
+        "tests/client/test_callback_properties.py::test_events_come_from_a_thread_of_the_client",
+        "kafka_native/client.py",
+    ),
     "throttle_cb": _at(
         "tests/client/test_purge.py::test_throttled_producer_waits_and_tells",
         "kafka_native/client.py",
@@ -377,20 +381,20 @@ _PRODUCER_EVIDENCE: Final = {
     "enable.idempotence": _at(
         "tests/client/test_config_effect_idempotence.py::test_idempotence_can_be_turned_off",
         "csrc/produce/accumulator.c::idempotence",
-        "kafka_native/producer.py::idempotence",
+        "kafka_native/producer_managers.py::idempotence",
     ),
     "transactional.id": _at(
         "tests/client/test_transactions.py::test_what_is_committed_is_seen_whole_and_nothing_else",
-        "kafka_native/producer.py",
+        "kafka_native/producer_managers.py",
         "kafka_native/control/settings.py",
     ),
     "transaction.timeout.ms": _at(
         "tests/client/test_transactions.py::test_a_transaction_that_took_too_long_is_over",
-        "kafka_native/producer.py",
+        "kafka_native/producer_managers.py",
     ),
     "transaction.two.phase.commit.enable": _at(
         "tests/client/test_two_phase.py::test_a_new_producer_ends_it_as_was_decided",
-        "kafka_native/producer.py",
+        "kafka_native/producer_managers.py",
     ),
     "enable.gapless.guarantee": _at(
         "tests/client/test_fatal.py::test_gapless_writes_nothing_after_a_failed_message",

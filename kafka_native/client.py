@@ -123,11 +123,13 @@ class Client:
         self._closed = False
         self.fatal: KafkaError | None = None
         self._error_cb = config.function("error_cb")
+        self._event_cb = config.function("background_event_cb")
         self._throttle_cb = config.function("throttle_cb")
         self._closing = Lock()
         self._operations: OperationDriver | None = None  # guarded by _closing
         work = WorkQueue(self.engine)
         self._security_worker = SecurityWorker(self.name, work.post)
+        self._event_worker = SecurityWorker(self.name, work.post, "event")
         self.context = self._make_context(work, encryption)
         self._stopped: Callable[[], None] = self.release
         self._ended: LockType | None = None
@@ -201,7 +203,7 @@ class Client:
         )
 
     def _make_statistics(self, managers: Managers) -> Statistics:
-        config = self.config
+        config, stats_cb = self.config, self.config.function("stats_cb")
         return Statistics(
             self.context,
             managers,
@@ -209,8 +211,8 @@ class Client:
             client_id=config.text("client.id"),
             kind=self.kind,
             interval_s=config.integer("statistics.interval.ms") / 1000,
-            stats_cb=config.function("stats_cb"),
-            call_back=self.call_back,
+            stats_cb=self._event_cb if stats_cb is None else stats_cb,
+            call_back=self._call_in_background if stats_cb is None else self.call_back,
             fatal=lambda: self.fatal,
         )
 
@@ -276,6 +278,11 @@ class Client:
             self._mechanism.set_credentials(Credentials(str(username), str(password)))
             self.logs["security"].debug("there are new SASL credentials")
 
+    @property
+    def has_token(self) -> bool:
+        """Whether the mechanism has got its first token or ticket."""
+        return self._mechanism is not None and self._mechanism.refresh_at > 0
+
     def operations(self) -> OperationDriver:
         """The driver of admin operations on this client's connections.
 
@@ -320,16 +327,26 @@ class Client:
 
         Control thread only.
         """
-        if self._error_cb is None:
-            self.logs.say(level, "broker", error.str())
-        else:
+        if self._error_cb is not None:
             self.logs["broker"].debug("to error_cb: %s", error.str())
             self.call_back(partial(self._error_cb, error))
+        elif self._event_cb is not None:
+            self._call_in_background(partial(self._event_cb, error))
+        else:
+            self.logs.say(level, "broker", error.str())
 
     def call_back(self, callback: Callable[[], object]) -> None:
         """Queues a callback for the running or next poll(). Control thread only."""
         self.engine.callbacks.append(callback)
         self.engine.kick()
+
+    def _call_in_background(self, callback: Callable[[], object]) -> None:
+        """Makes the event thread call ``background_event_cb``. Control thread only."""
+        self._event_worker.run(callback, self._on_event_handled)
+
+    def _on_event_handled(self, outcome: object) -> None:
+        if isinstance(outcome, Exception):
+            self.logs.say(ERROR, "generic", "background_event_cb has raised", (), outcome)
 
     def on_fatal(self, error: KafkaError) -> None:
         """Handles a fatal error: keeps the first one and fails queued messages.
@@ -341,7 +358,7 @@ class Client:
             if self.kind == "consumer":
                 self.engine.notices.append((None, None, OFFSET_INVALID, self.fatal_error()))
                 self.engine.kick()
-            if self._error_cb is None:
+            if self._error_cb is None and self._event_cb is None:
                 self.logger.error("fatal: %s", error.str())
             else:
                 self.on_error(error)
@@ -368,9 +385,11 @@ class Client:
         self.logs["broker"].debug("%s: throttles this client for %.3f s", broker.name, seconds)
         if self.telemetry is not None:
             self.telemetry.sampler.throttle.record(seconds * 1000)
+        event = ThrottleEvent(f"{broker.host}:{broker.port}", broker.node_id, seconds)
         if self._throttle_cb is not None:
-            event = ThrottleEvent(f"{broker.host}:{broker.port}", broker.node_id, seconds)
             self.call_back(partial(self._throttle_cb, event))
+        elif self._event_cb is not None:
+            self._call_in_background(partial(self._event_cb, event))
 
     def metrics(self, closed_text: str) -> ClientMetrics:
         """The client's statistics. RuntimeError with ``closed_text``: it is closed."""
@@ -416,6 +435,7 @@ class Client:
             self.logger.debug("closing")
             self.main.stop()
             self._security_worker.stop()
+            self._event_worker.stop()
             self.engine.close()
             self._close_mock()
             self.logger.debug("closed")
@@ -463,7 +483,8 @@ class Client:
             main.begin_stop()
         else:
             main.post(partial(self._leave_group, main.begin_stop))
-        if not (main.is_current() or self._security_worker.is_current()):
+        workers = self._security_worker, self._event_worker
+        if not (main.is_current() or any(each.is_current() for each in workers)):
             ended.acquire(timeout=DROP_WAIT_S)
 
     def _end(self) -> None:
@@ -471,6 +492,7 @@ class Client:
         try:
             self.engine.close()
             self._security_worker.stop()
+            self._event_worker.stop()
             self._stopped()
             self._close_mock()
         finally:
