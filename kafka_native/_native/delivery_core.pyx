@@ -254,6 +254,8 @@ cdef list list_of_runs(const kn_runs *runs):
 cdef class DeliveryCore:
     """Reports the outcomes of messages. The base class of a producer."""
 
+    _uninitialized_text = "Producer is not initialised: call super().__init__(conf)"
+
     def __cinit__(self):
         self._reports = []
         self._callbacks = CallbackTable.__new__(CallbackTable)
@@ -455,7 +457,7 @@ cdef class DeliveryCore:
 
     cdef _check_open(self):
         if self.engine is None:
-            raise RuntimeError("Producer is not initialised: call super().__init__(conf)")
+            raise RuntimeError(self._uninitialized_text)
         if self._closed or self.engine.engine == NULL:
             raise self.engine.closed_error("Producer has been closed")
 

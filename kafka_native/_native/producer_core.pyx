@@ -502,7 +502,7 @@ cdef class ProducerCore(DeliveryCore):
     cdef kn_topic *_find_topic(self, topic, Name *place) except NULL:
         cdef Topic found
         if self.engine is None:
-            raise RuntimeError("Producer is not initialised: call super().__init__(conf)")
+            raise RuntimeError(self._uninitialized_text)
         if self._closed:
             raise self.engine.closed_error("Producer has been closed")
         if not isinstance(topic, str):

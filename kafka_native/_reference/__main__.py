@@ -21,7 +21,8 @@ A `Producer` and a `Consumer` take one mapping of properties. Names, ranges and 
 configuration of confluent_kafka needs no change; where this client differs, the last section says so. `make docs`
 generates this page from the declarations, and a test holds it current.
 
-Values may be of the property's own type or strings: `"5"` for 5, `"true"` for True. A property that doesn't exist, or
+Values may be of the property's own type or strings: `"5"` for 5, `"true"` for True. Numbers of any type, paths and
+`uuid.UUID` are converted. Choices may have any case. A topic's property may begin with `topic.`. A property that doesn't exist, or
 a value that it can't have, raises `KafkaException` with `_INVALID_ARG`. A property of the other kind of client is
 ignored with a warning; a deprecated one is warned about once a process.
 

@@ -8,7 +8,7 @@ kafka_native has Python enums in their place.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from kafka_native import consumer, producer, share_consumer
 from kafka_native._native.message import Message
@@ -53,13 +53,24 @@ from kafka_native.types import (
     murmur2,
 )
 
+from ._clients import ClosedClient, await_token, check_new, configuration
+
 _AdminClientImpl = AdminClient
 
 
 class Producer(producer.Producer):
     """A `kafka_native.Producer` that behaves like confluent_kafka's."""
 
+    _client = ClosedClient("Producer has been closed")
     _eager = True
+    _uninitialized_text = "Producer has been closed"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Take a configuration as a dict, keywords, or both."""
+        check_new(self, "Producer already __init__:ialized")
+        conf = configuration(args, kwargs, "producer")
+        super().__init__(conf)
+        await_token(self, conf)
 
 
 class Consumer(consumer.Consumer):
@@ -67,11 +78,25 @@ class Consumer(consumer.Consumer):
 
     _eager = True
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Take a configuration as a dict, keywords, or both."""
+        check_new(self, "Consumer already initialized")
+        conf = configuration(args, kwargs, "consumer")
+        super().__init__(conf)
+        await_token(self, conf)
+
 
 class ShareConsumer(share_consumer.ShareConsumer):
     """A `kafka_native.ShareConsumer` that behaves like confluent_kafka's."""
 
     _eager = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Take a configuration as a dict, keywords, or both."""
+        check_new(self, "ShareConsumer already initialized")
+        conf = configuration(args, kwargs, "consumer")
+        super().__init__(conf)
+        await_token(self, conf)
 
 
 def version() -> str:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafka_native import admin
 from kafka_native.admin import *
 
+from .._clients import await_token as _await_token
+from .._clients import check_new as _check_new
+from .._clients import configuration as _configuration
 from .._model import ConsumerGroupState as _ConsumerGroupState
 from .._model import ConsumerGroupTopicPartitions as _ConsumerGroupTopicPartitions
 from .._model import ConsumerGroupType as _ConsumerGroupType
@@ -33,3 +38,10 @@ class AdminClient(_AdminClientImpl):  # type: ignore[no-redef]  # in place of th
     """A `kafka_native.admin.AdminClient` that behaves like confluent_kafka's."""
 
     _eager = True
+
+    def __init__(self, conf: dict[str, Any], **kwargs: Any) -> None:
+        """Take a configuration as a dict, and keywords."""
+        _check_new(self, "Admin already __init__:ialized")
+        given = _configuration((conf,), kwargs, "admin")
+        super().__init__(given)
+        _await_token(self, given)
