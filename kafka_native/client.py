@@ -98,10 +98,11 @@ class Client:
 
         ``make_managers`` is called with this client. At that time the client has its ``context``,
         but no control thread. ``eager``: connect without waiting for work, and report every failed
-        attempt to ``error_cb``, as librdkafka does.
+        attempt to ``error_cb``, as librdkafka does. A fatal error then is raised by poll(), as in
+        confluent_kafka.
         """
         self.config = config
-        self._eager = eager
+        self.eager = eager
         self.kind = kind
         self.name = f"{config['client.id']}#{kind}-{next(_names)}"
         contexts = contexts_of(config.text("debug"))
@@ -162,7 +163,7 @@ class Client:
             make_authenticator=None if self._mechanism is None else self._make_authenticator,
             logs=self.logs,
             reports_closes=config.flag("log.connection.close"),
-            eager_s=config.integer("reconnect.backoff.max.ms") / 1000 if self._eager else None,
+            eager_s=config.integer("reconnect.backoff.max.ms") / 1000 if self.eager else None,
             rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
             fallback=_fallback_of(config),
             encryption=encryption,
@@ -274,6 +275,7 @@ class Client:
             if not isinstance(each, str):
                 kind = "None" if each is None else type(each).__name__
                 raise TypeError(f"argument {position} must be str, not {kind}")
+        self.check_open(HANDLE_CLOSED_TEXT)
         if self._mechanism is not None:
             self._mechanism.set_credentials(Credentials(str(username), str(password)))
             self.logs["security"].debug("there are new SASL credentials")
@@ -358,7 +360,9 @@ class Client:
             if self.kind == "consumer":
                 self.engine.notices.append((None, None, OFFSET_INVALID, self.fatal_error()))
                 self.engine.kick()
-            if self._error_cb is None and self._event_cb is None:
+            if self.eager and self.kind != "consumer":
+                self.call_back(partial(_raise, error))
+            elif self._error_cb is None and self._event_cb is None:
                 self.logger.error("fatal: %s", error.str())
             else:
                 self.on_error(error)
@@ -518,9 +522,9 @@ class Client:
         self, topic: str | None = None, timeout: float = -1
     ) -> PendingCall[ClusterMetadata]:
         """Begins `list_topics()` without waiting."""
-        self.check_open(HANDLE_CLOSED_TEXT)
         if topic is not None and not isinstance(topic, str):
             raise TypeError(f"topic must be a str or None, not {type(topic).__name__}")
+        self.check_open(HANDLE_CLOSED_TEXT)
         topics = None if topic is None else [MetadataRequest.Topic(name=topic)]
         message = MetadataRequest(
             topics=topics, allow_auto_topic_creation=bool(self.config["allow.auto.create.topics"])
@@ -683,6 +687,10 @@ class UninitializedClient:
         if instance is None:
             return self  # type: ignore[return-value]  # on the class, for tools that list its members
         raise RuntimeError(f"{owner.__name__} is not initialised: call super().__init__(conf)")
+
+
+def _raise(error: KafkaError) -> None:
+    raise KafkaException(error)
 
 
 def _mechanism_of(config: Config) -> Mechanism | None:

@@ -18,7 +18,7 @@ from kafka_native._native.engine import begin_exit
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native._native.relay import Relay
-from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient, existing
+from kafka_native.client import Client, UninitializedClient, existing
 from kafka_native.config import parse
 from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.transactions import (
@@ -149,7 +149,7 @@ class Producer(ProducerCore):
             self._errors_only = bool(settings["delivery.report.only.error"])
             on_delivery = partial(chain.deliver, on_delivery, self._errors_only)
             intercept(self, ProducerHooks, chain)
-        exception_of = partial(_exception_of, self._client)
+        exception_of = partial(_exception_of, self._client, not self._odd_arguments)
         block_s = settings.integer("max.block.ms") / 1000
         partitioner = settings.function("partitioner_cb")
         partitions_of = partial(
@@ -769,7 +769,6 @@ class Producer(ProducerCore):
         TypeError
             One of them is not a str.
         """
-        self._client.check_open(HANDLE_CLOSED_TEXT)
         self._client.set_sasl_credentials(username, password)
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
@@ -1096,11 +1095,11 @@ def begin_partitions_of(
 
 
 def _exception_of(
-    client: Client, status: int, text: str | None, where: str | None
+    client: Client, marks_fatal: bool, status: int, text: str | None, where: str | None
 ) -> KafkaException:
     """The exception of `produce()` for an engine status.
 
-    ``where`` names the message among several.
+    ``where`` names the message among several. ``marks_fatal``: the _FATAL error is ``fatal()``.
     """
     hint = None
     if status == STATUS_FATAL:
@@ -1108,7 +1107,7 @@ def _exception_of(
         if cause is not None:
             text = f"{KafkaError(KafkaError._FATAL).str()}: {cause.str()}"
         return KafkaException(
-            KafkaError(KafkaError._FATAL, text, fatal=True),
+            KafkaError(KafkaError._FATAL, text, fatal=marks_fatal),
             hint="flush() for the last reports, close(), "
             "and decide by fatal_error() whether to make another producer",
         )

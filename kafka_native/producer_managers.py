@@ -20,7 +20,9 @@ from kafka_native.errors import KafkaError
 def managers_of(settings: Config, everything: Mapping[str, object], client: Client) -> Managers:
     """Returns the managers of a producer with these settings."""
     context = client.context
-    router = ProduceRouter(context.engine, context.metadata, context.pool)
+    router = ProduceRouter(
+        context.engine, context.metadata, context.pool, waits_for_partitions=not client.eager
+    )
     if everything["transactional_id"]:
         coordinator = _coordinator(settings, client, settings.text("transactional.id"), TRANSACTION)
         transactions = _transactions_of(settings, client, coordinator)

@@ -53,6 +53,7 @@ cdef class DeliveryCore:
     cdef CallbackTable _callbacks  # of single messages, and reports of many
     cdef object _on_delivery  # client-wide callback or None
     cdef object _exception_of  # (status, text, where) -> the exception of what the engine refuses; _refusal() asks it
+    cdef bint _odd  # reports and odd arguments are as in confluent_kafka
     cdef bint _closed
     cdef bint _was_full  # a message found no room since the last wait in poll()
     cdef bint _last_served  # nobody makes callbacks for what comes to `deliveries` any more

@@ -18,6 +18,7 @@ from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport (
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
     Batch,
     Message,
     may_make_message,
@@ -201,6 +202,12 @@ cdef class Report:
         shared.timestamp_type = TIMESTAMP_CREATE_TIME if batch.log_append_time_ms < 0 else TIMESTAMP_LOG_APPEND_TIME
         if batch.base_offset >= 0:
             shared.base_offset = batch.base_offset
+        if core._odd:
+            shared.hides_headers = True
+            if batch.acked_us < batch.created_us:
+                shared.latency_s = (kn_clock_us() - batch.created_us) / 1e6
+            if error is not None:
+                shared.timestamp_type = TIMESTAMP_NOT_AVAILABLE
         self.error = error
         self.shared = shared
         self.ready = True
@@ -235,6 +242,8 @@ cdef class Report:
         cdef int32_t partition = shared.partition if batch.partitions == NULL else batch.partitions[index]
         if batch.log_append_time_ms >= 0:
             record.timestamp_ms = batch.log_append_time_ms
+        if shared.timestamp_type == TIMESTAMP_NOT_AVAILABLE:
+            record.timestamp_ms = -1
         record.offset = shared.base_offset + index if batch.base_offset >= 0 else shared.base_offset
         if partition != shared.partition:
             # Staged messages that never reached a partition's batch: each has its own partition.

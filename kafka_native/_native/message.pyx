@@ -129,6 +129,7 @@ cdef class Batch:
         other.created_ms = self.created_ms
         other.status = self.status
         other.delivery_count = self.delivery_count
+        other.hides_headers = self.hides_headers
         return other
 
 
@@ -267,7 +268,7 @@ cdef class Message:
         cdef kn_record record
         if self._own != NULL and (<Own>self._own).has_headers:
             return (<Own>self._own).headers
-        if self._record == NULL:
+        if self._record == NULL or self._batch.hides_headers:
             return None
         kn_record_reread(self._record, &record)
         return _headers_kept(self._batch.chunk, &record) if record.header_count else None

@@ -8,6 +8,7 @@ from kafka_native._native.engine import Engine
 class Columns: ...
 
 class ProducerCore(DeliveryCore):
+    _odd_arguments: bool
     def _open(
         self,
         engine: Engine,

@@ -161,6 +161,12 @@ def check_new(client: object, text: str) -> None:
         raise RuntimeError(text)
 
 
+def check_timeout(timeout: object) -> None:
+    """Refuse a timeout that is no number."""
+    if not hasattr(timeout, "__float__") and not hasattr(timeout, "__index__"):
+        raise TypeError(f"must be real number, not {type(timeout).__name__}")
+
+
 class ClosedClient(UninitializedClient):
     """Stands for the client if ``__init__`` never ran: all calls find it closed."""
 

@@ -46,6 +46,7 @@ from kafka_native.types import (
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
     TIMESTAMP_NOT_AVAILABLE,
+    ClusterMetadata,
     TopicPartition,
     Uuid,
     consistent,
@@ -53,7 +54,7 @@ from kafka_native.types import (
     murmur2,
 )
 
-from ._clients import ClosedClient, await_token, check_new, configuration
+from ._clients import ClosedClient, await_token, check_new, check_timeout, configuration
 
 _AdminClientImpl = AdminClient
 
@@ -63,6 +64,7 @@ class Producer(producer.Producer):
 
     _client = ClosedClient("Producer has been closed")
     _eager = True
+    _odd_arguments = True
     _uninitialized_text = "Producer has been closed"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -71,6 +73,20 @@ class Producer(producer.Producer):
         conf = configuration(args, kwargs, "producer")
         super().__init__(conf)
         await_token(self, conf)
+
+    def close(self, timeout: float = -1) -> bool:
+        """Deliver all messages, however long it takes, then close. The timeout has no effect."""
+        return super().close()
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        """Ask a broker for the cluster's brokers, topics and partitions."""
+        check_timeout(timeout)
+        return super().list_topics(topic, timeout)
+
+    def cluster_id(self, timeout: float = -1) -> str | None:
+        """Ask a broker for the cluster's id."""
+        check_timeout(timeout)
+        return super().cluster_id(timeout)
 
 
 class Consumer(consumer.Consumer):
