@@ -85,6 +85,7 @@ def _transactions_of(settings: Config, client: Client, coordinator: Coordinator)
         on_fatal=client.on_fatal,
         handle_events=lambda: client.main.handle_events(),
         log=client.logs["eos"],
+        hides_causes=client.eager,
         two_phase=bool(settings["transaction.two.phase.commit.enable"]),
     )
 

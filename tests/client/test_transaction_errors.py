@@ -369,7 +369,7 @@ def test_offsets_that_are_not_answered_in_time_can_be_aborted(bank: Bank, reader
     error = error_of(producer.send_offsets_to_transaction, places, metadata, 0.2)
     assert (error == E._TIMED_OUT, error.retriable()) == (True, True)
     refused = error_of(producer.commit_transaction, WAIT_S)
-    assert refused == E._PREV_IN_PROGRESS
+    assert refused == E._CONFLICT
     producer.abort_transaction(WAIT_S)
     bank.cluster.faults.clear()
     write(bank, producer, reader, "after", 7)

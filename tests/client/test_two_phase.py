@@ -196,7 +196,7 @@ def test_completing_goes_on_when_its_time_is_up(bank: Bank, keeps: bool) -> None
     assert (error, error.retriable()) == (E._TIMED_OUT, True)
     assert error_of(
         new.complete_transaction, PreparedTxnState(), 0.05
-    ) == E._PREV_IN_PROGRESS or bank.seen() == ["one"]
+    ) == E._CONFLICT or bank.seen() == ["one"]
     bank.cluster.faults.clear()
     new.complete_transaction(state, WAIT_S)
     assert bank.seen() == ["one"]
