@@ -308,6 +308,10 @@ _COMMON_EVIDENCE: Final = {
         "tests/client/test_statistics.py::test_poll_raises_the_exception_of_stats_cb",
         "kafka_native/control/statistics.py::stats_cb",
     ),
+    "background_event_cb": _at(
+        "tests/client/test_callback_properties.py::test_events_come_from_a_thread_of_the_client",
+        "kafka_native/client.py",
+    ),
     "throttle_cb": _at(
         "tests/client/test_purge.py::test_throttled_producer_waits_and_calls_back",
         "kafka_native/client.py",
@@ -376,20 +380,20 @@ _PRODUCER_EVIDENCE: Final = {
     "enable.idempotence": _at(
         "tests/client/test_config_effect_idempotence.py::test_idempotence_can_be_turned_off",
         "csrc/produce/accumulator.c::idempotence",
-        "kafka_native/producer.py::idempotence",
+        "kafka_native/producer_managers.py::idempotence",
     ),
     "transactional.id": _at(
         "tests/client/test_transactions.py::test_readers_see_exactly_the_committed_transactions",
-        "kafka_native/producer.py",
+        "kafka_native/producer_managers.py",
         "kafka_native/control/settings.py",
     ),
     "transaction.timeout.ms": _at(
         "tests/client/test_transactions.py::test_transaction_over_its_timeout_is_aborted",
-        "kafka_native/producer.py",
+        "kafka_native/producer_managers.py",
     ),
     "transaction.two.phase.commit.enable": _at(
         "tests/client/test_two_phase.py::test_new_producer_completes_the_transaction_as_decided",
-        "kafka_native/producer.py",
+        "kafka_native/producer_managers.py",
     ),
     "enable.gapless.guarantee": _at(
         "tests/client/test_fatal.py::test_gapless_writes_nothing_after_a_failed_message",

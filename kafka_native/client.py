@@ -94,13 +94,18 @@ class Client:
         kind: str,
         settings: Mapping[str, object],
         make_managers: Callable[[Client], Managers] = lambda client: Managers(),
+        *,
+        eager: bool = False,
     ) -> None:
         """``kind`` is "producer", "consumer" or "admin"; ``settings`` are all engine settings.
 
         ``make_managers`` is called with this client. At that time the client has its ``context``,
-        but no control thread.
+        but no control thread. ``eager``: connect without waiting for work, and report every failed
+        attempt to ``error_cb``, as librdkafka does. A fatal error then is raised by poll(), as in
+        confluent_kafka.
         """
         self.config = config
+        self.eager = eager
         self.kind = kind
         self.name = f"{config['client.id']}#{kind}-{next(_names)}"
         contexts = contexts_of(config.text("debug"))
@@ -122,11 +127,13 @@ class Client:
         self._closed = False
         self.fatal: KafkaError | None = None
         self._error_cb = config.function("error_cb")
+        self._event_cb = config.function("background_event_cb")
         self._throttle_cb = config.function("throttle_cb")
         self._closing = Lock()
         self._operations: OperationDriver | None = None  # guarded by _closing
         work = WorkQueue(self.engine)
         self._security_worker = SecurityWorker(self.name, work.post)
+        self._event_worker = SecurityWorker(self.name, work.post, "event")
         self.context = self._make_context(work, encryption)
         self._stopped: Callable[[], None] = self.release
         self._ended: LockType | None = None
@@ -159,6 +166,7 @@ class Client:
             make_authenticator=None if self._mechanism is None else self._make_authenticator,
             logs=self.logs,
             reports_closes=config.flag("log.connection.close"),
+            eager_s=config.integer("reconnect.backoff.max.ms") / 1000 if self.eager else None,
             rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
             fallback=_fallback_of(config),
             encryption=encryption,
@@ -199,7 +207,7 @@ class Client:
         )
 
     def _make_statistics(self, managers: Managers) -> Statistics:
-        config = self.config
+        config, stats_cb = self.config, self.config.function("stats_cb")
         return Statistics(
             self.context,
             managers,
@@ -207,8 +215,8 @@ class Client:
             client_id=config.text("client.id"),
             kind=self.kind,
             interval_s=config.integer("statistics.interval.ms") / 1000,
-            stats_cb=config.function("stats_cb"),
-            call_back=self.call_back,
+            stats_cb=self._event_cb if stats_cb is None else stats_cb,
+            call_back=self._call_in_background if stats_cb is None else self.call_back,
             fatal=lambda: self.fatal,
         )
 
@@ -270,9 +278,15 @@ class Client:
             if not isinstance(each, str):
                 kind = "None" if each is None else type(each).__name__
                 raise TypeError(f"argument {position} must be str, not {kind}")
+        self.check_open(HANDLE_CLOSED_TEXT)
         if self._mechanism is not None:
             self._mechanism.set_credentials(Credentials(str(username), str(password)))
             self.logs["security"].debug("there are new SASL credentials")
+
+    @property
+    def has_token(self) -> bool:
+        """Whether the mechanism has got its first token or ticket."""
+        return self._mechanism is not None and self._mechanism.refresh_at > 0
 
     def operations(self) -> OperationDriver:
         """The driver of admin operations on this client's connections.
@@ -318,16 +332,26 @@ class Client:
 
         Control thread only.
         """
-        if self._error_cb is None:
-            self.logs.say(level, "broker", error.str())
-        else:
+        if self._error_cb is not None:
             self.logs["broker"].debug("to error_cb: %s", error.str())
             self.call_back(partial(self._error_cb, error))
+        elif self._event_cb is not None:
+            self._call_in_background(partial(self._event_cb, error))
+        else:
+            self.logs.say(level, "broker", error.str())
 
     def call_back(self, callback: Callable[[], object]) -> None:
         """Queues a callback for the running or next poll(). Control thread only."""
         self.engine.callbacks.append(callback)
         self.engine.kick()
+
+    def _call_in_background(self, callback: Callable[[], object]) -> None:
+        """Makes the event thread call ``background_event_cb``. Control thread only."""
+        self._event_worker.run(callback, self._on_event_handled)
+
+    def _on_event_handled(self, outcome: object) -> None:
+        if isinstance(outcome, Exception):
+            self.logs.say(ERROR, "generic", "background_event_cb has raised", (), outcome)
 
     def on_fatal(self, error: KafkaError) -> None:
         """Handles a fatal error: keeps the first one and fails queued messages.
@@ -340,7 +364,9 @@ class Client:
                 notice = (None, self.no_partition, OFFSET_INVALID, self.fatal_error())
                 self.engine.notices.append(notice)
                 self.engine.kick()
-            if self._error_cb is None or not self.fatal_flag:
+            if self.eager and self.kind != "consumer":
+                self.call_back(partial(_raise, error))
+            elif (self._error_cb is None and self._event_cb is None) or not self.fatal_flag:
                 self.logger.error("fatal: %s", error.str())
             else:
                 self.on_error(error)
@@ -369,9 +395,11 @@ class Client:
         self.logs["broker"].debug("%s: throttles this client for %.3f s", broker.name, seconds)
         if self.telemetry is not None:
             self.telemetry.sampler.throttle.record(seconds * 1000)
+        event = ThrottleEvent(f"{broker.host}:{broker.port}", broker.node_id, seconds)
         if self._throttle_cb is not None:
-            event = ThrottleEvent(f"{broker.host}:{broker.port}", broker.node_id, seconds)
             self.call_back(partial(self._throttle_cb, event))
+        elif self._event_cb is not None:
+            self._call_in_background(partial(self._event_cb, event))
 
     def metrics(self, closed_text: str) -> ClientMetrics:
         """The client's statistics. RuntimeError with ``closed_text``: it is closed."""
@@ -417,6 +445,7 @@ class Client:
             self.logger.debug("closing")
             self.main.stop()
             self._security_worker.stop()
+            self._event_worker.stop()
             self.engine.close()
             self._close_mock()
             self.logger.debug("closed")
@@ -464,7 +493,8 @@ class Client:
             main.begin_stop()
         else:
             main.post(partial(self._leave_group, main.begin_stop))
-        if not (main.is_current() or self._security_worker.is_current()):
+        workers = self._security_worker, self._event_worker
+        if not (main.is_current() or any(each.is_current() for each in workers)):
             ended.acquire(timeout=DROP_WAIT_S)
 
     def _end(self) -> None:
@@ -472,6 +502,7 @@ class Client:
         try:
             self.engine.close()
             self._security_worker.stop()
+            self._event_worker.stop()
             self._stopped()
             self._close_mock()
         finally:
@@ -497,9 +528,9 @@ class Client:
         self, topic: str | None = None, timeout: float = -1
     ) -> PendingCall[ClusterMetadata]:
         """Begins `list_topics()` without waiting."""
-        self.check_open(HANDLE_CLOSED_TEXT)
         if topic is not None and not isinstance(topic, str):
             raise TypeError(f"topic must be a str or None, not {type(topic).__name__}")
+        self.check_open(HANDLE_CLOSED_TEXT)
         topics = None if topic is None else [MetadataRequest.Topic(name=topic)]
         message = MetadataRequest(
             topics=topics, allow_auto_topic_creation=bool(self.config["allow.auto.create.topics"])
@@ -662,6 +693,10 @@ class UninitializedClient:
         if instance is None:
             return self  # type: ignore[return-value]  # on the class, for tools that list its members
         raise RuntimeError(f"{owner.__name__} is not initialised: call super().__init__(conf)")
+
+
+def _raise(error: KafkaError) -> None:
+    raise KafkaException(error)
 
 
 def _mechanism_of(config: Config) -> Mechanism | None:

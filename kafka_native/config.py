@@ -13,11 +13,15 @@ are two cases:
 
 from __future__ import annotations
 
+import decimal
 import difflib
 import ipaddress
 import logging
 import math
+import numbers
+import os
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, NoReturn
@@ -67,6 +71,31 @@ PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType(
 
 DEFAULT_PORT: Final = 9092
 """The port of a bootstrap server without a port."""
+TOPIC_PROPERTIES: Final = frozenset(
+    {
+        "acks",
+        "auto.commit.enable",
+        "auto.commit.interval.ms",
+        "auto.offset.reset",
+        "compression.codec",
+        "compression.level",
+        "compression.type",
+        "consume.callback.max.messages",
+        "delivery.timeout.ms",
+        "enable.auto.commit",
+        "message.timeout.ms",
+        "offset.store.method",
+        "offset.store.path",
+        "offset.store.sync.interval.ms",
+        "partitioner",
+        "partitioner_cb",
+        "produce.offset.report",
+        "queuing.strategy",
+        "request.required.acks",
+        "request.timeout.ms",
+    }
+)
+"""The properties of a topic in librdkafka: their names may begin with ``topic.``."""
 ALL_REPLICAS: Final = -1
 TRANSACTIONAL_ID_BYTES_MAX: Final = 511
 IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
@@ -234,7 +263,7 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
     """Check a user's configuration and fill in the defaults.
 
     A value has the type of its property or is a string, as in confluent_kafka: ``"5"`` for 5,
-    ``"true"`` for True, ``"all"`` for acks.
+    ``"true"`` for True, ``"all"`` for acks. Other numbers, paths and UUIDs are converted.
 
     :param conf: The user's mapping. The function doesn't change it.
     :param role: ``producer`` or ``consumer``. A property of the other role is checked and ignored,
@@ -341,8 +370,15 @@ def _merged(conf: Mapping[str, Any]) -> dict[str, Any]:
     return merged | dict(topic_conf)
 
 
-def _find(name: str, role: Role) -> Property:
+def declared_property(name: str) -> Property | None:
+    """Return the property of this name. A topic's property may begin with ``topic.``."""
     declared = PROPERTIES.get(name)
+    of_topic = name.removeprefix("topic.")
+    return PROPERTIES[of_topic] if declared is None and of_topic in TOPIC_PROPERTIES else declared
+
+
+def _find(name: str, role: Role) -> Property:
+    declared = declared_property(name)
     # confluent_kafka's own keys are not librdkafka properties. The wrong kind of client rejects
     # them
     if declared is not None and not (
@@ -409,9 +445,11 @@ def _convert(declared: Property, raw: object) -> object:
             _fail(
                 f'{_KIND_NAMES[kind]} configuration property "{name}" cannot be set to empty value'
             )
-        if kind == "enum":
+        if kind == "enum" or (raw == "" and name in ("debug", "partitioner")):
             _fail(f'Configuration property "{name}" cannot be set to empty value')
         return declared.default if raw is None else ""
+    if isinstance(raw, (numbers.Number, os.PathLike, uuid.UUID)):
+        raw = _plain(raw)
     if not isinstance(raw, (str, int, float)):
         hint = (
             "pass a comma-separated string"
@@ -424,6 +462,19 @@ def _convert(declared: Property, raw: object) -> object:
     if kind in ("integer", "float"):
         return _convert_number(declared, name, raw)
     return _convert_text(declared, name, str(raw))
+
+
+def _plain(raw: object) -> object:
+    """Return a number as int or float, and a path or a UUID as a str."""
+    if isinstance(raw, (bool, int, float)):
+        return raw
+    if isinstance(raw, os.PathLike):
+        return os.fsdecode(raw)
+    if isinstance(raw, numbers.Integral):
+        return int(raw)
+    if isinstance(raw, (numbers.Real, decimal.Decimal)):
+        return float(raw)
+    return str(raw)
 
 
 def _convert_callable(name: str, raw: object) -> object:
@@ -478,8 +529,9 @@ def _convert_boolean(name: str, raw: str | int | float) -> bool:
 
 
 def _convert_number(declared: Property, name: str, raw: str | int | float) -> int | float:
+    lowered = raw.lower() if isinstance(raw, str) else raw
     for synonym, stands_for in declared.synonyms:
-        if raw == synonym and isinstance(stands_for, int):
+        if lowered == synonym and isinstance(stands_for, int):
             return stands_for
     value = _number_of(raw, declared.kind == "float")
     if value is None:

@@ -89,7 +89,11 @@ class Consumer(ConsumerCalls):
         strategies: Any = settings["partition.assignment.strategy"]
         assignors = make(strategies)
         self._client = Client(
-            settings, "consumer", everything, partial(self._make_managers, settings, assignors)
+            settings,
+            "consumer",
+            everything,
+            partial(self._make_managers, settings, assignors),
+            eager=self._eager,
         )
         self._client.fatal_flag = self._behaviour.fatal_flag
         self._client.no_partition = self._behaviour.no_partition

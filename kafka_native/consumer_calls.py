@@ -48,6 +48,7 @@ class ConsumerCalls(ConsumerCore):
 
     _client = UninitializedClient()
     _behaviour = Behaviour()
+    _eager = False  # whether to connect without work, see `Client`
     _control: ConsumerControl
     _callbacks: ConsumerCallbacks
     _timeout_s: float

@@ -15,30 +15,20 @@ from kafka_native._native.arrow_producer import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.delivery_core import DeliveryCore
 from kafka_native._native.engine import begin_exit
-from kafka_native._native.enums import (
-    IDEMPOTENCE_OFF,
-    IDEMPOTENCE_WANTED,
-    STATUS_FATAL,
-    STATUS_TOO_LARGE,
-)
+from kafka_native._native.enums import STATUS_FATAL, STATUS_TOO_LARGE
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native._native.relay import Relay
-from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient, existing
-from kafka_native.config import Config, parse
-from kafka_native.control.brokers.coordinator import GROUP, TRANSACTION, Coordinator
-from kafka_native.control.main_thread import Managers
+from kafka_native.client import Client, UninitializedClient, existing
+from kafka_native.config import parse
 from kafka_native.control.positions import Key, OffsetPosition
-from kafka_native.control.producer.identity import Identity
-from kafka_native.control.producer.produce_router import ProduceRouter
 from kafka_native.control.producer.transactions import (
     OUTSTANDING,
-    TRANSACTION_VERSION,
     Kind,
     Shared,
     Transactions,
 )
-from kafka_native.control.requests import Backoff, Call
+from kafka_native.control.requests import Call
 from kafka_native.control.settings import (
     connection_settings,
     consumer_settings,
@@ -49,6 +39,7 @@ from kafka_native.errors import KafkaError, KafkaException, from_status
 from kafka_native.interceptors import Chain, ProducerHooks, intercept
 from kafka_native.partitioners import partitioner_id
 from kafka_native.pending_call import PendingCall, ReadyCall, raise_error
+from kafka_native.producer_managers import managers_of
 from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
     ClusterMetadata,
@@ -125,6 +116,7 @@ class Producer(ProducerCore):
     """
 
     _client = UninitializedClient()
+    _eager = False  # whether to connect without work, see `Client`
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """Raises KafkaException (_INVALID_ARG) for an unknown property or an invalid value."""
@@ -141,14 +133,18 @@ class Producer(ProducerCore):
             # Interceptors get every message. They filter for on_delivery.
             everything["report_errors_only"] = False
         self._client = Client(
-            settings, "producer", everything, partial(_managers_of, settings, everything)
+            settings,
+            "producer",
+            everything,
+            partial(managers_of, settings, everything),
+            eager=self._eager,
         )
         if interceptors is not None:
             chain = Chain(interceptors, self._client.logs["interceptor"])
             self._errors_only = bool(settings["delivery.report.only.error"])
             on_delivery = partial(chain.deliver, on_delivery, self._errors_only)
             intercept(self, ProducerHooks, chain)
-        exception_of = partial(_exception_of, self._client)
+        exception_of = partial(_exception_of, self._client, not self._odd_arguments)
         block_s = settings.integer("max.block.ms") / 1000
         partitioner = settings.function("partitioner_cb")
         partitions_of = partial(
@@ -767,7 +763,6 @@ class Producer(ProducerCore):
         TypeError
             One of them is not a str.
         """
-        self._client.check_open(HANDLE_CLOSED_TEXT)
         self._client.set_sasl_credentials(username, password)
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
@@ -1072,14 +1067,6 @@ def _offsets_of(positions: list[TopicPartition]) -> dict[Key, OffsetPosition]:
     }
 
 
-def _warn_without_idempotence(client: Client, error: KafkaError) -> None:
-    """Warns that the producer works without idempotence. Control thread only.
-
-    enable.idempotence is only the default here, and the brokers don't support or allow it.
-    """
-    client.logs["eos"].warning("enable.idempotence is off: no producer id: %s", error.str())
-
-
 def _partitions_of(client: Client, timeout_s: float, topic: str, hint: str | None = None) -> int:
     """Waits for the number of a topic's partitions and returns it."""
     return begin_partitions_of(client, timeout_s, topic, hint).result()
@@ -1105,11 +1092,11 @@ def begin_partitions_of(
 
 
 def _exception_of(
-    client: Client, status: int, text: str | None, where: str | None
+    client: Client, marks_fatal: bool, status: int, text: str | None, where: str | None
 ) -> KafkaException:
     """The exception of `produce()` for an engine status.
 
-    ``where`` names the message among several.
+    ``where`` names the message among several. ``marks_fatal``: the _FATAL error is ``fatal()``.
     """
     hint = None
     if status == STATUS_FATAL:
@@ -1117,7 +1104,7 @@ def _exception_of(
         if cause is not None:
             text = f"{KafkaError(KafkaError._FATAL).str()}: {cause.str()}"
         return KafkaException(
-            KafkaError(KafkaError._FATAL, text, fatal=True),
+            KafkaError(KafkaError._FATAL, text, fatal=marks_fatal),
             hint="flush() for the last reports, close(), "
             "and decide by fatal_error() whether to make another producer",
         )
@@ -1129,72 +1116,3 @@ def _exception_of(
     if where is not None:
         error = KafkaError(error.code(), f"{error.str()}: {where}")
     return KafkaException(error, hint=hint)
-
-
-def _managers_of(settings: Config, everything: Mapping[str, object], client: Client) -> Managers:
-    context = client.context
-    router = ProduceRouter(context.engine, context.metadata, context.pool)
-    if everything["transactional_id"]:
-        coordinator = _coordinator(settings, client, settings.text("transactional.id"), TRANSACTION)
-        transactions = _transactions_of(settings, client, coordinator)
-        return Managers(
-            router,
-            transactions=transactions,
-            others=[coordinator, transactions],
-            on_close=[transactions.close],
-        )
-    if everything["idempotence"] == IDEMPOTENCE_OFF:
-        return Managers(router)
-    delays = _backoff(settings)
-    timeout_s = settings.integer("socket.timeout.ms") / 1000
-    on_refused = (
-        partial(_warn_without_idempotence, client)
-        if everything["idempotence"] == IDEMPOTENCE_WANTED
-        else None
-    )
-    identity = Identity(
-        context.engine, delays, timeout_s, client.on_fatal, on_refused, client.logs["eos"]
-    )
-    return Managers(router, identity)
-
-
-def _backoff(settings: Config) -> Backoff:
-    return Backoff(
-        settings.number("retry.backoff.ms") / 1000, settings.number("retry.backoff.max.ms") / 1000
-    )
-
-
-def _coordinator(settings: Config, client: Client, key: str, key_type: int) -> Coordinator:
-    return Coordinator(
-        client.context.pool,
-        key,
-        key_type=key_type,
-        timeout_s=settings.integer("socket.timeout.ms") / 1000,
-        backoff=_backoff(settings),
-    )
-
-
-def _transactions_of(settings: Config, client: Client, coordinator: Coordinator) -> Transactions:
-    pool = client.context.pool
-    coordinators: dict[str, Coordinator] = {}
-
-    def of_group(group: str) -> Coordinator:
-        if group not in coordinators:
-            coordinators[group] = _coordinator(settings, client, group, GROUP)
-            client.main.add(coordinators[group])
-        return coordinators[group]
-
-    return Transactions(
-        client.engine,
-        coordinator,
-        settings.text("transactional.id"),
-        timeout_ms=settings.integer("transaction.timeout.ms"),
-        request_s=settings.integer("socket.timeout.ms") / 1000,
-        backoff=_backoff(settings),
-        group_coordinator=of_group,
-        version=lambda: pool.features.get(TRANSACTION_VERSION, 0),
-        on_fatal=client.on_fatal,
-        handle_events=lambda: client.main.handle_events(),
-        log=client.logs["eos"],
-        two_phase=bool(settings["transaction.two.phase.commit.enable"]),
-    )

@@ -191,6 +191,7 @@ class ShareConsumer:
 
     _client = UninitializedClient()
     _message_type: type[Message] = Message
+    _eager = False  # whether to connect without work, see `Client`
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """Creates a share consumer.
@@ -216,7 +217,11 @@ class ShareConsumer:
         self._check_crcs = settings.flag("check.crcs")
         self._decompressed_max_bytes = settings.integer("decompressed.batch.max.bytes")
         self._client = Client(
-            settings, "consumer", everything, partial(self._make_managers, settings)
+            settings,
+            "consumer",
+            everything,
+            partial(self._make_managers, settings),
+            eager=self._eager,
         )
         for name in IGNORED:
             if settings.is_set(name):

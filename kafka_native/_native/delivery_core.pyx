@@ -19,6 +19,7 @@ from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport (
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
     Batch,
     Message,
     reserve_message,
@@ -202,6 +203,12 @@ cdef class Report:
         shared.timestamp_type = TIMESTAMP_CREATE_TIME if batch.log_append_time_ms < 0 else TIMESTAMP_LOG_APPEND_TIME
         if batch.base_offset >= 0:
             shared.base_offset = batch.base_offset
+        if core._odd:
+            shared.hides_headers = True
+            if batch.acked_us < batch.created_us:
+                shared.latency_s = (kn_clock_us() - batch.created_us) / 1e6
+            if error is not None:
+                shared.timestamp_type = TIMESTAMP_NOT_AVAILABLE
         self.error = error
         self.shared = shared
         self.ready = True
@@ -236,6 +243,8 @@ cdef class Report:
         cdef int32_t partition = shared.partition if batch.partitions == NULL else batch.partitions[index]
         if batch.log_append_time_ms >= 0:
             record.timestamp_ms = batch.log_append_time_ms
+        if shared.timestamp_type == TIMESTAMP_NOT_AVAILABLE:
+            record.timestamp_ms = -1
         record.offset = shared.base_offset + index if batch.base_offset >= 0 else shared.base_offset
         if partition != shared.partition:
             # Staged messages that never reached a partition's batch: each has its own partition.
@@ -254,6 +263,8 @@ cdef list list_of_runs(const kn_runs *runs):
 @cython.no_gc_clear
 cdef class DeliveryCore:
     """Reports the outcomes of messages. The base class of a producer."""
+
+    _uninitialized_text = "Producer is not initialised: call super().__init__(conf)"
 
     def __cinit__(self):
         self._reports = []
@@ -456,7 +467,7 @@ cdef class DeliveryCore:
 
     cdef _check_open(self):
         if self.engine is None:
-            raise RuntimeError("Producer is not initialised: call super().__init__(conf)")
+            raise RuntimeError(self._uninitialized_text)
         if self._closed or self.engine.engine == NULL:
             raise self.engine.closed_error("Producer has been closed")
 

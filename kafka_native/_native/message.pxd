@@ -5,6 +5,7 @@ from kafka_native._native.kn_engine cimport kn_chunk
 from kafka_native._native.kn_records cimport kn_record, kn_record_reader
 
 cdef enum:  # the public constants of kafka_native.types, which are literals for static typing
+    TIMESTAMP_NOT_AVAILABLE = 0
     TIMESTAMP_CREATE_TIME = 1
     TIMESTAMP_LOG_APPEND_TIME = 2
 
@@ -32,6 +33,7 @@ cdef class Batch:
     cdef int32_t leader_epoch
     cdef int32_t timestamp_type
     cdef int8_t status  # a MessageStatus, NO_STATUS for consumed records
+    cdef bint hides_headers  # of delivery reports that are as in confluent_kafka
     cdef int16_t delivery_count  # of records of a share group, NO_COUNT for others
     cdef double latency_s  # of a message produced at created_ms
     cdef int64_t created_ms  # Unix time; -1: the timestamps aren't the times of produce()

@@ -154,6 +154,7 @@ cdef class Batch:
         other.created_ms = self.created_ms
         other.status = self.status
         other.delivery_count = self.delivery_count
+        other.hides_headers = self.hides_headers
         return other
 
 
@@ -308,7 +309,7 @@ cdef class Message:
         cdef kn_record record
         if self._overrides != NULL and (<Overrides>self._overrides).has_headers:
             return (<Overrides>self._overrides).headers
-        if self._record == NULL:
+        if self._record == NULL or self._batch.hides_headers:
             return None
         kn_record_reread(self._record, &record)
         return _headers_kept(self._batch.chunk, &record) if record.header_count else None

@@ -32,6 +32,7 @@ from kafka_native._native.primitives cimport exact_text
 cdef enum:
     HEADER_VARINTS_BYTES = 20  # the maximum size of the two varints of an encoded header
     PIECE_BYTES_MAX = 2147483647
+    NO_SUCH_PARTITION = 2147483647  # in place of a negative number
     NAMES_SHIFT = 52
     NAMES_COUNT = 4096  # 1 << (64 - NAMES_SHIFT)
 
@@ -96,14 +97,14 @@ cdef inline void _release(Piece *piece) noexcept:
         piece.buffered = False
 
 
-cdef inline int _opaque(on_delivery, callback, PyObject **opaque) except -1:
+cdef inline int _opaque(on_delivery, callback, PyObject **opaque, bint odd=False) except -1:
     # The callback, borrowed from the arguments, or NULL. Small, so that it is inlined.
     opaque[0] = NULL
-    return 0 if on_delivery is None and callback is None else _opaque_of(on_delivery if callback is None else callback, opaque)
+    return 0 if on_delivery is None and callback is None else _opaque_of(on_delivery if callback is None else callback, opaque, odd)
 
 
-cdef int _opaque_of(on_delivery, PyObject **opaque) except -1:
-    if not callable(on_delivery):
+cdef int _opaque_of(on_delivery, PyObject **opaque, bint odd) except -1:
+    if not (odd or callable(on_delivery)):
         raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
     opaque[0] = <PyObject *>on_delivery
     return 0
@@ -255,6 +256,8 @@ cdef class ProducerCore(DeliveryCore):
     """The compiled half of `kafka_native.Producer`."""
 
     _message_type = Message
+    _odd_arguments = False
+    """Whether odd arguments are treated as in confluent_kafka. `_open` reads it."""
 
     cdef int64_t _block_us  # max.block.ms
     cdef object _partitioner  # partitioner_cb or None
@@ -275,6 +278,7 @@ cdef class ProducerCore(DeliveryCore):
 
     def _open(self, Engine engine not None, on_delivery, exception_of not None, double block_s, partitioner, partitions_of not None):
         """Initialize the core. The constructor of the public class calls it once."""
+        self._odd = self._odd_arguments
         self._partitioner = partitioner
         self._partitions_of = partitions_of
         self._block_us = <int64_t>(block_s * 1e6)
@@ -317,9 +321,9 @@ cdef class ProducerCore(DeliveryCore):
         cdef PyObject *opaque
         cdef int status
         # The defaults are compared by identity: a conversion would cost a tenth of the call.
-        cdef int32_t number = -1 if partition is ANY_PARTITION else _partition(partition)
+        cdef int32_t number = -1 if partition is ANY_PARTITION else self._odd_partition(target, topic, partition) if self._odd else _partition(partition)
         cdef int64_t moment = 0 if timestamp is NOW else _number(timestamp, "timestamp")
-        _opaque(on_delivery, callback, &opaque)
+        _opaque(on_delivery, callback, &opaque, self._odd)
         if self._partitioner is not None and number == -1:
             number = self._choose(target, topic, key, "")
         status = self._append(target, value, key, headers, number, moment, opaque, 0)
@@ -328,6 +332,15 @@ cdef class ProducerCore(DeliveryCore):
                 status = self._append_waiting(target, value, key, headers, number, moment, opaque)
             if status != KN_OK:
                 raise self._refused(status, topic, number)
+
+    cdef int32_t _odd_partition(self, kn_topic *target, topic, partition) except? -2:
+        # Return the partition. If the topic is known and has no such partition, raise, as in
+        # confluent_kafka.
+        cdef int32_t number = _number(partition, "partition")
+        cdef int32_t count = 0 if number == -1 else kn_topic_partition_count(target)
+        if count and not 0 <= number < count:
+            raise self._refused(KN_ERR_UNKNOWN_PARTITION, topic, number)
+        return NO_SUCH_PARTITION if number < -1 else number
 
     def produce_many(self, topic, values, keys=None, partition=-1, headers=None, timestamps=None, on_delivery=None):
         cdef kn_topic *target = self._target(topic)
@@ -379,7 +392,7 @@ cdef class ProducerCore(DeliveryCore):
         return self._append(target, value, key, headers, number, timestamp, columns.opaque, 0)
 
     def produce_batch(self, topic, messages, int32_t partition=-1, callback=None, on_delivery=None):
-        cdef kn_topic *target = self._target(topic)
+        cdef kn_topic *target
         cdef list rows
         cdef tuple row
         cdef dict source
@@ -388,11 +401,17 @@ cdef class ProducerCore(DeliveryCore):
         cdef Py_ssize_t queued = 0
         cdef bint may_wait = self._block_us != 0
         cdef PyObject *opaque
-        _opaque(on_delivery, callback, &opaque)
-        _partition(partition)
         if not isinstance(messages, list):
             raise TypeError(f"messages must be a list, not {type(messages).__name__}")
-        rows = self._checked_rows(messages, partition, on_delivery if callback is None else callback)
+        if self._odd and not messages and isinstance(topic, str):
+            return 0
+        target = self._target(topic)
+        _opaque(on_delivery, callback, &opaque, self._odd)
+        if self._odd:
+            rows = self._odd_rows(target, messages, partition, on_delivery if callback is None else callback)
+        else:
+            _partition(partition)
+            rows = self._checked_rows(messages, partition, on_delivery if callback is None else callback)
         if self._partitioner is not None:
             rows = self._choose_rows(target, topic, rows)
         for row in rows:
@@ -401,20 +420,21 @@ cdef class ProducerCore(DeliveryCore):
             # The engine takes any negative number for the partitioner's choice, so check it here.
             status = KN_ERR_UNKNOWN_PARTITION
             if number >= -1:
-                _opaque(row[6], None, &opaque)
+                _opaque(row[6], None, &opaque, self._odd)
                 status = self._append(target, row[1], row[2], row[3], number, row[5], opaque, 0)
                 if status == KN_ERR_FULL and may_wait:
                     status = self._append_waiting(target, row[1], row[2], row[3], number, row[5], opaque)
                     may_wait = status != KN_ERR_FULL  # the rest must not wait for max.block.ms each
             if status == KN_OK:
                 queued += 1
-                source.pop("_error", None)
+                if not self._odd:
+                    source.pop("_error", None)
             elif status == KN_ERR_NOMEM or status == KN_ERR_CLOSED:
                 raise self._refused(status, topic, number)
             elif status == KN_ERR_FULL:
                 source["_error"] = self.engine.error_of(status, 0, None)
             else:
-                source["_error"] = self._refused(status, topic, number).args[0]
+                source["_error"] = self._refused(status, topic, partition if self._odd else number).args[0]
         return queued
 
     cdef list _checked_rows(self, list messages, int32_t partition, on_delivery):
@@ -435,6 +455,47 @@ cdef class ProducerCore(DeliveryCore):
             except (TypeError, ValueError, OverflowError) as error:
                 raise _with_index(error, index, "nothing is queued") from error
         return rows
+
+    cdef list _odd_rows(self, kn_topic *target, list messages, int32_t partition, on_delivery):
+        # Return the messages as confluent_kafka reads them: with a value, a key and a callback.
+        # Other keys are checked or ignored, and the partition is the same for all.
+        cdef list rows = []
+        cdef Py_ssize_t index
+        cdef int32_t count = 0 if partition == -1 else kn_topic_partition_count(target)
+        cdef dict source
+        if count and not 0 <= partition < count:
+            partition = -2  # each message gets the error
+        elif partition < -1:
+            partition = NO_SUCH_PARTITION
+        for index, message in enumerate(messages):
+            if not isinstance(message, dict):
+                raise TypeError(f"Message at index {index} must be a dict")
+            source = message
+            value, key, headers = source.get("value"), source.get("key"), source.get("headers")
+            for name, piece in (("value", value), ("key", key)):
+                if not (piece is None or isinstance(piece, (bytes, str))):
+                    raise TypeError(f"Message {name} at index {index} must be bytes or str")
+                if isinstance(piece, str):
+                    (<str>piece).encode()  # raises the exception for surrogates
+            own = source.get("partition")
+            if not (own is None or isinstance(own, int)):
+                raise TypeError(f"Message partition at index {index} must be int")
+            if source.get("timestamp") is not None:
+                raise NotImplementedError("Message timestamps are not currently supported in batch mode")
+            if headers is not None:
+                self._check_headers(headers, index)
+            callback = source.get("callback")
+            rows.append((source, value, key, None, partition, 0, on_delivery if callback is None else callback))
+        return rows
+
+    cdef int _check_headers(self, headers, Py_ssize_t index) except -1:
+        cdef kn_message message
+        message.header_count = 0
+        try:
+            self._encode_headers(headers, &message)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"Invalid headers at index {index}") from error
+        return 0
 
     cdef tuple _checked_row(self, dict source, int32_t partition, on_delivery):
         cdef PyObject *opaque
@@ -506,11 +567,13 @@ cdef class ProducerCore(DeliveryCore):
     cdef kn_topic *_find_topic(self, topic, Name *place) except NULL:
         cdef Topic found
         if self.engine is None:
-            raise RuntimeError("Producer is not initialised: call super().__init__(conf)")
+            raise RuntimeError(self._uninitialized_text)
         if self._closed:
             raise self.engine.closed_error("Producer has been closed")
         if not isinstance(topic, str):
             raise TypeError(f"topic must be a str, not {type(topic).__name__}")
+        if self._odd and "\0" in topic:
+            raise ValueError("embedded null character")
         found = self.engine.topic_at(topic)
         self._remember(place, <PyObject *>topic, found.topic)
         return found.topic
@@ -621,9 +684,11 @@ cdef class ProducerCore(DeliveryCore):
         for item in items:
             if not isinstance(item, (tuple, list)) or len(item) != 2:
                 raise TypeError(f"a header is a (str, bytes) pair, not {item!r}")
-            if not isinstance(item[0], str):
-                raise TypeError(f"a header's name must be a str, not {type(item[0]).__name__}")
             text = item[0]
+            if not isinstance(text, str):
+                if not self._odd:
+                    raise TypeError(f"a header's name must be a str, not {type(text).__name__}")
+                text = str(text)
             try:
                 _borrow(text, &name, "header name")
             except UnicodeEncodeError:

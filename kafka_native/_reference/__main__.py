@@ -21,9 +21,10 @@ A `Producer` and a `Consumer` take one mapping of properties. Names, ranges and 
 configuration of confluent_kafka needs no change. The last section lists the differences. `make docs` generates this
 page from the declarations.
 
-A value has the property's type, or is a string: `"5"` for 5, `"true"` for True. An unknown property or an invalid
-value raises `KafkaException` with `_INVALID_ARG`. A client ignores a property of the other kind of client, with a
-warning. A deprecated property logs a warning once a process.
+A value has the property's type, or is a string: `"5"` for 5, `"true"` for True. Numbers of any type, paths and
+`uuid.UUID` are converted. Choices may have any case. A topic's property may begin with `topic.`. An unknown property
+or an invalid value raises `KafkaException` with `_INVALID_ARG`. A client ignores a property of the other kind of
+client, with a warning. A deprecated property logs a warning once a process.
 
 The effect of a property in this version:
 

@@ -555,11 +555,15 @@ PROPERTIES: Final[tuple[Property, ...]] = (
     ),
     Property(
         "background_event_cb",
-        "internal",
+        "callable",
         BOTH,
         LOW,
-        state=State.INTERNAL,
-        doc="An option of librdkafka's C interface.",
+        state=State.EFFECTIVE,
+        doc=(
+            "Called with each event that has no callback of its own: a KafkaError (without "
+            "error_cb), the statistics as JSON (without stats_cb) or a ThrottleEvent (without "
+            "throttle_cb). The client's event thread calls it at once, without poll()."
+        ),
     ),
     Property(
         "socket_cb",

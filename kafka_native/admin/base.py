@@ -56,10 +56,10 @@ INT16_MAX, INT32_MAX, INT64_MAX = (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1
 class Handle(Client):
     """A client whose callbacks wait for `AdminClient.poll()`."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         """See `Client`."""
         self.callbacks: SimpleQueue[Callable[[], object]] = SimpleQueue()
-        super().__init__(*args)
+        super().__init__(*args, **kwargs)
 
     def call_back(self, callback: Callable[[], object]) -> None:
         """Queues a callback for the next poll(). Control thread only."""
@@ -71,6 +71,8 @@ class AdminBase:
 
     _handle = Handle
     _client: Client
+    _eager = False
+    """Whether to connect without work, see `Client`."""
     _owner: object | None = None
     """The owner of the client, if this object doesn't own it."""
     _closed = False
@@ -88,7 +90,7 @@ class AdminBase:
             **consumer_settings(settings),
             **producer_settings(settings, 0, False),
         }
-        self._use(self._handle(settings, "admin", everything))
+        self._use(self._handle(settings, "admin", everything, eager=self._eager))
         self._client.main.start()
 
     @classmethod

@@ -89,7 +89,10 @@ class AIOProducer(Callbacks, AIOProducerCore):
         for name in CALLBACKS:
             if callable(conf.get(name)):
                 conf[name] = partial(called, weakref.ref(self), conf[name])
-        self._on_delivery: OnDelivery | None = conf.get("on_delivery")
+        given = (conf.get(name) for name in ("on_delivery", "dr_msg_cb", "dr_cb"))
+        self._on_delivery: OnDelivery | None = next(
+            (each for each in given if each is not None), None
+        )
         core = _Core(conf)
         self._core = core
         core._client.engine.pins.message_type = self._message_type

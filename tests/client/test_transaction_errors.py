@@ -353,7 +353,7 @@ def test_timed_out_offsets_can_be_aborted(bank: Bank, reader: Consumer) -> None:
     error = error_of(producer.send_offsets_to_transaction, places, metadata, 0.2)
     assert (error == E._TIMED_OUT, error.retriable()) == (True, True)
     refused = error_of(producer.commit_transaction, WAIT_S)
-    assert refused == E._PREV_IN_PROGRESS
+    assert refused == E._CONFLICT
     producer.abort_transaction(WAIT_S)
     bank.cluster.faults.clear()
     write_and_commit(bank, producer, reader, "after", 7)

@@ -177,7 +177,7 @@ def test_timed_out_completion_can_be_repeated(bank: Bank, keeps: bool) -> None:
     error = error_of(new.complete_transaction, state, 0.05)
     assert (error, error.retriable()) == (E._TIMED_OUT, True)
     error = error_of(new.complete_transaction, PreparedTxnState(), 0.05)
-    assert error == E._PREV_IN_PROGRESS or bank.seen() == ["one"]
+    assert error == E._CONFLICT or bank.seen() == ["one"]
     bank.cluster.faults.clear()
     new.complete_transaction(state, WAIT_S)
     assert bank.seen() == ["one"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from typing import Any
 
 import confluent_kafka
@@ -101,3 +102,33 @@ def test_errors_of_a_cluster_that_goes_down_are_confluent_kafkas(module: Any) ->
         ("_TRANSPORT", False, False, False),
         ("_ALL_BROKERS_DOWN", False, False, False),
     }
+
+
+IDLE: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
+    "producer": lambda lib, conf: lib.Producer(conf),
+    "consumer": lambda lib, conf: lib.Consumer({**conf, "group.id": "g"}),
+    "admin": lambda lib, conf: lib.admin.AdminClient(conf),
+}
+
+
+@pytest.mark.parametrize("lib", BOTH, ids=["confluent_kafka", "kafka_native"])
+@pytest.mark.parametrize("make", IDLE.values(), ids=IDLE)
+def test_client_without_work_reports_each_failed_attempt(lib: Any, make: Any) -> None:
+    """It reports that all brokers are down once per ``reconnect.backoff.max.ms``."""
+    errors: list[str] = []
+    conf = {"bootstrap.servers": "127.0.0.1:1", "reconnect.backoff.ms": 10, "log_level": 0}
+    client = make(lib, {**conf, "error_cb": lambda error: errors.append(error.name())})
+    wait_for(lambda: [client.poll(0.05), errors.count("_TRANSPORT") >= 3][1])
+    assert errors[:2] == ["_TRANSPORT", "_ALL_BROKERS_DOWN"]
+    assert errors.count("_ALL_BROKERS_DOWN") == 1
+    errors.clear()
+    client = make(lib, {**NOWHERE, "log_level": 0, "error_cb": lambda e: errors.append(e.name())})
+    wait_for(lambda: [client.poll(0.05), errors.count("_ALL_BROKERS_DOWN") >= 2][1])
+
+
+@pytest.mark.parametrize("lib", BOTH, ids=["confluent_kafka", "kafka_native"])
+@pytest.mark.parametrize("make", IDLE.values(), ids=IDLE)
+def test_client_without_work_connects(lib: Any, make: Any) -> None:
+    with MockCluster(brokers=1) as cluster:
+        client = make(lib, {"bootstrap.servers": cluster.bootstrap_servers})
+        wait_for(lambda: [client.poll(0.01), cluster.requests_of(ApiKey.API_VERSIONS)][1])

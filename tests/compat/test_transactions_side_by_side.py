@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 from kafka_native.mock import MockCluster
-from tests.compat.sides import BASE_MS, Side, Stage, next_message, on_both, outcomes
+from tests.compat.sides import (
+    BASE_MS,
+    BOTH,
+    Side,
+    Stage,
+    assert_same,
+    next_message,
+    on_both,
+    outcomes,
+)
 from tests.waiting import WAIT_S, wait_for
 
 COMMITTED, ALL = "read_committed", "read_uncommitted"
@@ -284,8 +293,6 @@ def refused(name: str, *, fatal: bool = False, abort: bool = False) -> list[Any]
 
 
 def test_purge_in_a_transaction(cluster: Stage) -> None:
-    """Our commit names the cause of the failure, confluent_kafka's doesn't."""
-
     def use(side: Side) -> Any:
         sender = QueuedSender(side)
         results = sender.all("init begin produce purge flush")
@@ -297,14 +304,11 @@ def test_purge_in_a_transaction(cluster: Stage) -> None:
             sender.settled(),
         ]
 
-    (their_commits, their_rest), (our_commits, our_rest) = outcomes(cluster, use)
-    assert their_commits == [refused("_INCONSISTENT", abort=True)] * 2
-    assert our_commits == [refused("_PURGE_QUEUE", abort=True)] * 2
-    assert our_rest == their_rest
+    assert_same(cluster, use)
 
 
 def test_a_message_for_a_missing_partition(cluster: Stage) -> None:
-    """After the failure confluent_kafka refuses messages. We accept them, the abort drops them."""
+    """Messages between the failure and the abort are refused."""
 
     def use(side: Side) -> Any:
         sender = QueuedSender(side)
@@ -317,14 +321,23 @@ def test_a_message_for_a_missing_partition(cluster: Stage) -> None:
         late = sender.reports.pop(b"between", None)
         return [*between, late], [results, sender.all("flush"), sender.settled()]
 
-    both = outcomes(cluster, use)
-    assert isinstance(both[0][0], list), both[0]
-    (theirs, their_rest), (ours, our_rest) = both
-    failed = refused("_INCONSISTENT", abort=True)
-    assert theirs == [failed, refused("_STATE"), failed, None]
-    failed = refused("_UNKNOWN_PARTITION", abort=True)
-    assert ours == [failed, None, failed, [False, ("error", "_PURGE_QUEUE", False, False, False)]]
-    assert our_rest == their_rest
+    assert_same(cluster, use)
+
+
+@pytest.mark.parametrize("call", ["begin", "commit", "abort"])
+def test_other_call_during_a_timed_out_init(call: str) -> None:
+    seen = []
+    for lib in BOTH:
+        conf = {"bootstrap.servers": "127.0.0.1:1", "transactional.id": "x", "log_level": 0}
+        producer = lib.Producer(conf)
+        errors = []
+        for each in ("init_transactions", f"{call}_transaction"):
+            with pytest.raises(lib.KafkaException) as caught:
+                getattr(producer, each)(*([] if each.startswith("begin") else [0.1]))
+            error = caught.value.args[0]
+            errors.append((error.name(), error.retriable(), error.txn_requires_abort()))
+        seen.append(errors)
+    assert seen[0] == seen[1]
 
 
 @pytest.mark.parametrize("call", ["offsets", "commit", "abort"])

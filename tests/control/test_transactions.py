@@ -554,8 +554,8 @@ def test_a_call_that_timed_out_continues_and_can_be_repeated(world: World) -> No
     world.now += 61
     world.manager.poll(world.now)
     assert (first[0] == KafkaError._TIMED_OUT, first[0].retriable()) == (True, True)
-    assert world.only(world.manager.abort) == KafkaError._PREV_IN_PROGRESS
-    assert world.manager.shut(abort=True) == KafkaError._PREV_IN_PROGRESS
+    assert world.only(world.manager.abort) == KafkaError._CONFLICT
+    assert world.manager.shut(abort=True) == KafkaError._CONFLICT
     assert world.manager.shut(abort=False) is None
     second = world.result(world.manager.commit)
     call.on_reply(world.reply_to(call.message, 0))
@@ -570,7 +570,10 @@ def test_a_call_that_timed_out_continues_and_can_be_repeated(world: World) -> No
     call.on_reply(world.reply_to(call.message, 0))
     assert world.manager.committing, "or a block would abort it"
     error = world.only(world.manager.abort)
-    assert (error == KafkaError._STATE, "commit_transaction() isn't done yet" in error.str()) == (
+    assert (
+        error == KafkaError._CONFLICT,
+        "commit_transaction() isn't done yet" in error.str(),
+    ) == (
         True,
         True,
     )

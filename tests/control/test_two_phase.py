@@ -137,7 +137,7 @@ def test_a_coordinator_that_keeps_nothing_completes_by_identity(
     outcome = world.result(world.manager.complete, OTHER)
     ended = world.answer(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
     assert (ended.producer_id, ended.producer_epoch, ended.committed) == (4000, 9, True)
-    assert world.only(world.manager.complete, OPEN) == KafkaError._PREV_IN_PROGRESS
+    assert world.only(world.manager.complete, OPEN) == KafkaError._CONFLICT
     assert isinstance(world.answer(code), EndTxnRequest)
     asked = world.answer()
     assert isinstance(asked, InitProducerIdRequest)

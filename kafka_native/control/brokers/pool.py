@@ -70,6 +70,8 @@ COORDINATORS = 1 << 32
 # The time for one server before another one is tried in parallel. A server that never replies must
 # not delay a call for the length of its timeouts.
 NEXT_SERVER_S = 0.5
+EAGER_INTERVAL_S = 1.0
+"""How often an eager client without a connection tries to connect, as librdkafka does."""
 CLOSE_LEVELS = {PEER_CLOSED: INFO, PEER_CLOSED_IN_FLIGHT: WARNING}
 """The log level of a connection that the peer closes."""
 OLD_BROKER_HINT = "another security.protocol? or a broker before 0.10: see broker.version.fallback"
@@ -139,12 +141,13 @@ class BrokerPool:
         make_authenticator: Callable[[Connections], Authenticator] | None = None,
         logs: Logs = QUIET,
         reports_closes: bool = True,
+        eager_s: float | None = None,
         rebootstraps: bool = True,
         fallback: Fallback = ASK_EVERYONE,
         encryption: Encryption | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Adds the bootstrap servers. Connects only when there is a call.
+        """Adds the bootstrap servers. Connects only when there is a call, or if it is eager.
 
         :param on_error: Gets brokers' errors and a syslog level, once per cause and minute. It is
             also called when all brokers are down.
@@ -152,6 +155,8 @@ class BrokerPool:
         :param make_authenticator: None if the brokers require no SASL.
         :param reports_closes: Also report that a broker has closed a connection in use
             (log.connection.close).
+        :param eager_s: None, or: connect also without a call, report every failed attempt, and that
+            all brokers are down again after this time (reconnect.backoff.max.ms).
         :param rebootstraps: Return to the bootstrap servers even if other brokers are known
             (metadata.recovery.strategy, KIP-899).
         """
@@ -168,6 +173,10 @@ class BrokerPool:
         self.logs = logs
         self._log = logs["broker"]
         self._reports_closes = reports_closes
+        self._eager_s = eager_s
+        self._eager_at = clock()  # the next attempt to connect without a call
+        # the time from which an eager client reports again that all brokers are down
+        self._down_again_at = NEVER
         self._clock = clock
         self._by_handle: dict[int, Broker] = {}
         self.nodes: dict[int, Broker] = {}
@@ -479,6 +488,11 @@ class BrokerPool:
                     self._engine.broker_close(broker.handle, broker.generation, 0)
         if self._authenticator is not None:
             wake_up = min(wake_up, self._authenticator.poll(now))
+        if self._eager_s is not None and not any(broker.up for broker in self._by_handle.values()):
+            if now >= self._eager_at:
+                self._eager_at = now + EAGER_INTERVAL_S
+                self._connect_one()
+            wake_up = min(wake_up, self._eager_at)
         return [], wake_up
 
     def rebootstrap(self) -> None:
@@ -704,9 +718,11 @@ class BrokerPool:
         """Reports a broker's error unless it repeats the last one.
 
         ``level`` DEBUG: only to the log. While all brokers are down, there is one reminder for all.
+        An eager client reports each error.
         """
         cause, reminds = (error.code(), failure), not self.all_down()
-        if level == DEBUG or not self._outages.is_due(broker.address, cause, reminds=reminds):
+        is_due = self._outages.is_due(broker.address, cause, reminds=reminds)
+        if level == DEBUG or not (is_due or self._eager_s is not None):
             self._log.debug("%s", error.str())
         else:
             self._on_error(error, level)
@@ -731,8 +747,10 @@ class BrokerPool:
     def _report_if_all_down(self) -> None:
         if not self.all_down():
             return
-        outage_s = self._outages.age_s(ALL_BROKERS)
-        if self._outages.is_due(ALL_BROKERS, None):
+        now, outage_s = self._clock(), self._outages.age_s(ALL_BROKERS)
+        is_due = self._outages.is_due(ALL_BROKERS, None)
+        if is_due or now >= self._down_again_at:
+            self._down_again_at = NEVER if self._eager_s is None else now + self._eager_s
             count = len(self.nodes) or len(self.bootstrap)
             text = f"{count}/{count} brokers are down"
             if outage_s > 0:  # one reminder for all brokers

@@ -149,13 +149,17 @@ class Worker(Protocol):
 class SecurityWorker:
     """A client's security thread, for hashing, HTTP and the user's ``oauth_cb``.
 
+    Its event thread is of this class, too: it calls ``background_event_cb``.
+
     It starts with its first work. Between two pieces of work it refers only to its queue, so it
     keeps no client alive.
     """
 
-    def __init__(self, name: str, post: Callable[[Callable[[], None]], None]) -> None:
-        """``post`` queues a function for the control thread."""
-        self._name = name
+    def __init__(
+        self, name: str, post: Callable[[Callable[[], None]], None], task: str = "security"
+    ) -> None:
+        """``post`` queues a function for the control thread. ``task`` names the thread."""
+        self._name = f"kafka-native {task} {name}"
         self._post = post
         self._lock = Lock()  # guards _ended, so that nothing is posted to a closed client
         self._ended = False
@@ -163,7 +167,7 @@ class SecurityWorker:
 
     def _begin(self) -> None:
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread = Thread(partial(_work_off, self._work), f"kafka-native security {self._name}")
+        self._thread = Thread(partial(_work_off, self._work), self._name)
 
     def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
         """Passes the result or exception of ``work`` to ``done``, unless the client closes first.

@@ -24,8 +24,20 @@ EXPIRE_EVERY_S = 0.5
 class ProduceRouter:
     """The manager that routes produced partitions to their leaders."""
 
-    def __init__(self, engine: Engine, metadata: Metadata, pool: BrokerPool) -> None:
-        """Registers for events of ``metadata``."""
+    def __init__(
+        self,
+        engine: Engine,
+        metadata: Metadata,
+        pool: BrokerPool,
+        *,
+        waits_for_partitions: bool = True,
+    ) -> None:
+        """Registers for events of ``metadata``.
+
+        ``waits_for_partitions``: a message for a partition that the topic doesn't have waits for it
+        (topic.metadata.propagation.max.ms).
+        """
+        self._propagation_s = metadata.propagation_s if waits_for_partitions else 0.0
         self._engine = engine
         self._metadata = metadata
         self._pool = pool
@@ -129,9 +141,7 @@ class ProduceRouter:
             topic = self._metadata.topics.get(name)
             if topic is None or not topic.known or topic.updated_at is None:
                 continue  # their messages wait for the topic
-            if self._engine.topic(name).fail_unknown(
-                topic.updated_at - self._metadata.propagation_s
-            ):
+            if self._engine.topic(name).fail_unknown(topic.updated_at - self._propagation_s):
                 self._metadata.want_partition(name, len(topic.partitions), now)
             else:
                 self._short.discard(name)

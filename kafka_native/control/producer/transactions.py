@@ -193,13 +193,16 @@ class Transactions:
         log: Log = QUIET["eos"],
         clock: Callable[[], float] = time.monotonic,
         two_phase: bool = False,
+        hides_causes: bool = False,
     ) -> None:
         """``timeout_ms``: transaction.timeout.ms; ``request_s``: the timeout of one request.
 
         ``two_phase``: transaction.two.phase.commit.enable. ``version`` returns the cluster's
         ``transaction.version``. ``group_coordinator`` returns the coordinator of a group.
-        ``handle_events`` handles the queued events of the engine.
+        ``handle_events`` handles the queued events of the engine. ``hides_causes``: after a message
+        has failed, no more are accepted, and the error is _INCONSISTENT, as in librdkafka.
         """
+        self._hides_causes = hides_causes
         self._writer = writer
         self._coordinator = coordinator
         self._id = transactional_id
@@ -273,7 +276,8 @@ class Transactions:
     def begin(self) -> KafkaError | None:
         """Begins a transaction, without a request."""
         if self.state is not State.READY or self._operation is not None:
-            return self._out_of_order("begin_transaction")
+            before = self._operation
+            return self._unfinished(before) if before else self._out_of_order("begin_transaction")
         implicit = self._spoken() >= IMPLICIT
         # First: it may raise MemoryError, and then nothing has begun.
         self._writer.transaction_begin(
@@ -467,7 +471,7 @@ class Transactions:
     @staticmethod
     def _unfinished(before: Operation) -> KafkaError:
         text = f"{before.kind.value}() isn't done yet: call it again first"
-        return _error(KafkaError._STATE if before.over else KafkaError._PREV_IN_PROGRESS, text)
+        return KafkaError(KafkaError._CONFLICT, text, retriable=True)
 
     def _give_up_waiting(self, now: float) -> float:
         """Ends a call whose time is over; the operation goes on. Returns the call's deadline."""
@@ -525,6 +529,14 @@ class Transactions:
 
     def on_failed(self, error: KafkaError, number: int) -> None:
         """Handles an undelivered message: its transaction can't be committed any more."""
+        if self._hides_causes and error.code() not in MESSAGE_FATAL_ERRORS:
+            if number == self._number and self.taking:
+                self._shut()
+            text = f"{error.str()}: a message of the transaction wasn't delivered"
+            error = KafkaError(KafkaError._INCONSISTENT, text)
+        self._lose(error, number)
+
+    def _lose(self, error: KafkaError, number: int) -> None:
         if number != self._number or self.state is State.FATAL:
             return
         self._reset = self._reset or not self._implicit  # its sequence numbers may have a gap
@@ -536,7 +548,7 @@ class Transactions:
     def on_out_of_sequence(self, error: KafkaError, producer_id: int, epoch: int) -> None:
         """Handles a partition that can't continue under this id and epoch."""
         if (producer_id, epoch) == (self.producer_id, self.epoch):
-            self.on_failed(error, self._number)
+            self._lose(error, self._number)
 
     def _to_be_aborted(self, error: KafkaError) -> None:
         self._log.info("the transaction has to be aborted: %s", error.str())

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from kafka_native import consumer
 from kafka_native._native.consumer_core import StrictConsumerCore
-from kafka_native._native.message import Message
+from kafka_native._native.message import ConfluentMessage, Message
 from kafka_native._native.methods import implemented_by
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
 from kafka_native.control.consumer.consumer_control import Behaviour
@@ -16,29 +16,15 @@ from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.pending_call import PendingCall
 from kafka_native.types import OFFSET_INVALID, OFFSET_STORED, TopicPartition
 
-
-class _NoClient:
-    """The client of a consumer whose class doesn't call ``super().__init__()``: a closed one."""
-
-    closed = True
-    fatal = None
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        return self
-
-    def check_open(self, closed_text: str) -> NoReturn:
-        raise RuntimeError(closed_text)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # for tools that inspect the class
-            raise AttributeError(name)
-        raise RuntimeError(HANDLE_CLOSED_TEXT)
+from ._clients import ClosedClient, await_token, configuration
 
 
 class Consumer(consumer.Consumer, StrictConsumerCore):
     """A `kafka_native.Consumer` that behaves like confluent_kafka's."""
 
-    _client: Client = _NoClient()  # type: ignore[assignment]
+    _client = ClosedClient("Consumer closed")
+    _eager = True
+    _message_type = ConfluentMessage
     _behaviour = Behaviour(
         unsubscribe_calls_back=False,
         eof_when_empty=True,
@@ -51,14 +37,12 @@ class Consumer(consumer.Consumer, StrictConsumerCore):
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take one dict, keywords, or both."""
-        if len(args) > 1:
-            raise TypeError("expected tuple containing single dict")
-        if not isinstance(args[0] if args else kwargs or None, dict):
-            raise TypeError("expected configuration dict")
-        if "group.id" not in {**dict(*args), **kwargs}:
+        """Take a configuration as a dict, keywords, or both."""
+        conf = configuration(args, kwargs, "consumer")
+        if "group.id" not in conf:
             raise ValueError("Failed to create consumer: group.id must be set")
-        super().__init__(*args, **kwargs)
+        super().__init__(conf)
+        await_token(self, conf)
 
     @implemented_by(StrictConsumerCore.poll)
     def poll(self, timeout: float = -1) -> Message | None:  # type: ignore[override]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from kafka_native import producer, share_consumer
 from kafka_native._native.enums import ISOLATION_READ_COMMITTED, ISOLATION_READ_UNCOMMITTED
@@ -45,6 +45,7 @@ from kafka_native.types import (
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
     TIMESTAMP_NOT_AVAILABLE,
+    ClusterMetadata,
     TopicPartition,
     Uuid,
     consistent,
@@ -56,6 +57,7 @@ from . import _consumer
 from ._admin_impl import _AdminClientImpl as _AdminClientImpl
 from ._admin_types import NewPartitions, NewTopic
 from ._arguments import CONSUMER, PRODUCER, SHARE_CONSUMER, parses
+from ._clients import ClosedClient, await_token, check_new, check_timeout, configuration
 
 # confluent_kafka's asyncio consumer marks its calls with it. It has no meaning here.
 _reentry_identity_var: ContextVar[int] = ContextVar("reentry_identity", default=0)
@@ -66,13 +68,36 @@ class Producer(producer.Producer):
     """A `kafka_native.Producer` that behaves like confluent_kafka's."""
 
     _message_type = Message
+    _client = ClosedClient("Producer has been closed")
+    _eager = True
+    _odd_arguments = True
+    _uninitialized_text = "Producer has been closed"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Take a configuration as a dict, keywords, or both."""
+        check_new(self, "Producer already __init__:ialized")
+        conf = configuration(args, kwargs, "producer")
+        super().__init__(conf)
+        await_token(self, conf)
+
+    def close(self, timeout: float = -1) -> bool:
+        """Deliver all messages, however long it takes, then close. The timeout has no effect."""
+        return super().close()
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        """Ask a broker for the cluster's brokers, topics and partitions."""
+        check_timeout(timeout)
+        return super().list_topics(topic, timeout)
+
+    def cluster_id(self, timeout: float = -1) -> str | None:
+        """Ask a broker for the cluster's id."""
+        check_timeout(timeout)
+        return super().cluster_id(timeout)
 
 
 @parses(CONSUMER, _consumer.Consumer._check_open)
 class Consumer(_consumer.Consumer):
     """A `kafka_native.Consumer` that behaves like confluent_kafka's."""
-
-    _message_type = Message
 
 
 @parses(SHARE_CONSUMER, share_consumer.ShareConsumer.subscription)
@@ -80,6 +105,14 @@ class ShareConsumer(share_consumer.ShareConsumer):
     """A `kafka_native.ShareConsumer` that behaves like confluent_kafka's."""
 
     _message_type = Message
+    _eager = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Take a configuration as a dict, keywords, or both."""
+        check_new(self, "ShareConsumer already initialized")
+        conf = configuration(args, kwargs, "consumer")
+        super().__init__(conf)
+        await_token(self, conf)
 
 
 def version() -> str:

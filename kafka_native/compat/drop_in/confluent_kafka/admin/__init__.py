@@ -11,6 +11,8 @@ from kafka_native import admin
 from kafka_native.admin import *
 
 from .. import _admin_checks as _checks
+from .._clients import await_token as _await_token
+from .._clients import configuration as _configuration
 from .._model import ConsumerGroupState as _ConsumerGroupState
 from .._model import ConsumerGroupTopicPartitions as _ConsumerGroupTopicPartitions
 from .._model import ConsumerGroupType as _ConsumerGroupType
@@ -64,6 +66,14 @@ class AdminClient(_AdminClientImpl):  # type: ignore[no-redef]  # in place of th
 
     The futures of one call are done at the same time.
     """
+
+    _eager = True
+
+    def __init__(self, conf: dict[str, Any], **kwargs: Any) -> None:
+        """Take a configuration as a dict, and keywords."""
+        given = _configuration((conf,), kwargs, "admin")
+        super().__init__(given)
+        _await_token(self, given)
 
     _create_future = staticmethod(_checks.new_future)
 
