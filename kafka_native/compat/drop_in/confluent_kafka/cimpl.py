@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from kafka_native import consumer, producer, share_consumer
+from kafka_native import consumer, producer
 from kafka_native._native.enums import ISOLATION_READ_COMMITTED, ISOLATION_READ_UNCOMMITTED
 from kafka_native._native.message import Message
 from kafka_native.admin import (
@@ -54,6 +54,8 @@ from kafka_native.types import (
     murmur2,
 )
 
+from ._share_consumer import ShareConsumer
+
 _AdminClientImpl = AdminClient
 
 
@@ -63,10 +65,6 @@ class Producer(producer.Producer):
 
 class Consumer(consumer.Consumer):
     """A `kafka_native.Consumer` that behaves like confluent_kafka's."""
-
-
-class ShareConsumer(share_consumer.ShareConsumer):
-    """A `kafka_native.ShareConsumer` that behaves like confluent_kafka's."""
 
 
 def version() -> str:

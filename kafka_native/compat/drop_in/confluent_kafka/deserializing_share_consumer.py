@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafka_native import deserializing_share_consumer as native
+from kafka_native.share_consumer import CLOSE_S
 
 from .cimpl import ShareConsumer as _ShareConsumerImpl
 
@@ -11,3 +12,8 @@ __all__ = ["DeserializingShareConsumer"]
 
 class DeserializingShareConsumer(native.DeserializingShareConsumer, _ShareConsumerImpl):
     """A `kafka_native.DeserializingShareConsumer` that behaves like confluent_kafka's."""
+
+    def close(self, timeout: float = CLOSE_S) -> None:
+        """Close the consumer, then deserializers that builders made."""
+        if "_serdes" in vars(self):
+            super().close(timeout)
