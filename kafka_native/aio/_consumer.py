@@ -44,7 +44,7 @@ A callback may start tasks that continue after the run.
 """
 
 
-class _Core(Consumer):
+class Core(Consumer):
     """The synchronous consumer of an AIOConsumer."""
 
     run: object = None
@@ -73,7 +73,7 @@ class AIOConsumer:
     ``fork()`` the child has to create its own consumer.
     """
 
-    _core: _Core
+    _core: Core
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class AIOConsumer:
         """
         if executor is None and max_workers < 1:
             raise ValueError("max_workers must be at least 1")
-        core = _Core(consumer_conf)
+        core = self._make_core(consumer_conf)
         self._core = core
         self._source = MessageSource(core)
         self._quick = self._source.quick
@@ -110,6 +110,9 @@ class AIOConsumer:
         self._closing: asyncio.Task[None] | None = None
         self._deferred_close_s: float | None = None
         core._control.rebalance.in_application = partial(_step, weakref.ref(self))
+
+    def _make_core(self, conf: Mapping[str, Any]) -> Core:
+        return Core(conf)
 
     # --- messages ---
 

@@ -154,7 +154,7 @@ assert confluent_kafka.Message is kafka_native.Message
 assert confluent_kafka.DeserializingConsumer is DeserializingConsumer
 from confluent_kafka.aio import AIOConsumer
 from confluent_kafka import aio
-assert AIOConsumer is kafka_native.aio.AIOConsumer and aio.AIOProducer is kafka_native.aio.AIOProducer
+assert issubclass(AIOConsumer, kafka_native.aio.AIOConsumer) and issubclass(aio.AIOProducer, kafka_native.aio.AIOProducer)
 assert confluent_kafka.error.ProduceError is kafka_native.error.ProduceError
 assert confluent_kafka.__name__ == "confluent_kafka" == confluent_kafka.__spec__.name
 assert confluent_kafka.version() == confluent_kafka.__version__ == kafka_native.compat.API_VERSION
