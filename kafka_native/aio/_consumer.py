@@ -37,7 +37,7 @@ from kafka_native.types import (
 
 OnRebalance = Callable[["AIOConsumer", list[TopicPartition]], Awaitable[object] | object]
 
-_serving: ContextVar[object] = ContextVar("kafka_native_aio_serving", default=None)
+serving: ContextVar[object] = ContextVar("kafka_native_aio_serving", default=None)
 """The run of callbacks that the current task belongs to.
 
 A callback may start tasks that continue after the run.
@@ -51,7 +51,7 @@ class Core(Consumer):
     """The current run of callbacks."""
 
     def _in_callback(self) -> bool:
-        return self.run is not None and _serving.get() is self.run
+        return self.run is not None and serving.get() is self.run
 
 
 class AIOConsumer:
@@ -331,7 +331,7 @@ class AIOConsumer:
         An exception ends the run: the remaining callbacks wait for the next call.
         """
         self._core.run = object()
-        _serving.set(self._core.run)
+        serving.set(self._core.run)
         callbacks = self._engine.callbacks
         try:
             while callbacks and self._deferred_close_s is None:

@@ -254,26 +254,50 @@ async def test_a_given_executor_is_shut_down_by_the_producer_only(side: Side) ->
 
 @on_both
 async def test_classes_that_hooks_put_in_place_are_used(side: Side) -> Any:
-    made: list[str] = []
+    calls: list[str] = []
     producer_class, consumer_class = side.lib.Producer, side.lib.Consumer
 
     class HookedProducer(producer_class):  # type: ignore[misc, valid-type]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            made.append("producer")
+            calls.append("producer")
             super().__init__(*args, **kwargs)
+
+        def produce(self, *args: Any, **kwargs: Any) -> None:
+            raise AssertionError("AIOProducer doesn't call it")
 
     class HookedConsumer(consumer_class):  # type: ignore[misc, valid-type]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            made.append("consumer")
+            calls.append("consumer")
             super().__init__(*args, **kwargs)
+
+        def poll(self, *args: Any, **kwargs: Any) -> Any:
+            message = super().poll(*args, **kwargs)
+            if message is not None:
+                calls.append("poll")
+            return message
+
+    async def on_assign(consumer: Any, partitions: Any) -> None:
+        calls.append(type(consumer).__name__)
+        for each in partitions:
+            each.offset = 0
+        await consumer.assign(partitions)
 
     side.lib.Producer, side.lib.Consumer = HookedProducer, HookedConsumer
     try:
-        for client in (producer_of(side), consumer_of(side)):
-            await client.close()
+        producer, consumer = producer_of(side), consumer_of(side)
     finally:
         side.lib.Producer, side.lib.Consumer = producer_class, consumer_class
-    return made
+    delivery = await producer.produce(side.topic, "x", partition=0)
+    await producer.close()
+    await consumer.subscribe([side.topic], on_assign=on_assign)
+    message = await next_of(consumer)
+    position = await consumer.position([side.at(0)])
+    found = [report_of(await delivery), message.value(), position]
+    async with consumer:
+        found.append(len(await consumer.assignment()))
+    ended = (consumer.close, lambda: consumer.poll(0))
+    found += [await outcome(call) for call in ended]
+    return found, calls
 
 
 @on_both

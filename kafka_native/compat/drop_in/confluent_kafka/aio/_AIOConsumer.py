@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import cache
+from contextvars import copy_context
+from functools import cache, partial
 from typing import Any
 
 from kafka_native.aio import _consumer as native
@@ -17,6 +18,31 @@ from kafka_native.types import TopicPartition
 from . import _common
 
 __all__ = ["AIOConsumer"]
+
+
+_METHODS = (
+    "poll",
+    "consume",
+    "unsubscribe",
+    "commit",
+    "seek",
+    "pause",
+    "resume",
+    "store_offsets",
+    "committed",
+    "assign",
+    "unassign",
+    "incremental_assign",
+    "incremental_unassign",
+    "assignment",
+    "position",
+    "consumer_group_metadata",
+    "set_sasl_credentials",
+    "list_topics",
+    "cluster_id",
+    "get_watermark_offsets",
+    "offsets_for_times",
+)
 
 
 @cache
@@ -38,11 +64,58 @@ class AIOConsumer(native.AIOConsumer):
             raise ValueError("max_workers must be at least 1")
         self._owns_executor = executor is None
         self.executor = ThreadPoolExecutor(max_workers) if executor is None else executor
-        asyncio.get_running_loop()
-        super().__init__(consumer_conf, max_workers, executor)
+        loop = asyncio.get_running_loop()
+        cls = _common.package().Consumer
+        if cls.__module__.startswith(f"{_common.package().__name__}."):
+            super().__init__(consumer_conf, max_workers, executor)
+        else:
+            self._use_threads(loop, cls, dict(consumer_conf))
 
     def _make_core(self, conf: Mapping[str, Any]) -> native.Core:
         return _core_class(_common.package().Consumer)(conf)
+
+    # --- a class that an import hook has put in place of Consumer ---
+
+    _hooked_closed = False
+
+    def _use_threads(
+        self, loop: asyncio.AbstractEventLoop, cls: type, conf: dict[str, Any]
+    ) -> None:
+        """Call the methods of a blocking consumer, because the hook wants to see these calls."""
+        _common.wrap_common_callbacks(loop, conf)
+        _common.wrap_conf_callback(loop, conf, "on_commit")
+        consumer = _core_class(cls)(conf)
+        for name in _METHODS:
+            vars(self)[name] = partial(self._call, getattr(consumer, name))
+        vars(self)["subscribe"] = partial(self._subscribe_hooked, consumer)
+        vars(self)["close"] = partial(self._close_hooked, consumer.close)
+
+    async def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self._hooked_closed:
+            raise RuntimeError(CLOSED_TEXT)
+        # The context tells the consumer which calls come from its callback.
+        task = partial(copy_context().run, method, *args, **kwargs)
+        return await _common.async_call(self.executor, task)
+
+    async def _subscribe_hooked(self, consumer: native.Core, *args: Any, **callbacks: Any) -> None:
+        loop = asyncio.get_running_loop()
+
+        def with_self(given: tuple[Any, ...]) -> tuple[Any, ...]:
+            return (self, *given[1:])
+
+        for name in ("on_assign", "on_revoke", "on_lost"):
+            if name in callbacks:
+                callback = _common.wrap_callback(loop, callbacks[name], with_self)
+                callbacks[name] = partial(_call_back, callback)
+        await self._call(consumer.subscribe, *args, **callbacks)
+
+    async def _close_hooked(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        await self._call(method, *args, **kwargs)
+        self._hooked_closed = True
+        if self._owns_executor:
+            self.executor.shutdown(wait=False)
+
+    # --- what differs from kafka_native ---
 
     async def consume(  # type: ignore[override]
         self, num_messages: int = 1, timeout: float = -1
@@ -106,6 +179,18 @@ class AIOConsumer(native.AIOConsumer):
         await super().close(timeout)
         if self._owns_executor:
             self.executor.shutdown(wait=False)
+
+
+def _call_back(
+    callback: Callable[..., Any], consumer: native.Core, partitions: list[TopicPartition]
+) -> None:
+    consumer.run = object()
+    token = native.serving.set(consumer.run)
+    try:
+        callback(consumer, partitions)
+    finally:
+        native.serving.reset(token)
+        consumer.run = None
 
 
 def _check_list(partitions: object) -> None:

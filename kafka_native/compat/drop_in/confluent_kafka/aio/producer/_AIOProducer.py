@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka_native.aio import _producer as native
 from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.producer import Producer
 from kafka_native.types import ClusterMetadata
 
 from .. import _common
@@ -57,6 +58,8 @@ class AIOProducer(native.AIOProducer):
         """Exceptions for the next call that polls or flushes."""
         self._is_closed = False
         super().__init__(producer_conf)
+        # The original calls produce_batch() here, so hooks of produce() see nothing.
+        self._queue = Producer.produce.__get__(self._core)
 
     def _make_core(self, conf: Mapping[str, Any]) -> native.Core:
         return _core_class(_common.package().Producer)(conf)
