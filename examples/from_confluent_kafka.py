@@ -45,7 +45,8 @@ def main() -> None:
         print("refused:", error.name)
     producer.flush()
     offsets = [message.offset() for error, message in delivered if error is None]
-    print(len(offsets), "messages delivered by", SerializingProducer.__module__)
+    library = SerializingProducer.__mro__[1].__module__
+    print(len(offsets), "messages delivered by", library)
 
     consumer = DeserializingConsumer(
         {

@@ -79,6 +79,12 @@ _names = iter(range(1, 1 << 62))
 class Client:
     """One client's engine and control thread."""
 
+    fatal_flag = True
+    """Whether the errors of calls after a fatal error are ``fatal()`` themselves.
+
+    False also means that poll() alone reports the fatal error, not ``error_cb``.
+    """
+
     def __init__(
         self,
         config: Config,
@@ -330,7 +336,7 @@ class Client:
             if self.kind == "consumer":
                 self.engine.notices.append((None, None, OFFSET_INVALID, self.fatal_error()))
                 self.engine.kick()
-            if self._error_cb is None:
+            if self._error_cb is None or not self.fatal_flag:
                 self.logger.error("fatal: %s", error.str())
             else:
                 self.on_error(error)
@@ -345,7 +351,9 @@ class Client:
         """The _FATAL error of all calls after a fatal error, with the cause in its text."""
         cause = "" if self.fatal is None else f": {self.fatal.str()}"
         return KafkaError(
-            KafkaError._FATAL, f"{KafkaError(KafkaError._FATAL).str()}{cause}", fatal=True
+            KafkaError._FATAL,
+            f"{KafkaError(KafkaError._FATAL).str()}{cause}",
+            fatal=self.fatal_flag,
         )
 
     def on_throttled(self, broker: Broker, seconds: float) -> None:

@@ -18,7 +18,7 @@ from kafka_native._native.methods import implemented_by
 from kafka_native.arrow import ArrowBatch, ArrowStream, Columns, checked_records, plan_of
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
 from kafka_native.config import Config, parse
-from kafka_native.consumer_calls import CLOSED_TEXT, ConsumerCalls, keys_of
+from kafka_native.consumer_calls import CLOSED_TEXT, ConsumerCalls
 from kafka_native.consumer_events import (
     ConsumerCallbacks,
     OnCommit,
@@ -34,12 +34,13 @@ from kafka_native.control.main_thread import Managers
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import KafkaError
-from kafka_native.interceptors import Chain, ConsumerHooks, intercept
+from kafka_native.interceptors import Chain, ConsumeCallback, ConsumerHooks, intercept, mix_in
 from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Event
 from kafka_native.types import (
     OFFSET_BEGINNING,
     OFFSET_END,
+    OFFSET_INVALID,
     ClusterMetadata,
     ConsumerGroupMetadata,
     TopicPartition,
@@ -72,18 +73,25 @@ class Consumer(ConsumerCalls):
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
-        """Raises KafkaException (_INVALID_ARG) for an unknown property or an invalid value."""
+        """Raises KafkaException (_INVALID_ARG) for an unknown property or an invalid value.
+
+        RuntimeError: this consumer exists already and isn't closed.
+        """
+        existing = vars(self).get("_client")
+        if existing is not None and not existing.closed:
+            raise RuntimeError("Consumer already initialized")
         settings = parse({**(config or {}), **kwargs}, "consumer")
         everything = {
             **connection_settings(settings),
             **producer_settings(settings, 0, False),
-            **consumer_settings(settings),
+            **consumer_settings(settings, eof_when_empty=self._behaviour.eof_when_empty),
         }
         strategies: Any = settings["partition.assignment.strategy"]
         assignors = make(strategies)
         self._client = Client(
             settings, "consumer", everything, partial(self._make_managers, settings, assignors)
         )
+        self._client.fatal_flag = self._behaviour.fatal_flag
         self._rebalancing: Kind | None = None
         self._handled = False
         self._closing = threading.Lock()
@@ -92,6 +100,11 @@ class Consumer(ConsumerCalls):
             chain = Chain(interceptors, self._client.logs["interceptor"])
             self._callbacks.interceptor_on_commit = chain.on_commit
             intercept(self, ConsumerHooks, chain)
+        self._rebalance_cb = settings.function("rebalance_cb")
+        consume_cb = settings.function("consume_cb")
+        if consume_cb is not None:
+            self._consume_cb = consume_cb
+            mix_in(self, ConsumeCallback)
         self._open(
             self._client.engine,
             error_for,
@@ -111,7 +124,8 @@ class Consumer(ConsumerCalls):
     def _make_managers(
         self, settings: Config, assignors: list[Assignor], client: Client
     ) -> Managers:
-        self._callbacks = ConsumerCallbacks(client, settings.function("on_commit"))
+        on_commit = settings.function("on_commit") or settings.function("offset_commit_cb")
+        self._callbacks = ConsumerCallbacks(client, on_commit, self._behaviour.no_partition)
         # The threads hold no strong reference to this consumer, so dropping it ends them.
         hooks = Hooks(
             on_error=self._callbacks.on_error,
@@ -121,7 +135,9 @@ class Consumer(ConsumerCalls):
             polls=partial(_polls, weakref.ref(self)),
             waits=partial(_waits, weakref.ref(self)),
         )
-        self._control = ConsumerControl(client.context, settings, hooks, assignors)
+        self._control = ConsumerControl(
+            client.context, settings, hooks, assignors, behaviour=self._behaviour
+        )
         return Managers.of_consumer(self._control)
 
     # --- messages; the code of most of these calls is in _native/consumer_core.pyx ---
@@ -404,7 +420,8 @@ class Consumer(ConsumerCalls):
         for that, except in a callback. Without a subscription it does nothing.
         """
         self._check_open()
-        self._finish(self._control.unsubscribe, CLOSE_S, wait=not self._in_callback())
+        wait = self._behaviour.unsubscribe_calls_back and not self._in_callback()
+        self._finish(self._control.unsubscribe, CLOSE_S, wait=wait)
 
     def enforce_rebalance(self, reason: str = "") -> None:
         """Joins the group again, so that partitions are assigned again (KIP-568).
@@ -466,8 +483,9 @@ class Consumer(ConsumerCalls):
     def assign(self, partitions: list[TopicPartition]) -> None:
         """Reads these partitions from now on, and no others.
 
-        Call it without a subscription, or in an ``on_assign`` or ``on_revoke`` callback of a group
-        that rebalances eagerly.
+        With a subscription, call it in an ``on_assign`` or ``on_revoke`` callback of a group that
+        rebalances eagerly, or at any time, for instance to start partitions elsewhere. The next
+        rebalance of the group replaces the assignment.
 
         Parameters
         ----------
@@ -479,7 +497,8 @@ class Consumer(ConsumerCalls):
         Raises
         ------
         KafkaException
-            _STATE: the group assigns the partitions. _FATAL: after a fatal error.
+            _INVALID_ARG: a partition occurs twice. _STATE: the group rebalances cooperatively.
+            _FATAL: after a fatal error.
         """
         self._begin_assign(partitions).result()
 
@@ -490,8 +509,7 @@ class Consumer(ConsumerCalls):
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         """Reads these partitions in addition to the assigned ones.
 
-        Call it without a subscription, or in an ``on_assign`` callback of a group that rebalances
-        cooperatively.
+        With a subscription, the group has to rebalance cooperatively.
 
         Parameters
         ----------
@@ -501,8 +519,8 @@ class Consumer(ConsumerCalls):
         Raises
         ------
         KafkaException
-            _CONFLICT: a partition is assigned already. _STATE: the group assigns the partitions.
-            The assignment stays as it was.
+            _CONFLICT: a partition is assigned already. _INVALID_ARG: a partition occurs twice.
+            _STATE: the group rebalances eagerly. The assignment stays as it was.
         """
         self._begin_incremental_assign(partitions).result()
 
@@ -519,7 +537,7 @@ class Consumer(ConsumerCalls):
         Raises
         ------
         KafkaException
-            _INVALID_ARG: a partition isn't assigned. _STATE: the group assigns the partitions. The
+            _INVALID_ARG: a partition isn't assigned. _STATE: the group rebalances eagerly. The
             assignment stays as it was.
         """
         self._begin_incremental_unassign(partitions).result()
@@ -551,13 +569,15 @@ class Consumer(ConsumerCalls):
             The partitions with their positions.
         """
         self._check_open()
-        found = [(key, self._control.fetches.assigned.get(key)) for key in keys_of(partitions)]
-        return [
-            TopicPartition(*key)
-            if state is None
-            else TopicPartition(*key, state.position, None, state.position_epoch)
-            for key, state in found
-        ]
+        found = []
+        for each in self._listed(partitions):
+            key = (each.topic, each.partition)
+            state = self._control.fetches.assigned.get(key)
+            offset, epoch = (
+                (OFFSET_INVALID, None) if state is None else (state.position, state.position_epoch)
+            )
+            found.append(TopicPartition(*key, offset, each.metadata, epoch))
+        return found
 
     def seek(self, partition: TopicPartition | list[TopicPartition]) -> None:
         """Continues at ``partition.offset``.
@@ -574,8 +594,8 @@ class Consumer(ConsumerCalls):
         Raises
         ------
         KafkaException
-            A partition isn't assigned: _STATE, or _UNKNOWN_PARTITION if its topic isn't known
-            either.
+            A partition isn't assigned: _STATE, or _UNKNOWN_PARTITION if no partition of its topic
+            ever was.
         ValueError
             A partition has no offset.
         """
@@ -681,8 +701,8 @@ class Consumer(ConsumerCalls):
         -------
         list of TopicPartition or None
             With ``asynchronous=False``: the given or else all assigned partitions. Each has its
-            ``error`` or None, and OFFSET_INVALID if it had nothing to commit. ``on_commit`` gets
-            the same.
+            ``error`` or None, and OFFSET_INVALID if it had nothing to commit. ``on_commit`` isn't
+            called.
 
         Raises
         ------
@@ -710,8 +730,9 @@ class Consumer(ConsumerCalls):
         Raises
         ------
         KafkaException
-            _STATE: none of the partitions is assigned. _INVALID_ARG: offsets are stored
-            automatically (``enable.auto.offset.store``).
+            None of the partitions is assigned: _STATE, or _UNKNOWN_PARTITION if no partition of
+            their topics ever was. _INVALID_ARG: offsets are stored automatically
+            (``enable.auto.offset.store``).
         ValueError
             Neither or both are given.
         """
@@ -830,7 +851,7 @@ class Consumer(ConsumerCalls):
         int or None
             None: the position or the end isn't known yet, or the partition isn't assigned.
         """
-        [key] = keys_of([partition])
+        [key] = self._keys_of([partition])
         self._check_open()
         state = self._control.fetches.assigned.get(key)
         return None if state is None else self._lag(state)

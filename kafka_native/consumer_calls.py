@@ -17,18 +17,27 @@ from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
 from kafka_native.client import UninitializedClient
 from kafka_native.consumer_events import ConsumerCallbacks
-from kafka_native.control.consumer.consumer_control import ConsumerControl
+from kafka_native.control.consumer.consumer_control import Behaviour, ConsumerControl
 from kafka_native.control.consumer.fetches import Assigned
 from kafka_native.control.group.rebalance import Kind, Listener
-from kafka_native.control.positions import Key
+from kafka_native.control.positions import OFFSET_TAIL_BASE, Key
 from kafka_native.control.positions import position_of as offset_position_of
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.pending_call import PendingCall, ReadyCall, raise_error
-from kafka_native.types import OFFSET_INVALID, ConsumerGroupMetadata, TopicPartition
+from kafka_native.types import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    PARTITION_UA,
+    ConsumerGroupMetadata,
+    TopicPartition,
+)
 
 T = TypeVar("T")
 
 CLOSED_TEXT = "Consumer closed"
+LOGICAL_OFFSETS = (OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, OFFSET_INVALID)
 
 
 class ConsumerCalls(ConsumerCore):
@@ -38,11 +47,13 @@ class ConsumerCalls(ConsumerCore):
     """
 
     _client = UninitializedClient()
+    _behaviour = Behaviour()
     _control: ConsumerControl
     _callbacks: ConsumerCallbacks
     _timeout_s: float
     _auto_stores: bool
     _uses_offset_files: bool
+    _rebalance_cb: Callable[..., object] | None
     _rebalancing: Kind | None
     """The rebalance step whose callback is running, on the application's thread."""
     _handled: bool
@@ -89,6 +100,22 @@ class ConsumerCalls(ConsumerCore):
 
         return PendingCall.gather(self._client.main, make, timeout)
 
+    def _listed(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        return checked(partitions)
+
+    def _keys_of(self, partitions: Iterable[TopicPartition]) -> list[Key]:
+        return [(each.topic, each.partition) for each in self._listed(partitions)]
+
+    def _given_offsets(
+        self, message: Message | None, offsets: list[TopicPartition] | None
+    ) -> list[TopicPartition] | None:
+        """The checked offsets for commit() or store_offsets(); None: neither argument is given."""
+        if message is not None and offsets is not None:
+            raise ValueError("message and offsets are mutually exclusive")
+        if offsets is not None:
+            return self._listed(offsets)
+        return None if message is None else offsets_after(message)
+
     # --- the group ---
 
     def _begin_subscribe(
@@ -115,6 +142,10 @@ class ConsumerCalls(ConsumerCore):
         self._check_usable()
         self._check_group("subscribe()")
         wanted = {Kind.ASSIGN: on_assign, Kind.REVOKE: on_revoke, Kind.LOSE: on_lost or on_revoke}
+        if self._rebalance_cb is not None:
+            for kind, callback in wanted.items():
+                if callback is None:
+                    wanted[kind] = partial(_call_rebalance_cb, self._rebalance_cb, kind)
         reference = weakref.ref(self)
         listeners: dict[Kind, Listener] = {
             kind: partial(_rebalanced, reference, callback)
@@ -169,7 +200,8 @@ class ConsumerCalls(ConsumerCore):
     # --- assignment ---
 
     def _begin_assign(self, partitions: list[TopicPartition]) -> PendingCall[None]:
-        wanted = [position_of(each) for each in checked(partitions)]
+        wanted = [position_of(each) for each in self._listed(partitions)]
+        check_assignable(wanted)
 
         def work() -> None:
             self._remove(list(self._control.fetches.assigned))
@@ -183,7 +215,8 @@ class ConsumerCalls(ConsumerCore):
         )
 
     def _begin_incremental_assign(self, partitions: list[TopicPartition]) -> PendingCall[None]:
-        wanted = [position_of(each) for each in checked(partitions)]
+        wanted = [position_of(each) for each in self._listed(partitions)]
+        check_assignable(wanted)
 
         def work() -> KafkaError | None:
             fetches = self._control.fetches
@@ -197,7 +230,7 @@ class ConsumerCalls(ConsumerCore):
         return self._begin_change(work, incremental=True)
 
     def _begin_incremental_unassign(self, partitions: list[TopicPartition]) -> PendingCall[None]:
-        keys = keys_of(partitions)
+        keys = self._keys_of(partitions)
 
         def work() -> KafkaError | None:
             for topic, partition in keys:
@@ -217,7 +250,7 @@ class ConsumerCalls(ConsumerCore):
         inside = self._in_callback() and self._rebalancing is not None
 
         def guarded() -> KafkaError | None:
-            return change_refusal(self._control, inside, incremental) or work()
+            return change_refusal(self._control, incremental) or work()
 
         def finish(error: KafkaError | None) -> None:
             raise_error(error)
@@ -243,7 +276,7 @@ class ConsumerCalls(ConsumerCore):
     # --- positions ---
 
     def _begin_seek(self, partition: TopicPartition | list[TopicPartition]) -> PendingCall[None]:
-        wanted = checked([partition] if isinstance(partition, TopicPartition) else partition)
+        wanted = self._listed([partition] if isinstance(partition, TopicPartition) else partition)
         for each in wanted:
             if each.offset == OFFSET_INVALID:
                 raise ValueError("seek() needs an offset: set TopicPartition(..., offset=...)")
@@ -251,10 +284,16 @@ class ConsumerCalls(ConsumerCore):
         positions = [position_of(each) for each in wanted]
         return self._begin(lambda: self._control.fetches.seek_many(positions)).then(raise_error)
 
+    def _begin_seek_anywhere(self, partitions: list[TopicPartition]) -> PendingCall[None]:
+        """Begins `seek()` without a check of the offset: the broker may refuse it."""
+        positions = [position_of(each) for each in partitions]
+        fetches = self._control.fetches
+        return self._begin(lambda: fetches.seek_many(positions, anywhere=True)).then(raise_error)
+
     def _begin_seek_all(
         self, partitions: list[TopicPartition] | None, offset: int
     ) -> PendingCall[None]:
-        keys = None if partitions is None else keys_of(partitions)
+        keys = None if partitions is None else self._keys_of(partitions)
         self._check_usable()
         fetches = self._control.fetches
 
@@ -269,7 +308,7 @@ class ConsumerCalls(ConsumerCore):
     ) -> PendingCall[None]:
         if timestamp_ms < 0:
             raise ValueError(f"a time is 0 or more milliseconds, not {timestamp_ms}")
-        keys = None if partitions is None else keys_of(partitions)
+        keys = None if partitions is None else self._keys_of(partitions)
         self._check_usable()
         fetches = self._control.fetches
 
@@ -280,12 +319,12 @@ class ConsumerCalls(ConsumerCore):
         return self._begin_question(ask, timeout)
 
     def _begin_pause(self, partitions: list[TopicPartition]) -> PendingCall[None]:
-        keys = keys_of(partitions)
+        keys = self._keys_of(partitions)
         self._check_usable()
         return self._begin(lambda: self._control.fetches.pause(keys))
 
     def _begin_resume(self, partitions: list[TopicPartition]) -> PendingCall[None]:
-        keys = keys_of(partitions)
+        keys = self._keys_of(partitions)
         self._check_usable()
         return self._begin(lambda: self._control.fetches.resume(keys))
 
@@ -301,16 +340,17 @@ class ConsumerCalls(ConsumerCore):
     def _begin_commit(
         self, message: Message | None, offsets: list[TopicPartition] | None, asynchronous: bool
     ) -> PendingCall[list[TopicPartition] | None]:
-        wanted = given_offsets(message, offsets)
+        wanted = self._given_offsets(message, offsets)
         self._check_usable()
         self._check_offset_store("commit()")
         commits = self._control.commits
 
         def ask(done: Callable[[Any], None], deadline: float) -> None:
+            silent = not asynchronous
             if wanted is None:
-                commits.commit_stored(done, deadline)
+                commits.commit_stored(done, deadline, silent=silent)
             else:
-                commits.commit(wanted, done, deadline)
+                commits.commit(wanted, done, deadline, silent=silent)
 
         if not asynchronous:
             return self._begin_question(ask, self._timeout_s)
@@ -322,7 +362,7 @@ class ConsumerCalls(ConsumerCore):
     def _begin_store_offsets(
         self, message: Message | None, offsets: list[TopicPartition] | None
     ) -> PendingCall[None]:
-        wanted = given_offsets(message, offsets)
+        wanted = self._given_offsets(message, offsets)
         if wanted is None:
             raise ValueError("expected either message or offsets")
         self._check_usable()
@@ -343,7 +383,7 @@ class ConsumerCalls(ConsumerCore):
     def _begin_committed(
         self, partitions: list[TopicPartition], timeout: float
     ) -> PendingCall[list[TopicPartition]]:
-        keys = keys_of(partitions)
+        keys = self._keys_of(partitions)
         self._check_open()
         self._check_offset_store("committed()")
         commits = self._control.commits
@@ -354,7 +394,7 @@ class ConsumerCalls(ConsumerCore):
     def _begin_offsets_for_times(
         self, partitions: list[TopicPartition], timeout: float
     ) -> PendingCall[list[TopicPartition]]:
-        wanted = [(each.topic, each.partition, each.offset) for each in checked(partitions)]
+        wanted = [(each.topic, each.partition, each.offset) for each in self._listed(partitions)]
         self._check_open()
         fetches = self._control.fetches
 
@@ -378,7 +418,7 @@ class ConsumerCalls(ConsumerCore):
     def _begin_watermarks(
         self, partition: TopicPartition, timeout: float, cached: bool
     ) -> PendingCall[tuple[int, int]]:
-        [key] = keys_of([partition])
+        [key] = self._keys_of([partition])
         self._check_open()
         fetches = self._control.fetches
         if cached:
@@ -419,6 +459,17 @@ class ConsumerCalls(ConsumerCore):
         return None if end < 0 else max(0, end - position)
 
 
+def _call_rebalance_cb(
+    callback: Callable[..., object],
+    kind: Kind,
+    consumer: ConsumerCalls,
+    partitions: list[TopicPartition],
+) -> None:
+    """Calls ``rebalance_cb``, which has no callback of `subscribe()` in its place."""
+    code = KafkaError._ASSIGN_PARTITIONS if kind is Kind.ASSIGN else KafkaError._REVOKE_PARTITIONS
+    callback(consumer, KafkaError(code), partitions)
+
+
 def _rebalanced(
     reference: weakref.ref[ConsumerCalls],
     callback: Callable[..., object],
@@ -455,11 +506,6 @@ def checked(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     return wanted
 
 
-def keys_of(partitions: Iterable[TopicPartition]) -> list[Key]:
-    """Topics and partition numbers of a list, after `checked()`."""
-    return [(each.topic, each.partition) for each in checked(partitions)]
-
-
 def position_of(partition: TopicPartition) -> tuple[str, int, int, int | None]:
     """Topic, partition, offset and leader epoch, in the form for the control thread."""
     return partition.topic, partition.partition, partition.offset, partition.leader_epoch
@@ -477,16 +523,22 @@ def topic_names(topics: Iterable[str]) -> list[str]:
     return names
 
 
-def given_offsets(
-    message: Message | None, offsets: list[TopicPartition] | None
-) -> list[TopicPartition] | None:
-    """The checked offsets for commit() or store_offsets(); None: neither argument is given."""
-    if message is not None and offsets is not None:
-        raise ValueError("message and offsets are mutually exclusive")
-    if offsets is not None:
-        return checked(offsets)
-    if message is None:
-        return None
+def check_assignable(partitions: list[tuple[str, int, int, int | None]]) -> None:
+    """Raises KafkaException (_INVALID_ARG): a partition occurs twice, or can't start there."""
+    seen: set[Key] = set()
+    for topic, number, offset, _ in partitions:
+        text = ""
+        if (topic, number) in seen:
+            text = f"Duplicate {topic} [{number}] in input list"
+        elif OFFSET_TAIL_BASE < offset < 0 and offset not in LOGICAL_OFFSETS:
+            text = f"{topic} [{number}] has no offset {offset} to start from"
+        if text:
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
+        seen.add((topic, number))
+
+
+def offsets_after(message: Message) -> list[TopicPartition]:
+    """The offset to commit or store when this message is processed."""
     if not isinstance(message, Message):
         raise TypeError(f"expected a Message, not {type(message).__name__}")
     error = message.error()
@@ -494,24 +546,18 @@ def given_offsets(
         text = f"Cannot commit offsets for message with error: '{error.str()}'"
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
     topic, partition, offset = message.topic(), message.partition(), message.offset()
-    if topic is None or partition is None or offset is None:
-        raise ValueError("the message has no topic, partition or offset")
+    if topic is None:
+        raise ValueError("the message has no topic")
+    # As in confluent_kafka, a missing number counts as its constant.
+    partition = PARTITION_UA if partition is None else partition
+    offset = OFFSET_INVALID if offset is None else offset
     return [TopicPartition(topic, partition, offset + 1, None, message.leader_epoch())]
 
 
-def change_refusal(control: ConsumerControl, inside: bool, incremental: bool) -> KafkaError | None:
-    """Why this change of the assignment isn't allowed; None: it is. Control thread only.
-
-    ``inside``: the change is made in a rebalance callback.
-    """
+def change_refusal(control: ConsumerControl, incremental: bool) -> KafkaError | None:
+    """Why this change of the assignment isn't allowed; None: it is. Control thread only."""
     if not control.subscription.wanted:
         return None
-    if not inside:
-        text = (
-            "the group assigns the subscribed topics: unsubscribe() before assigning partitions "
-            "by hand, or do it in the callbacks of subscribe()"
-        )
-        return KafkaError(KafkaError._STATE, text)
     protocol = control.membership.assignor_protocol
     if protocol == "NONE" or incremental == (protocol == "COOPERATIVE"):
         return None

@@ -39,8 +39,12 @@ class ConsumerCallbacks:
     It doesn't keep the consumer alive.
     """
 
-    def __init__(self, client: Client, on_commit: OnCommit | None) -> None:
+    def __init__(
+        self, client: Client, on_commit: OnCommit | None, no_partition: int | None = None
+    ) -> None:
+        """``no_partition`` is the partition of errors that concern a whole topic, or none."""
         self._engine = client.engine
+        self._no_partition = no_partition
         self.on_commit = on_commit
         self.interceptor_on_commit: OnCommit | None = None
 
@@ -55,12 +59,19 @@ class ConsumerCallbacks:
         """Queues an error that poll() returns as a Message. Control thread only."""
         if error.code() == KafkaError._DESTROY:
             return  # the client is closing, and calls report that themselves
-        self._engine.notices.append((topic, partition, offset, error))
+        number = self._no_partition if partition is None else partition
+        position = offset if offset >= 0 else OFFSET_INVALID
+        self._engine.notices.append((topic, number, position, error))
         self._engine.kick()
 
-    def committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        """Queues the callbacks of a commit's outcome. Control thread only."""
-        for callback in (self.interceptor_on_commit, self.on_commit):
+    def committed(
+        self, error: KafkaError | None, partitions: list[TopicPartition], silent: bool = False
+    ) -> None:
+        """Queues the callbacks of a commit's outcome. Control thread only.
+
+        ``silent``: without ``on_commit``.
+        """
+        for callback in (self.interceptor_on_commit, None if silent else self.on_commit):
             if callback is not None:
                 self.add(partial(callback, error, partitions))
 

@@ -74,7 +74,7 @@ class DeserializingConsumer(Consumer, Generic[K, V]):
     def close(self, timeout: float = CLOSE_S) -> None:
         """Close as `Consumer.close()` does, then close the deserializers that builders made."""
         try:
-            super().close(timeout)
+            super().close(timeout=timeout)
         finally:
             self._serdes.close()
 

@@ -47,7 +47,7 @@ class DeserializingShareConsumer(ShareConsumer):
     def close(self, timeout: float = CLOSE_S) -> None:
         """Close as `ShareConsumer.close()` does, then close deserializers that builders made."""
         try:
-            super().close(timeout)
+            super().close(timeout=timeout)
         finally:
             self._serdes.close()
 

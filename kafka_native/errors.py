@@ -39,6 +39,7 @@ from ._native.enums import (
 )
 from ._reference.error_codes import RETRIABLE, TEXTS, ErrorCode
 from .cleaning import escaped
+from .unset_fields import unset_fields
 
 __all__ = [
     "ConcurrentModificationException",
@@ -58,6 +59,7 @@ _INT32_MIN: Final = -(2**31)
 _INT32_MAX: Final = 2**31 - 1
 
 
+@unset_fields(_code=0, _reason=None, _fatal=False, _retriable=False, _txn_requires_abort=False)
 class KafkaError:
     """An error or event: its code, its text, and its consequences for the client.
 
@@ -278,9 +280,9 @@ class KafkaError:
             raise TypeError(f"argument 2 must be str or None, not {type(reason).__name__}")
         self._code: int = code
         self._reason: _Text | None = reason
-        self._fatal = bool(fatal)
-        self._retriable = bool(retriable)
-        self._txn_requires_abort = bool(txn_requires_abort)
+        self._fatal = bool(operator.index(fatal))
+        self._retriable = bool(operator.index(retriable))
+        self._txn_requires_abort = bool(operator.index(txn_requires_abort))
 
     def code(self) -> int:
         """Return the error code. Compare it with the class's constants."""
@@ -345,8 +347,9 @@ class KafkaError:
         return NotImplemented if code is None else self._code >= code
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # A copy of a derived class is a KafkaError: the other constructor is unknown.
         return (
-            type(self),
+            KafkaError,
             (self._code, self._reason, self._fatal, self._retriable, self._txn_requires_abort),
         )
 
@@ -361,9 +364,12 @@ class KafkaException(Exception):
         contain it.
     """
 
+    hint: str | None = None
+
     def __init__(self, *args: Any, hint: str | None = None) -> None:
         super().__init__(*args)
-        self.hint: str | None = hint
+        if hint is not None:
+            self.hint = hint
 
     def __str__(self) -> str:
         text = super().__str__()

@@ -13,6 +13,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from kafka_native._native.message import Message
+from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import Logger
 from kafka_native.types import TopicPartition
@@ -222,6 +223,11 @@ class Chain:
 def intercept(client: Any, mixin: type, chain: Chain) -> None:
     """Give the client a class with the mixin before its own. Other clients keep their class."""
     client._chain = chain
+    mix_in(client, mixin)
+
+
+def mix_in(client: Any, mixin: type) -> None:
+    """Give the client a class with the mixin before its own. Other clients keep their class."""
     cls: type = type(client)
     client.__class__ = _subclass_of(mixin, cls)
 
@@ -454,3 +460,21 @@ class ConsumerHooks(ConsumerBase):
             super()._shut()  # type: ignore[misc]
         finally:
             self._chain.close()
+
+
+class ConsumeCallback(ConsumerBase):
+    """The mixin of a consumer with ``consume_cb``. It comes before the consumer's own class."""
+
+    __slots__ = ()
+    _consume_cb: Callable[[Message], object]
+
+    def poll(self, timeout: float | None = -1) -> Message | None:
+        """Pass each message to ``consume_cb`` until the time is up, and return None."""
+        deadline = deadline_of(-1 if timeout is None else timeout)
+        while True:
+            message = super().poll(left_s(deadline))
+            if message is None:
+                return None
+            self._consume_cb(message)
+            if left_s(deadline) == 0:
+                return None

@@ -536,7 +536,7 @@ class Producer(ProducerCore):
     def send_offsets_to_transaction(
         self,
         positions: list[TopicPartition],
-        group_metadata: ConsumerGroupMetadata,
+        group_metadata: ConsumerGroupMetadata | bytes,
         timeout: float = -1,
     ) -> None:
         """Makes a consumer's offsets part of the transaction (KIP-447).
@@ -548,7 +548,7 @@ class Producer(ProducerCore):
         positions : list of TopicPartition
             The next offset to read of each partition, see `Consumer.position()`. Offsets below 0
             are left out.
-        group_metadata : ConsumerGroupMetadata
+        group_metadata : ConsumerGroupMetadata or bytes
             The result of `Consumer.consumer_group_metadata()`.
         timeout : float
             Seconds; negative waits without limit.
@@ -556,14 +556,13 @@ class Producer(ProducerCore):
         self._begin_send_offsets(positions, group_metadata, timeout).result()
 
     def _begin_send_offsets(
-        self, positions: list[TopicPartition], group_metadata: ConsumerGroupMetadata, timeout: float
+        self, positions: list[TopicPartition], group_metadata: object, timeout: float
     ) -> PendingCall[None]:
-        manager = self._transactions()
-        _check_metadata(group_metadata)
+        manager, member = self._transactions(), _member_of(group_metadata)
         offsets = _offsets_of(positions)
         if not offsets:
             return ReadyCall(None)
-        return self._begin_step(partial(manager.send_offsets, offsets, group_metadata), timeout)
+        return self._begin_step(partial(manager.send_offsets, offsets, member), timeout)
 
     def commit_transaction(self, timeout: float = -1) -> None:
         """Delivers the transaction's messages, then commits it.
@@ -1028,17 +1027,20 @@ def owner_of(consumer: Reader) -> ConsumerGroupMetadata:
     messages may belong to another member now. Without this check, brokers would accept such offsets
     while the group is empty.
     """
-    identity = consumer.consumer_group_metadata()
+    identity = _member_of(consumer.consumer_group_metadata())
     if identity.generation < 0 and consumer.subscription():
         text = f"group {identity.group_id} has given this member's partitions away"
         raise KafkaException(KafkaError(KafkaError._ASSIGNMENT_LOST, text, txn_requires_abort=True))
     return identity
 
 
-def _check_metadata(given: object) -> None:
+def _member_of(given: object) -> ConsumerGroupMetadata:
+    if isinstance(given, bytes):
+        return ConsumerGroupMetadata.from_bytes(given)
     if not isinstance(given, ConsumerGroupMetadata):
         text = "group_metadata must be what Consumer.consumer_group_metadata() returns"
         raise TypeError(f"{text}, not {type(given).__name__}")
+    return given
 
 
 def wait_s(deadline: float | None) -> float:

@@ -181,6 +181,7 @@ class ShareConsumer:
     """
 
     _client = UninitializedClient()
+    _message_type: type[Message] = Message
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """Creates a share consumer.
@@ -221,6 +222,7 @@ class ShareConsumer:
         # It waits and runs callbacks, as in a Consumer, but takes no messages.
         self._core = ConsumerCore()
         self._core._open(self._client.engine, _unused, _unused, _unused, _unused, _unused, 0)
+        self._client.engine.pins.message_type = self._message_type
         self._client.main.start()
 
     def _make_client(self, settings: Config, everything: dict[str, Any]) -> Client:

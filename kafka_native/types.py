@@ -20,7 +20,8 @@ from ._native.primitives import crc32, exact_text
 from ._native.primitives import fnv1a as _fnv1a
 from ._native.primitives import murmur2 as _murmur2
 from .cleaning import escaped
-from .errors import KafkaError
+from .errors import KafkaError, KafkaException
+from .unset_fields import unset_fields
 
 __all__ = [
     "OFFSET_BEGINNING",
@@ -79,7 +80,12 @@ TIMESTAMP_LOG_APPEND_TIME: Final = 2
 """The broker set the timestamp when it appended the message."""
 
 
-def _int32(value: SupportsIndex) -> int:
+def int32(value: SupportsIndex) -> int:
+    """Return the number if it is a signed 32-bit integer.
+
+    :raises TypeError: It is no integer.
+    :raises OverflowError: It is out of range.
+    """
     number = operator.index(value)
     if not -(2**31) <= number < 2**31:
         raise OverflowError("signed integer is out of the 32-bit range")
@@ -93,6 +99,7 @@ def _int64(value: SupportsIndex) -> int:
     return number
 
 
+@unset_fields(_topic=None, _partition=0, _offset=0, _metadata=None, _leader_epoch=0, _error=None)
 class TopicPartition:
     """A partition of a topic, with an offset, offset metadata, a leader epoch and an error.
 
@@ -128,10 +135,10 @@ class TopicPartition:
         if metadata is not None and not isinstance(metadata, str):
             raise TypeError(f"argument 4 must be str, not {type(metadata).__name__}")
         self._topic = exact_text(topic)
-        self._partition = _int32(partition)
+        self._partition = int32(partition)
         self._offset = _int64(offset)
         self._metadata = metadata
-        epoch = None if leader_epoch is None else _int32(leader_epoch)
+        epoch = None if leader_epoch is None else int32(leader_epoch)
         self._leader_epoch = None if epoch is None or epoch < 0 else epoch
         self._error = None
 
@@ -147,7 +154,7 @@ class TopicPartition:
 
     @partition.setter
     def partition(self, value: int) -> None:
-        self._partition = _int32(value)
+        self._partition = int32(value)
 
     @property
     def offset(self) -> int:
@@ -183,7 +190,7 @@ class TopicPartition:
 
     def __repr__(self) -> str:
         return (
-            f"TopicPartition{{topic={escaped(self._topic)},partition={self._partition},"
+            f"TopicPartition{{topic={escaped(str(self._topic))},partition={self._partition},"
             f"offset={self._offset},leader_epoch={self._leader_epoch},error={self._error}}}"
         )
 
@@ -429,6 +436,7 @@ class Node:
         return f"Node({self.id!r}, {self.host!r}, {self.port!r}, {self.rack!r})"
 
 
+@unset_fields(_high=None, _low=None)
 class Uuid:
     """A Kafka UUID, for instance the id of a topic.
 
@@ -513,6 +521,37 @@ class ConsumerGroupMetadata:
         self.member_id = member_id
         self.instance_id = instance_id
 
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ConsumerGroupMetadata:
+        """Read the form of `to_bytes()`, which is librdkafka's.
+
+        :raises KafkaException: _BAD_MSG: it isn't this form.
+        """
+        if not data.startswith(_METADATA_MAGIC):
+            raise _bad_metadata()
+        rest = data[len(_METADATA_MAGIC) :]
+        parts = rest[4:].split(b"\0", 2)
+        if len(rest) < 4 or len(parts) < 3 or not parts[2]:
+            raise _bad_metadata()
+        group_id, member_id, instance = parts
+        if instance != b"\x01" and not (instance[0] == 0 and instance.endswith(b"\0", 1)):
+            raise _bad_metadata()
+        instance_id = None if instance == b"\x01" else instance[1:-1].decode()
+        generation = int.from_bytes(rest[:4], sys.byteorder, signed=True)
+        return cls(group_id.decode(), generation, member_id.decode(), instance_id)
+
+    def to_bytes(self) -> bytes:
+        """Return the form in which confluent_kafka's ``consumer_group_metadata()`` returns it."""
+        instance = b"\x01" if self.instance_id is None else b"\0%b\0" % self.instance_id.encode()
+        generation = self.generation.to_bytes(4, sys.byteorder, signed=True)
+        return b"%b%b%b\0%b\0%b" % (
+            _METADATA_MAGIC,
+            generation,
+            self.group_id.encode(),
+            self.member_id.encode(),
+            instance,
+        )
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ConsumerGroupMetadata):
             return NotImplemented
@@ -529,6 +568,14 @@ class ConsumerGroupMetadata:
             f"ConsumerGroupMetadata(group_id={self.group_id!r}, generation={self.generation}, "
             f"member_id={self.member_id!r}, instance_id={self.instance_id!r})"
         )
+
+
+_METADATA_MAGIC = b"CGMDv2:"
+
+
+def _bad_metadata() -> KafkaException:
+    text = "Input serialized cgmd is truncated or has an unknown format"
+    return KafkaException(KafkaError(KafkaError._BAD_MSG, text))
 
 
 class PreparedTxnState:
@@ -703,25 +750,32 @@ class Messages:
     """
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
-        self._messages = list(messages)
+        self._records = list(messages)
+
+    @classmethod
+    def _from_list(cls, records: list[Message]) -> Messages:
+        # As in confluent_kafka, the list is not copied.
+        made = cls.__new__(cls)
+        made._records = records
+        return made
 
     def records(self) -> list[Message]:
         """Return the messages as a new list."""
-        return list(self._messages)
+        return list(self._records)
 
     def count(self) -> int:
         """Return the number of messages."""
-        return len(self._messages)
+        return len(self._records)
 
     def is_empty(self) -> bool:
         """Return True if there are no messages."""
-        return not self._messages
+        return not self._records
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self._records)
 
     def __iter__(self) -> Iterator[Message]:
-        return iter(self._messages)
+        return iter(self._records)
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -731,11 +785,13 @@ class Messages:
 
     def __getitem__(self, index: int | slice) -> Message | Messages:
         return (
-            Messages(self._messages[index]) if isinstance(index, slice) else self._messages[index]
+            self._from_list(self._records[index])
+            if isinstance(index, slice)
+            else self._records[index]
         )
 
     def __repr__(self) -> str:
-        return f"Messages({self._messages!r})"
+        return f"Messages({self._records!r})"
 
 
 class ThrottleEvent:
@@ -757,10 +813,15 @@ class ThrottleEvent:
 
 
 def _checked_count(partition_count: int) -> int:
-    count = _int32(partition_count)
+    count = int32(partition_count)
     if count <= 0:
         raise ValueError(f"partition_count must be > 0, got {count}")
     return count
+
+
+def _bytes_of(key: bytes) -> bytes:
+    """Return the bytes of a bytes-like object."""
+    return key if type(key) is bytes else memoryview(key).tobytes()
 
 
 def murmur2(key: bytes, partition_count: int) -> int:
@@ -771,9 +832,9 @@ def murmur2(key: bytes, partition_count: int) -> int:
     :param key: The key's bytes.
     :param partition_count: The number of partitions of the topic.
     :raises ValueError: ``partition_count`` is 0 or negative.
-    :raises TypeError: ``key`` is not bytes.
+    :raises TypeError: ``key`` is not bytes-like.
     """
-    return (_murmur2(key) & 0x7FFFFFFF) % _checked_count(partition_count)
+    return (_murmur2(_bytes_of(key)) & 0x7FFFFFFF) % _checked_count(partition_count)
 
 
 def consistent(key: bytes, partition_count: int) -> int:
@@ -789,7 +850,7 @@ def fnv1a(key: bytes, partition_count: int) -> int:
 
     The Go client sarama chooses the same partition. Arguments and errors are those of `murmur2`.
     """
-    return _fnv1a(key) % _checked_count(partition_count)
+    return _fnv1a(_bytes_of(key)) % _checked_count(partition_count)
 
 
 def version() -> str:

@@ -125,28 +125,23 @@ def fetch(wanted: JarSet) -> Path:
 
 def pip_install(name: str, target: Path, timeout_s: float) -> None:
     """Install a set's packages into a folder. Pip refuses other hashes and unlisted packages."""
-    requirements = target.with_name(f"{name}.txt")
-    requirements.parent.mkdir(parents=True, exist_ok=True)
+    command = pip_command(sys.executable, "install", name, target.parent)
+    subprocess.run([*command, "--target", str(target)], check=True, timeout=timeout_s)
+
+
+def pip_command(interpreter: str, action: str, name: str, folder: Path) -> list[str]:
+    """Return the command that installs or downloads a set, whose list is written to a folder."""
+    requirements = folder / f"{name}.txt"
+    folder.mkdir(parents=True, exist_ok=True)
     lines = [
         f"{requirement} --hash=sha256:{digest}"
         for requirement, digest in read_table()[name].items()
     ]
     requirements.write_text("\n".join([*lines, ""]), encoding="ascii")
-    # Build isolation would fetch build tools without hashes. So the tests' own setuptools builds
-    # source archives.
-    checked = ["--require-hashes", "--no-build-isolation"]
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--disable-pip-version-check",
-        *checked,
-    ]
-    subprocess.run(
-        [*command, "--target", str(target), "-r", str(requirements)], check=True, timeout=timeout_s
-    )
+    # Build isolation would fetch build tools without hashes. So the interpreter's own setuptools
+    # builds source archives.
+    checked = ["--require-hashes", "--no-build-isolation", "-r", str(requirements)]
+    return [interpreter, "-m", "pip", action, "-q", "--disable-pip-version-check", *checked]
 
 
 def write_table(folders: Mapping[str, Path]) -> None:

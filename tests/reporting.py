@@ -1,4 +1,4 @@
-"""The summary at the end of a run: flaky tests, skipped tests with reasons, and slow tests.
+"""The summary at the end of a run: skipped tests with reasons, slow tests, programs, flaky tests.
 
 A failed test runs again, at most twice (``pytest --reruns 2``, as in the Makefile). If it then
 passes, it is flaky. The summary prints it with its first failure. More than `FLAKY_MAX` flaky tests
@@ -23,6 +23,8 @@ FLAKY_FILE = "KN_FLAKY_FILE"
 a file to which the names of flaky tests are appended, across runs of pytest.
 """
 SKIPPED_LINES_MAX = 10
+PROGRAM_ROW = "{:<46} {:<8} {:>6} {:>9} {:>6}"
+"""A row of the table of programs: a test has it as its property ``program``."""
 SLOW_SECONDS = 5.0
 """A test that takes longer should be marked slow.
 
@@ -80,6 +82,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the summary that the module's docstring describes."""
     print_skipped(terminalreporter)
     print_slow(terminalreporter)
+    print_programs(terminalreporter)
     print_flaky(terminalreporter)
 
 
@@ -124,6 +127,22 @@ def print_slow(reporter: Any) -> None:
             f"took {report.duration:.1f} s, mark it slow unless the machine was busy: "
             f"{report.nodeid}"
         )
+
+
+def print_programs(reporter: Any) -> None:
+    """Print the programs of others that ran, and how many of their own tests passed."""
+    rows = {
+        value
+        for kind in ("passed", "failed", "xfailed")
+        for report in reporter.stats.get(kind, [])
+        for name, value in report.user_properties
+        if name == "program"
+    }
+    if rows:
+        reporter.section("programs of others")
+        reporter.line(PROGRAM_ROW.format("program", "version", "tests", "original", "ours"))
+        for row in sorted(rows):
+            reporter.line(row)
 
 
 def print_flaky(reporter: Any) -> None:

@@ -22,6 +22,8 @@ struct kn_fetch_config {
     int64_t queued_min_messages; /* queued.min.messages, of each partition */
     int32_t fetch_error_backoff_ms;
     bool check_crcs, partition_eof;
+    /* report the end of a partition only after an empty response, as librdkafka does */
+    bool partition_eof_when_empty;
     int8_t isolation_level; /* enum kn_isolation_level */
     size_t decompressed_max_bytes;
     char rack[256]; /* client.rack */

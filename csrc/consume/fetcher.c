@@ -26,6 +26,7 @@
  * the client doesn't read. */
 #define OPEN_BYTES (256 << 10)
 #define SESSION_EPOCH_FULL 0
+#define SESSION_EPOCH_NONE (-1) /* the broker keeps no session */
 #define BUCKETS_AT_FIRST 16
 /* The longest wait of a Fetch while some partitions rest: the application may consume the resting
  * ones meanwhile. */
@@ -428,6 +429,8 @@ static void report_end(struct kn_fetcher *fetcher, const struct kn_fetch_job *jo
     if (!slot || slot->epoch != job->epoch || end < 0 || job->next_offset < end ||
         slot->eof_offset == job->next_offset)
         return;
+    if (fetcher->consumer->config->partition_eof_when_empty && job->result.records_bytes > 0)
+        return;
     struct kn_segment *segment = kn_segment_new(KN_SEGMENT_EOF, job->cursor, job->epoch, 0);
     if (!segment) return; /* reported again with the next empty response */
     slot->eof_offset = job->next_offset;
@@ -823,6 +826,9 @@ static int send_fetch(struct kn_fetcher *fetcher, int64_t room_bytes, int64_t no
                                     .session_id = fetcher->session_id,
                                     .session_epoch = fetcher->session_epoch,
                                     .rack = config->rack};
+    /* In a session the broker doesn't answer for a partition that was moved to its end. */
+    if (config->partition_eof && config->partition_eof_when_empty)
+        body.session_epoch = SESSION_EPOCH_NONE;
     if (fetcher->resting_count && body.max_wait_ms > WAIT_WHILE_RESTING_MAX_MS)
         body.max_wait_ms = WAIT_WHILE_RESTING_MAX_MS;
     int64_t response_bytes = response_max_bytes(fetcher, room_bytes);

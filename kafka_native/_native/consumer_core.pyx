@@ -36,6 +36,7 @@ from kafka_native._native.message cimport (
 from kafka_native._native.message import Message as NewMessage
 
 cdef unsigned long NO_THREAD = 0
+cdef double TIMEOUT_MAX_S = 2147483.648
 
 
 cdef class Taker:
@@ -108,6 +109,8 @@ cdef class MessageTaker(Taker):
 cdef class ConsumerCore:
     """The compiled half of `kafka_native.Consumer`. consumer_core.pxd has its fields."""
 
+    _message_type = Message
+
     def _open(self, Engine engine not None, error_for not None, exception_of not None, check_usable not None, fatal_of not None, give_back not None,
               Py_ssize_t count_max):
         """Initialize the core. The constructor of the public class calls it once."""
@@ -119,6 +122,8 @@ cdef class ConsumerCore:
         self._give_back = give_back
         self._max = count_max
         self._segments_end = -1
+        self._closed = self._woken = False  # it may have been closed before
+        engine.pins.message_type = self._message_type
 
     def __dealloc__(self):
         if self._segment != NULL and self.engine.engine != NULL:
@@ -201,7 +206,7 @@ cdef class ConsumerCore:
         cdef int64_t next_offset = segment.next_offset
         self._drop_segment()  # before Python code runs
         error = self._error_for(at_end, status, error_code, cursor, offset, next_offset)
-        return error_message_of(cursor.topic, cursor.partition, offset, error)
+        return error_message_of(self.engine.pins, cursor.topic, cursor.partition, offset, error)
 
     cdef Batch _batch_at(self, int32_t number):
         # The data that all Messages of this batch share.
@@ -254,7 +259,7 @@ cdef class ConsumerCore:
         cdef int64_t offset = cursor.position
         cursor.position = next_offset
         error = self._error_for(False, status, 0, cursor, offset, next_offset)
-        return error_message_of(cursor.topic, cursor.partition, offset, error)
+        return error_message_of(self.engine.pins, cursor.topic, cursor.partition, offset, error)
 
     cdef Message _take_message(self):
         # Return the next queued message, or None.
@@ -267,7 +272,7 @@ cdef class ConsumerCore:
             self._drop_segment()
         if self.engine.notices:
             notice = self.engine.notices.popleft()
-            return error_message_of(notice[0], notice[1], notice[2], notice[3])
+            return error_message_of(self.engine.pins, notice[0], notice[1], notice[2], notice[3])
         while True:
             if not self._reading:
                 if self._segment == NULL and not self._next_segment():
@@ -329,6 +334,9 @@ cdef class ConsumerCore:
 
     cdef _check_open(self):
         if self.engine is None:
+            client = getattr(self, "_client", None)  # it raises if the class calls no super().__init__()
+            if client is not None:
+                client.check_open("Consumer closed")
             raise RuntimeError("Consumer is not initialised: call super().__init__(conf)")
         if self._closed or self.engine.engine == NULL:
             self._check_usable()
@@ -611,3 +619,16 @@ cdef class ConsumerCore:
             if self._segment == NULL:
                 break
             self._drop_segment()
+
+
+cdef class StrictConsumerCore(ConsumerCore):
+    """ConsumerCore with the calls whose arguments confluent_kafka takes more strictly."""
+
+    def poll(self, double timeout=-1.0):
+        cdef Message message
+        if self.engine is not None:
+            message = self._next_in_batch()
+            if message is not None:
+                return message
+        # confluent_kafka casts the timeout to int milliseconds: NaN and huge numbers are negative
+        return self._next_message(timeout if timeout < TIMEOUT_MAX_S else -1.0, False)

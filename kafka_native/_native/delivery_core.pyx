@@ -196,7 +196,7 @@ cdef class Report:
             return 0
         shared.error = error
         shared.status = batch.persistence
-        shared.latency_s = (batch.acked_us - batch.created_us) / 1e6
+        shared.latency_s = max(-1.0, (batch.acked_us - batch.created_us) / 1e6)  # -1: never sent
         if batch.log_append_time_ms < 0:
             shared.created_ms = batch.created_ms
         shared.timestamp_type = TIMESTAMP_CREATE_TIME if batch.log_append_time_ms < 0 else TIMESTAMP_LOG_APPEND_TIME

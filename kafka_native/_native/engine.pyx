@@ -278,6 +278,7 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.fetch.fetch_error_backoff_ms = settings["fetch_error_backoff_ms"]
     to.fetch.check_crcs = settings["check_crcs"]
     to.fetch.partition_eof = settings["partition_eof"]
+    to.fetch.partition_eof_when_empty = settings["partition_eof_when_empty"]
     to.fetch.isolation_level = settings["isolation_level"]
     to.fetch.decompressed_max_bytes = settings["decompressed_max_bytes"]
     to.client.statistics = settings["statistics"]

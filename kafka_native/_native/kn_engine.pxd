@@ -239,6 +239,7 @@ cdef extern from "consume/consumer.h" nogil:
         int32_t fetch_error_backoff_ms
         int check_crcs
         int partition_eof
+        int partition_eof_when_empty
         int8_t isolation_level
         size_t decompressed_max_bytes
         char *rack

@@ -1,4 +1,4 @@
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 
 from kafka_native._native.kn_engine cimport kn_chunk
@@ -14,6 +14,7 @@ cdef class Pins:
     cdef readonly int64_t size_bytes
     cdef int64_t max_bytes  # message.pinned.max.kbytes
     cdef int64_t limit_bytes  # above it a search for chunks begins; more than max_bytes if the last search freed too little
+    cdef PyTypeObject *kind  # of the client's Messages
     cdef PyObject *batches  # the youngest Batch with a chunk, which links to the others; no reference
 
 
@@ -23,15 +24,16 @@ cdef class Batch:
     cdef Pins pins  # counts the chunk
     cdef PyObject *older  # in pins.batches, while there is a chunk
     cdef PyObject *younger
+    cdef PyTypeObject *kind  # of its Messages
     cdef object topic
     cdef object error  # of a batch that was not delivered
     cdef int64_t base_offset
     cdef int32_t partition
     cdef int32_t leader_epoch
-    cdef int8_t timestamp_type
+    cdef int32_t timestamp_type
     cdef int8_t status  # a MessageStatus, NO_STATUS for consumed records
     cdef int16_t delivery_count  # of records of a share group, NO_COUNT for others
-    cdef float latency_s  # of a message produced at created_ms
+    cdef double latency_s  # of a message produced at created_ms
     cdef int64_t created_ms  # Unix time; -1: the timestamps aren't the times of produce()
 
     @staticmethod
@@ -63,10 +65,14 @@ cdef class Message:
     cdef int32_t _value_bytes
 
 
+cdef class ConfluentMessage(Message):
+    pass
+
+
 # Functions rather than methods: a method would cost every Message a pointer to a table.
 cdef bint reserve_message() noexcept
 cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *record)
 cdef int messages_of(list into, Py_ssize_t count_max, Batch batch, kn_record_reader *reader, int64_t from_offset, int64_t *position) except -1
 cdef Message legacy_message_of(Batch batch, const kn_record *record)
-cdef Message error_message_of(object topic, object partition, int64_t offset, object error)
+cdef Message error_message_of(Pins pins, object topic, object partition, int64_t offset, object error)
 cdef object error_of_message(Message self)

@@ -6,6 +6,8 @@ this file). It makes Python objects only for the fields that you read. A Message
 Batch has the data that is the same for a whole batch. Fields that you read less often than the
 value are parsed again from the record. Consumption makes a Message for every record. So Messages
 take no part in garbage collection, and are made and freed by hand (see there too).
+
+A client makes Messages of one type: `Message`, or `ConfluentMessage` under the name confluent_kafka.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -14,10 +16,12 @@ from cpython.mem cimport PyMem_Realloc
 from cpython.object cimport PyObject, PyTypeObject, destructor
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MIN, int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
 from enum import IntEnum
+from operator import index
+from types import GenericAlias
 
 from kafka_native._native.kn_enums cimport KN_NOT_PERSISTED, KN_OFFSET_UNKNOWN, KN_OK, KN_PERSISTED, KN_POSSIBLY_PERSISTED
 from kafka_native._native.kn_engine cimport (
@@ -49,9 +53,15 @@ cdef extern from "Python.h":
         Py_ssize_t allocated
 
     PyObject *PyErr_NoMemory()
+    int Py_EnterRecursiveCall(const char *) noexcept  # not 0 with an exception set
+    void Py_LeaveRecursiveCall()
     PyObject *PyObject_Init(void *, PyTypeObject *)
     Py_ssize_t Py_REFCNT(PyObject *)
     void Py_SET_REFCNT(void *, Py_ssize_t)
+    void Py_SET_TYPE(void *, PyTypeObject *)
+    PyTypeObject *Py_TYPE(PyObject *)
+    int PyType_HasFeature(PyTypeObject *, unsigned long)
+    unsigned long Py_TPFLAGS_HEAPTYPE
     void Py_SET_SIZE(void *, Py_ssize_t)
     int PyList_Append(PyObject *, PyObject *) noexcept  # -1 with an exception set
 
@@ -82,8 +92,22 @@ class MessageStatus(IntEnum):
 cdef class Pins:
     """See message.pxd."""
 
+    def __cinit__(self):
+        self.kind = <PyTypeObject *>Message
+
     def __init__(self, int64_t max_bytes):
         self.max_bytes = self.limit_bytes = max_bytes
+
+    @property
+    def message_type(self):
+        """The type of the client's messages: `Message` or `ConfluentMessage`."""
+        return <object>self.kind
+
+    @message_type.setter
+    def message_type(self, kind):
+        if kind is not Message and kind is not ConfluentMessage:
+            raise TypeError("message_type must be Message or ConfluentMessage")
+        self.kind = <PyTypeObject *>kind
 
 
 @cython.final
@@ -105,6 +129,7 @@ cdef class Batch:
             _pin(self, chunk, pins)
             if pins.size_bytes > pins.limit_bytes:
                 _release_chunks(pins)
+        self.kind = <PyTypeObject *>Message if pins is None else pins.kind
         self.topic = topic
         self.partition = partition
         self.base_offset = NO_OFFSET
@@ -120,6 +145,7 @@ cdef class Batch:
         cdef Batch other = Batch.of(NULL, self.topic, self.partition, None)
         if self.chunk != NULL:
             _pin(other, kn_chunk_ref(self.chunk), self.pins)
+        other.kind = self.kind
         other.error = self.error
         other.base_offset = self.base_offset
         other.leader_epoch = self.leader_epoch
@@ -162,6 +188,9 @@ cdef object _headers_of(const kn_record *record):
 
 
 cdef Batch NO_BATCH = Batch.of(NULL, None, NO_PARTITION, None)
+cdef Batch ZERO_BATCH = Batch.of(NULL, None, 0, None)
+ZERO_BATCH.base_offset = ZERO_BATCH.leader_epoch = 0
+ZERO_BATCH.latency_s = 0.0
 
 
 @cython.final
@@ -170,7 +199,6 @@ cdef class Overrides:
     """See message.pxd."""
 
 
-@cython.final
 @cython.no_gc
 @cython.always_allow_keywords(False)  # methods without arguments are called faster
 cdef class Message:
@@ -178,7 +206,8 @@ cdef class Message:
 
     `Consumer.poll()` and `Consumer.consume()` return consumed Messages. Delivery callbacks get
     produced ones. Methods return all fields, as in confluent_kafka. `key()` and `value()` make a
-    new ``bytes`` object at each call, so keep the result instead of calling twice.
+    new ``bytes`` object at each call, so keep the result instead of calling twice. A Message is true
+    even if its value has no bytes.
 
     A Message keeps the response in which it arrived in memory. When the Messages that you keep hold
     more memory than ``message.pinned.max.kbytes`` (64 MiB), they are copied out of their responses.
@@ -203,22 +232,27 @@ cdef class Message:
         delivery_count=None,
         status=None,
     ):
-        cdef Batch batch = Batch.of(NULL, topic, NO_PARTITION if partition is None or partition < 0 else partition, None)
-        if offset is not None and offset >= 0:
-            batch.base_offset = offset
+        cdef Batch batch = Batch.of(NULL, topic, NO_PARTITION if partition is None else max(<int32_t>index(partition), NO_PARTITION), None)
+        cdef int64_t timestamp_ms = 0
+        if offset is not None and index(offset) >= 0:
+            batch.base_offset = index(offset)
         if latency is not None:
-            batch.latency_s = latency
+            batch.latency_s = _whole_us(latency)
         if leader_epoch is not None:
-            batch.leader_epoch = leader_epoch
-        if delivery_count is not None:
-            batch.delivery_count = delivery_count
+            batch.leader_epoch = max(<int32_t>index(leader_epoch), NO_EPOCH)
+        if delivery_count is not None and <int16_t>index(delivery_count) > 0:
+            batch.delivery_count = index(delivery_count)
         if status is not None:
             batch.status = MessageStatus(status)
         if timestamp is not None:
-            batch.timestamp_type, self._timestamp_ms = timestamp
-        self._batch = batch
+            if not isinstance(timestamp, (tuple, list)) or len(timestamp) != 2:
+                raise TypeError("timestamp must be a tuple of (int, int)")
+            batch.timestamp_type, timestamp_ms = index(timestamp[0]), index(timestamp[1])
+        self._timestamp_ms = timestamp_ms
         self._offset_delta = 0
+        # First: the release of an old value may run code that uses this Message.
         self._record = self._value_data = NULL
+        self._batch = batch
         overrides = _overrides_of(self)
         overrides.key, overrides.value, overrides.headers, overrides.error = key, value, headers, error
         overrides.has_key = overrides.has_value = overrides.has_headers = overrides.has_error = True
@@ -257,6 +291,14 @@ cdef class Message:
             return (<Overrides>self._overrides).value
         return _bytes_of(self._value_data, self._value_bytes)
 
+    def deserialized_key(self):
+        """Return `key()`, which a deserializing client has replaced by an object."""
+        return self.key()
+
+    def deserialized_value(self):
+        """Return `value()`, which a deserializing client has replaced by an object."""
+        return self.value()
+
     def headers(self):
         """Return the headers as a list of (name, bytes or None), or None if there are none.
 
@@ -290,7 +332,7 @@ cdef class Message:
         """
         cdef Batch batch = self._batch
         cdef double later_s
-        if batch.latency_s < 0:
+        if batch.latency_s == -1.0:
             return None
         if batch.created_ms < 0:
             return batch.latency_s
@@ -318,10 +360,9 @@ cdef class Message:
 
     def set_topic(self, topic, /):
         """Replace the return value of `topic()`."""
-        if topic is not None and not isinstance(topic, str):
-            raise TypeError(f"topic must be a str or None, not {type(topic).__name__}")
-        self._batch = self._batch.copy()  # the other messages of the batch keep their topic
-        self._batch.topic = topic
+        batch = self._batch.copy()  # the other messages of the batch keep their topic
+        batch.topic = topic
+        self._batch = batch
 
     def set_key(self, key, /):
         """Replace the return value of `key()`. For deserializers."""
@@ -350,7 +391,7 @@ cdef class Message:
     def __len__(self):
         """Return the value's length, or 0 for a null value."""
         if self._overrides != NULL and (<Overrides>self._overrides).has_value:
-            return 0 if (<Overrides>self._overrides).value is None else len((<Overrides>self._overrides).value)
+            return 0 if (<Overrides>self._overrides).value is None else _length_of((<Overrides>self._overrides).value)
         return 0 if self._value_data == NULL else self._value_bytes
 
     def __bool__(self):
@@ -359,7 +400,14 @@ cdef class Message:
     def __eq__(self, other):
         # Compare the whole record, but not its delivery. A mutable object with equality has no
         # hash.
-        return _identity_of(self) == _identity_of(other) if isinstance(other, Message) else NotImplemented
+        if not isinstance(other, Message):
+            return NotImplemented
+        return self is other or _identity_of(self) == _identity_of(other)
+
+    @classmethod
+    def __class_getitem__(cls, item):
+        """Return the type with the types of the key and the value, for annotations."""
+        return GenericAlias(cls, item)
 
     def __repr__(self):
         if error_of_message(self) is not None:
@@ -371,20 +419,68 @@ cdef class Message:
         )
 
     def __reduce__(self):
-        return Message, (
-            self.topic(),
-            self.partition(),
-            self.offset(),
-            self.key(),
-            self.value(),
-            self.headers(),
-            self.error(),
-            self.timestamp(),
-            self.latency(),
-            self.leader_epoch(),
-            self.delivery_count(),
-            self.status(),
-        )
+        return Message, _fields_of(self)
+
+
+@cython.no_gc
+cdef class ConfluentMessage(Message):
+    """A Message under the name confluent_kafka.
+
+    It is false if its value has no bytes, and its ``repr()`` is the object's address.
+    """
+
+    def __cinit__(self):
+        self._batch = ZERO_BATCH  # as there, if __init__() is never called
+
+    def __bool__(self):
+        return len(self) != 0
+
+    def __repr__(self):
+        return object.__repr__(self)
+
+    def __reduce__(self):
+        return _confluent_message, _fields_of(self)
+
+
+def _confluent_message(*fields):
+    # A pickle refers to this function, because the name confluent_kafka may mean another package.
+    return ConfluentMessage(*fields)
+
+
+cdef Py_ssize_t _length_of(object value) except -1:
+    # The value may be the message itself, or another one that has it as its value.
+    if Py_EnterRecursiveCall(b" while getting the length of a message") != 0:
+        return -1
+    try:
+        return len(value)
+    finally:
+        Py_LeaveRecursiveCall()
+
+
+cdef tuple _fields_of(Message self):
+    # The arguments of the constructor.
+    return (
+        self.topic(),
+        self.partition(),
+        self.offset(),
+        self.key(),
+        self.value(),
+        self.headers(),
+        self.error(),
+        self.timestamp(),
+        self.latency(),
+        self.leader_epoch(),
+        self.delivery_count(),
+        self.status(),
+    )
+
+
+cdef double _whole_us(double latency_s):
+    # As in confluent_kafka: whole microseconds, and an impossible number is the smallest.
+    cdef double latency_us = latency_s * 1e6
+    if latency_s < 0:
+        return -1.0
+    return (<int64_t>latency_us if latency_us < 2.0**63 else INT64_MIN) / 1e6
 
 
 cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *record):
@@ -415,7 +511,7 @@ cdef int messages_of(list into, Py_ssize_t count_max, Batch batch, kn_record_rea
 
 cdef Message legacy_message_of(Batch batch, const kn_record *record):
     # A record of a message set (magic 0 and 1). Its start is not enough to find its key again.
-    cdef Message self = Message.__new__(Message)
+    cdef Message self = _blank(batch.kind)
     cdef Overrides overrides = _overrides_of(self)
     self._batch = batch.copy()
     self._batch.base_offset = record.offset
@@ -444,17 +540,22 @@ cdef object error_of_message(Message self):
     return None if self._batch is None else self._batch.error
 
 
-cdef Message error_message_of(object topic, object partition, int64_t offset, object error):
-    cdef Message self = Message.__new__(Message)
+cdef Message error_message_of(Pins pins, object topic, object partition, int64_t offset, object error):
+    cdef Message self = _blank(pins.kind)
     self._batch = Batch.of(NULL, topic, NO_PARTITION if partition is None else partition, None)
     self._batch.base_offset = offset
     self._batch.error = error
     return self
 
 
+cdef Message _blank(PyTypeObject *kind):
+    cdef type known = <type>kind
+    return known.__new__(known)
+
+
 cdef tuple _identity_of(Message self):
     return (
-        self.topic(), self.partition(), self.offset(), self.key(), self.value(), self.headers(), self.error(), self.timestamp(), self.leader_epoch()
+        self.topic(), self.value(), self.key(), self.headers(), self.error(), self.partition(), self.offset(), self.leader_epoch(), self._timestamp_ms
     )
 
 
@@ -502,7 +603,7 @@ cdef enum:
     # older list come from here.
     FREE_MESSAGES_MAX = 10240
 
-# freed Messages: they hold no references, and their fields are undefined
+# freed Messages: they hold no references, and their fields and their type are undefined
 cdef PyObject *free_messages[FREE_MESSAGES_MAX]
 cdef int free_message_count = 0
 cdef kn_cells cells  # the memory of all Messages
@@ -534,6 +635,7 @@ cdef inline PyObject *_new_message(Batch batch, const uint8_t *start, const kn_r
         if made == NULL:
             raise MemoryError
         PyObject_Init(made, <PyTypeObject *>Message)
+    Py_SET_TYPE(made, batch.kind)
     Py_INCREF(batch)
     SET_BATCH(<Message>made, batch)
     (<Message>made)._overrides = NULL
@@ -550,7 +652,9 @@ cdef void _deallocate(PyObject *self) noexcept:
     global free_message_count
     Py_XDECREF(<PyObject *>(<Message>self)._batch)
     Py_XDECREF((<Message>self)._overrides)
-    if free_message_count < FREE_MESSAGES_MAX:
+    if PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_HEAPTYPE):
+        Py_TYPE(self).tp_free(self)  # a class written in Python, whose memory isn't a cell
+    elif free_message_count < FREE_MESSAGES_MAX:
         free_messages[free_message_count] = self
         free_message_count += 1
     else:
@@ -600,8 +704,10 @@ cdef inline int _put(list into, Py_ssize_t count, PyObject *item) except -1:
 
 
 kn_cells_init(&cells, (<PyTypeObject *>Message).tp_basicsize)
-SET_ALLOC(<PyTypeObject *>Message, _allocate)
-(<PyTypeObject *>Message).tp_dealloc = <destructor>_deallocate
+for kind in (Message, ConfluentMessage):  # classes written in Python don't inherit tp_alloc
+    SET_ALLOC(<PyTypeObject *>kind, _allocate)
+    (<PyTypeObject *>kind).tp_dealloc = <destructor>_deallocate
+(<PyTypeObject *>ConfluentMessage).tp_name = "confluent_kafka.cimpl.Message"
 
 
 # --- memory that kept Messages pin ---

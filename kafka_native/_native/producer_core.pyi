@@ -3,11 +3,13 @@ from typing import Any, final
 
 from kafka_native._native.delivery_core import DeliveryCore
 from kafka_native._native.engine import Engine
+from kafka_native._native.message import Message
 
 @final
 class Columns: ...
 
 class ProducerCore(DeliveryCore):
+    _message_type: type[Message]
     def _open(
         self,
         engine: Engine,

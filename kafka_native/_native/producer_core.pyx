@@ -23,6 +23,7 @@ from libc.stdlib cimport calloc, free, realloc
 
 from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic
+from kafka_native._native.message cimport Message
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
@@ -253,6 +254,8 @@ cdef inline bint _read_plain_timestamp(PyObject *source, int64_t *number) noexce
 cdef class ProducerCore(DeliveryCore):
     """The compiled half of `kafka_native.Producer`."""
 
+    _message_type = Message
+
     cdef int64_t _block_us  # max.block.ms
     cdef object _partitioner  # partitioner_cb or None
     cdef object _partitions_of  # topic -> its number of partitions; waits for metadata
@@ -278,6 +281,7 @@ cdef class ProducerCore(DeliveryCore):
         self.engine = engine
         self._on_delivery = on_delivery
         self._exception_of = exception_of
+        engine.pins.message_type = self._message_type
 
     def __dealloc__(self):
         if self._names != NULL:

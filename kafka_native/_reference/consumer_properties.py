@@ -302,27 +302,36 @@ PROPERTIES: Final[tuple[Property, ...]] = (
     ),
     Property(
         "consume_cb",
-        "internal",
+        "callable",
         CONSUMER,
         LOW,
-        state=State.INTERNAL,
-        doc="An option of librdkafka's C interface.",
+        state=State.EFFECTIVE,
+        note="poll() of Consumer and DeserializingConsumer",
+        doc=(
+            "Called with each message. poll() passes the messages to it until its time is up, and "
+            "then returns None."
+        ),
     ),
     Property(
         "rebalance_cb",
-        "internal",
+        "callable",
         CONSUMER,
         LOW,
-        state=State.INTERNAL,
-        doc="Pass on_assign, on_revoke and on_lost to subscribe().",
+        state=State.EFFECTIVE,
+        note="Consumer and DeserializingConsumer",
+        doc=(
+            "Called with (consumer, error, partitions) in a rebalance: error.code() is "
+            "_ASSIGN_PARTITIONS or _REVOKE_PARTITIONS. It may change the assignment, as on_assign "
+            "and on_revoke may. Callbacks of subscribe() take its place."
+        ),
     ),
     Property(
         "offset_commit_cb",
-        "internal",
+        "callable",
         CONSUMER,
         LOW,
-        state=State.INTERNAL,
-        doc="Use on_commit.",
+        state=State.EFFECTIVE,
+        doc="Another name of on_commit, which takes precedence.",
     ),
     Property(
         "enable.partition.eof",

@@ -138,7 +138,7 @@ class AclBinding:
         for field, (value, kind) in given.items():
             if value is None:
                 raise ValueError(f"Expected {field} to be not None")
-            member = member_of(value, kind, field)
+            member = member_of(int(value) if isinstance(value, bool) else value, kind, field)
             if (field, member.name) in self._forbidden or member in WITHOUT_PERMISSIONS:
                 raise ValueError(f"Cannot use enum {field}, value {member.name} in this class")
             setattr(self, field, member)
@@ -182,7 +182,8 @@ class AclBinding:
         return hash(self._key())
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AclBinding) or type(self) is not type(other):
+        # A filter equals a binding with the same fields, as in confluent_kafka.
+        if not isinstance(other, AclBinding):
             return NotImplemented
         return vars(self) == vars(other)
 

@@ -111,7 +111,7 @@ class ConfigEntry:
         self.is_default = bool(is_default)
         self.is_sensitive = bool(is_sensitive)
         self.is_synonym = bool(is_synonym)
-        self.synonyms = dict(synonyms)
+        self.synonyms = dict(synonyms) if isinstance(synonyms, Mapping) else synonyms
         self.incremental_operation = incremental_operation
         self.config_type = ConfigType.UNKNOWN
         """The type of its value, from `describe_configs()`; UNKNOWN before 2.6 (KIP-569).
@@ -123,7 +123,7 @@ class ConfigEntry:
         return f"ConfigEntry({self})"
 
     def __str__(self) -> str:
-        return f'{escaped(self.name)}="{escaped(str(self.value))}"'
+        return f'{escaped(str(self.name))}="{escaped(str(self.value))}"'
 
 
 class ConfigResource:
@@ -135,7 +135,8 @@ class ConfigResource:
     :param described_configs: Its settings, from the broker.
     :param error: Its error, if there is one.
     :param incremental_configs: Changes for `incremental_alter_configs()`.
-    :raises ValueError: An unknown kind, or no name.
+    :raises ValueError: An unknown kind, or None as the name.
+    :raises AttributeError: ``restype`` has another type.
     """
 
     Type = ResourceType
@@ -149,12 +150,17 @@ class ConfigResource:
         error: KafkaError | None = None,
         incremental_configs: list[ConfigEntry] | None = None,
     ) -> None:
-        if not isinstance(name, str):
+        if name is None:
             raise ValueError("Expected resource name to be a string")
-        self.restype = member_of(restype, ResourceType, "resource type")
+        if not isinstance(restype, ResourceType | str | int):
+            raise AttributeError(
+                f"expected a ResourceType, its name or its number, not {type(restype).__name__}"
+            )
+        number = int(restype) if isinstance(restype, int) else restype
+        self.restype = member_of(number, ResourceType, "resource type")
         self.restype_int = int(self.restype.value)
         self.name = name
-        self.set_config_dict = dict(set_config or {})
+        self.set_config_dict = {} if set_config is None else set_config.copy()
         self.incremental_configs = list(incremental_configs or [])
         self.configs = described_configs
         self.error = error
@@ -204,7 +210,9 @@ OF_BROKERS = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 
 
 def _problem(resource: ConfigResource) -> KafkaError | None:
-    """Why a resource can't be requested; None: it can."""
+    """Why a resource can't be requested; None: it can. It raises TypeError for a wrong name."""
+    if not isinstance(resource.name, str):
+        raise TypeError(f"Expected .name to be str type, not {type(resource.name).__name__}")
     if resource.restype not in ON_WIRE:
         return KafkaError(KafkaError._INVALID_ARG, f"{resource}: it has no settings")
     for_all = resource.restype is ResourceType.BROKER and not resource.name
@@ -213,10 +221,10 @@ def _problem(resource: ConfigResource) -> KafkaError | None:
     return None
 
 
-def _owners(broker: int, change: bool) -> Destination[ConfigResource]:
+def _owners(broker: int, change: bool, waits: bool) -> Destination[ConfigResource]:
     """Sends a broker's settings to that broker, other changes to the controller, the rest to any.
 
-    If ``broker`` isn't negative, everything goes there.
+    If ``broker`` isn't negative, everything goes there. ``waits``: for an unknown broker.
     """
 
     def broker_of(resource: ConfigResource) -> int | None:
@@ -230,7 +238,7 @@ def _owners(broker: int, change: bool) -> Destination[ConfigResource]:
     ) -> Steps[dict[ConfigResource, Target]]:
         theirs = [each for each in resources if broker_of(each) is not None]
         rest = [each for each in resources if broker_of(each) is None]
-        placed = (yield from operation.nodes(theirs, broker_of)) if theirs else {}
+        placed = (yield from operation.nodes(theirs, broker_of, waits)) if theirs else {}
         if rest:
             placed.update(
                 (yield from (operation.controller(rest) if change else operation.anywhere(rest)))
@@ -253,7 +261,7 @@ def _described_resource(resource: ConfigResource) -> DescribeConfigsRequest.Reso
 
 
 def _describe_configs(
-    documentation: bool, broker: int
+    documentation: bool, broker: int, waits: bool
 ) -> AdminOperation[
     ConfigResource, DescribeConfigsRequest.Resource, DescribeConfigsResponse, dict[str, ConfigEntry]
 ]:
@@ -274,7 +282,7 @@ def _describe_configs(
         }
 
     return AdminOperation(
-        destination=_owners(broker, change=False),
+        destination=_owners(broker, change=False, waits=waits),
         request=lambda resources: DescribeConfigsRequest(
             resources=resources, include_synonyms=True, include_documentation=documentation
         ),
@@ -360,10 +368,10 @@ def _change(entry: ConfigEntry) -> IncrementalAlterConfigsRequest.Resource.Confi
 
 
 def _alter_configs(
-    validate_only: bool, broker: int
+    validate_only: bool, broker: int, waits: bool
 ) -> AdminOperation[ConfigResource, AlterConfigsRequest.Resource, AlterConfigsResponse, None]:
     return AdminOperation(
-        destination=_owners(broker, change=True),
+        destination=_owners(broker, change=True, waits=waits),
         request=lambda resources: AlterConfigsRequest(
             resources=resources, validate_only=validate_only
         ),
@@ -373,12 +381,12 @@ def _alter_configs(
 
 
 def _incremental_alter_configs(
-    validate_only: bool, broker: int
+    validate_only: bool, broker: int, waits: bool
 ) -> AdminOperation[
     ConfigResource, IncrementalAlterConfigsRequest.Resource, IncrementalAlterConfigsResponse, None
 ]:
     return AdminOperation(
-        destination=_owners(broker, change=True),
+        destination=_owners(broker, change=True, waits=waits),
         request=lambda resources: IncrementalAlterConfigsRequest(
             resources=resources, validate_only=validate_only
         ),
@@ -424,6 +432,9 @@ LIST_RESOURCES: AdminOperation[
 class ConfigsAdmin(AdminBase):
     """The admin calls about settings."""
 
+    _waits_for_brokers = False
+    """Whether a call waits for a broker that isn't known, in place of failing at once."""
+
     def describe_configs(
         self,
         resources: list[ConfigResource],
@@ -444,7 +455,8 @@ class ConfigsAdmin(AdminBase):
         """
         items = [(each, _described_resource(each)) for each in list_of(resources, ConfigResource)]
         asked_broker = broker_id(broker)
-        kind = _describe_configs(flag("include_documentation", include_documentation), asked_broker)
+        documentation = flag("include_documentation", include_documentation)
+        kind = _describe_configs(documentation, asked_broker, self._waits_for_brokers)
         return self._start(kind, items, self._request_timeout(request_timeout))
 
     def alter_configs(
@@ -467,7 +479,7 @@ class ConfigsAdmin(AdminBase):
         text = "alter_configs has been deprecated. Use incremental_alter_configs instead."
         warnings.warn(text, DeprecationWarning, stacklevel=2)
         items = [(each, _replaced_resource(each)) for each in list_of(resources, ConfigResource)]
-        kind = _alter_configs(bool(validate_only), broker_id(broker))
+        kind = _alter_configs(bool(validate_only), broker_id(broker), self._waits_for_brokers)
         return self._start(kind, items, self._request_timeout(request_timeout))
 
     def incremental_alter_configs(
@@ -488,7 +500,9 @@ class ConfigsAdmin(AdminBase):
         :return: One future per resource: None when it is done.
         """
         items = [(each, _changed_resource(each)) for each in list_of(resources, ConfigResource)]
-        kind = _incremental_alter_configs(bool(validate_only), broker_id(broker))
+        kind = _incremental_alter_configs(
+            bool(validate_only), broker_id(broker), self._waits_for_brokers
+        )
         return self._start(kind, items, self._request_timeout(request_timeout))
 
     def list_config_resources(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -43,13 +42,15 @@ from kafka_native.protocol.partitions import (
     ListPartitionReassignmentsResponse,
 )
 from kafka_native.protocol.topics import CreatePartitionsRequest, CreatePartitionsResponse
-from kafka_native.types import ElectionType, IsolationLevel, TopicPartition
+from kafka_native.types import ElectionType, IsolationLevel, TopicPartition, int32
+from kafka_native.unset_fields import unset_fields
 
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 DIRECTORY_ERRORS = frozenset({KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.KAFKA_STORAGE_ERROR})
 """A broker's errors about its own directories: another attempt doesn't help."""
 
 
+@unset_fields(_topic=None, _new_total_count=0, replica_assignment=None)
 @total_ordering
 class NewPartitions:
     """More partitions of a topic, for `create_partitions()`. Equality uses topic and number.
@@ -60,7 +61,7 @@ class NewPartitions:
     :raises TypeError: An argument has another type.
     """
 
-    __slots__ = ("_topic", "new_total_count", "replica_assignment")
+    __slots__ = ("_new_total_count", "_topic", "replica_assignment")
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class NewPartitions:
         replica_assignment: Sequence[Sequence[int]] | None = None,
     ) -> None:
         self._topic = topic_name(topic)
-        self.new_total_count = operator.index(new_total_count)
+        self.new_total_count = new_total_count
         self.replica_assignment = replica_assignment
 
     @property
@@ -77,8 +78,18 @@ class NewPartitions:
         """The name of the topic."""
         return self._topic
 
+    @property
+    def new_total_count(self) -> int:
+        """The new number of partitions, including the existing ones."""
+        return self._new_total_count
+
+    @new_total_count.setter
+    def new_total_count(self, value: int) -> None:
+        self._new_total_count = int32(value)
+
     def __str__(self) -> str:
-        return f"NewPartitions(topic={escaped(self.topic)},new_total_count={self.new_total_count})"
+        topic = escaped(str(self.topic))
+        return f"NewPartitions(topic={topic},new_total_count={self.new_total_count})"
 
     __repr__ = __str__
 

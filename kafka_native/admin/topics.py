@@ -38,7 +38,8 @@ from kafka_native.protocol.topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from kafka_native.types import Node, TopicCollection, TopicPartitionInfo, Uuid
+from kafka_native.types import Node, TopicCollection, TopicPartitionInfo, Uuid, int32
+from kafka_native.unset_fields import unset_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -46,6 +47,13 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 
+@unset_fields(
+    _topic=None,
+    _num_partitions=0,
+    _replication_factor=0,
+    replica_assignment=None,
+    config=None,
+)
 @total_ordering
 class NewTopic:
     """A topic for `create_topics()`. Equality uses topic and number of partitions.
@@ -58,7 +66,7 @@ class NewTopic:
     :raises TypeError: An argument has another type.
     """
 
-    __slots__ = ("_topic", "config", "num_partitions", "replica_assignment", "replication_factor")
+    __slots__ = ("_num_partitions", "_replication_factor", "_topic", "config", "replica_assignment")
 
     def __init__(
         self,
@@ -71,8 +79,8 @@ class NewTopic:
         if config is not None and not isinstance(config, Mapping):
             raise TypeError("config must be a dict of strings")
         self._topic = topic_name(topic)
-        self.num_partitions = operator.index(num_partitions)
-        self.replication_factor = operator.index(replication_factor)
+        self.num_partitions = num_partitions
+        self.replication_factor = replication_factor
         self.replica_assignment = replica_assignment
         self.config = config
 
@@ -81,9 +89,27 @@ class NewTopic:
         """The name of the topic."""
         return self._topic
 
+    @property
+    def num_partitions(self) -> int:
+        """The number of partitions; -1: the broker's ``num.partitions``."""
+        return self._num_partitions
+
+    @num_partitions.setter
+    def num_partitions(self, value: int) -> None:
+        self._num_partitions = int32(value)
+
+    @property
+    def replication_factor(self) -> int:
+        """The number of replicas of each partition; -1: the broker's default."""
+        return self._replication_factor
+
+    @replication_factor.setter
+    def replication_factor(self, value: int) -> None:
+        self._replication_factor = int32(value)
+
     def __str__(self) -> str:
         count = "" if self.num_partitions == -1 else f",num_partitions={self.num_partitions}"
-        return f"NewTopic(topic={escaped(self.topic)}{count})"
+        return f"NewTopic(topic={escaped(str(self.topic))}{count})"
 
     __repr__ = __str__
 

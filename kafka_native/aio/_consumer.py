@@ -23,7 +23,7 @@ from kafka_native.consumer_calls import CLOSED_TEXT
 from kafka_native.consumer_events import OnCommit, begin_give_back
 from kafka_native.control.group.rebalance import Kind, Listener, Step
 from kafka_native.deadlines import deadline_of, left_s
-from kafka_native.errors import KafkaError
+from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.pending_call import PendingCall
 from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
@@ -74,6 +74,7 @@ class AIOConsumer:
     """
 
     _core: Core
+    _message_type: type[Message] = Message
 
     def __init__(
         self,
@@ -95,7 +96,12 @@ class AIOConsumer:
         if executor is None and max_workers < 1:
             raise ValueError("max_workers must be at least 1")
         core = self._make_core(consumer_conf)
+        if core._rebalance_cb is not None or core._client.config["consume_cb"] is not None:
+            core.close()
+            text = "AIOConsumer has no rebalance_cb and consume_cb: use subscribe() and poll()"
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
         self._core = core
+        core._client.engine.pins.message_type = self._message_type
         self._source = MessageSource(core)
         self._quick = self._source.quick
         self._engine = core._client.engine

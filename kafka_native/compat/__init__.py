@@ -6,7 +6,8 @@
 
     import some_framework_on_confluent_kafka
 
-Without a change to the program: ``python -m kafka_native.compat program.py arguments ...``.
+Without a change to the program: ``python -m kafka_native.compat program.py arguments ...``, or with
+the folder that ``python -m kafka_native.compat --path`` prints in PYTHONPATH.
 
 The folder ``drop_in`` has the package confluent_kafka. docs/guide/from-confluent-kafka.md lists the
 differences.
@@ -22,7 +23,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Final
 
-__all__ = ["API_VERSION", "LIBRARY_VERSION", "install"]
+__all__ = ["API_VERSION", "DROP_IN_PATH", "LIBRARY_VERSION", "install"]
 
 API_VERSION: Final = "2.16.1"
 """The version that ``confluent_kafka.version()`` returns: kafka_native has this release's API.
@@ -34,7 +35,8 @@ LIBRARY_VERSION: Final = "2.16.0"
 """The version that ``confluent_kafka.libversion()`` returns: the release of the properties."""
 
 _NAME: Final = "confluent_kafka"
-_FOLDER: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "drop_in")
+DROP_IN_PATH: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "drop_in")
+"""The folder with the package confluent_kafka, for PYTHONPATH."""
 
 
 def install() -> None:
@@ -52,19 +54,27 @@ def install() -> None:
     if any(isinstance(each, _Finder) for each in sys.meta_path):
         return
     there = sys.modules.get(_NAME)
-    if there is not None:
+    if there is not None and not _is_drop_in(there):
         where = getattr(there, "__file__", None) or "somewhere"
         text = "call kafka_native.compat.install() before anything imports it"
         raise RuntimeError(f"confluent_kafka is imported already, from {where}: {text}")
-    sys.meta_path.insert(0, _Finder())
+    # Tracing agents have put finders in front that wrap others' modules: they have to see this one.
+    position = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
+    sys.meta_path.insert(position, _Finder())
     # For processes that multiprocessing spawns: they get a copy of sys.path. It is also where
     # importlib.metadata finds the version. The first entry stays the program's folder.
-    sys.path.insert(1, _FOLDER)
+    sys.path.insert(1, DROP_IN_PATH)
+
+
+def _is_drop_in(module: ModuleType) -> bool:
+    """Return whether a module is this package's confluent_kafka, found through PYTHONPATH."""
+    path = getattr(module, "__file__", None)
+    return path is not None and os.path.abspath(path).startswith(os.path.join(DROP_IN_PATH, ""))
 
 
 def installed_modules() -> list[str]:
     """Return the folder of the installed package confluent_kafka, or nothing."""
-    others = [each for each in sys.path if os.path.abspath(each) != _FOLDER]
+    others = [each for each in sys.path if os.path.abspath(each) != DROP_IN_PATH]
     spec = PathFinder.find_spec(_NAME, others)
     return [] if spec is None else list(spec.submodule_search_locations or ())
 
@@ -76,12 +86,12 @@ def explain_missing_modules() -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds the package confluent_kafka in `_FOLDER`, wherever sys.path has another one."""
+    """Finds the package confluent_kafka in `DROP_IN_PATH`, wherever sys.path has another one."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return PathFinder.find_spec(fullname, [_FOLDER]) if fullname == _NAME else None
+        return PathFinder.find_spec(fullname, [DROP_IN_PATH]) if fullname == _NAME else None
 
 
 class _MissingModules(MetaPathFinder):
@@ -89,8 +99,6 @@ class _MissingModules(MetaPathFinder):
 
     NAMES: Final = {
         "_oauthbearer",
-        "_serde_builder",
-        "_util",
         "avro",
         "kafkatest",
         "schema_registry",

@@ -1,7 +1,7 @@
 """Run a program of confluent_kafka on kafka_native, without changing the program.
 
 Use ``python -m kafka_native.compat program.py arguments ...``. ``-m module arguments ...`` runs a
-module, like Python's own ``-m``.
+module, like Python's own ``-m``. ``--path`` prints the folder for PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -10,18 +10,23 @@ import os
 import runpy
 import sys
 
-from kafka_native.compat import install
+from kafka_native.compat import DROP_IN_PATH, install
 
 USAGE = """usage: python -m kafka_native.compat program.py [arguments ...]
        python -m kafka_native.compat -m module [arguments ...]
+       python -m kafka_native.compat --path
 
-Runs a Python program in which `import confluent_kafka` means kafka_native."""
+Runs a Python program in which `import confluent_kafka` means kafka_native. With --path, prints the
+folder that does the same for each Python process that has it in PYTHONPATH."""
 
 
 def main(arguments: list[str]) -> int:
     """Run the program or the module that the arguments name; return 2 if they name none."""
     if arguments[:1] in (["-h"], ["--help"]):
         print(USAGE)
+        return 0
+    if arguments == ["--path"]:
+        print(DROP_IN_PATH)
         return 0
     as_module = arguments[:1] == ["-m"]
     program = arguments[1:] if as_module else arguments

@@ -279,10 +279,19 @@ class Operation:
         return dict.fromkeys(keys, found.controller_id)
 
     def nodes(
-        self, keys: list[KeyT], node_of: Callable[[KeyT], int | None]
+        self, keys: list[KeyT], node_of: Callable[[KeyT], int | None], waits: bool = False
     ) -> Steps[dict[KeyT, Target]]:
-        """Brokers by their ids; None: any broker."""
+        """Brokers by their ids; None: any broker.
+
+        With ``waits``, an unknown one is awaited until the deadline. Then the call times out.
+        """
         yield from self.cluster()
+        wanted = {node_of(key) for key in keys} - {None}
+        while waits and not wanted <= set(self.pool.nodes):
+            if self.clock() + self.backoff.next_s() >= self.deadline:
+                yield max(0.0, self.deadline - self.clock())
+            yield from self._pause(KafkaError(KafkaError._UNKNOWN_BROKER))
+            yield from self.cluster()
         placed: dict[KeyT, Target] = {}
         for key in keys:
             node = node_of(key)

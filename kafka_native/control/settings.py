@@ -111,8 +111,11 @@ def _shared_fetch_bytes(config: Config) -> int:
     return 0 if config.is_set("fetch.message.max.bytes") else SHARED_FETCH_BYTES
 
 
-def consumer_settings(config: Config) -> dict[str, object]:
-    """The settings of a consumer."""
+def consumer_settings(config: Config, *, eof_when_empty: bool = False) -> dict[str, object]:
+    """The settings of a consumer.
+
+    ``eof_when_empty``: an end of partition comes only after an empty response.
+    """
     return {
         "fetch_min_bytes": config["fetch.min.bytes"],
         "fetch_wait_max_ms": config["fetch.wait.max.ms"],
@@ -124,6 +127,7 @@ def consumer_settings(config: Config) -> dict[str, object]:
         "fetch_error_backoff_ms": config["fetch.error.backoff.ms"],
         "check_crcs": config["check.crcs"],
         "partition_eof": config["enable.partition.eof"],
+        "partition_eof_when_empty": eof_when_empty,
         "isolation_level": ISOLATION_LEVELS[config.text("isolation.level")],
         "decompressed_max_bytes": config["decompressed.batch.max.bytes"],
     }

@@ -387,6 +387,60 @@ CALLS = {
     ),
 }
 
+CALLS |= {
+    "a topic twice": lambda client, lib, admin: client.create_topics(
+        [admin.NewTopic(TRIED, 1), admin.NewTopic(TRIED, 1)], validate_only=True
+    ),
+    "a deleted topic twice": lambda client, lib, admin: client.delete_topics([NOWHERE, NOWHERE]),
+    "a grown topic twice": lambda client, lib, admin: client.create_partitions(
+        [admin.NewPartitions(NOWHERE, 5), admin.NewPartitions(NOWHERE, 5)]
+    ),
+    "a group twice": lambda client, lib, admin: client.describe_consumer_groups(
+        [NOBODY, NOBODY, READERS]
+    ),
+    "a resource twice": lambda client, lib, admin: client.describe_configs(
+        [admin.ConfigResource("topic", TOPIC)] * 2
+    ),
+    "a changed resource twice": lambda client, lib, admin: client.incremental_alter_configs(
+        [config(admin, ("max.message.bytes", "500000", "SET"))] * 2
+    ),
+    "records twice": lambda client, lib, admin: client.delete_records(
+        [lib.TopicPartition(TOPIC, 1, 0), lib.TopicPartition(TOPIC, 1, 0)]
+    ),
+    "two brokers": lambda client, lib, admin: client.describe_configs(
+        [admin.ConfigResource("broker", number) for number in ("1", "2")]
+    ),
+    "a broker that doesn't exist": lambda client, lib, admin: client.describe_configs(
+        [admin.ConfigResource("broker", "99")], request_timeout=1
+    ),
+    "no time": lambda client, lib, admin: client.delete_topics([NOWHERE], request_timeout=0),
+    "a topic that is no str": lambda client, lib, admin: [
+        type(each.exception(WAIT_S)).__name__
+        for each in client.delete_topics([admin.NewTopic(NOWHERE, 1)]).values()
+    ],
+    "settings as numbers": lambda client, lib, admin: client.create_topics(
+        [
+            admin.NewTopic(
+                TRIED, 1, 1, config={"retention.ms": 3600000, "cleanup.policy": "compact"}
+            )
+        ],
+        validate_only=True,
+    ),
+    "a setting as a float": lambda client, lib, admin: client.create_topics(
+        [admin.NewTopic(TRIED, 1, 1, config={"retention.ms": 3600000.0})], validate_only=True
+    ),
+    "a setting as a bool": lambda client, lib, admin: client.create_topics(
+        [admin.NewTopic(TRIED, 1, 1, config={"preallocate": True})], validate_only=True
+    ),
+    "replaced by a number": lambda client, lib, admin: client.alter_configs(
+        [admin.ConfigResource("topic", TOPIC, set_config={"max.message.bytes": 700000})]
+    ),
+    "assigned replicas": lambda client, lib, admin: client.create_topics(
+        [admin.NewTopic(TRIED, 1, replica_assignment=[[999]])], validate_only=True
+    ),
+}
+"""Calls with duplicates, with several brokers, and with settings that are no str."""
+
 CLASSES = {
     "describe_cluster": {"DescribeClusterResult"},
     "describe_topics": {"TopicDescription"},
@@ -422,6 +476,22 @@ def test_calls_have_the_same_results(cluster: Stage, call: str) -> None:
 
 
 WRONG = {
+    "validate_only str": lambda client, lib, admin: client.create_topics(
+        [admin.NewTopic(TRIED, 1)], validate_only="false"
+    ),
+    "a timeout over an hour": lambda client, lib, admin: client.delete_topics(
+        ["x"], operation_timeout=3601
+    ),
+    "a negative timeout": lambda client, lib, admin: client.delete_topics(
+        ["x"], request_timeout=-1
+    ),
+    "a change by a number": lambda client, lib, admin: client.incremental_alter_configs(
+        [config(admin, ("max.message.bytes", 5, "SET"))]  # type: ignore[arg-type]
+    ),
+    "replicas None": lambda client, lib, admin: client.create_topics(
+        [admin.NewTopic(TRIED, 1, 1, None)]
+    ),
+    "config None": lambda client, lib, admin: admin.NewTopic(TRIED, config=None),
     "no topics": lambda client, lib, admin: client.create_topics([]),
     "topics None": lambda client, lib, admin: client.delete_topics(None),
     "no partitions": lambda client, lib, admin: client.create_partitions([]),
@@ -562,3 +632,36 @@ def test_metadata_names_the_broker_that_answered(cluster: Stage) -> None:
 
     theirs, ours = (call(client) for client, _, _ in each_client(cluster))
     assert theirs == ours
+
+
+def test_topics_are_compared_with_topics_only() -> None:
+    for lib in BOTH:
+        admin = importlib.import_module(f"{lib.__name__}.admin")
+        for made in (admin.NewTopic("a", 1), admin.NewPartitions("a", 1)):
+            with pytest.raises(NotImplementedError):
+                made == 1  # noqa: B015
+            with pytest.raises(NotImplementedError):
+                made != admin.ConfigResource("topic", "a")  # noqa: B015
+            assert made == type(made)("a", 1)
+            assert made < type(made)("a", 2)
+            assert hash(made) == hash("a") ^ 1
+
+
+def test_list_groups_is_deprecated(cluster: Stage) -> None:
+    for client, _, _ in each_client(cluster):
+        with pytest.warns(DeprecationWarning, match="list_groups") as caught:
+            client.list_groups(timeout=WAIT_S)
+        assert [each.filename for each in caught] == [__file__]
+
+
+def test_a_closed_client_is_closed(cluster: Stage) -> None:
+    for client, _, admin in each_client(cluster):
+        with client as same:
+            assert same is client
+        unmade = type("Unmade", (admin.AdminClient,), {"__init__": lambda self: None})()
+        for each in (client, unmade):
+            with pytest.raises(RuntimeError, match="AdminClient has been closed"):
+                each.delete_topics(["x"])
+            with pytest.raises(RuntimeError, match="Handle has been closed"):
+                each.list_topics(timeout=1)
+            assert (len(each), bool(each)) == (0, False)

@@ -16,6 +16,7 @@ import kafka_native.error
 import kafka_native.serialization
 from kafka_native.mock import MockCluster
 from kafka_native.serialization import DeserializerBuilder, SerializerBuilder
+from tests.compat import sides
 from tests.waiting import WAIT_S
 
 Lib = Any
@@ -258,3 +259,33 @@ def test_a_builder_that_builds_nothing_is_named(cluster: MockCluster) -> None:
         ValueError, match=r"value\.serializer\.builder must return a \(serde, configuration\) tuple"
     ):
         producer_of(kafka_native, cluster, value_serializer_builder=Bad())
+
+
+BOTH_NAMES = pytest.mark.parametrize("lib", sides.BOTH, ids=["confluent_kafka", "drop-in"])
+
+
+@BOTH_NAMES
+def test_agents_replace_the_serializers_of_a_client(
+    lib: Lib, cluster: MockCluster, topic: str
+) -> None:
+    producer = producer_of(lib, cluster, value_serializer=lambda value, _: value.encode())
+    assert producer._key_serializer is None
+    serialize = producer._value_serializer
+    producer._value_serializer = lambda value, context: serialize(value, context) + b" wrapped"
+    producer.produce(topic, key=b"key", value="value")
+    producer._value_serializer = None
+    producer.produce(topic, value=b"bytes")
+    with pytest.raises(TypeError):
+        producer.produce(topic, value=object())
+    assert producer.flush(WAIT_S) == 0
+    consumer = consumer_of(
+        lib, cluster, topic, key_deserializer=lambda key, _: key and key.decode()
+    )
+    deserialize = consumer._key_deserializer
+    assert consumer._value_deserializer is None
+    consumer._key_deserializer = lambda key, context: [deserialize(key, context)]
+    consumer._value_deserializer = lambda value, _: value.decode()
+    first, second = consumer.poll(WAIT_S), consumer.poll(WAIT_S)
+    assert (first.key(), first.value()) == (["key"], "value wrapped")
+    assert (second.key(), second.value()) == ([None], "bytes")
+    consumer.close()

@@ -150,11 +150,13 @@ assert issubclass(confluent_kafka.Producer, kafka_native.Producer)
 assert confluent_kafka.SerializingProducer is SerializingProducer
 assert issubclass(SerializingProducer, kafka_native.SerializingProducer)
 assert issubclass(SerializingProducer, confluent_kafka.Producer)
-assert confluent_kafka.Message is kafka_native.Message
+assert issubclass(confluent_kafka.Message, kafka_native.Message)
+assert confluent_kafka.Message is confluent_kafka.cimpl.Message
 assert confluent_kafka.DeserializingConsumer is DeserializingConsumer
 from confluent_kafka.aio import AIOConsumer
 from confluent_kafka import aio
-assert issubclass(AIOConsumer, kafka_native.aio.AIOConsumer) and issubclass(aio.AIOProducer, kafka_native.aio.AIOProducer)
+assert AIOConsumer is aio.AIOConsumer and issubclass(AIOConsumer, kafka_native.aio.AIOConsumer)
+assert issubclass(aio.AIOProducer, kafka_native.aio.AIOProducer)
 assert confluent_kafka.error.ProduceError is kafka_native.error.ProduceError
 assert confluent_kafka.__name__ == "confluent_kafka" == confluent_kafka.__spec__.name
 assert confluent_kafka.version() == confluent_kafka.__version__ == kafka_native.compat.API_VERSION
@@ -189,7 +191,7 @@ def test_pure_python_parts_come_from_the_installed_package() -> None:
 import sys
 import kafka_native.compat
 kafka_native.compat.install()
-import confluent_kafka, confluent_kafka._serde_builder, confluent_kafka._oauthbearer
+import confluent_kafka, confluent_kafka._oauthbearer
 import confluent_kafka.kafkatest, confluent_kafka.schema_registry
 from confluent_kafka import avro
 assert issubclass(avro.AvroProducer, confluent_kafka.Producer)
@@ -272,7 +274,7 @@ print([each.__name__ for each in confluent_kafka.SerializingProducer.__mro__[:5]
 """
     assert (
         output_of(python(code=code))
-        == "['SerializingProducer', 'SerializingProducer', 'Traced', 'Producer', 'Producer']"
+        == "['SerializingProducer', 'Serializers', 'SerializingProducer', 'Traced', 'Producer']"
     )
 
 
@@ -300,3 +302,42 @@ print([name for name in ("compat", "deserializing_consumer", "error", "serializa
 assert "SerializingProducer" in dir(kafka_native) and "error" in dir(kafka_native)
 """
     assert output_of(python(code=code)) == "[] False"
+
+
+AGENT = """
+import sys
+
+class Agent:  # as those of tracing agents: it lets the other finders find a module, and wraps it
+    seen = []
+
+    def find_spec(self, name, path, target=None):
+        if name == "confluent_kafka":
+            self.seen.append(name)
+            others = [each for each in sys.meta_path if each is not self]
+            return next(filter(None, (each.find_spec(name, path, target) for each in others)))
+
+sys.meta_path.insert(0, Agent())
+import kafka_native.compat
+kafka_native.compat.install()
+import confluent_kafka
+print(Agent.seen, issubclass(confluent_kafka.Producer, __import__("kafka_native").Producer))
+"""
+
+
+def test_finders_of_agents_see_the_import() -> None:
+    assert output_of(python(code=AGENT)) == "['confluent_kafka'] True"
+
+
+def test_the_folder_in_pythonpath_switches_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = output_of(python("-m", "kafka_native.compat", "--path"))
+    monkeypatch.setenv("PYTHONPATH", f"{folder}:{ROOT}")
+    code = """
+import subprocess, sys
+import confluent_kafka, kafka_native.compat
+kafka_native.compat.install()  # it has no effect: it is no error either
+who = "import confluent_kafka.admin, importlib.metadata as m; print(confluent_kafka.Consumer.__mro__[1].__module__, m.version('confluent-kafka'))"
+exec(who)
+sys.exit(subprocess.run([sys.executable, "-c", who]).returncode)
+"""
+    line = "kafka_native.consumer 2.16.1"
+    assert output_of(python("-u", code=code)).splitlines() == [line, line]

@@ -1,15 +1,22 @@
-"""Packages for confluent_kafka run unmodified on kafka_native and a mock cluster."""
+"""Packages for confluent_kafka run unmodified on kafka_native and a mock cluster.
+
+The first ones are among the extras for tests. Each of the others has an environment of its own.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kafka_native.mock import MockCluster
+from tests.compat.programs import PROGRAMS, Program
+from tests.compat.programs.environments import environment_or_skip
+from tests.compat.programs.runs import on_both, use
 from tests.compat.sides import installed
 from tests.waiting import PROGRAM_S
 
@@ -146,3 +153,24 @@ def test_a_package_for_confluent_kafka_runs_unmodified(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip().splitlines()[-1] == output
+
+
+def test_the_guide_names_the_versions() -> None:
+    guide = (ROOT / "docs/guide/from-confluent-kafka.md").read_text(encoding="utf-8")
+    for each in PROGRAMS:
+        assert f"| {each.name} | {each.version} |" in guide
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "program", [each for each in PROGRAMS if each.use], ids=lambda each: each.name
+)
+def test_a_program_does_the_same_on_both_libraries(
+    program: Program, request: pytest.FixtureRequest
+) -> None:
+    if program.use_differs:
+        request.applymarker(pytest.mark.xfail(reason=program.use_differs, strict=True))
+    folder = environment_or_skip(program)
+    theirs, ours = on_both(partial(use, program, folder))
+    assert "exit" not in theirs.output, f"with confluent_kafka:\n{theirs.output}{theirs.log}"
+    assert ours.output == theirs.output, ours.log

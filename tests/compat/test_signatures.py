@@ -1,6 +1,7 @@
 """kafka_native has each module, class, method, parameter, default and constant of confluent_kafka.
 
-`confluent_kafka_api.json` has the names and signatures of confluent_kafka 2.x as facts.
+`confluent_kafka_api.json` has the names and signatures of confluent_kafka as facts
+(`tests.compat.api_facts` writes it).
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
 
+import kafka_native.compat
 from kafka_native.errors import KafkaError
+from tests.compat import api_facts
 from tests.syntax import parsed
 
 API = json.loads((Path(__file__).parent / "confluent_kafka_api.json").read_text(encoding="utf-8"))
 ROOT = Path(__file__).resolve().parents[2]
-
-# Names that kafka_native lacks, with the reason. A name that exists must be removed from here.
-PENDING: dict[str, str] = {}
 
 # Parameters with another name or default here, and why callers see no difference.
 DIFFERENT_PARAMETERS = {
@@ -40,12 +41,6 @@ DROP_IN = "kafka_native.compat.drop_in"
 CONFIGURED = {"Producer.__init__", "Consumer.__init__", "ShareConsumer.__init__"}
 # Exceptions take no keywords, though the stub of confluent_kafka has them. Ours has one keyword.
 WITHOUT_KEYWORDS = {"KafkaException.__init__"}
-
-
-def pending(name: str) -> bool:
-    """Return whether PENDING has a name or one of its parents."""
-    parts = name.split(".")
-    return any(".".join(parts[:count]) in PENDING for count in range(1, len(parts) + 1))
 
 
 def own_module(name: str) -> Any:
@@ -83,25 +78,20 @@ def is_field(name: str) -> bool:
     return name in {"KafkaException.args"}
 
 
+def test_the_facts_are_those_of_the_release_in_the_drop_ins_version() -> None:
+    assert confluent_kafka.version() == kafka_native.compat.API_VERSION
+    assert api_facts.FILE.read_text(encoding="utf-8") == api_facts.text(), (
+        "run python -m tests.compat.api_facts"
+    )
+
+
 def test_every_name_exists() -> None:
     missing = [
         f"{module}.{name}".rstrip(".")
         for module, name in members()
-        if not pending(f"{module}.{name}".rstrip("."))
-        and not is_field(name)
-        and not exists(module, name)
+        if not is_field(name) and not exists(module, name)
     ]
     assert not missing
-
-
-@pytest.mark.parametrize("name", PENDING)
-def test_pending_names_do_not_exist_yet(name: str) -> None:
-    known = {f"{module}.{member}".rstrip(".") for module, member in members()}
-    assert name in known, "the reference lacks this name"
-    module = max(
-        (each for each in API["modules"] if name == each or name.startswith(f"{each}.")), key=len
-    )
-    assert not exists(module, name[len(module) + 1 :]), "it exists: remove it from PENDING"
 
 
 def arguments_of(signature: str) -> tuple[list[tuple[str, str | None, bool]], bool]:
@@ -157,6 +147,8 @@ def same_default(theirs: str | None, ours: inspect.Parameter) -> bool:
         return False
     if isinstance(ours.default, Enum):
         return theirs in ("...", str(ours.default))
+    if theirs.isupper():  # a constant of the module
+        return True
     return theirs == "..." or bool(ast.literal_eval(theirs) == ours.default)
 
 
@@ -235,9 +227,7 @@ def signatures() -> Iterator[tuple[str, str, str]]:
 
 def test_signatures_accept_confluent_kafkas_arguments() -> None:
     checked = [
-        (module, name, text)
-        for module, name, text in signatures()
-        if not pending(f"{module}.{name}") and name not in CONFIGURED
+        (module, name, text) for module, name, text in signatures() if name not in CONFIGURED
     ]
     assert len(checked) > 80
     assert not [line for module, name, text in checked for line in differences(module, name, text)]
@@ -257,8 +247,6 @@ def admin_options() -> Iterator[tuple[str, str, str]]:
 def test_the_admin_client_takes_every_option_by_its_name() -> None:
     checked = 0
     for method, name, default in admin_options():
-        if pending(f"confluent_kafka.admin.AdminClient.{method}"):
-            continue
         checked += 1
         found = own_signature("confluent_kafka.admin", f"AdminClient.{method}").parameters
         assert name in found, f"{method}: no {name}"
@@ -298,7 +286,7 @@ def test_the_same_methods_are_coroutines() -> None:
                 continue
             for method, texts in described["methods"].items():
                 name = f"{cls}.{method}"
-                if not texts[0].startswith("async ") or pending(f"{module}.{name}"):
+                if not texts[0].startswith("async "):
                     continue
                 checked += 1
                 assert inspect.iscoroutinefunction(
@@ -335,7 +323,7 @@ def test_special_methods_are_defined() -> None:
     for module, content in API["modules"].items():
         for cls, described in content["classes"].items():
             wanted = [each for each in described["methods"] if each in SPECIAL]
-            if pending(f"{module}.{cls}") or not wanted:
+            if not wanted:
                 continue
             own = getattr(own_module(module), cls)
             seen.update(wanted)

@@ -12,6 +12,7 @@ import pytest
 
 from tests import downloads
 from tests.broker import cluster, java, old_kafka
+from tests.compat.programs import PROGRAMS
 from tests.packaging.requirements import WITNESSES, read
 from tests.spark import jvm, versions
 from tests.tidy import tree
@@ -19,9 +20,9 @@ from tests.waiting import PROGRAM_S
 
 ALL_JARS = [java.JARS, jvm.JARS, *map(old_kafka.jars_of, old_kafka.VERSIONS)]
 WANTED = downloads.JarSet("kafka-x", Path("pom.xml"), "copy")
-PROGRAMS = "mvn|pip|cargo|npm|curl|wget"
+COMMANDS = "mvn|pip|cargo|npm|curl|wget"
 FETCHES = re.compile(
-    rf"""["'](?:{PROGRAMS})["']\s*[,\]]|urlopen\(|urlretrieve\(|spark\.jars\.packages"""
+    rf"""["'](?:{COMMANDS})["']\s*[,\]]|urlopen\(|urlretrieve\(|spark\.jars\.packages"""
 )
 MAY_FETCH = {
     "tests/downloads.py": "where the hashes are checked",
@@ -129,10 +130,17 @@ def test_pip_refuses_another_file(
 def test_every_set_has_hashes() -> None:
     table = downloads.read_table()
     jars = {one.name for one in ALL_JARS}
-    assert set(table) == jars | {f"pip-pyspark-{version}" for version in versions.VERSIONS}
+    sparks = {f"pip-pyspark-{version}" for version in versions.VERSIONS}
+    programs = {program.packages for program in PROGRAMS}
+    sources = {program.sources for program in PROGRAMS if program.tests}
+    assert set(table) == jars | sparks | programs | sources
     assert all(SHA256.fullmatch(digest) for files in table.values() for digest in files.values())
     for version in versions.VERSIONS:
         assert f"pyspark=={version}" in table[f"pip-pyspark-{version}"]
+    for program in PROGRAMS:
+        wanted = f"{program.name}=={program.version}"
+        assert wanted in table[program.packages]
+        assert not program.tests or [*table[program.sources]] == [wanted]
 
 
 @pytest.mark.parametrize("pom", sorted({one.pom for one in ALL_JARS}), ids=lambda pom: pom.name)

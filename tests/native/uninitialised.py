@@ -7,6 +7,7 @@ Arguments: names of types and functions ("message.Message"). Without arguments i
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import inspect
 import pickle
@@ -59,6 +60,7 @@ def modules() -> Iterator[Any]:
             yield importlib.import_module(f"{native.__name__}.{found.name}")
 
 
+@functools.cache
 def extension_types() -> dict[str, type]:
     """Return every type that isn't a Python class, by module and name."""
     found: dict[type, str] = {}
@@ -66,7 +68,7 @@ def extension_types() -> dict[str, type]:
         for kind in vars(module).values():
             if (
                 isinstance(kind, type)
-                and kind.__module__.startswith("kafka_native")
+                and kind.__module__.startswith(("kafka_native", "confluent_kafka"))
                 and not kind.__flags__ & HEAP_TYPE
             ):
                 found[kind] = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"

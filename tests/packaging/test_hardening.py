@@ -61,7 +61,7 @@ def test_each_fault_is_found(
 ) -> None:
     made = setup_py.Flags(["gcc"], False)
     if fault.startswith("not marked"):
-        flags = made._taken([[flag] for flag in flags], link=False)
+        flags = made._supported([[flag] for flag in flags], link=False)
         if "-fcf-protection" not in made.c:
             pytest.skip("this compiler marks no functions on this processor")
     source = tmp_path / "answer.c"

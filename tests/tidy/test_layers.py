@@ -16,7 +16,7 @@ PACKAGE = "kafka_native"
 # import each other.
 # `_native.enums`, the codes of C, imports nothing, so it is a layer below `_native`.
 LAYERS = [
-    {"_native.enums", "threads", "cleaning"},
+    {"_native.enums", "threads", "cleaning", "unset_fields"},
     {"_reference"},
     {"errors"},
     {"_native"},

@@ -462,6 +462,8 @@ class BrokerPool:
                         KafkaError._TRANSPORT, f"no broker could be reached in time{self._why()}"
                     )
                 )
+            if expired:
+                wake_up = 0.0  # managers that were polled earlier have an answer now
             wake_up = min([wake_up, *(call.deadline for call in queue)])
         for broker in self._by_handle.values():
             wake_up = min(wake_up, self._release(broker, now))

@@ -70,7 +70,7 @@ def commit_message(
                 partition_index=number,
                 committed_offset=position.offset,
                 committed_leader_epoch=position.epoch,
-                committed_metadata=position.metadata or "",
+                committed_metadata="\0" if position.metadata == "" else position.metadata or "",
             )
         )
     return OffsetCommitRequest(
@@ -158,9 +158,9 @@ def _take(
     if name is None:
         return  # the reply names a topic that wasn't requested
     for each in partitions:
-        position = OffsetPosition(
-            each.committed_offset, each.committed_leader_epoch, each.metadata or None
-        )
+        # librdkafka commits the terminator, too, so that an empty text differs from no text
+        text = each.metadata.removesuffix("\0") if each.metadata else None
+        position = OffsetPosition(each.committed_offset, each.committed_leader_epoch, text)
         found[name, each.partition_index] = each.error_code or (
             NO_POSITION if each.committed_offset < 0 else position
         )
@@ -192,6 +192,8 @@ class Commit:
 
     A partition that was revoked and assigned again is another object.
     """
+    silent: bool
+    """The caller gets the outcome, so ``on_commit`` doesn't."""
     listed: list[Key]
     """The partitions of the outcome, including those without an offset to commit."""
     bound: dict[Key, bytes] = field(default_factory=dict)
@@ -235,16 +237,17 @@ class CommitManager:
         interval_s: float,
         timeout_s: float,
         on_commit: Callable[
-            [KafkaError | None, list[TopicPartition]], None
-        ] = lambda error, partitions: None,
+            [KafkaError | None, list[TopicPartition], bool], None
+        ] = lambda error, partitions, silent: None,
         auto_store: bool = True,
         polls: Callable[[], tuple[int, bool]] | None = None,
+        commits_any_partition: bool = False,
         files: OffsetFiles | None = None,
         log: Log = QUIET["consumer"],
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``on_commit(error, partitions)`` gets every commit's outcome.
+        """``on_commit(error, partitions, silent)`` gets every commit's outcome.
 
         ``timeout_s`` is for one request. ``polls`` returns how many polls the application has
         begun, and whether it is inside one. With enable.auto.commit, messages of a poll are
@@ -266,6 +269,7 @@ class CommitManager:
         self._on_commit = on_commit
         self._auto_store = auto_store
         self._polls = polls
+        self._commits_any_partition = commits_any_partition
         self._files = files
         self._log = log
         self._backoff = backoff or Backoff(0.1, 1.0)
@@ -304,18 +308,21 @@ class CommitManager:
             assigned = self._fetches.assigned.get((each.topic, each.partition))
             if assigned is None:
                 text = f"{each.topic} [{each.partition}] isn't assigned: its offset can't be stored"
-                outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
-            elif assigned.ended:
-                text = (
-                    f"{each.topic} [{each.partition}]: the topic has been deleted and recreated"
+                code = (
+                    KafkaError._STATE
+                    if self._fetches.was_assigned(each.topic)
+                    else KafkaError._UNKNOWN_PARTITION
                 )
+                outcome.append(each.with_error(KafkaError(code, text)))
+            elif assigned.ended:
+                text = f"{each.topic} [{each.partition}]: the topic has been deleted and recreated"
                 outcome.append(each.with_error(KafkaError(KafkaError._STATE, text)))
-            elif each.offset < 0:
+            elif each.offset < 0 and not self._commits_any_partition:
                 where = f"{each.topic} [{each.partition}]"
                 text = f"{where}: an offset to store is 0 or more, not {each.offset}"
                 outcome.append(each.with_error(KafkaError(KafkaError._INVALID_ARG, text)))
             else:
-                assigned.stored = position_of(each)
+                assigned.stored = position_of(each) if each.offset >= 0 else None
                 assigned.stored_at = assigned.position
                 outcome.append(each.with_error(None))
         return outcome
@@ -372,8 +379,11 @@ class CommitManager:
         deadline: float,
         *,
         held: bool = False,
+        silent: bool = False,
     ) -> None:
         """Commits these offsets, with retries until ``deadline`` (monotonic seconds).
+
+        ``silent``: only ``done`` gets the outcome, and interceptors, but not ``on_commit``.
 
         A member can commit only its assigned partitions. Other partitions fail with _STATE, because
         another member may own them. Without a subscription, any partition can be committed. A
@@ -381,9 +391,11 @@ class CommitManager:
         """
         positions = {(each.topic, each.partition): position_of(each) for each in offsets}
         wanted = {key: position for key, position in positions.items() if position.offset >= 0}
-        self._commit(wanted, list(positions), done, deadline, held)
+        self._commit(wanted, list(positions), done, deadline, held, silent)
 
-    def commit_stored(self, done: Callable[[Outcome], None], deadline: float) -> None:
+    def commit_stored(
+        self, done: Callable[[Outcome], None], deadline: float, *, silent: bool = False
+    ) -> None:
         """Commits all stored offsets that aren't committed yet; _NO_OFFSET: there are none."""
         assigned = self._fetches.assigned
         stored = self._stored_positions(assigned)
@@ -392,7 +404,7 @@ class CommitManager:
             for key, (state, position) in stored.items()
             if position != state.committed
         }
-        self._commit(changed, list(assigned), done, deadline, False)
+        self._commit(changed, list(assigned), done, deadline, False, silent)
 
     def _commit(
         self,
@@ -401,11 +413,12 @@ class CommitManager:
         done: Callable[[Outcome], None],
         deadline: float,
         held: bool,
+        silent: bool = False,
     ) -> None:
         if not self._can_commit:
             done(KafkaError(KafkaError._UNKNOWN_GROUP, NO_GROUP))
         elif wanted:
-            self._enqueue(wanted, listed, done, deadline, held)
+            self._enqueue(wanted, listed, done, deadline, held, silent)
         else:
             done(KafkaError(KafkaError._NO_OFFSET))
 
@@ -431,6 +444,7 @@ class CommitManager:
         done: Callable[[Outcome], None],
         deadline: float,
         held: bool,
+        silent: bool = False,
     ) -> None:
         identity = (self._member.member_id, self._member.generation)
         assigned = self._fetches.assigned
@@ -438,8 +452,10 @@ class CommitManager:
         bound = {
             key: topic_id for key in owned if (topic_id := self._fetches.bound_id(key)) != NO_ID
         }
-        commit = Commit(wanted, done, deadline, identity, held, owned, listed, bound, dict(wanted))
-        if self.subscribed():
+        commit = Commit(
+            wanted, done, deadline, identity, held, owned, silent, listed, bound, dict(wanted)
+        )
+        if self.subscribed() and not self._commits_any_partition:
             strange = [key for key in wanted if key not in owned]
             self._refuse(
                 commit, strange, KafkaError._STATE, "the partition isn't assigned to this member"
@@ -492,6 +508,7 @@ class CommitManager:
             self._on_commit(
                 next((each.error for each in partitions if each.error is not None), None),
                 partitions,
+                commit.silent,
             )
 
     # --- sending commits ---
@@ -540,7 +557,8 @@ class CommitManager:
     def _fail_strangers(self, commit: Commit) -> None:
         """Fails the partitions that another member may own by now."""
         member_id, generation = self._member.member_id, self._member.generation
-        if not self._member.joined and (commit.member[1] > 0 or self.subscribed()):
+        may_join = self.subscribed() and not self._commits_any_partition
+        if not self._member.joined and (commit.member[1] > 0 or may_join):
             self._refuse(
                 commit,
                 list(commit.left),

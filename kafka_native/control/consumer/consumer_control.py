@@ -36,6 +36,28 @@ DROPPED = "the consumer was dropped without being closed"
 """The leave reasons that the coordinator gets (KIP-800)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """The choices in which kafka_native and confluent_kafka differ. The defaults are ours."""
+
+    unsubscribe_calls_back: bool = True
+    """`unsubscribe()` runs the callback and waits. False: the next poll() runs it."""
+    eof_when_empty: bool = False
+    """An end of partition is reported only after a fetch without messages."""
+    commits_any_partition: bool = False
+    """A subscribed consumer may commit partitions that aren't assigned to it."""
+    reports_missing_topics: bool = True
+    """A missing topic is an error also after `assign()` and with KIP-848."""
+    reports_unmatched_patterns: bool = False
+    """A pattern that matches no topic is an error, in the classic protocol."""
+    has_unknown_partitions: bool = True
+    """A partition that isn't in the metadata yet may be new: calls wait for it."""
+    no_partition: int | None = None
+    """The partition of an error's Message that concerns a whole topic, or no topic."""
+    fatal_flag: bool = True
+    """Whether the errors after a fatal error are ``fatal()`` themselves."""
+
+
 @dataclass(slots=True)
 class Hooks:
     """The functions by which managers reach the application."""
@@ -43,7 +65,8 @@ class Hooks:
     on_error: Callable[[str | None, int | None, int, KafkaError], None]
     """Adds an error to the messages of the next poll(): topic, partition, offset and the error."""
     on_fatal: Callable[[KafkaError], None]
-    on_commit: Callable[[KafkaError | None, list[TopicPartition]], None]
+    on_commit: Callable[[KafkaError | None, list[TopicPartition], bool], None]
+    """Reports a commit. True: the caller has the outcome, and only interceptors are called."""
     call_back: Callable[[Callable[[], None]], None]
     """Queues a function for the next poll()."""
     polls: Callable[[], tuple[int, bool]]
@@ -71,9 +94,11 @@ class ConsumerControl:
         hooks: Hooks,
         assignors: list[Assignor],
         *,
+        behaviour: Behaviour = Behaviour(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Creates the managers; the control thread isn't running yet."""
+        self._behaviour = behaviour
         self._context = context
         self._config = config
         self._hooks = hooks
@@ -144,6 +169,8 @@ class ConsumerControl:
             on_error=self._hooks.on_error,
             replica_s=config.integer("metadata.max.age.ms") / 1000,
             error_s=config.integer("fetch.error.backoff.ms") / 1000,
+            reports_missing_topics=self._behaviour.reports_missing_topics,
+            has_unknown_partitions=self._behaviour.has_unknown_partitions,
             logs=self._logs,
             clock=self._clock,
         )
@@ -170,6 +197,7 @@ class ConsumerControl:
             on_commit=self._hooks.on_commit,
             auto_store=config.flag("enable.auto.offset.store"),
             polls=self._hooks.waits,
+            commits_any_partition=self._behaviour.commits_any_partition,
             files=files,
             log=self._logs["consumer"],
             backoff=self._backoff(),
@@ -221,6 +249,9 @@ class ConsumerControl:
             create_topics=config.flag("allow.auto.create.topics"),
             excluded=(config.text("topic.blacklist") or "").split(","),
             server_side=self.member.protocol == "consumer",
+            reports_missing=self._behaviour.reports_missing_topics
+            or self.member.protocol == "classic",
+            reports_unmatched=self._behaviour.reports_unmatched_patterns,
             on_error=self._hooks.on_topic_error,
             clock=self._clock,
         )
@@ -261,11 +292,9 @@ class ConsumerControl:
         self._leave(UNSUBSCRIBED, done, now)
 
     def _leave(self, reason: str, done: Callable[[], None], now: float) -> None:
-        if not self.subscription.wanted:
-            done()
-            return
-        self._logs["consumer"].debug("group %s: leaves: %s", self.member.group_id, reason)
-        self.subscription.replace([], now)
+        if self.subscription.wanted:
+            self._logs["consumer"].debug("group %s: leaves: %s", self.member.group_id, reason)
+            self.subscription.replace([], now)
 
         def left() -> None:
             if not self.subscription.wanted:

@@ -162,6 +162,8 @@ class FetchManager:
         on_error: Callable[[str, int, int, KafkaError], None],
         replica_s: float = REPLICA_S,
         error_s: float = 0.0,
+        reports_missing_topics: bool = True,
+        has_unknown_partitions: bool = True,
         initial_offsets: Mapping[Key, OffsetPosition] | None = None,
         logs: Logs = QUIET,
         clock: Callable[[], float] = time.monotonic,
@@ -172,7 +174,10 @@ class FetchManager:
         ``on_error(topic, partition, offset, error)`` reports to the application. ``replica_s``:
         metadata.max.age.ms; ``error_s``: fetch.error.backoff.ms. ``initial_offsets``: the start of
         partitions without a committed offset; they take precedence over auto.offset.reset.
+        ``reports_missing_topics``: a missing topic or partition is an error for the application.
+        ``has_unknown_partitions``: look-ups wait for a partition that isn't in the metadata.
         """
+        self._reports_missing_topics = reports_missing_topics
         self._engine = engine
         self._metadata = metadata
         self._pool = pool
@@ -195,6 +200,7 @@ class FetchManager:
         self._hinted: int | None = None  # the only partition that the next metadata event concerns
         self.assigned: dict[Key, Assigned] = {}
         self._by_topic: dict[str, dict[int, Assigned]] = {}
+        self._topics_seen: set[str] = set()
         self._paused: set[Key] = set()  # by the application, assigned or not; rebalances keep it
         # partitions of a recreated topic that will be assigned again
         self._recreated: set[Key] = set()
@@ -209,7 +215,11 @@ class FetchManager:
         self.on_ended: Callable[[list[Key]], None] = lambda keys: None
         """Gets the partitions of recreated topics. The listener removes and assigns them again."""
         self.questions = Questions(
-            metadata, timeout_s=timeout_s, all_down=pool.all_down, clock=clock
+            metadata,
+            timeout_s=timeout_s,
+            has_unknown_partitions=has_unknown_partitions,
+            all_down=pool.all_down,
+            clock=clock,
         )
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
@@ -254,7 +264,12 @@ class FetchManager:
             )
             if key not in self._paused:
                 self._todo[key] = None
+            self._topics_seen.add(topic)
             self._metadata.want(topic, now, create=self._create_topics)
+
+    def was_assigned(self, topic: str) -> bool:
+        """Whether a partition of the topic is or was assigned."""
+        return topic in self._topics_seen
 
     def remove(self, keys: Iterable[Key]) -> None:
         """Removes partitions from the assignment; ignores those that aren't assigned."""
@@ -282,21 +297,25 @@ class FetchManager:
         """Continues at ``offset`` (absolute or logical). Drops the fetched messages."""
         return self.seek_many([(topic, partition, offset, epoch)])
 
-    def seek_many(self, positions: Iterable[tuple[str, int, int, int | None]]) -> KafkaError | None:
-        """`seek()` for several (topic, partition, offset, leader epoch): either all or none."""
+    def seek_many(
+        self, positions: Iterable[tuple[str, int, int, int | None]], *, anywhere: bool = False
+    ) -> KafkaError | None:
+        """`seek()` for several (topic, partition, offset, leader epoch): either all or none.
+
+        ``anywhere``: the offset may be impossible.
+        """
         wanted = list(positions)
         for topic, partition, offset, _ in wanted:
             if (topic, partition) not in self.assigned:
                 code = (
-                    KafkaError._STATE
-                    if topic in self._metadata.topics
-                    else KafkaError._UNKNOWN_PARTITION
+                    KafkaError._STATE if self.was_assigned(topic) else KafkaError._UNKNOWN_PARTITION
                 )
                 return KafkaError(
                     code, f"{topic} [{partition}] isn't assigned: assign() it before seek()"
                 )
             if (
-                offset < 0
+                not anywhere
+                and offset < 0
                 and offset not in (OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED)
                 and offset > OFFSET_TAIL_BASE
             ):
@@ -634,6 +653,8 @@ class FetchManager:
             self._failed_topics[topic.name] = (self._clock() + backoff.next_s(), backoff)
 
     def _report_topic_error(self, topic: Topic, error: KafkaError) -> None:
+        if not self._reports_missing_topics:
+            return
         code = (
             KafkaError.UNKNOWN_TOPIC_OR_PART
             if error.code() == KafkaError._UNKNOWN_TOPIC
@@ -829,7 +850,7 @@ class FetchManager:
         topic = self._metadata.topics.get(assigned.topic)
         if topic is None or not topic.known:
             return  # metadata report the topic when they know it
-        if assigned.partition >= len(topic.partitions):
+        if not 0 <= assigned.partition < len(topic.partitions):
             self._await_partition(assigned, now)
             return
         assigned.missing_since = None
@@ -860,7 +881,9 @@ class FetchManager:
         """Waits for a partition that isn't in the metadata: it may be newer than they are."""
         if assigned.missing_since is None:
             assigned.missing_since = now
-        elif self._metadata.is_absent(*assigned.key, assigned.missing_since):
+        elif self._reports_missing_topics and self._metadata.is_absent(
+            *assigned.key, assigned.missing_since
+        ):
             text = f"{assigned.topic} has no partition {assigned.partition}"
             self._report_error(assigned, KafkaError(KafkaError._UNKNOWN_PARTITION, text))
         self._metadata.want_partition(*assigned.key, now)

@@ -156,13 +156,16 @@ class Questions:
         *,
         timeout_s: float,
         backoff: Backoff | None = None,
+        has_unknown_partitions: bool = True,
         all_down: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``timeout_s`` is for one request.
 
-        ``all_down`` returns whether no broker can be reached.
+        ``all_down`` returns whether no broker can be reached. ``has_unknown_partitions``: a topic
+        or partition that isn't in the metadata may be new. Otherwise its look-up fails at once.
         """
+        self._has_unknown_partitions = has_unknown_partitions
         self._metadata = metadata
         self._timeout_s = timeout_s
         self._backoff = backoff or Backoff(0.1, 1.0)
@@ -224,12 +227,17 @@ class Questions:
             asked.found[number] = (topic and topic.failed) or KafkaError(KafkaError._UNKNOWN_TOPIC)
             return None
         if not topic.known:
+            if topic.missing_since is not None and not self._has_unknown_partitions:
+                asked.ready.discard(number)
+                asked.found[number] = KafkaError(KafkaError._UNKNOWN_PARTITION)
             return None
-        if partition >= len(topic.partitions):
+        if not 0 <= partition < len(topic.partitions):
             missing = KafkaError(
                 KafkaError._UNKNOWN_PARTITION, f"{name} has no partition {partition}"
             )
-            if self._metadata.is_absent(name, partition, asked.since):
+            if not self._has_unknown_partitions or self._metadata.is_absent(
+                name, partition, asked.since
+            ):
                 asked.ready.discard(number)
                 asked.found[number] = missing
             else:

@@ -203,6 +203,8 @@ class Rebalance:
             self._held.update(step.keys if not step.dropped else ())
         else:
             self._held.difference_update(step.keys)
+        if step.kind is Kind.LOSE and not step.ended:
+            self._held.clear()  # also what the application has unassigned
         if self._log.on:
             keys = ", ".join(f"{topic} [{number}]" for topic, number in step.keys) or "nothing"
             self._log.debug(
@@ -217,7 +219,10 @@ class Rebalance:
         if step.dropped or listener is None or (not step.keys and step.kind is not Kind.ASSIGN):
             self.finish(step, False)
         else:
-            self._call_back(lambda: self.in_application(step, listener))
+            # a new subscription may have replaced the listener when the callback runs
+            self._call_back(
+                lambda: self.in_application(step, self.listeners.get(step.kind, _left_alone))
+            )
 
     def _in_application(self, step: Step, listener: Listener) -> None:
         handled = False
@@ -258,7 +263,9 @@ class Rebalance:
                 self.add(step.keys)
             self._end(step)
         elif step.kind is Kind.REVOKE and not step.dropped:
-            self.remove(step.keys, lambda: self._end(step))
+            # the application may have assigned others: a member without partitions reads none
+            keys = step.keys if self._held else sorted(self.owned)
+            self.remove(keys, lambda: self._end(step))
         # otherwise the later step removes the rest and reports it
         elif step.begun or not step.dropped:
             if step.ended:

@@ -31,13 +31,16 @@ class Subscription:
         create_topics: bool,
         excluded: Iterable[str] = (),
         server_side: bool = False,
+        reports_missing: bool = True,
+        reports_unmatched: bool = False,
         on_error: Callable[[str, KafkaError], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``refresh_s`` is the interval for matching patterns; <= 0: match once.
 
         ``excluded``: patterns of topics to ignore (topic.blacklist). ``on_error(topic, error)``
-        reports to the application, once per unavailable topic.
+        reports to the application, once per unavailable topic (``reports_missing``) and once per
+        pattern without a topic (``reports_unmatched``).
         """
         self._metadata = metadata
         self._refresh_s = refresh_s if refresh_s > 0 else NEVER
@@ -45,6 +48,11 @@ class Subscription:
         self._backoff = backoff
         self._create_topics = create_topics
         self._excluded = [re.compile(each) for each in excluded if each]
+        self._reports_missing = reports_missing
+        self._reports_unmatched = reports_unmatched
+        self._unknown_errors = {KafkaError._UNKNOWN_TOPIC}
+        if reports_unmatched:  # as in librdkafka, an invalid name is an unknown topic, too
+            self._unknown_errors.add(KafkaError.TOPIC_EXCEPTION)
         self._on_error = on_error
         self._clock = clock
         self._match_at = NEVER
@@ -128,6 +136,10 @@ class Subscription:
             self.ready = True
             self._notify()
         self._metadata.take(reply)
+        if self._reports_unmatched:
+            for pattern in self._patterns:
+                if not any(pattern.search(name) for name in matched):
+                    self._report(pattern.pattern, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
     def _is_matched(self, name: str) -> bool:
         return any(each.search(name) for each in self._patterns) and not any(
@@ -168,17 +180,20 @@ class Subscription:
 
     def _report_error(self, topic: Topic, error: KafkaError) -> None:
         """Reports an unavailable topic to the application, once until the topic exists."""
-        if topic.name not in self._counts:
+        if topic.name not in self._counts or not self._reports_missing:
             return
         code = (
             KafkaError.UNKNOWN_TOPIC_OR_PART
-            if error.code() == KafkaError._UNKNOWN_TOPIC
+            if error.code() in self._unknown_errors
             else error.code()
         )
-        if self._said.get(topic.name) != code:
-            self._said[topic.name] = code
-            text = f"Subscribed topic not available: {topic.name}: {KafkaError(code).str()}"
-            self._on_error(topic.name, KafkaError(code, text))
+        self._report(topic.name, code)
+
+    def _report(self, name: str, code: int) -> None:
+        if self._said.get(name) != code:
+            self._said[name] = code
+            text = f"Subscribed topic not available: {name}: {KafkaError(code).str()}"
+            self._on_error(name, KafkaError(code, text))
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

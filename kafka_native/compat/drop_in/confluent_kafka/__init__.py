@@ -91,6 +91,12 @@ __all__ = [
     "version",
 ]
 
+
+def _resolve_plugins(plugins: str) -> str:
+    """Return the libraries of ``plugin.library.paths``: this package has none of its own."""
+    return plugins
+
+
 __version__ = version()
 explain_missing_modules()
 __path__ = [*__path__, *installed_modules()]

@@ -1,6 +1,6 @@
 """confluent_kafka's name for a part of `kafka_native.types`."""
 
-from kafka_native._native.message import Message
+from kafka_native._native.message import ConfluentMessage as Message
 from kafka_native.types import (
     AcknowledgeType,
     ConsumerGroupState,
@@ -14,6 +14,8 @@ from kafka_native.types import (
     TopicPartition,
     TopicPartitionInfo,
 )
+
+from . import cimpl
 
 __all__ = [
     "AcknowledgeType",

@@ -8,11 +8,12 @@ kafka_native has Python enums in their place.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Final, TypeAlias
 
-from kafka_native import consumer, producer
+from kafka_native import producer
 from kafka_native._native.enums import ISOLATION_READ_COMMITTED, ISOLATION_READ_UNCOMMITTED
-from kafka_native._native.message import Message
+from kafka_native._native.message import ConfluentMessage as Message
 from kafka_native.admin import (
     CONFIG_SOURCE_DEFAULT_CONFIG,
     CONFIG_SOURCE_DYNAMIC_BROKER_CONFIG,
@@ -27,9 +28,6 @@ from kafka_native.admin import (
     RESOURCE_TOPIC,
     RESOURCE_TRANSACTIONAL_ID,
     RESOURCE_UNKNOWN,
-    AdminClient,
-    NewPartitions,
-    NewTopic,
 )
 from kafka_native.compat import API_VERSION, LIBRARY_VERSION
 from kafka_native.errors import (
@@ -54,17 +52,34 @@ from kafka_native.types import (
     murmur2,
 )
 
-from ._share_consumer import ShareConsumer
+from . import _consumer, _share_consumer
+from ._admin_impl import _AdminClientImpl as _AdminClientImpl
+from ._admin_types import NewPartitions, NewTopic
+from ._arguments import CONSUMER, PRODUCER, SHARE_CONSUMER, parses
 
-_AdminClientImpl = AdminClient
+# confluent_kafka's asyncio consumer marks its calls with it. It has no meaning here.
+_reentry_identity_var: ContextVar[int] = ContextVar("reentry_identity", default=0)
 
 
+@parses(PRODUCER, lambda self: self._client.check_open("Producer has been closed"))
 class Producer(producer.Producer):
     """A `kafka_native.Producer` that behaves like confluent_kafka's."""
 
+    _message_type = Message
 
-class Consumer(consumer.Consumer):
+
+@parses(CONSUMER, _consumer.Consumer._check_open)
+class Consumer(_consumer.Consumer):
     """A `kafka_native.Consumer` that behaves like confluent_kafka's."""
+
+    _message_type = Message
+
+
+@parses(SHARE_CONSUMER, _share_consumer.ShareConsumer.subscription)
+class ShareConsumer(_share_consumer.ShareConsumer):
+    """A `kafka_native.ShareConsumer` that behaves like confluent_kafka's."""
+
+    _message_type = Message
 
 
 def version() -> str:

@@ -6,7 +6,18 @@ from typing import Generic, TypeVar
 
 from kafka_native import deserializing_consumer as native
 
+from ._serde_builder import (
+    SharedClusterIdResolver,
+    build_serdes,
+    close_serdes,
+    pop_serde_props,
+    propagate_cluster_id_resolver,
+)
+from ._serdes import Deserializers
 from .cimpl import Consumer as _ConsumerImpl
+from .cimpl import Message
+from .error import ConsumeError, KeyDeserializationError, ValueDeserializationError
+from .serialization import MessageField, SerializationContext
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -14,5 +25,7 @@ V = TypeVar("V")
 __all__ = ["DeserializingConsumer"]
 
 
-class DeserializingConsumer(native.DeserializingConsumer[K, V], _ConsumerImpl, Generic[K, V]):
+class DeserializingConsumer(
+    Deserializers, native.DeserializingConsumer[K, V], _ConsumerImpl, Generic[K, V]
+):
     """A `kafka_native.DeserializingConsumer` that behaves like confluent_kafka's."""

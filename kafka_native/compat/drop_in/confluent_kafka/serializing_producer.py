@@ -6,7 +6,18 @@ from typing import Generic, TypeVar
 
 from kafka_native import serializing_producer as native
 
+from ._serde_builder import (
+    SharedClusterIdResolver,
+    build_serdes,
+    close_serdes,
+    pop_serde_props,
+    propagate_cluster_id_resolver,
+)
+from ._serdes import Serializers
+from ._types import DeliveryCallback, HeadersType
 from .cimpl import Producer as _ProducerImpl
+from .error import KeySerializationError, ValueSerializationError
+from .serialization import MessageField, SerializationContext
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -14,5 +25,7 @@ V = TypeVar("V")
 __all__ = ["SerializingProducer"]
 
 
-class SerializingProducer(native.SerializingProducer[K, V], _ProducerImpl, Generic[K, V]):
+class SerializingProducer(
+    Serializers, native.SerializingProducer[K, V], _ProducerImpl, Generic[K, V]
+):
     """A `kafka_native.SerializingProducer` that behaves like confluent_kafka's."""

@@ -7,6 +7,12 @@ from kafka_native.admin.acls import (
     AclPermissionType,
 )
 
+from .. import cimpl as _cimpl
+from .._util import ConversionUtil, ValidationUtil
+from ._resource import ResourcePatternType, ResourceType
+
+string_type = str
+
 __all__ = [
     "AclBinding",
     "AclBindingFilter",

@@ -8,6 +8,9 @@ from kafka_native.admin.configs import (
     ConfigType,
 )
 
+from .. import cimpl as _cimpl
+from ._resource import ResourceType
+
 __all__ = [
     "AlterConfigOpType",
     "ConfigEntry",

@@ -8,6 +8,11 @@ from kafka_native.admin.groups import (
     MemberDescription,
 )
 
+from .._model import ConsumerGroupState, ConsumerGroupType, Node
+from .._util import ConversionUtil
+from ..cimpl import TopicPartition
+from ._acl import AclOperation
+
 __all__ = [
     "ConsumerGroupDescription",
     "ConsumerGroupListing",

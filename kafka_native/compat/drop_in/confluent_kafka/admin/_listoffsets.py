@@ -9,6 +9,8 @@ from kafka_native.admin.partitions import (
     TimestampSpec,
 )
 
+from .. import cimpl
+
 __all__ = [
     "EarliestSpec",
     "LatestSpec",

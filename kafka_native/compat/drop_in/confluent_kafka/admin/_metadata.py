@@ -3,6 +3,8 @@
 from kafka_native.admin.groups import GroupMember, GroupMetadata
 from kafka_native.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata
 
+from ..cimpl import KafkaError
+
 __all__ = [
     "BrokerMetadata",
     "ClusterMetadata",

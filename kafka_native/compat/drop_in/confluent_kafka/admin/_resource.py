@@ -5,6 +5,8 @@ from kafka_native.admin.acls import (
     ResourceType,
 )
 
+from .. import cimpl as _cimpl
+
 __all__ = [
     "ResourcePatternType",
     "ResourceType",

@@ -9,6 +9,8 @@ from kafka_native.admin.users import (
     UserScramCredentialUpsertion,
 )
 
+from .. import cimpl
+
 __all__ = [
     "ScramCredentialInfo",
     "ScramMechanism",

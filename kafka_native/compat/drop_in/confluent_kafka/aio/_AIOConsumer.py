@@ -15,6 +15,8 @@ from kafka_native.consumer_calls import CLOSED_TEXT
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import TopicPartition
 
+from .._arguments import AIO_CONSUMER, parses
+from ..cimpl import Message
 from . import _common
 
 __all__ = ["AIOConsumer"]
@@ -50,8 +52,11 @@ def _core_class(base: type) -> type[native.Core]:
     return type("Core", (native.Core, base), {})
 
 
+@parses(AIO_CONSUMER, lambda consumer: consumer._core._check_open())
 class AIOConsumer(native.AIOConsumer):
     """A `kafka_native.aio.AIOConsumer` that behaves like confluent_kafka's."""
+
+    _message_type = Message
 
     def __init__(
         self,

@@ -14,6 +14,8 @@ from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import Producer
 from kafka_native.types import ClusterMetadata
 
+from ..._arguments import AIO_PRODUCER, parses
+from ...cimpl import Message
 from .. import _common
 
 __all__ = ["AIOProducer"]
@@ -31,12 +33,15 @@ def _core_class(base: type) -> type[native.Core]:
     return type("Core", (native.Core, base), {})
 
 
+@parses(AIO_PRODUCER, lambda producer: producer._check())
 class AIOProducer(native.AIOProducer):
     """A `kafka_native.aio.AIOProducer` that behaves like confluent_kafka's.
 
     Messages need no buffer here, so they are sent earlier. ``batch_size`` and ``buffer_timeout``
     decide what `purge()` cancels and when `produce()` raises.
     """
+
+    _message_type = Message
 
     def __init__(
         self,
@@ -169,10 +174,12 @@ class AIOProducer(native.AIOProducer):
         self._check()
         await super().set_sasl_credentials(username, password)
 
-    async def init_transactions(self, timeout: float = -1, **kwargs: Any) -> None:
+    async def init_transactions(
+        self, timeout: float = -1, *, keep_prepared_txn: bool = False
+    ) -> None:
         """Register the transactional id."""
         self._check()
-        await super().init_transactions(timeout, **kwargs)
+        await super().init_transactions(timeout, keep_prepared_txn=keep_prepared_txn)
 
     async def begin_transaction(self) -> None:
         """Flush, then begin a transaction."""

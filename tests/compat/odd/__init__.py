@@ -1,0 +1,1 @@
+"""Calls with odd arguments, made with both libraries and compared."""
