@@ -8,7 +8,7 @@ SerializationContext) and returns bytes or None.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -215,6 +215,62 @@ CLUSTER_ID_TIMEOUT_S = 60.0
 """How long a serializer's resolver waits for a broker to report the cluster's id."""
 
 
+class SerdeConfig:
+    """The serializers or deserializers in a client's configuration, and their builders.
+
+    The class is not part of the public API. ``kind`` is "serializer" or "deserializer".
+    """
+
+    def __init__(self, config: Mapping[str, Any], kind: str) -> None:
+        """Take the objects and the builders out of the configuration.
+
+        :raises ValueError: The configuration has both a serializer and a builder of it.
+        """
+        given = dict(config)
+        self._kind = kind
+        found = {}
+        self.builders: list[tuple[bool, Any]] = []
+        """Each builder, and whether it builds the one of the key."""
+        for part in ("key", "value"):
+            name = f"{part}.{kind}"
+            found[part], builder = given.pop(name, None), given.pop(f"{name}.builder", None)
+            if builder is None:
+                continue
+            if found[part] is not None:
+                raise ValueError(
+                    f"Cannot configure both {name} and {name}.builder; use one or the other"
+                )
+            self.builders.append((part == "key", builder))
+        self.key, self.value = found["key"], found["value"]
+        self.config = given
+        """The properties that each builder gets."""
+        self.left = given
+        """The properties that no builder has taken: those of the client."""
+
+    def accept(self, is_key: bool, built: Any) -> Any:
+        """Take over the result of a builder, and return the object that it has made."""
+        name = f"{'key' if is_key else 'value'}.{self._kind}.builder"
+        try:
+            serde, rest = built
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{name} must return a (serde, configuration) tuple from build(), "
+                f"got {type(built).__name__}"
+            ) from None
+        if not isinstance(rest, dict):
+            raise ValueError(
+                f"{name} returned {type(rest).__name__} as the leftover configuration from "
+                "build(), expected a dict"
+            )
+        if is_key:
+            self.key = serde
+        else:
+            self.value = serde
+        all_left = self.left is self.config
+        self.left = {name: value for name, value in rest.items() if all_left or name in self.left}
+        return serde
+
+
 class Serdes:
     """The serializers or deserializers of a client, and the rest of its configuration.
 
@@ -226,41 +282,20 @@ class Serdes:
 
         :raises ValueError: The configuration has both a serializer and a builder of it.
         """
-        given = dict(config)
+        wanted = SerdeConfig(config, kind)
         self._owned: list[object] = []
-        wanted = {}
-        for part in ("key", "value"):
-            name = f"{part}.{kind}"
-            wanted[part] = given.pop(name, None), given.pop(f"{name}.builder", None)
-            if None not in wanted[part]:
-                raise ValueError(
-                    f"Cannot configure both {name} and {name}.builder; use one or the other"
-                )
-        self.config = given
         try:
-            self.key = self._made("key", *wanted["key"], given)
-            self.value = self._made("value", *wanted["value"], given)
+            for is_key, builder in wanted.builders:
+                built = builder.build(dict(wanted.config), is_key)
+                self._owned.append(wanted.accept(is_key, built))
         except BaseException:
             self.close()
             raise
-
-    def _made(self, part: str, serde: Any, builder: Any, given: dict[str, Any]) -> Any:
-        if builder is None:
-            return serde
-        built = builder.build(dict(given), part == "key")
-        if not (isinstance(built, tuple) and len(built) == 2 and isinstance(built[1], dict)):
-            raise ValueError(
-                f"build() of {type(builder).__name__} must return a tuple: "
-                f"the object, and the rest of the configuration"
-            )
-        self._owned.append(built[0])
-        # The client gets only properties that neither builder has taken.
-        self.config = {name: value for name, value in self.config.items() if name in built[1]}
-        return built[0]
+        self.config, self.key, self.value = wanted.left, wanted.key, wanted.value
 
     def set_cluster_id_resolver(self, resolver: Callable[[], Any]) -> None:
         """Pass the resolver to the objects that have ``set_cluster_id_resolver``."""
-        for each in _methods_of(self.key, self.value, name="set_cluster_id_resolver"):
+        for each in methods_of(self.key, self.value, name="set_cluster_id_resolver"):
             each(resolver)
 
     def close(self) -> None:
@@ -270,7 +305,7 @@ class Serdes:
         """
         owned, self._owned = self._owned, []
         raised: BaseException | None = None
-        for close in _methods_of(*owned, name="close"):
+        for close in methods_of(*owned, name="close"):
             try:
                 close()
             except BaseException as error:
@@ -279,5 +314,6 @@ class Serdes:
             raise raised
 
 
-def _methods_of(*serdes: object, name: str) -> Iterable[Callable[..., object]]:
+def methods_of(*serdes: object, name: str) -> list[Callable[..., object]]:
+    """Return this method of each object that has it."""
     return [method for serde in serdes if callable(method := getattr(serde, name, None))]

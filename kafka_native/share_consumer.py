@@ -127,9 +127,10 @@ class _Inbox:
         self._engine.kick()
 
     def on_outcomes(self, outcomes: list[Outcome]) -> None:
-        seen = [each for each in outcomes if each[0].topic]
-        if seen and self.callback is not None:
-            self._engine.callbacks.append(partial(self._report, seen))
+        if self.callback is not None:
+            for pending, error in outcomes:
+                if pending.topic:
+                    self._engine.callbacks.append(partial(self._report, pending, error))
         self._engine.kick()
 
     def on_error(self, topic: str | None, partition: int | None, error: KafkaError) -> None:
@@ -146,22 +147,12 @@ class _Inbox:
     def ready(self) -> bool:
         return bool(self.fetched or self._engine.notices or self.is_woken)
 
-    def _report(self, outcomes: list[Outcome]) -> None:
-        """Calls the acknowledgement commit callback: once for successes, once for each error."""
-        groups: dict[
-            tuple[int, str] | None, tuple[KafkaException | None, dict[TopicPartition, set[int]]]
-        ] = {}
-        for pending, error in outcomes:
-            kind = None if error is None else (error.code(), error.str())
-            _, offsets = groups.setdefault(
-                kind, (None if error is None else KafkaException(error), {})
-            )
-            offsets.setdefault(TopicPartition(pending.topic, pending.key[1]), set()).update(
-                _offsets(pending.batches)
-            )
-        for raised, offsets in groups.values():
-            if self.callback is not None:
-                self.callback(offsets, raised)
+    def _report(self, pending: Acknowledgement, error: KafkaError | None) -> None:
+        """Calls the acknowledgement commit callback for one partition."""
+        if self.callback is not None:
+            partition = TopicPartition(pending.topic, pending.key[1])
+            raised = None if error is None else KafkaException(error)
+            self.callback({partition: set(_offsets(pending.batches))}, raised)
 
 
 class ShareConsumer:
@@ -202,7 +193,11 @@ class ShareConsumer:
         ------
         ValueError
             There is no ``group.id``, or a property is set that has no meaning for a share consumer.
+        RuntimeError
+            A second call, before `close()`.
         """
+        if "_client" in vars(self) and not self._client.closed:
+            raise RuntimeError("ShareConsumer already initialized")
         given = {**(config or {}), **kwargs}
         _refuse(name for name in NOT_APPLICABLE if name in given)
         # As in the consumer protocol, the coordinator decides settings such as session timeouts.
@@ -216,13 +211,7 @@ class ShareConsumer:
         self._explicit = settings.text("share.acknowledgement.mode") == "explicit"
         self._check_crcs = settings.flag("check.crcs")
         self._decompressed_max_bytes = settings.integer("decompressed.batch.max.bytes")
-        self._client = Client(
-            settings,
-            "consumer",
-            everything,
-            partial(self._make_managers, settings),
-            eager=self._eager,
-        )
+        self._client = self._make_client(settings, everything)
         for name in IGNORED:
             if settings.is_set(name):
                 self._client.logs["conf"].warning("%s has no effect in a share consumer", name)
@@ -236,6 +225,10 @@ class ShareConsumer:
         self._core._open(self._client.engine, _unused, _unused, _unused, _unused, _unused, 0)
         self._client.engine.pins.message_type = self._message_type
         self._client.main.start()
+
+    def _make_client(self, settings: Config, everything: dict[str, Any]) -> Client:
+        managers = partial(self._make_managers, settings)
+        return Client(settings, "consumer", everything, managers, eager=self._eager)
 
     def _make_managers(self, settings: Config, client: Client) -> Managers:
         self._inbox = inbox = _Inbox(client)
@@ -273,14 +266,16 @@ class ShareConsumer:
         IllegalStateException
             The consumer is closed.
         """
-        with self._access("subscribe"):
-            names = _names(topics)
-            if not names:
-                self._unsubscribe()
-                return
-            self._check_fatal()
-            self._topics = names
-            self._client.main.post(lambda: self._control.subscribe(names, time.monotonic()))
+        with self._access():
+            self._subscribe(_names(topics))
+
+    def _subscribe(self, names: list[str]) -> None:
+        if not names:
+            self._unsubscribe()
+            return
+        self._check_fatal()
+        self._topics = names
+        self._client.main.post(lambda: self._control.subscribe(names, time.monotonic()))
 
     def unsubscribe(self) -> None:
         """Leaves the group: commits acknowledged records and releases the others.
@@ -292,7 +287,7 @@ class ShareConsumer:
         IllegalStateException
             The consumer is closed.
         """
-        with self._access("unsubscribe"):
+        with self._access():
             self._unsubscribe()
 
     def _unsubscribe(self) -> None:
@@ -302,7 +297,7 @@ class ShareConsumer:
 
     def subscription(self) -> list[str]:
         """Returns the topics of the subscription."""
-        with self._access("subscription"):
+        with self._access():
             return list(self._topics)
 
     # --- records ---
@@ -335,14 +330,14 @@ class ShareConsumer:
         KafkaException
             _FATAL: after a fatal error.
         """
-        timeout_s = _seconds(timeout)
-        with self._access("poll"):
+        with self._access():
+            timeout_s = _seconds(timeout)
             if not self._topics:
                 raise IllegalStateException("Consumer is not subscribed to any topics")
-            if self._explicit and self._undecided():
-                text = "not all records of the last poll are acknowledged "
-                text += "(share.acknowledgement.mode=explicit)"
-                raise IllegalStateException(text)
+            if self._explicit and (count := self._undecided()):
+                raise IllegalStateException(
+                    f"{count} records from previous poll have not been acknowledged"
+                )
             if not self._client.engine.notices:
                 self._check_fatal()
             return Messages(self._poll(timeout_s))
@@ -464,9 +459,9 @@ class ShareConsumer:
         ValueError
             ``ack_type`` is none of these, or the message has no topic, partition or offset.
         """
-        if not isinstance(message, Message):
-            raise TypeError(f"argument 1 must be Message, not {type(message).__name__}")
-        with self._access("acknowledge"):
+        with self._access():
+            if not isinstance(message, Message):
+                raise TypeError(f"argument 1 must be Message, not {type(message).__name__}")
             self._decide(
                 message.topic(), message.partition(), message.offset(), ack_type, "message"
             )
@@ -489,10 +484,10 @@ class ShareConsumer:
         ack_type : AcknowledgeType
             See `acknowledge()`.
         """
-        if not isinstance(topic, str):
-            raise TypeError(f"argument 1 must be str, not {type(topic).__name__}")
-        number, checked_offset = operator.index(partition), operator.index(offset)
-        with self._access("acknowledge_offset"):
+        with self._access():
+            if not isinstance(topic, str):
+                raise TypeError(f"argument 1 must be str, not {type(topic).__name__}")
+            number, checked_offset = operator.index(partition), operator.index(offset)
             self._decide(topic, number, checked_offset, ack_type, "offset")
 
     def _decide(
@@ -550,8 +545,8 @@ class ShareConsumer:
         IllegalStateException
             The consumer is closed.
         """
-        timeout_s = _seconds(timeout)
-        with self._access("commit_sync"):
+        with self._access():
+            timeout_s = _seconds(timeout)
             pending = self._collect(accept=not self._explicit)
             results: dict[TopicPartition, KafkaException | None] = {}
             left = [len(pending)]
@@ -584,7 +579,7 @@ class ShareConsumer:
         IllegalStateException
             The consumer is closed.
         """
-        with self._access("commit_async"):
+        with self._access():
             pending = self._collect(accept=not self._explicit)
             if pending:
                 self._client.main.post(lambda: self._control.sessions.acknowledge(pending))
@@ -593,9 +588,9 @@ class ShareConsumer:
     def set_acknowledgement_commit_callback(self, callback: CommitCallback | None) -> None:
         """Sets ``callback(offsets, exception)`` for the brokers' answers to acknowledgements.
 
-        ``offsets`` maps each TopicPartition to the set of offsets. ``exception`` is a
-        KafkaException, or None if all went well. `poll()`, `commit_sync()`, `commit_async()` and
-        `close()` call it, and raise its exceptions.
+        It is called once for each partition. ``offsets`` maps the TopicPartition to the set of
+        offsets. ``exception`` is a KafkaException, or None if all went well. `poll()`,
+        `commit_sync()`, `commit_async()` and `close()` call it, and raise its exceptions.
 
         Parameters
         ----------
@@ -609,9 +604,9 @@ class ShareConsumer:
         IllegalStateException
             The consumer is closed, or the callback itself makes this call.
         """
-        if callback is not None and not callable(callback):
-            raise TypeError("callback must be callable or None")
-        with self._access("set_acknowledgement_commit_callback"):
+        with self._access():
+            if callback is not None and not callable(callback):
+                raise TypeError("callback must be callable or None")
             self._inbox.callback = callback
 
     def _begin(self, work: Callable[[], None]) -> list[BaseException]:
@@ -640,8 +635,9 @@ class ShareConsumer:
             raise failed[0]
         return in_time
 
-    def _undecided(self) -> bool:
-        return any(UNDECIDED in each.statuses for ranges in self._held.values() for each in ranges)
+    def _undecided(self) -> int:
+        ranges = (each for ranges in self._held.values() for each in ranges)
+        return sum(each.statuses.count(UNDECIDED) for each in ranges)
 
     def _collect(self, *, accept: bool) -> list[Acknowledgement]:
         """Takes the acknowledgements that weren't sent yet, and marks them as sent.
@@ -671,7 +667,7 @@ class ShareConsumer:
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Sets another user name and password; see `Producer.set_sasl_credentials`."""
-        with self._access("set_sasl_credentials"):
+        with self._access():
             self._client.set_sasl_credentials(username, password)
 
     def metrics(self) -> ClientMetrics:
@@ -695,7 +691,7 @@ class ShareConsumer:
         """
         if self._client.closed:
             return
-        with self._access("close"):
+        with self._access():
             try:
                 self._topics = []
                 self._leave(self._control.close, timeout)
@@ -739,7 +735,7 @@ class ShareConsumer:
             raise raised
 
     @contextmanager
-    def _access(self, call: str) -> Iterator[None]:
+    def _access(self) -> Iterator[None]:
         """Admits one thread at a time, and no call from within a callback."""
         if self._client.forked:
             self._client.check_open(CLOSED_TEXT)
@@ -747,10 +743,15 @@ class ShareConsumer:
             raise SystemExit if exits_elsewhere() else IllegalStateException(CLOSED_TEXT)
         if self._access_thread == threading.get_ident():
             raise IllegalStateException(
-                f"{call}() can't be called from within a callback of the share consumer"
+                "Share consumer methods are not accessible from user-defined acknowledgement "
+                "commit callback"
             )
         if not self._access_lock.acquire(blocking=False):
-            raise ConcurrentModificationException("another thread is using the share consumer")
+            raise ConcurrentModificationException(
+                "Share consumer is not safe for multi-threaded access. "
+                f"currentThread(id: {threading.get_ident()}) "
+                f"otherThread(id: {self._access_thread})"
+            )
         self._access_thread = threading.get_ident()
         try:
             yield

@@ -11,6 +11,13 @@ from __future__ import annotations
 
 from kafka_native.aio._admin import AIOAdminClient
 from kafka_native.aio._consumer import AIOConsumer
+from kafka_native.aio._converting import AsyncDeserializingConsumer, AsyncSerializingProducer
 from kafka_native.aio._producer import AIOProducer
 
-__all__ = ["AIOAdminClient", "AIOConsumer", "AIOProducer"]
+__all__ = [
+    "AIOAdminClient",
+    "AIOConsumer",
+    "AIOProducer",
+    "AsyncDeserializingConsumer",
+    "AsyncSerializingProducer",
+]

@@ -37,21 +37,21 @@ from kafka_native.types import (
 
 OnRebalance = Callable[["AIOConsumer", list[TopicPartition]], Awaitable[object] | object]
 
-_serving: ContextVar[object] = ContextVar("kafka_native_aio_serving", default=None)
+serving: ContextVar[object] = ContextVar("kafka_native_aio_serving", default=None)
 """The run of callbacks that the current task belongs to.
 
 A callback may start tasks that continue after the run.
 """
 
 
-class _Core(Consumer):
+class Core(Consumer):
     """The synchronous consumer of an AIOConsumer."""
 
     run: object = None
     """The current run of callbacks."""
 
     def _in_callback(self) -> bool:
-        return self.run is not None and _serving.get() is self.run
+        return self.run is not None and serving.get() is self.run
 
 
 class AIOConsumer:
@@ -73,7 +73,7 @@ class AIOConsumer:
     ``fork()`` the child has to create its own consumer.
     """
 
-    _core: _Core
+    _core: Core
     _message_type: type[Message] = Message
 
     def __init__(
@@ -95,7 +95,7 @@ class AIOConsumer:
         """
         if executor is None and max_workers < 1:
             raise ValueError("max_workers must be at least 1")
-        core = _Core(consumer_conf)
+        core = self._make_core(consumer_conf)
         if core._rebalance_cb is not None or core._client.config["consume_cb"] is not None:
             core.close()
             text = "AIOConsumer has no rebalance_cb and consume_cb: use subscribe() and poll()"
@@ -116,6 +116,9 @@ class AIOConsumer:
         self._closing: asyncio.Task[None] | None = None
         self._deferred_close_s: float | None = None
         core._control.rebalance.in_application = partial(_step, weakref.ref(self))
+
+    def _make_core(self, conf: Mapping[str, Any]) -> Core:
+        return Core(conf)
 
     # --- messages ---
 
@@ -334,7 +337,7 @@ class AIOConsumer:
         An exception ends the run: the remaining callbacks wait for the next call.
         """
         self._core.run = object()
-        _serving.set(self._core.run)
+        serving.set(self._core.run)
         callbacks = self._engine.callbacks
         try:
             while callbacks and self._deferred_close_s is None:

@@ -58,7 +58,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
     its own producer.
     """
 
-    _core: _Core
+    _core: Core
     _message_type: type[Message] = Message
 
     def __init__(
@@ -93,7 +93,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         self._on_delivery: OnDelivery | None = next(
             (each for each in given if each is not None), None
         )
-        core = _Core(conf)
+        core = self._make_core(conf)
         self._core = core
         core._client.engine.pins.message_type = self._message_type
         self._queue = core.produce
@@ -104,6 +104,9 @@ class AIOProducer(Callbacks, AIOProducerCore):
             core._client.engine, deliveries=True, on_readable=partial(serve, weakref.ref(self))
         )
         self._closing: asyncio.Task[None] | None = None
+
+    def _make_core(self, conf: Mapping[str, Any]) -> Core:
+        return Core(conf)
 
     # --- producing ---
 
@@ -254,6 +257,9 @@ class AIOProducer(Callbacks, AIOProducerCore):
         int
             How many messages are still queued or in flight.
         """
+        return await self._wait_for_reports(timeout)
+
+    async def _wait_for_reports(self, timeout: float) -> int:
         core = self._core
         core._client.check_open(CLOSED_TEXT)
         deadline = deadline_of(timeout)
@@ -331,7 +337,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         """Delivers its messages; another party decides. See `Producer.prepare_transaction`."""
         core, deadline = self._core, deadline_of(timeout)
         while (found := await wait_for(core._begin_prepare_at_once(left_s(deadline)))) is None:
-            core._waits_on(await self.flush(wait_s(deadline)), deadline, abort=False)
+            core._waits_on(await self._wait_for_reports(wait_s(deadline)), deadline, abort=False)
         return found
 
     async def complete_transaction(
@@ -348,14 +354,14 @@ class AIOProducer(Callbacks, AIOProducerCore):
         deadline = deadline_of(timeout)
         if abort:
             await wait_for(core._begin_refusing())
-            await self.purge(in_queue=True, in_flight=False)
+            await wait_for(core._begin_purge(True, False, True))
         elif await wait_for(core._begin_commit_at_once(timeout)):
             return
-        while (left := await self.flush(wait_s(deadline))) and core._waits_on(
+        while (left := await self._wait_for_reports(wait_s(deadline))) and core._waits_on(
             left, deadline, abort=abort
         ):
             if abort:
-                await self.purge(in_queue=True, in_flight=False)
+                await wait_for(core._begin_purge(True, False, True))
         await wait_for(core._begin_end(left_s(deadline), abort=abort))
 
     @asynccontextmanager
@@ -427,7 +433,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
             deadline = deadline_of(timeout)
             core._fail_lost()
             if timeout != 0:
-                await self.flush(timeout)
+                await self._wait_for_reports(timeout)
         finally:
             self._waiter.detach()
             try:
@@ -477,7 +483,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         return f"<AIO{repr(self._core)[1:]}"
 
 
-class _Core(Producer):
+class Core(Producer):
     """The synchronous producer of an AIOProducer. It never waits for room itself."""
 
     def _end_with_interpreter(self) -> None:

@@ -20,10 +20,9 @@ from tests.compat.aio_calls import (
     CALL_DIFFERENCES,
     CONSUMER_CALLS,
     MESSAGES,
-    PRODUCE_DIFFERENCES,
     PRODUCER_CALLS,
 )
-from tests.compat.sides import BASE_MS, BOTH, Side, Stage, assert_same, drop_in, on_both
+from tests.compat.sides import BASE_MS, BOTH, Side, Stage, assert_same, on_both
 from tests.waiting import WAIT_S
 
 pytest.importorskip("confluent_kafka.aio", reason="this confluent_kafka has no aio")
@@ -126,13 +125,7 @@ def test_deliveries_of_batches(cluster: Stage, batch_size: int) -> None:
                 bool(producer),
             )
 
-    async def with_truth(side: Side) -> Any:
-        *found, truth = await use(side)
-        # confluent_kafka's producer is false when nothing is queued, as a list is.
-        assert truth is (side.lib is drop_in)
-        return found
-
-    assert_both(cluster, with_truth)
+    assert_both(cluster, use)
 
 
 @on_both
@@ -208,35 +201,103 @@ async def sent(side: Side, message: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("name", MESSAGES)
 def test_each_message_has_the_same_outcome(cluster: Stage, name: str) -> None:
     theirs, ours = (run(sent(Side(lib, cluster), MESSAGES[name])) for lib in BOTH)
-    if name in PRODUCE_DIFFERENCES:
-        expected = [
-            list(each) if isinstance(each, tuple) else each for each in PRODUCE_DIFFERENCES[name]
-        ]
-        assert [theirs, ours] == expected
-    else:
-        assert ours == theirs
+    assert ours == theirs
 
 
-def test_a_purge_ends_reports(cluster: Stage) -> None:
-    """confluent_kafka cancels the reports in its buffer. All other reports fail, as ours do."""
+@pytest.mark.parametrize("batch_size", [1, 2, 1000])
+@on_both
+async def test_a_purge_ends_reports(side: Side, batch_size: int) -> Any:
+    """It cancels the reports of messages in the buffer. Those of other messages fail."""
+    producer = producer_of(side, batch_size, linger_ms=60_000)
+    deliveries = [await producer.produce(side.topic, "x", partition=0) for _ in range(3)]
+    returned = await producer.purge()
+    left = await producer.flush(WAIT_S)
+    ended = [
+        "cancelled" if each.cancelled() else await outcome(lambda each=each: each)
+        for each in deliveries
+    ]
+    await producer.close()
+    return returned, left, ended
 
-    async def use(side: Side, batch_size: int) -> Any:
-        producer = producer_of(side, batch_size, linger_ms=60_000)
-        delivery = await producer.produce(side.topic, "x", partition=0)
-        returned = await producer.purge()
-        left = await producer.flush(WAIT_S)
-        ended = "cancelled" if delivery.cancelled() else await outcome(lambda: delivery)
-        await producer.close()
-        return returned, left, ended
 
-    purged = ("KafkaException", "_PURGE_QUEUE")
-    for lib, batch_size, expected in (
-        (0, 1000, "cancelled"),
-        (1, 1000, purged),
-        (0, 1, purged),
-        (1, 1, purged),
-    ):
-        assert run(use(Side(BOTH[lib], cluster), batch_size)) == (None, 0, expected)
+@pytest.mark.parametrize("name", ["value int", "partition str", "topic int", "bytearray"])
+@pytest.mark.parametrize("batch_size", [1, 1000])
+@on_both
+async def test_produce_or_flush_raises_what_the_report_has(
+    side: Side, name: str, batch_size: int
+) -> Any:
+    producer = producer_of(side, batch_size)
+
+    async def produce() -> str:
+        return type(await producer.produce(**{"topic": side.topic, **MESSAGES[name]})).__name__
+
+    produced = await outcome(produce)
+    flushed = await outcome(lambda: producer.flush(WAIT_S))
+    await producer.purge()
+    await producer.close()
+    return isinstance(produced, tuple) and produced, batch_size == 1 or flushed
+
+
+@on_both
+async def test_a_given_executor_is_shut_down_by_the_producer_only(side: Side) -> Any:
+    executors = ThreadPoolExecutor(2), ThreadPoolExecutor(2)
+    conf = {"bootstrap.servers": side.servers, "log_level": 0}
+    producer = side.lib.aio.AIOProducer(conf, executor=executors[0])
+    consumer = side.lib.aio.AIOConsumer({**conf, "group.id": "g"}, executor=executors[1])
+    same = producer.executor is executors[0], consumer.executor is executors[1]
+    await producer.close()
+    await consumer.close()
+    found = [side.tried(lambda each=each: each.submit(len, "x").result()) for each in executors]
+    executors[1].shutdown()
+    return same, found
+
+
+@on_both
+async def test_classes_that_hooks_put_in_place_are_used(side: Side) -> Any:
+    calls: list[str] = []
+    producer_class, consumer_class = side.lib.Producer, side.lib.Consumer
+
+    class HookedProducer(producer_class):  # type: ignore[misc, valid-type]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            calls.append("producer")
+            super().__init__(*args, **kwargs)
+
+        def produce(self, *args: Any, **kwargs: Any) -> None:
+            raise AssertionError("AIOProducer doesn't call it")
+
+    class HookedConsumer(consumer_class):  # type: ignore[misc, valid-type]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            calls.append("consumer")
+            super().__init__(*args, **kwargs)
+
+        def poll(self, *args: Any, **kwargs: Any) -> Any:
+            message = super().poll(*args, **kwargs)
+            if message is not None:
+                calls.append("poll")
+            return message
+
+    async def on_assign(consumer: Any, partitions: Any) -> None:
+        calls.append(type(consumer).__name__)
+        for each in partitions:
+            each.offset = 0
+        await consumer.assign(partitions)
+
+    side.lib.Producer, side.lib.Consumer = HookedProducer, HookedConsumer
+    try:
+        producer, consumer = producer_of(side), consumer_of(side)
+    finally:
+        side.lib.Producer, side.lib.Consumer = producer_class, consumer_class
+    delivery = await producer.produce(side.topic, "x", partition=0)
+    await producer.close()
+    await consumer.subscribe([side.topic], on_assign=on_assign)
+    message = await next_of(consumer)
+    position = await consumer.position([side.at(0)])
+    found = [report_of(await delivery), message.value(), position]
+    async with consumer:
+        found.append(len(await consumer.assignment()))
+    ended = (consumer.close, lambda: consumer.poll(0))
+    found += [await outcome(call) for call in ended]
+    return found, calls
 
 
 @on_both
@@ -307,24 +368,27 @@ async def test_transactions_that_are_committed_and_aborted(side: Side) -> Any:
     return returned, await committed_values(side, 0, 1)
 
 
-def test_abort_drops_messages_that_were_not_sent(cluster: Stage) -> None:
-    """confluent_kafka.aio sends the message, unlike Producer. The abort drops it either way."""
-    for lib, expected in zip(BOTH, (None, ("KafkaException", "_PURGE_QUEUE")), strict=True):
-        side = Side(lib, cluster)
+@on_both
+async def test_abort_sends_messages_first(side: Side) -> Any:
+    async with transactional(side, linger_ms=30_000) as producer:
+        await producer.init_transactions(WAIT_S)
+        await producer.begin_transaction()
+        delivery = await producer.produce(side.topic, "x", partition=0)
+        await producer.abort_transaction(WAIT_S)
+        report = report_of(await delivery)
+    return report, await committed_values(side, 0)
 
-        async def use(side: Side = side) -> Any:
-            async with transactional(side, linger_ms=30_000) as producer:
-                await producer.init_transactions(WAIT_S)
-                await producer.begin_transaction()
-                delivery = await producer.produce(side.topic, "x", partition=0)
-                await producer.abort_transaction(WAIT_S)
-                ended = await outcome(lambda: delivery)
-            return ended if isinstance(ended, tuple) else ended.error(), await committed_values(
-                side, 0
-            )
 
-        ended, [[values, _]] = run(use())
-        assert (ended, values) == (expected, [])
+@on_both
+async def test_abort_after_a_message_that_is_too_large(side: Side) -> Any:
+    async with transactional(side, message_max_bytes=2000) as producer:
+        await producer.init_transactions(WAIT_S)
+        await producer.begin_transaction()
+        good = await producer.produce(side.topic, "x", partition=0)
+        large = await producer.produce(side.topic, "x" * 5000, partition=0)
+        ended = [await outcome(lambda: producer.abort_transaction(WAIT_S))]
+        ended += [report_of(await good), await outcome(lambda: large)]
+    return ended
 
 
 @on_both

@@ -255,7 +255,9 @@ class Bad(SerializerBuilder):
 
 
 def test_a_builder_that_builds_nothing_is_named(cluster: MockCluster) -> None:
-    with pytest.raises(ValueError, match=r"build\(\) of Bad must return a tuple"):
+    with pytest.raises(
+        ValueError, match=r"value\.serializer\.builder must return a \(serde, configuration\) tuple"
+    ):
         producer_of(kafka_native, cluster, value_serializer_builder=Bad())
 
 

@@ -73,11 +73,44 @@ got = round_trip(ProtobufSerializer(kind, registry, conf), ProtobufDeserializer(
 assert got == sent, got
 """
 
+ASYNC_AVRO = """
+import asyncio
+from confluent_kafka.aio import AsyncDeserializingConsumer, AsyncSerializingProducer
+from confluent_kafka.schema_registry import AsyncSchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AsyncAvroDeserializer, AsyncAvroSerializer
+schema = '{"type": "record", "name": "User", "fields": [{"name": "name", "type": "string"}]}'
+
+async def main(servers):
+    registry = AsyncSchemaRegistryClient.new_client({"url": "mock://"})
+    producer = await AsyncSerializingProducer(
+        {"bootstrap.servers": servers, "value.serializer": await AsyncAvroSerializer(registry, schema)}
+    )
+    async with producer:
+        await producer.produce("records", value={"name": "ada"})
+    consumer = await AsyncDeserializingConsumer(
+        {"bootstrap.servers": servers, "group.id": "g", "value.deserializer": await AsyncAvroDeserializer(registry)}
+    )
+    async with consumer:
+        await consumer.assign([TopicPartition("records", 0, 0)])
+        message = await consumer.poll(60)
+    assert message.value() == {"name": "ada"}, message.value()
+    return await registry.get_subjects()
+
+with MockCluster(brokers=1) as cluster:
+    cluster.create_topic("records", 1)
+    print("subjects", asyncio.run(main(cluster.bootstrap_servers)))
+"""
+
 
 @pytest.mark.parametrize(
     ("needs", "program"),
-    [(("fastavro",), AVRO), (("jsonschema",), JSON), (("google.protobuf",), PROTOBUF)],
-    ids=["Avro", "JSON Schema", "Protobuf"],
+    [
+        (("fastavro",), AVRO + END),
+        (("jsonschema",), JSON + END),
+        (("google.protobuf",), PROTOBUF + END),
+        (("fastavro",), ASYNC_AVRO),
+    ],
+    ids=["Avro", "JSON Schema", "Protobuf", "Avro and asyncio"],
 )
 def test_records_with_a_schema_are_serialized_and_deserialized(
     needs: tuple[str, ...], program: str
@@ -89,7 +122,7 @@ def test_records_with_a_schema_are_serialized_and_deserialized(
             f"{', '.join(missing)}"
         )
     done = subprocess.run(
-        [sys.executable, "-c", START + program + END],
+        [sys.executable, "-c", START + program],
         cwd=ROOT,
         capture_output=True,
         text=True,

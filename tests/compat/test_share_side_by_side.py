@@ -45,7 +45,11 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "subscribe None": lambda it, module: it.subscribe(None),
     "subscribe nameless": lambda it, module: it.subscribe([""]),
     "subscribe twice": lambda it, module: it.subscribe(["t", "t"]),
-    "subscribe": lambda it, module: it.subscribe(["t", "u"]),
+    "subscribe numbers": lambda it, module: it.subscribe([1, b"t", None]),
+    "subscription of numbers": lambda it, module: it.subscription(),
+    "subscribe pattern": lambda it, module: it.subscribe(["^t"]),
+    "subscription of a pattern": lambda it, module: it.subscription(),
+    "subscribe": lambda it, module: it.subscribe(["u", "t"]),
     "subscription": lambda it, module: it.subscription(),
     "poll": lambda it, module: it.poll(0),
     "poll by name": lambda it, module: it.poll(timeout=0.01),
@@ -76,6 +80,9 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "acknowledge_offset offset": lambda it, module: it.acknowledge_offset("t", 0, -1),
     "acknowledge_offset topic": lambda it, module: it.acknowledge_offset(1, 0, 0),
     "acknowledge_offset partition str": lambda it, module: it.acknowledge_offset("t", "0", 0),
+    "acknowledge_offset large partition": lambda it, module: it.acknowledge_offset("t", 2**40, 0),
+    "acknowledge_offset large offset": lambda it, module: it.acknowledge_offset("t", 0, 2**70),
+    "acknowledge_offset null": lambda it, module: it.acknowledge_offset("t\0", 0, 0),
     "acknowledge_offset gap": lambda it, module: it.acknowledge_offset("t", 0, 0, 0),
     "callback": lambda it, module: it.set_acknowledgement_commit_callback(3),
     "callback None": lambda it, module: it.set_acknowledgement_commit_callback(None),
@@ -87,6 +94,8 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "close": lambda it, module: it.close(),
     "close again": lambda it, module: it.close(),
     "poll closed": lambda it, module: it.poll(0),
+    "poll str closed": lambda it, module: it.poll("x"),
+    "acknowledge str closed": lambda it, module: it.acknowledge("x"),
     "subscribe closed": lambda it, module: it.subscribe(["t"]),
     "unsubscribe closed": lambda it, module: it.unsubscribe(),
     "subscription closed": lambda it, module: it.subscription(),
@@ -107,6 +116,61 @@ def test_every_call_has_the_same_outcome(mode: str, kind: str) -> None:
             {name: outcome(partial(call, consumer, module)) for name, call in CALLS.items()}
         )
     theirs, ours = found
+    assert ours == theirs
+
+
+def text_of(call: Callable[[], Any]) -> Any:
+    """Return the result of a call, or the class and text of its exception."""
+    try:
+        return call()
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+STATES = ("poll", "subscription", "unsubscribe", "commit_sync", "commit_async", "close")
+
+
+def test_a_consumer_without_init_is_closed() -> None:
+    found = []
+    for module in BOTH:
+
+        class Uninitialized(module.ShareConsumer):  # type: ignore[misc, name-defined]
+            def __init__(self) -> None:
+                pass
+
+        consumer = Uninitialized()
+        found.append([text_of(getattr(consumer, name)) for name in STATES])
+        with consumer:
+            pass
+    assert found[1] == found[0]
+    assert found[1][0] == ("IllegalStateException", "Share consumer closed")
+
+
+def test_a_second_init_is_refused_while_it_is_open() -> None:
+    found = []
+    for module in BOTH:
+        consumer = module.ShareConsumer(NOWHERE)
+        again = [text_of(partial(consumer.__init__, NOWHERE))]
+        consumer.close()
+        again += [text_of(partial(consumer.__init__, NOWHERE)), consumer.subscription()]
+        consumer.close()
+        found.append(again)
+    assert found[1] == found[0] == [("RuntimeError", "ShareConsumer already initialized"), None, []]
+
+
+@pytest.mark.parametrize(
+    "file", ["ssl.ca.location", "ssl.certificate.location", "ssl.key.location"]
+)
+def test_a_missing_file_is_a_value_error(file: str) -> None:
+    conf = {**NOWHERE, "security.protocol": "ssl", file: "/does-not-exist"}
+    theirs, ours = (text_of(partial(module.ShareConsumer, conf)) for module in BOTH)
+    assert (ours[0], ours[1][:40]) == (theirs[0], theirs[1][:40])
+    assert ours[1].startswith(f"Failed to create share consumer: {file}")
+
+
+@pytest.mark.parametrize("args", [(), (None,), (3,), ("x",), ({},), (NOWHERE, 3)])
+def test_configurations_of_another_type(args: tuple[Any, ...]) -> None:
+    theirs, ours = (text_of(partial(module.ShareConsumer, *args)) for module in BOTH)
     assert ours == theirs
 
 
@@ -327,6 +391,36 @@ def test_callbacks_that_raise_or_call_the_consumer(side: Side, begin: Begin) -> 
     consumer.set_acknowledgement_commit_callback(None)
     consumer.close()
     return found
+
+
+@on_both
+def test_a_callback_is_called_once_for_each_partition(side: Side, begin: Begin) -> Any:
+    calls: list[Any] = []
+    producer = side.producer()
+    for number in range(20):
+        producer.produce(side.topic, b"x", partition=number % 2)
+    assert producer.flush(WAIT_S) == 0
+    consumer = sharing(side, begin)
+    consumer.set_acknowledgement_commit_callback(lambda offsets, error: calls.append(offsets))
+    polled(consumer, 20)
+    committed(consumer)
+    consumer.close()
+    return sorted([each.partition for each in offsets] for offsets in calls)
+
+
+@on_both
+def test_poll_raises_after_the_maximum_poll_interval(side: Side, begin: Begin) -> Any:
+    side.fill()
+    consumer = sharing(side, begin, max_poll_interval_ms=500)
+    polled(consumer, 10)
+    time.sleep(1.5)
+    try:
+        consumer.poll(WAIT_S)
+    except side.lib.KafkaException as error:
+        text = error.args[0].str().partition(" exceeded")[0]
+        return side.plain(error.args[0]), text, outcome(lambda: consumer.poll(0))
+    finally:
+        consumer.close()
 
 
 @on_both

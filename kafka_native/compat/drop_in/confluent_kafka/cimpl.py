@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
-from kafka_native import producer, share_consumer
+from kafka_native import producer
 from kafka_native._native.enums import ISOLATION_READ_COMMITTED, ISOLATION_READ_UNCOMMITTED
 from kafka_native._native.message import ConfluentMessage as Message
 from kafka_native.admin import (
@@ -53,7 +53,7 @@ from kafka_native.types import (
     murmur2,
 )
 
-from . import _consumer
+from . import _consumer, _share_consumer
 from ._admin_impl import _AdminClientImpl as _AdminClientImpl
 from ._admin_types import NewPartitions, NewTopic
 from ._arguments import CONSUMER, PRODUCER, SHARE_CONSUMER, parses
@@ -100,8 +100,8 @@ class Consumer(_consumer.Consumer):
     """A `kafka_native.Consumer` that behaves like confluent_kafka's."""
 
 
-@parses(SHARE_CONSUMER, share_consumer.ShareConsumer.subscription)
-class ShareConsumer(share_consumer.ShareConsumer):
+@parses(SHARE_CONSUMER, _share_consumer.ShareConsumer.subscription)
+class ShareConsumer(_share_consumer.ShareConsumer):
     """A `kafka_native.ShareConsumer` that behaves like confluent_kafka's."""
 
     _message_type = Message
@@ -109,7 +109,6 @@ class ShareConsumer(share_consumer.ShareConsumer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Take a configuration as a dict, keywords, or both."""
-        check_new(self, "ShareConsumer already initialized")
         conf = configuration(args, kwargs, "consumer")
         super().__init__(conf)
         await_token(self, conf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafka_native import deserializing_share_consumer as native
+from kafka_native.share_consumer import CLOSE_S
 
 from ._model import Messages
 from ._serdes import Deserializers
@@ -17,3 +18,8 @@ class DeserializingShareConsumer(
     Deserializers, native.DeserializingShareConsumer, _ShareConsumerImpl
 ):
     """A `kafka_native.DeserializingShareConsumer` that behaves like confluent_kafka's."""
+
+    def close(self, timeout: float = CLOSE_S) -> None:
+        """Close the consumer, then deserializers that builders made."""
+        if "_serdes" in vars(self):
+            super().close(timeout)

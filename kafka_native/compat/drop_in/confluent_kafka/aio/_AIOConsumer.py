@@ -1,17 +1,214 @@
-"""confluent_kafka's place for AIOConsumer."""
+"""AIOConsumer on the Consumer of the package."""
 
 from __future__ import annotations
 
-from kafka_native import aio
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cache, partial
+from typing import Any
+
+from kafka_native.aio import _consumer as native
+from kafka_native.consumer import CLOSE_S
+from kafka_native.consumer_calls import CLOSED_TEXT
+from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.types import TopicPartition
 
 from .._arguments import AIO_CONSUMER, parses
 from ..cimpl import Message
+from . import _common
 
 __all__ = ["AIOConsumer"]
 
 
+_METHODS = (
+    "poll",
+    "consume",
+    "unsubscribe",
+    "commit",
+    "seek",
+    "pause",
+    "resume",
+    "store_offsets",
+    "committed",
+    "assign",
+    "unassign",
+    "incremental_assign",
+    "incremental_unassign",
+    "assignment",
+    "position",
+    "consumer_group_metadata",
+    "set_sasl_credentials",
+    "list_topics",
+    "cluster_id",
+    "get_watermark_offsets",
+    "offsets_for_times",
+)
+
+
+@cache
+def _core_class(base: type) -> type[native.Core]:
+    return type("Core", (native.Core, base), {})
+
+
 @parses(AIO_CONSUMER, lambda consumer: consumer._core._check_open())
-class AIOConsumer(aio.AIOConsumer):
+class AIOConsumer(native.AIOConsumer):
     """A `kafka_native.aio.AIOConsumer` that behaves like confluent_kafka's."""
 
     _message_type = Message
+
+    def __init__(
+        self,
+        consumer_conf: dict[str, Any],
+        max_workers: int = 100,
+        executor: Executor | None = None,
+    ) -> None:
+        """Create a consumer. The executor has nothing to do."""
+        if executor is None and max_workers < 1:
+            raise ValueError("max_workers must be at least 1")
+        self._owns_executor = executor is None
+        self.executor = ThreadPoolExecutor(max_workers) if executor is None else executor
+        loop = asyncio.get_running_loop()
+        cls = _common.package().Consumer
+        if cls.__module__.startswith(f"{_common.package().__name__}."):
+            super().__init__(consumer_conf, max_workers, executor)
+        else:
+            self._use_threads(loop, cls, dict(consumer_conf))
+
+    def _make_core(self, conf: Mapping[str, Any]) -> native.Core:
+        return _core_class(_common.package().Consumer)(conf)
+
+    # --- a class that an import hook has put in place of Consumer ---
+
+    _hooked_closed = False
+
+    def _use_threads(
+        self, loop: asyncio.AbstractEventLoop, cls: type, conf: dict[str, Any]
+    ) -> None:
+        """Call the methods of a blocking consumer, because the hook wants to see these calls."""
+        _common.wrap_common_callbacks(loop, conf)
+        _common.wrap_conf_callback(loop, conf, "on_commit")
+        consumer = _core_class(cls)(conf)
+        for name in _METHODS:
+            vars(self)[name] = partial(self._call, getattr(consumer, name))
+        vars(self)["subscribe"] = partial(self._subscribe_hooked, consumer)
+        vars(self)["close"] = partial(self._close_hooked, consumer.close)
+
+    async def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self._hooked_closed:
+            raise RuntimeError(CLOSED_TEXT)
+        # The context tells the consumer which calls come from its callback.
+        task = partial(copy_context().run, method, *args, **kwargs)
+        return await _common.async_call(self.executor, task)
+
+    async def _subscribe_hooked(self, consumer: native.Core, *args: Any, **callbacks: Any) -> None:
+        loop = asyncio.get_running_loop()
+
+        def with_self(given: tuple[Any, ...]) -> tuple[Any, ...]:
+            return (self, *given[1:])
+
+        for name in ("on_assign", "on_revoke", "on_lost"):
+            if name in callbacks:
+                callback = _common.wrap_callback(loop, callbacks[name], with_self)
+                callbacks[name] = partial(_call_back, callback)
+        await self._call(consumer.subscribe, *args, **callbacks)
+
+    async def _close_hooked(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        await self._call(method, *args, **kwargs)
+        self._hooked_closed = True
+        if self._owns_executor:
+            self.executor.shutdown(wait=False)
+
+    # --- what differs from kafka_native ---
+
+    async def consume(  # type: ignore[override]
+        self, num_messages: int = 1, timeout: float = -1
+    ) -> list[Any]:
+        """Return several messages at once. See `kafka_native.aio.AIOConsumer`."""
+        self._core._check_open()
+        if num_messages is None:
+            raise TypeError("'NoneType' object cannot be interpreted as an integer")
+        if timeout is None:
+            raise TypeError("must be real number, not NoneType")
+        return await super().consume(num_messages, timeout)
+
+    async def subscribe(
+        self,
+        topics: list[str],
+        on_assign: Any = None,
+        on_revoke: Any = None,
+        on_lost: Any = None,
+        *,
+        initial_offsets: Iterable[TopicPartition] = (),
+    ) -> None:
+        """Join the group. See `kafka_native.aio.AIOConsumer`."""
+        await super().subscribe(
+            topics,
+            _callable(on_assign),
+            _callable(on_revoke),
+            _callable(on_lost),
+            initial_offsets=initial_offsets,
+        )
+
+    async def assign(self, partitions: list[TopicPartition]) -> None:
+        """Read these partitions. See `kafka_native.aio.AIOConsumer`."""
+        self._core._check_open()
+        _check_list(partitions)
+        await super().assign(partitions)
+
+    async def seek(self, partition: TopicPartition) -> None:  # type: ignore[override]
+        """Continue at another offset. See `kafka_native.aio.AIOConsumer`."""
+        self._core._check_open()
+        if not isinstance(partition, TopicPartition):
+            raise TypeError("expected cimpl.TopicPartition")
+        await super().seek(partition)
+
+    async def offsets_for_times(
+        self, partitions: list[TopicPartition], timeout: float = -1
+    ) -> list[TopicPartition]:
+        """Return offsets by time. See `kafka_native.aio.AIOConsumer`."""
+        self._core._check_open()
+        if partitions == []:
+            text = "Failed to get offsets: " + KafkaError(KafkaError._INVALID_ARG).str()
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
+        return await super().offsets_for_times(partitions, timeout)
+
+    async def close(self, timeout: float = CLOSE_S) -> None:
+        """Leave the group and close the consumer.
+
+        :raises RuntimeError: The consumer is closed already.
+        """
+        if self._closing is not None or self._core._client.closed:
+            raise RuntimeError(CLOSED_TEXT)
+        await super().close(timeout)
+        if self._owns_executor:
+            self.executor.shutdown(wait=False)
+
+
+def _call_back(
+    callback: Callable[..., Any], consumer: native.Core, partitions: list[TopicPartition]
+) -> None:
+    consumer.run = object()
+    token = native.serving.set(consumer.run)
+    try:
+        callback(consumer, partitions)
+    finally:
+        native.serving.reset(token)
+        consumer.run = None
+
+
+def _check_list(partitions: object) -> None:
+    if not isinstance(partitions, list):
+        raise TypeError("requires list of TopicPartition")
+
+
+def _callable(callback: Any) -> Callable[..., Any] | None:
+    """The callback, or a function that raises as the call of it does."""
+    if callback is None or callable(callback):
+        return callback  # type: ignore[no-any-return]
+
+    def call(*args: Any) -> None:
+        callback(*args)
+
+    return call
