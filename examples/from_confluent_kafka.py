@@ -9,7 +9,12 @@ import kafka_native.compat
 
 kafka_native.compat.install()
 
-from confluent_kafka import DeserializingConsumer, SerializingProducer, TopicPartition  # noqa: E402
+from confluent_kafka import (  # noqa: E402
+    DeserializingConsumer,
+    Producer,
+    SerializingProducer,
+    TopicPartition,
+)
 from confluent_kafka.error import ValueSerializationError  # noqa: E402
 from confluent_kafka.serialization import (  # noqa: E402
     IntegerDeserializer,
@@ -45,8 +50,7 @@ def main() -> None:
         print("refused:", error.name)
     producer.flush()
     offsets = [message.offset() for error, message in delivered if error is None]
-    library = SerializingProducer.__mro__[1].__module__
-    print(len(offsets), "messages delivered by", library)
+    print(len(offsets), "messages delivered by", Producer.__mro__[1].__module__)
 
     consumer = DeserializingConsumer(
         {

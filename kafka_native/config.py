@@ -445,7 +445,7 @@ def _convert(declared: Property, raw: object) -> object:
             _fail(
                 f'{_KIND_NAMES[kind]} configuration property "{name}" cannot be set to empty value'
             )
-        if kind == "enum" or (raw == "" and name in ("debug", "partitioner")):
+        if kind == "enum":
             _fail(f'Configuration property "{name}" cannot be set to empty value')
         return declared.default if raw is None else ""
     if isinstance(raw, (numbers.Number, os.PathLike, uuid.UUID)):

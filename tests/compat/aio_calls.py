@@ -159,6 +159,5 @@ CALL_DIFFERENCES: dict[tuple[str, str], tuple[Any, Any]] = {
         ["TypeError", ""],
         ["KafkaException", "_NOT_CONFIGURED"],
     ),
-    ("consumer", "seek -5"): (None, ["KafkaException", "_INVALID_ARG"]),
 }
 """The two outcomes, confluent_kafka's first, where they differ."""

@@ -19,6 +19,13 @@ HERE = Path(__file__).parent
 NO_CALLS = {"test_every_call", "test_signatures", "api_facts"}
 """Files that name calls but don't make them."""
 
+PRIVATE = {
+    "confluent_kafka.aio._common",
+    "confluent_kafka.aio.producer._kafka_batch_executor",
+    "confluent_kafka.aio.producer._message_batch",
+}
+"""Modules inside of the asyncio clients. Programs only import their names."""
+
 LEFT_OUT = {
     "_KafkaClientError": "a base: its classes are raised",
 }
@@ -27,7 +34,9 @@ LEFT_OUT = {
 
 def wanted() -> Iterator[tuple[str, str]]:
     """Yield (class or "", method, function or "") of each public name."""
-    for content in API["modules"].values():
+    for module, content in API["modules"].items():
+        if module in PRIVATE:
+            continue
         yield from (("", function) for function in content["functions"])
         for cls, described in content["classes"].items():
             yield cls, ""
@@ -66,7 +75,8 @@ def helpers(tree: ast.AST) -> set[str]:
 @cache
 def names_of(module: str) -> frozenset[str]:
     """Return the names in a file and in the modules that it imports."""
-    path = HERE / f"{module.replace('.', '/')}.py"
+    path = HERE / module.replace(".", "/")
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     tree = parsed(path.read_text(encoding="utf-8"))
     return frozenset(mentioned(tree)).union(*map(names_of, helpers(tree)))
 

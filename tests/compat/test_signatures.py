@@ -37,6 +37,14 @@ DIFFERENT_PARAMETERS = {
     ("AIOConsumer.__init__", "max_workers"): "2 or 100, by release; there are no workers here",
 }
 DROP_IN = "kafka_native.compat.drop_in"
+# The inside of confluent_kafka's asyncio clients: it buffers messages and converts with helpers
+# that kafka_native doesn't need. Their public classes are checked.
+for each in ("_buffer_timeout_manager", "_producer_batch_processor"):
+    del API["modules"][f"confluent_kafka.aio.producer.{each}"]
+del API["modules"]["confluent_kafka.aio._common"]["classes"]["ReentryContext"]
+for name, content in API["modules"].items():
+    if name.startswith("confluent_kafka.aio.") and "._" in name:
+        content["names"] = []
 # Their only parameters are the configuration, as a dict, keywords or both, as tests/client tests.
 CONFIGURED = {"Producer.__init__", "Consumer.__init__", "ShareConsumer.__init__"}
 # Exceptions take no keywords, though the stub of confluent_kafka has them. Ours has one keyword.

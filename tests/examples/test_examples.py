@@ -119,7 +119,7 @@ OUTPUT = {
     "lag.py": ["yet: None", "the first message: 49 and after the last: 0", "assigned: [0]"],
     "from_confluent_kafka.py": [
         "refused: _VALUE_SERIALIZATION",
-        "100 messages delivered by kafka_native.serializing_producer",
+        "100 messages delivered by kafka_native.producer",
         "first: 'key 0' 0",
     ],
     "debug_log.py": [

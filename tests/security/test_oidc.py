@@ -124,6 +124,9 @@ def test_answers_that_are_not_http_are_not_shown(answer: bytes, words: str) -> N
     def script(connection: socket.socket) -> None:
         connection.recv(65536)
         connection.sendall(answer)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):  # a socket that is closed before would reset the connection
+            pass
 
     with SlowServer(script) as server, pytest.raises(SaslError, match=words) as caught:
         token_of(f"http://127.0.0.1:{server.port}/token")

@@ -221,7 +221,7 @@ def test_lost_records_are_an_error_or_skipped(
     quick = {"fetchOffset.numRetries": "1"}
     with pytest.raises(DataLossError, match=rf"offsets 10 to 20 of {topic} \[0\] can't be read"):
         copy(here, there, topic, (10, 60))
-    with pytest.raises(DataLossError, match="the partition ends at offset 60: it was cut off"):
+    with pytest.raises(DataLossError, match="the partition ends at offset 60: it was truncated"):
         copy(here, there, topic, (30, 90), **quick)
     lenient = source_of(here, topic, failOnDataLoss="false", **quick)
     before = len(stored(there, topic))

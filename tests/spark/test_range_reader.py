@@ -241,7 +241,7 @@ def test_a_truncated_partition_is_an_error_or_read_to_its_end(
 ) -> None:
     mock_cluster.truncate(topic, 0, 50)
     strict = options_of(mock_cluster, topic, **{"fetchOffset.numRetries": 1})
-    with pytest.raises(DataLossError, match=r"the partition ends at offset 50: it was cut off"):
+    with pytest.raises(DataLossError, match=r"the partition ends at offset 50: it was truncated"):
         list(range_reader.read_range(strict, OffsetRange(topic, 0, start, 100)))
     lenient = options_of(
         mock_cluster, topic, failOnDataLoss="false", **{"fetchOffset.numRetries": 1}

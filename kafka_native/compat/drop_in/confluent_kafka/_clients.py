@@ -99,9 +99,15 @@ def _converted(name: str, value: Any, kind: str) -> Any:
         return value
     if name == "partition.assignment.strategy" and callable(getattr(value, "assign", None)):
         return value  # an assignor, which the original doesn't have
-    if value is None:
-        return "" if name in _NEVER_EMPTY else None
-    text = _text(value, "expected configuration property value as type unicode string")
+    if value is None and name not in _NEVER_EMPTY:
+        return None
+    text = (
+        ""
+        if value is None
+        else _text(value, "expected configuration property value as type unicode string")
+    )
+    if not text and name in _NEVER_EMPTY:
+        _refuse(f'Configuration property "{name}" cannot be set to empty value')
     return text if declared is None else _lenient(declared, text)
 
 
