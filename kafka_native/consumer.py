@@ -77,8 +77,11 @@ class Consumer(ConsumerCalls):
 
         RuntimeError: this consumer exists already and isn't closed.
         """
-        existing = vars(self).get("_client")
-        if existing is not None and not existing.closed:
+        try:
+            is_open = not self._client.closed
+        except RuntimeError:  # a new object; vars(self) would make each method call slower
+            is_open = False
+        if is_open:
             raise RuntimeError("Consumer already initialized")
         settings = parse({**(config or {}), **kwargs}, "consumer")
         everything = {

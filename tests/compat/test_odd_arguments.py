@@ -13,6 +13,7 @@ from tests.compat.odd.calls import SUBJECTS, cases, sampled
 from tests.compat.odd.clients import is_client
 from tests.compat.odd.compare import compared
 from tests.compat.odd.difference import Difference, report
+from tests.compat.sides import EVERY_CALL
 
 SAMPLED_SHARE = 120
 """The fast test makes one of so many calls."""
@@ -49,6 +50,7 @@ def test_sampled_calls() -> None:
     check(sampled(SAMPLED_SHARE))
 
 
+@EVERY_CALL
 @pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_all_calls(part: str) -> None:
@@ -56,6 +58,7 @@ def test_all_calls(part: str) -> None:
     made.add(part)
 
 
+@EVERY_CALL
 @pytest.mark.slow
 def test_no_idle_reason() -> None:
     """The tests before have found each difference that stays."""
