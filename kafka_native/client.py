@@ -79,15 +79,6 @@ _names = iter(range(1, 1 << 62))
 class Client:
     """One client's engine and control thread."""
 
-    fatal_flag = True
-    """Whether the errors of calls after a fatal error are ``fatal()`` themselves.
-
-    False also means that poll() alone reports the fatal error, not ``error_cb``.
-    """
-
-    no_partition: int | None = None
-    """The partition of an error's Message that concerns no partition."""
-
     def __init__(
         self,
         config: Config,
@@ -96,15 +87,21 @@ class Client:
         make_managers: Callable[[Client], Managers] = lambda client: Managers(),
         *,
         eager: bool = False,
+        fatal_flag: bool = True,
+        no_partition: int | None = None,
     ) -> None:
         """``kind`` is "producer", "consumer" or "admin"; ``settings`` are all engine settings.
 
         ``make_managers`` is called with this client. At that time the client has its ``context``,
         but no control thread. ``eager``: connect without waiting for work, and report every failed
         attempt to ``error_cb``, as librdkafka does. A fatal error then is raised by poll(), as in
-        confluent_kafka.
+        confluent_kafka. ``fatal_flag``: errors of calls after a fatal error are `fatal()`, and
+        ``error_cb`` gets the fatal error. ``no_partition``: the partition of an error's Message
+        that concerns no partition.
         """
         self.config = config
+        self._fatal_flag = fatal_flag
+        self._no_partition = no_partition
         self.eager = eager
         self.kind = kind
         self.name = f"{config['client.id']}#{kind}-{next(_names)}"
@@ -361,12 +358,12 @@ class Client:
         if self.fatal is None:
             self.fatal = self._error_of.fatal = error
             if self.kind == "consumer":
-                notice = (None, self.no_partition, OFFSET_INVALID, self.fatal_error())
+                notice = (None, self._no_partition, OFFSET_INVALID, self.fatal_error())
                 self.engine.notices.append(notice)
                 self.engine.kick()
             if self.eager and self.kind != "consumer":
                 self.call_back(partial(_raise, error))
-            elif (self._error_cb is None and self._event_cb is None) or not self.fatal_flag:
+            elif (self._error_cb is None and self._event_cb is None) or not self._fatal_flag:
                 self.logger.error("fatal: %s", error.str())
             else:
                 self.on_error(error)
@@ -383,7 +380,7 @@ class Client:
         return KafkaError(
             KafkaError._FATAL,
             f"{KafkaError(KafkaError._FATAL).str()}{cause}",
-            fatal=self.fatal_flag,
+            fatal=self._fatal_flag,
         )
 
     def on_throttled(self, broker: Broker, seconds: float) -> None:
@@ -693,6 +690,19 @@ class UninitializedClient:
         if instance is None:
             return self  # type: ignore[return-value]  # on the class, for tools that list its members
         raise RuntimeError(f"{owner.__name__} is not initialised: call super().__init__(conf)")
+
+
+def own_client(owner: Any) -> Client | None:
+    """The client of an object; None: its class didn't call ``super().__init__()``, or not yet.
+
+    It doesn't use ``vars()``: that creates the object's ``__dict__``, in which CPython then looks
+    up each method that is called.
+    """
+    try:
+        client = owner._client
+    except (AttributeError, RuntimeError):
+        return None
+    return client if isinstance(client, Client) else None
 
 
 def _raise(error: KafkaError) -> None:

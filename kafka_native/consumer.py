@@ -16,7 +16,7 @@ from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.message import Message
 from kafka_native._native.methods import implemented_by
 from kafka_native.arrow import ArrowBatch, ArrowStream, Columns, checked_records, plan_of
-from kafka_native.client import HANDLE_CLOSED_TEXT, Client
+from kafka_native.client import HANDLE_CLOSED_TEXT, Client, own_client
 from kafka_native.config import Config, parse
 from kafka_native.consumer_calls import CLOSED_TEXT, ConsumerCalls
 from kafka_native.consumer_events import (
@@ -77,11 +77,8 @@ class Consumer(ConsumerCalls):
 
         RuntimeError: this consumer exists already and isn't closed.
         """
-        try:
-            is_open = not self._client.closed
-        except RuntimeError:  # a new object; vars(self) would make each method call slower
-            is_open = False
-        if is_open:
+        existing = own_client(self)
+        if existing is not None and not existing.closed:
             raise RuntimeError("Consumer already initialized")
         settings = parse({**(config or {}), **kwargs}, "consumer")
         everything = {
@@ -97,9 +94,9 @@ class Consumer(ConsumerCalls):
             everything,
             partial(self._make_managers, settings, assignors),
             eager=self._eager,
+            fatal_flag=self._behaviour.fatal_flag,
+            no_partition=self._behaviour.no_partition,
         )
-        self._client.fatal_flag = self._behaviour.fatal_flag
-        self._client.no_partition = self._behaviour.no_partition
         self._rebalancing: Kind | None = None
         self._handled = False
         self._closing = threading.Lock()
@@ -990,7 +987,7 @@ class Consumer(ConsumerCalls):
 
         It commits nothing.
         """
-        client = vars(self).get("_client")
+        client = own_client(self)
         if client is not None and not client.closed:
             self._mark_closed()
             self._drain()  # before the client goes: segments need the engine to be freed
@@ -998,7 +995,7 @@ class Consumer(ConsumerCalls):
 
     def __repr__(self) -> str:
         """The consumer's name and state."""
-        if "_client" not in vars(self):
+        if own_client(self) is None:
             return object.__repr__(self)
         state = (
             "closed"

@@ -19,7 +19,7 @@ from kafka_native._native.enums import STATUS_FATAL, STATUS_TOO_LARGE
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native._native.relay import Relay
-from kafka_native.client import Client, UninitializedClient, existing
+from kafka_native.client import Client, UninitializedClient, existing, own_client
 from kafka_native.config import parse
 from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.transactions import (
@@ -956,7 +956,7 @@ class Producer(ProducerCore):
         Queued messages are lost. No callbacks are called, because the garbage collector may run
         this on any thread. A warning in the log has the number of lost messages.
         """
-        client = vars(self).get("_client")
+        client = own_client(self)
         if client is not None and not client.closed:
             self._mark_closed()
             self._warn_of_loss("the producer was dropped")
@@ -965,7 +965,7 @@ class Producer(ProducerCore):
 
     def __repr__(self) -> str:
         """The producer's name, state and number of messages."""
-        if "_client" not in vars(self):
+        if own_client(self) is None:
             return object.__repr__(self)
         state = "closed" if self._client.closed else f"{len(self)} outstanding"
         return f"<Producer {self._client.name} ({state})>"

@@ -20,7 +20,7 @@ from kafka_native._native.enums import STATUS_TOO_LARGE
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
 from kafka_native._native.share_core import ACCEPT, GAP, UNDECIDED, open_acquired
-from kafka_native.client import Client, UninitializedClient
+from kafka_native.client import Client, UninitializedClient, own_client
 from kafka_native.config import Config, parse
 from kafka_native.control.consumer.share_group import (
     Acknowledgement,
@@ -196,7 +196,8 @@ class ShareConsumer:
         RuntimeError
             A second call, before `close()`.
         """
-        if "_client" in vars(self) and not self._client.closed:
+        existing = own_client(self)
+        if existing is not None and not existing.closed:
             raise RuntimeError("ShareConsumer already initialized")
         given = {**(config or {}), **kwargs}
         _refuse(name for name in NOT_APPLICABLE if name in given)
@@ -781,13 +782,13 @@ class ShareConsumer:
 
         It accepts no records.
         """
-        client = vars(self).get("_client")
+        client = own_client(self)
         if client is not None and not client.closed:
             client.drop()
 
     def __repr__(self) -> str:
         """The share consumer's name and state."""
-        if "_client" not in vars(self):
+        if own_client(self) is None:
             return object.__repr__(self)
         state = (
             "closed"

@@ -74,7 +74,6 @@ class AIOConsumer:
     """
 
     _core: Core
-    _message_type: type[Message] = Message
 
     def __init__(
         self,
@@ -101,7 +100,6 @@ class AIOConsumer:
             text = "AIOConsumer has no rebalance_cb and consume_cb: use subscribe() and poll()"
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
         self._core = core
-        core._client.engine.pins.message_type = self._message_type
         self._source = MessageSource(core)
         self._quick = self._source.quick
         self._engine = core._client.engine

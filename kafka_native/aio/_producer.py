@@ -59,7 +59,6 @@ class AIOProducer(Callbacks, AIOProducerCore):
     """
 
     _core: Core
-    _message_type: type[Message] = Message
 
     def __init__(
         self,
@@ -95,7 +94,6 @@ class AIOProducer(Callbacks, AIOProducerCore):
         )
         core = self._make_core(conf)
         self._core = core
-        core._client.engine.pins.message_type = self._message_type
         self._queue = core.produce
         self._exception_of = KafkaException
         self._slow = core.has_partitioner or self._on_delivery is not None

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient
+from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient, own_client
 from kafka_native.config import Property, declared_property, parse_bootstrap
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import root_of
@@ -25,6 +25,7 @@ _CALLBACKS: Final = {
 """Callbacks that can't be None, and the exception for a value that isn't callable."""
 _OWN: Final = {"producer": "on_delivery", "consumer": "on_commit"}
 """The callback that only one kind of client takes."""
+_VALUE_REFUSAL: Final = "expected configuration property value as type unicode string"
 _NEVER_EMPTY: Final = ("debug", "partitioner")
 _INTEGER: Final = re.compile(r"\s*[+-]?(?:0[xX][0-9a-fA-F]+|\d+)")
 _FLOAT: Final = re.compile(r"\s*[+-]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
@@ -101,11 +102,7 @@ def _converted(name: str, value: Any, kind: str) -> Any:
         return value  # an assignor, which the original doesn't have
     if value is None and name not in _NEVER_EMPTY:
         return None
-    text = (
-        ""
-        if value is None
-        else _text(value, "expected configuration property value as type unicode string")
-    )
+    text = "" if value is None else _text(value, _VALUE_REFUSAL)
     if not text and name in _NEVER_EMPTY:
         _refuse(f'Configuration property "{name}" cannot be set to empty value')
     return text if declared is None else _lenient(declared, text)
@@ -163,15 +160,8 @@ def await_token(client: Any, conf: Mapping[str, Any]) -> None:
 
 def check_new(client: object, text: str) -> None:
     """Refuse a second ``__init__`` with a RuntimeError of this text."""
-    # not by vars(client), which would make each method call slower
-    if isinstance(getattr(client, "_client", None), Client):
+    if own_client(client) is not None:
         raise RuntimeError(text)
-
-
-def check_timeout(timeout: object) -> None:
-    """Refuse a timeout that is no number."""
-    if not hasattr(timeout, "__float__") and not hasattr(timeout, "__index__"):
-        raise TypeError(f"must be real number, not {type(timeout).__name__}")
 
 
 class ClosedClient(UninitializedClient):

@@ -74,13 +74,8 @@ class Consumer(consumer.Consumer, StrictConsumerCore):
     # --- the contents of arguments ---
 
     def _listed(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Check the types. Any partition number is accepted; unknown ones fail later."""
+        """Accept any partition number; unknown ones fail later. `parses` has checked the types."""
         self._check_open()
-        if not isinstance(partitions, list):
-            raise TypeError("requires list of TopicPartition")
-        for each in partitions:
-            if type(each) is not TopicPartition:
-                raise TypeError("expected TopicPartition")
         return list(partitions)
 
     def _given_offsets(

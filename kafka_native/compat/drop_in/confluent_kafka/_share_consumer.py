@@ -5,44 +5,37 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from kafka_native import share_consumer as native
-from kafka_native._native.message import Message
-from kafka_native.client import Client
+from kafka_native._native.message import ConfluentMessage, Message
+from kafka_native.client import Client, own_client
 from kafka_native.config import Config
 from kafka_native.errors import IllegalStateException, KafkaError, KafkaException
 from kafka_native.share_consumer import CLOSE_S, CLOSED_TEXT
 from kafka_native.types import AcknowledgeType, Messages
+
+from ._clients import ClosedClient, await_token, configuration
 
 _STATE_TEXT = KafkaError(KafkaError._STATE).str()
 _INVALID_ARG_TEXT = KafkaError(KafkaError._INVALID_ARG).str()
 _INT_MAX, _OFFSET_MAX = 2**31 - 1, 2**63 - 1
 
 
-class _ClosedClient:
-    """Stands for the client of a subclass that doesn't call ``super().__init__()``."""
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        if instance is None:
-            return self
-        raise IllegalStateException(CLOSED_TEXT)
-
-
 class ShareConsumer(native.ShareConsumer):
     """A `kafka_native.ShareConsumer` that behaves like confluent_kafka's."""
 
-    _client: Client = _ClosedClient()  # type: ignore[assignment]
+    _client = ClosedClient(CLOSED_TEXT, IllegalStateException)
+    _eager = True
+    _message_type = ConfluentMessage
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Create a share consumer.
+        """Take a configuration as a dict, keywords, or both.
 
         :raises ValueError: librdkafka refuses the configuration as a whole, for instance a file.
         """
-        if len(args) > 1:
-            raise TypeError("expected tuple containing single dict")
-        if not (isinstance(args[0], dict) if args else kwargs):
-            raise TypeError("expected configuration dict")
-        if "on_commit" in kwargs or (args and "on_commit" in args[0]):
+        conf = configuration(args, kwargs, "consumer")
+        if "on_commit" in conf:
             raise ValueError("on_commit is not supported on ShareConsumer")
-        super().__init__(*args, **kwargs)
+        super().__init__(conf)
+        await_token(self, conf)
 
     def _make_client(self, settings: Config, everything: dict[str, Any]) -> Client:
         try:
@@ -107,7 +100,7 @@ class ShareConsumer(native.ShareConsumer):
 
     def close(self, timeout: float = CLOSE_S) -> None:
         """Commit acknowledged records, release the others and leave the group."""
-        if "_client" in vars(self):
+        if own_client(self) is not None:
             super().close(timeout)
 
 

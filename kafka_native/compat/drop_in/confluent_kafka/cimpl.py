@@ -57,7 +57,7 @@ from . import _consumer, _share_consumer
 from ._admin_impl import _AdminClientImpl as _AdminClientImpl
 from ._admin_types import NewPartitions, NewTopic
 from ._arguments import CONSUMER, PRODUCER, SHARE_CONSUMER, parses
-from ._clients import ClosedClient, await_token, check_new, check_timeout, configuration
+from ._clients import ClosedClient, await_token, check_new, configuration
 
 # confluent_kafka's asyncio consumer marks its calls with it. It has no meaning here.
 _reentry_identity_var: ContextVar[int] = ContextVar("reentry_identity", default=0)
@@ -84,16 +84,6 @@ class Producer(producer.Producer):
         """Deliver all messages, however long it takes, then close. The timeout has no effect."""
         return super().close()
 
-    def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
-        """Ask a broker for the cluster's brokers, topics and partitions."""
-        check_timeout(timeout)
-        return super().list_topics(topic, timeout)
-
-    def cluster_id(self, timeout: float = -1) -> str | None:
-        """Ask a broker for the cluster's id."""
-        check_timeout(timeout)
-        return super().cluster_id(timeout)
-
 
 @parses(CONSUMER, _consumer.Consumer._check_open)
 class Consumer(_consumer.Consumer):
@@ -103,15 +93,6 @@ class Consumer(_consumer.Consumer):
 @parses(SHARE_CONSUMER, _share_consumer.ShareConsumer.subscription)
 class ShareConsumer(_share_consumer.ShareConsumer):
     """A `kafka_native.ShareConsumer` that behaves like confluent_kafka's."""
-
-    _message_type = Message
-    _eager = True
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take a configuration as a dict, keywords, or both."""
-        conf = configuration(args, kwargs, "consumer")
-        super().__init__(conf)
-        await_token(self, conf)
 
 
 def version() -> str:

@@ -56,8 +56,6 @@ def _core_class(base: type) -> type[native.Core]:
 class AIOConsumer(native.AIOConsumer):
     """A `kafka_native.aio.AIOConsumer` that behaves like confluent_kafka's."""
 
-    _message_type = Message
-
     def __init__(
         self,
         consumer_conf: dict[str, Any],
@@ -122,17 +120,6 @@ class AIOConsumer(native.AIOConsumer):
 
     # --- what differs from kafka_native ---
 
-    async def consume(  # type: ignore[override]
-        self, num_messages: int = 1, timeout: float = -1
-    ) -> list[Any]:
-        """Return several messages at once. See `kafka_native.aio.AIOConsumer`."""
-        self._core._check_open()
-        if num_messages is None:
-            raise TypeError("'NoneType' object cannot be interpreted as an integer")
-        if timeout is None:
-            raise TypeError("must be real number, not NoneType")
-        return await super().consume(num_messages, timeout)
-
     async def subscribe(
         self,
         topics: list[str],
@@ -150,19 +137,6 @@ class AIOConsumer(native.AIOConsumer):
             _callable(on_lost),
             initial_offsets=initial_offsets,
         )
-
-    async def assign(self, partitions: list[TopicPartition]) -> None:
-        """Read these partitions. See `kafka_native.aio.AIOConsumer`."""
-        self._core._check_open()
-        _check_list(partitions)
-        await super().assign(partitions)
-
-    async def seek(self, partition: TopicPartition) -> None:  # type: ignore[override]
-        """Continue at another offset. See `kafka_native.aio.AIOConsumer`."""
-        self._core._check_open()
-        if not isinstance(partition, TopicPartition):
-            raise TypeError("expected cimpl.TopicPartition")
-        await super().seek(partition)
 
     async def offsets_for_times(
         self, partitions: list[TopicPartition], timeout: float = -1
@@ -196,11 +170,6 @@ def _call_back(
     finally:
         native.serving.reset(token)
         consumer.run = None
-
-
-def _check_list(partitions: object) -> None:
-    if not isinstance(partitions, list):
-        raise TypeError("requires list of TopicPartition")
 
 
 def _callable(callback: Any) -> Callable[..., Any] | None:

@@ -41,8 +41,6 @@ class AIOProducer(native.AIOProducer):
     decide what `purge()` cancels and when `produce()` raises.
     """
 
-    _message_type = Message
-
     def __init__(
         self,
         producer_conf: dict[str, Any],
@@ -156,30 +154,12 @@ class AIOProducer(native.AIOProducer):
             for each in buffered:
                 each.cancel()
             self._raised.clear()
-        self._check()
         await super().purge(in_queue, in_flight, blocking)
-
-    async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
-        """Ask a broker for brokers, topics and partitions."""
-        self._check()
-        return await super().list_topics(topic, timeout)
 
     async def cluster_id(self, timeout: float = -1) -> str | None:
         """Ask a broker for the cluster's id."""
         self._check()
         return await super().cluster_id(timeout)
-
-    async def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Set another user name and password."""
-        self._check()
-        await super().set_sasl_credentials(username, password)
-
-    async def init_transactions(
-        self, timeout: float = -1, *, keep_prepared_txn: bool = False
-    ) -> None:
-        """Register the transactional id."""
-        self._check()
-        await super().init_transactions(timeout, keep_prepared_txn=keep_prepared_txn)
 
     async def begin_transaction(self) -> None:
         """Flush, then begin a transaction."""
