@@ -50,12 +50,13 @@ def error_text(text: str) -> str:
     return clean(start, ERROR_TEXT_MAX)
 
 
-def escaped(text: str) -> str:
-    r"""Return the text as one line. An escape replaces each character that isn't printable.
+def escaped(source: object) -> str:
+    r"""Return an object's text as one line. An escape replaces what isn't printable.
 
     Escapes are, for instance, ``\x1b`` and ``\u202e``. Different texts stay different: if a text
     has such a character, or a part that looks like an escape, its backslashes are doubled.
     """
+    text = str(source)
     if text.isprintable() and _ESCAPE.search(text) is None:
         return text
     return "".join(_escape(each) for each in text.replace("\\", "\\\\"))

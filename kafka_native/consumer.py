@@ -426,8 +426,10 @@ class Consumer(ConsumerCalls):
         for that, except in a callback. Without a subscription it does nothing.
         """
         self._check_open()
-        wait = self._behaviour.unsubscribe_calls_back and not self._in_callback()
-        self._finish(self._control.unsubscribe, CLOSE_S, wait=wait)
+        if self._behaviour.unsubscribe_calls_back and not self._in_callback():
+            self._finish(self._control.unsubscribe, CLOSE_S)
+        else:
+            self._begin_unsubscribe().result()
 
     def enforce_rebalance(self, reason: str = "") -> None:
         """Joins the group again, so that partitions are assigned again (KIP-568).
@@ -926,15 +928,13 @@ class Consumer(ConsumerCalls):
         try:
             deadline = deadline_of(timeout)
             try:
-                self._finish(self._control.close, timeout, wait=True)
+                self._finish(self._control.close, timeout)
             finally:
                 self._client.push_last(left_s(deadline))
         finally:
             self._shut()
 
-    def _finish(
-        self, begin: Callable[[Callable[[], None], float], None], timeout: float, *, wait: bool
-    ) -> None:
+    def _finish(self, begin: Callable[[Callable[[], None], float], None], timeout: float) -> None:
         """Ends something on the control thread.
 
         Runs its callbacks, then raises their first exception.
@@ -947,8 +947,6 @@ class Consumer(ConsumerCalls):
             engine.kick()
 
         self._client.main.post(lambda: begin(done, time.monotonic()))
-        if not wait:
-            return
         deadline = deadline_of(timeout)
         raised: Exception | None = None
         while True:

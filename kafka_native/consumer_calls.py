@@ -163,6 +163,10 @@ class ConsumerCalls(ConsumerCore):
 
         return self._begin(work).then(raise_error)
 
+    def _begin_unsubscribe(self) -> PendingCall[None]:
+        """Leaves the group; the next poll() runs the callback before it takes messages."""
+        return self._begin(lambda: self._control.unsubscribe(lambda: None, time.monotonic()))
+
     def _begin_enforce_rebalance(self, reason: str) -> PendingCall[None]:
         self._check_usable()
         if self._control.member.protocol == "consumer":

@@ -144,7 +144,7 @@ class Producer(ProducerCore):
             self._errors_only = bool(settings["delivery.report.only.error"])
             on_delivery = partial(chain.deliver, on_delivery, self._errors_only)
             intercept(self, ProducerHooks, chain)
-        exception_of = partial(_exception_of, self._client, not self._odd_arguments)
+        exception_of = partial(_exception_of, self._client, not self._like_confluent)
         block_s = settings.integer("max.block.ms") / 1000
         partitioner = settings.function("partitioner_cb")
         partitions_of = partial(
@@ -554,8 +554,9 @@ class Producer(ProducerCore):
     def _begin_send_offsets(
         self, positions: list[TopicPartition], group_metadata: object, timeout: float
     ) -> PendingCall[None]:
-        manager, member = self._transactions(), _member_of(group_metadata)
-        offsets = _offsets_of(positions)
+        self._client.check_open(CLOSED_TEXT)
+        member, offsets = _member_of(group_metadata), _offsets_of(positions)
+        manager = self._transactions()
         if not offsets:
             return ReadyCall(None)
         return self._begin_step(partial(manager.send_offsets, offsets, member), timeout)

@@ -190,7 +190,7 @@ class TopicPartition:
 
     def __repr__(self) -> str:
         return (
-            f"TopicPartition{{topic={escaped(str(self._topic))},partition={self._partition},"
+            f"TopicPartition{{topic={escaped(self._topic)},partition={self._partition},"
             f"offset={self._offset},leader_epoch={self._leader_epoch},error={self._error}}}"
         )
 
@@ -265,7 +265,7 @@ class ClusterMetadata:
         """The name of the broker that answered, ``host:port/id`` or ``host:port/bootstrap``."""
 
     def __repr__(self) -> str:
-        return f"ClusterMetadata({escaped(str(self.cluster_id))})"
+        return f"ClusterMetadata({escaped(self.cluster_id)})"
 
     def __str__(self) -> str:
         return str(self.cluster_id)
@@ -284,10 +284,10 @@ class BrokerMetadata:
         """The port that the broker advertises."""
 
     def __repr__(self) -> str:
-        return f"BrokerMetadata({self.id}, {escaped(str(self.host))}:{self.port})"
+        return f"BrokerMetadata({self.id}, {escaped(self.host)}:{self.port})"
 
     def __str__(self) -> str:
-        return f"{escaped(str(self.host))}:{self.port}/{self.id}"
+        return f"{escaped(self.host)}:{self.port}/{self.id}"
 
 
 class TopicMetadata:
@@ -341,9 +341,7 @@ class TopicMetadata:
 
     def __repr__(self) -> str:
         error = "" if self.error is None else f", {self.error}"
-        return (
-            f"TopicMetadata({escaped(str(self.topic))}, {len(self.partitions)} partitions{error})"
-        )
+        return f"TopicMetadata({escaped(self.topic)}, {len(self.partitions)} partitions{error})"
 
     def __str__(self) -> str:
         return str(self.topic)

@@ -197,7 +197,7 @@ cdef class ConsumerCore:
 
     cdef Message _error_message(self, object topic, object partition, int64_t offset, object error):
         cdef Message message = error_message_of(self.engine.pins, topic, partition, offset, error)
-        if isinstance(self, StrictConsumerCore):  # as in confluent_kafka, the value is the text
+        if isinstance(self, ConfluentConsumerCore):  # as in confluent_kafka, the value is the text
             message.set_value(error.str().encode())
             message._timestamp_ms = -1
         return message
@@ -628,8 +628,12 @@ cdef class ConsumerCore:
             self._drop_segment()
 
 
-cdef class StrictConsumerCore(ConsumerCore):
-    """ConsumerCore with the calls whose arguments confluent_kafka takes more strictly."""
+cdef class ConfluentConsumerCore(ConsumerCore):
+    """ConsumerCore with the argument checks of confluent_kafka."""
+
+    # A class with a field is the base of the layout of all derived classes. Without one, it may be
+    # ConsumerCore, and then Python refuses ``Consumer.__new__(Consumer)``.
+    cdef bint _unused
 
     def poll(self, double timeout=-1.0):
         cdef Message message

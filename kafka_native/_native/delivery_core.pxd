@@ -53,7 +53,7 @@ cdef class DeliveryCore:
     cdef CallbackTable _callbacks  # callbacks of single messages, and of reports for many
     cdef object _on_delivery  # client-wide callback or None
     cdef object _exception_of  # (status, text, where) -> the exception for a refused message; for _refusal()
-    cdef bint _odd  # reports and odd arguments are as in confluent_kafka
+    cdef bint _confluent  # arguments and reports are as in confluent_kafka
     cdef bint _closed
     cdef bint _was_full  # a message found no room since the last wait in poll()
     cdef bint _last_served  # no thread runs callbacks for later entries of `deliveries`

@@ -203,7 +203,7 @@ cdef class Report:
         shared.timestamp_type = TIMESTAMP_CREATE_TIME if batch.log_append_time_ms < 0 else TIMESTAMP_LOG_APPEND_TIME
         if batch.base_offset >= 0:
             shared.base_offset = batch.base_offset
-        if core._odd:
+        if core._confluent:
             shared.hides_headers = True
             if batch.acked_us < batch.created_us:
                 shared.latency_s = (kn_clock_us() - batch.created_us) / 1e6

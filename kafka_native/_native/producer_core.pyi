@@ -10,7 +10,7 @@ class Columns: ...
 
 class ProducerCore(DeliveryCore):
     _message_type: type[Message]
-    _odd_arguments: bool
+    _like_confluent: bool
     def _open(
         self,
         engine: Engine,

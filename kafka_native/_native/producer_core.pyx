@@ -29,6 +29,9 @@ from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.primitives cimport exact_text
 
+cdef extern from "Python.h":
+    int PyArg_Parse(object source, const char *format, ...) except 0
+
 cdef enum:
     HEADER_VARINTS_BYTES = 20  # the maximum size of the two varints of an encoded header
     PIECE_BYTES_MAX = 2147483647
@@ -56,7 +59,7 @@ cdef struct Name:
     kn_topic *topic
 
 
-cdef inline int _borrow(object source, Piece *piece, str what) except -1:
+cdef inline int _borrow(object source, Piece *piece, str what, bint confluent=False) except -1:
     # Inline for the usual types. The others are in another function, so that this one stays small.
     piece.buffered = False
     if source is None:
@@ -64,15 +67,17 @@ cdef inline int _borrow(object source, Piece *piece, str what) except -1:
         piece.size = 0
         return 0
     if not PyBytes_CheckExact(source):
-        return _borrow_other(source, piece, what)
+        return _borrow_other(source, piece, what, confluent)
     piece.data = <const uint8_t *>PyBytes_AS_STRING(source)
     piece.size = PyBytes_GET_SIZE(source)
     return 0 if piece.size <= PIECE_BYTES_MAX else _borrow_too_much(piece, what)
 
 
-cdef int _borrow_other(object source, Piece *piece, str what) except -1:
+cdef int _borrow_other(object source, Piece *piece, str what, bint confluent) except -1:
     if isinstance(source, str):
         piece.data = <const uint8_t *>PyUnicode_AsUTF8AndSize(source, &piece.size)
+    elif confluent:  # no bytearray
+        PyArg_Parse(source, "y#", &piece.data, &piece.size)
     else:
         try:
             PyObject_GetBuffer(source, &piece.view, PyBUF_SIMPLE)
@@ -97,14 +102,14 @@ cdef inline void _release(Piece *piece) noexcept:
         piece.buffered = False
 
 
-cdef inline int _opaque(on_delivery, callback, PyObject **opaque, bint odd=False) except -1:
+cdef inline int _opaque(on_delivery, callback, PyObject **opaque, bint confluent=False) except -1:
     # The callback, borrowed from the arguments, or NULL. Small, so that it is inlined.
     opaque[0] = NULL
-    return 0 if on_delivery is None and callback is None else _opaque_of(on_delivery if callback is None else callback, opaque, odd)
+    return 0 if on_delivery is None and callback is None else _opaque_of(on_delivery if callback is None else callback, opaque, confluent)
 
 
-cdef int _opaque_of(on_delivery, PyObject **opaque, bint odd) except -1:
-    if not (odd or callable(on_delivery)):
+cdef int _opaque_of(on_delivery, PyObject **opaque, bint confluent) except -1:
+    if not (confluent or callable(on_delivery)):
         raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
     opaque[0] = <PyObject *>on_delivery
     return 0
@@ -256,8 +261,8 @@ cdef class ProducerCore(DeliveryCore):
     """The compiled half of `kafka_native.Producer`."""
 
     _message_type = Message
-    _odd_arguments = False
-    """Whether odd arguments are treated as in confluent_kafka. `_open` reads it."""
+    _like_confluent = False
+    """Whether arguments and reports are treated as in confluent_kafka. `_open` reads it."""
 
     cdef int64_t _block_us  # max.block.ms
     cdef object _partitioner  # partitioner_cb or None
@@ -278,7 +283,7 @@ cdef class ProducerCore(DeliveryCore):
 
     def _open(self, Engine engine not None, on_delivery, exception_of not None, double block_s, partitioner, partitions_of not None):
         """Initialize the core. The constructor of the public class calls it once."""
-        self._odd = self._odd_arguments
+        self._confluent = self._like_confluent
         self._partitioner = partitioner
         self._partitions_of = partitions_of
         self._block_us = <int64_t>(block_s * 1e6)
@@ -321,9 +326,9 @@ cdef class ProducerCore(DeliveryCore):
         cdef PyObject *opaque
         cdef int status
         # The defaults are compared by identity: a conversion would cost a tenth of the call.
-        cdef int32_t number = -1 if partition is ANY_PARTITION else self._odd_partition(target, topic, partition) if self._odd else _partition(partition)
+        cdef int32_t number = -1 if partition is ANY_PARTITION else self._confluent_partition(target, topic, partition) if self._confluent else _partition(partition)
         cdef int64_t moment = 0 if timestamp is NOW else _number(timestamp, "timestamp")
-        _opaque(on_delivery, callback, &opaque, self._odd)
+        _opaque(on_delivery, callback, &opaque, self._confluent)
         if self._partitioner is not None and number == -1:
             number = self._choose(target, topic, key, "")
         status = self._append(target, value, key, headers, number, moment, opaque, 0)
@@ -333,7 +338,7 @@ cdef class ProducerCore(DeliveryCore):
             if status != KN_OK:
                 raise self._refused(status, topic, number)
 
-    cdef int32_t _odd_partition(self, kn_topic *target, topic, partition) except? -2:
+    cdef int32_t _confluent_partition(self, kn_topic *target, topic, partition) except? -2:
         # Return the partition. If the topic is known and has no such partition, raise, as in
         # confluent_kafka.
         cdef int32_t number = _number(partition, "partition")
@@ -403,12 +408,12 @@ cdef class ProducerCore(DeliveryCore):
         cdef PyObject *opaque
         if not isinstance(messages, list):
             raise TypeError(f"messages must be a list, not {type(messages).__name__}")
-        if self._odd and not messages and isinstance(topic, str):
+        if self._confluent and not messages and isinstance(topic, str):
             return 0
         target = self._target(topic)
-        _opaque(on_delivery, callback, &opaque, self._odd)
-        if self._odd:
-            rows = self._odd_rows(target, messages, partition, on_delivery if callback is None else callback)
+        _opaque(on_delivery, callback, &opaque, self._confluent)
+        if self._confluent:
+            rows = self._confluent_rows(target, messages, partition, on_delivery if callback is None else callback)
         else:
             _partition(partition)
             rows = self._checked_rows(messages, partition, on_delivery if callback is None else callback)
@@ -420,21 +425,21 @@ cdef class ProducerCore(DeliveryCore):
             # The engine takes any negative number for the partitioner's choice, so check it here.
             status = KN_ERR_UNKNOWN_PARTITION
             if number >= -1:
-                _opaque(row[6], None, &opaque, self._odd)
+                _opaque(row[6], None, &opaque, self._confluent)
                 status = self._append(target, row[1], row[2], row[3], number, row[5], opaque, 0)
                 if status == KN_ERR_FULL and may_wait:
                     status = self._append_waiting(target, row[1], row[2], row[3], number, row[5], opaque)
                     may_wait = status != KN_ERR_FULL  # the rest must not wait for max.block.ms each
             if status == KN_OK:
                 queued += 1
-                if not self._odd:
+                if not self._confluent:
                     source.pop("_error", None)
             elif status == KN_ERR_NOMEM or status == KN_ERR_CLOSED:
                 raise self._refused(status, topic, number)
             elif status == KN_ERR_FULL:
                 source["_error"] = self.engine.error_of(status, 0, None)
             else:
-                source["_error"] = self._refused(status, topic, partition if self._odd else number).args[0]
+                source["_error"] = self._refused(status, topic, partition if self._confluent else number).args[0]
         return queued
 
     cdef list _checked_rows(self, list messages, int32_t partition, on_delivery):
@@ -456,7 +461,7 @@ cdef class ProducerCore(DeliveryCore):
                 raise _with_index(error, index, "nothing is queued") from error
         return rows
 
-    cdef list _odd_rows(self, kn_topic *target, list messages, int32_t partition, on_delivery):
+    cdef list _confluent_rows(self, kn_topic *target, list messages, int32_t partition, on_delivery):
         # Return the messages as confluent_kafka reads them: with a value, a key and a callback.
         # Other keys are checked or ignored, and the partition is the same for all.
         cdef list rows = []
@@ -572,7 +577,7 @@ cdef class ProducerCore(DeliveryCore):
             raise self.engine.closed_error("Producer has been closed")
         if not isinstance(topic, str):
             raise TypeError(f"topic must be a str, not {type(topic).__name__}")
-        if self._odd and "\0" in topic:
+        if self._confluent and "\0" in topic:
             raise ValueError("embedded null character")
         found = self.engine.topic_at(topic)
         self._remember(place, <PyObject *>topic, found.topic)
@@ -591,8 +596,8 @@ cdef class ProducerCore(DeliveryCore):
         message.header_count = 0
         value_piece.buffered = key_piece.buffered = False
         try:
-            _borrow(value, &value_piece, "value")
-            _borrow(key, &key_piece, "key")
+            _borrow(value, &value_piece, "value", self._confluent)
+            _borrow(key, &key_piece, "key", self._confluent)
             if headers is not None:
                 self._encode_headers(headers, &message)
             message.value = value_piece.data
@@ -679,14 +684,14 @@ cdef class ProducerCore(DeliveryCore):
         cdef uint8_t *scratch
         cdef Piece name, data
         items = headers.items() if isinstance(headers, dict) else headers
-        if not isinstance(headers, (list, tuple, dict)):
+        if not isinstance(headers, (list, dict) if self._confluent else (list, tuple, dict)):
             raise TypeError(f"headers must be a list of (str, bytes) pairs or a dict, not {type(headers).__name__}")
         for item in items:
-            if not isinstance(item, (tuple, list)) or len(item) != 2:
+            if not isinstance(item, tuple if self._confluent else (tuple, list)) or len(item) != 2:
                 raise TypeError(f"a header is a (str, bytes) pair, not {item!r}")
             text = item[0]
             if not isinstance(text, str):
-                if not self._odd:
+                if not self._confluent:
                     raise TypeError(f"a header's name must be a str, not {type(text).__name__}")
                 text = str(text)
             try:
@@ -695,7 +700,7 @@ cdef class ProducerCore(DeliveryCore):
                 # `Message.headers()` returns names that aren't UTF-8 this way
                 text = text.encode("utf-8", "surrogateescape")
                 _borrow(text, &name, "header name")
-            _borrow(item[1], &data, f"value of header {item[0]!r}")
+            _borrow(item[1], &data, f"value of header {item[0]!r}", self._confluent)
             try:
                 wanted = used + HEADER_VARINTS_BYTES + name.size + data.size
                 if wanted > 2147483647:

@@ -170,9 +170,7 @@ class AclBinding:
         )
 
     def __repr__(self) -> str:
-        name, principal, host = (
-            escaped(str(each)) for each in (self.name, self.principal, self.host)
-        )
+        name, principal, host = (escaped(each) for each in (self.name, self.principal, self.host))
         return (
             f"{type(self).__name__}({self.restype},{name},{self.resource_pattern_type},{principal},"
             f"{host},{self.operation},{self.permission_type})"

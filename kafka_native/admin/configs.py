@@ -123,7 +123,7 @@ class ConfigEntry:
         return f"ConfigEntry({self})"
 
     def __str__(self) -> str:
-        return f'{escaped(str(self.name))}="{escaped(str(self.value))}"'
+        return f'{escaped(self.name)}="{escaped(self.value)}"'
 
 
 class ConfigResource:

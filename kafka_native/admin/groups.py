@@ -258,7 +258,7 @@ class GroupMetadata:
 
     def __repr__(self) -> str:
         error = "" if self.error is None else f", {self.error}"
-        return f"GroupMetadata({escaped(str(self.id))}{error})"
+        return f"GroupMetadata({escaped(self.id)}{error})"
 
     def __str__(self) -> str:
         return str(self.id)

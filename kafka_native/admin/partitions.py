@@ -88,7 +88,7 @@ class NewPartitions:
         self._new_total_count = int32(value)
 
     def __str__(self) -> str:
-        topic = escaped(str(self.topic))
+        topic = escaped(self.topic)
         return f"NewPartitions(topic={topic},new_total_count={self.new_total_count})"
 
     __repr__ = __str__

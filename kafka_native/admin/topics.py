@@ -109,7 +109,7 @@ class NewTopic:
 
     def __str__(self) -> str:
         count = "" if self.num_partitions == -1 else f",num_partitions={self.num_partitions}"
-        return f"NewTopic(topic={escaped(str(self.topic))}{count})"
+        return f"NewTopic(topic={escaped(self.topic)}{count})"
 
     __repr__ = __str__
 

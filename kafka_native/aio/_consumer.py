@@ -432,17 +432,17 @@ class AIOConsumer:
         It calls ``on_revoke``, commits stored offsets, and reads no partition any more. It waits
         for that, except in a callback. Without a subscription it does nothing.
         """
-        self._core._check_open()
-        await self._finish(
-            self._core._control.unsubscribe, CLOSE_S, wait=not self._core._in_callback()
-        )
+        core = self._core
+        core._check_open()
+        if core._behaviour.unsubscribe_calls_back and not core._in_callback():
+            await self._finish(core._control.unsubscribe, CLOSE_S)
+        else:
+            await wait_for(core._begin_unsubscribe())
 
     async def _finish(
         self,
         begin: Callable[[Callable[[], None], float], None],
         timeout: float,
-        *,
-        wait: bool = True,
     ) -> None:
         """Ends something on the control thread.
 
@@ -457,8 +457,6 @@ class AIOConsumer:
             core._client.engine.kick()
 
         core._client.main.post(lambda: begin(done, time.monotonic()))
-        if not wait:
-            return
         deadline = deadline_of(timeout)
         in_time = True
         raised: BaseException | None = None

@@ -72,11 +72,12 @@ def _is_drop_in(module: ModuleType) -> bool:
     return path is not None and os.path.abspath(path).startswith(os.path.join(DROP_IN_PATH, ""))
 
 
-def installed_modules() -> list[str]:
-    """Return the folder of the installed package confluent_kafka, or nothing."""
+def installed_modules(package: str = "") -> list[str]:
+    """Return the folder of the installed confluent_kafka, or of a package in it; or nothing."""
     others = [each for each in sys.path if os.path.abspath(each) != DROP_IN_PATH]
     spec = PathFinder.find_spec(_NAME, others)
-    return [] if spec is None else list(spec.submodule_search_locations or ())
+    folders = [] if spec is None else spec.submodule_search_locations or ()
+    return [os.path.join(each, *filter(None, package.split("."))) for each in folders]
 
 
 def explain_missing_modules() -> None:
@@ -99,6 +100,8 @@ class _MissingModules(MetaPathFinder):
 
     NAMES: Final = {
         "_oauthbearer",
+        "aio.producer._buffer_timeout_manager",
+        "aio.producer._producer_batch_processor",
         "avro",
         "kafkatest",
         "schema_registry",

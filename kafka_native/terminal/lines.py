@@ -144,7 +144,7 @@ def escape_tracebacks() -> None:
     sys.unraisablehook = _print_unraisable
     format_warning = warnings.formatwarning
     warnings.formatwarning = lambda message, *more, **named: format_warning(
-        escaped(str(message)), *more, **named
+        escaped(message), *more, **named
     )
 
 

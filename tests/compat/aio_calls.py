@@ -153,11 +153,3 @@ CONSUMER_CALLS: dict[str, Call] = {
     "closed, consumer_group_metadata": lambda it, side: it.consumer_group_metadata(),
     "closed, set_sasl_credentials": lambda it, side: it.set_sasl_credentials("a", "b"),
 }
-CALL_DIFFERENCES: dict[tuple[str, str], tuple[Any, Any]] = {
-    # The first mistake is reported first.
-    ("producer", "send_offsets_to_transaction"): (
-        ["TypeError", ""],
-        ["KafkaException", "_NOT_CONFIGURED"],
-    ),
-}
-"""The two outcomes, confluent_kafka's first, where they differ."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import fractions
+import json
 import logging
 import pathlib
 import time
@@ -13,10 +14,12 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+import kafka_native
 from kafka_native.compat.drop_in import confluent_kafka as drop_in
 from kafka_native.mock import MockCluster
-from tests.compat.sides import BOTH
+from tests.compat.sides import BOTH, next_message
 from tests.compat.test_side_by_side import NOWHERE, assert_same, outcome
+from tests.waiting import poll_until
 
 Lib = Any
 
@@ -210,3 +213,39 @@ def test_logger_is_called_by_poll() -> None:
             producer.poll(0.1)
             assert not before
             assert lines
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [{}, {"transactional.id": "t"}, {"enable.idempotence": True}, {"enable.idempotence": "false"}],
+)
+def test_a_producer_is_idempotent_for_the_same_reasons(conf: dict[str, Any]) -> None:
+    def is_idempotent(lib: Lib) -> bool:
+        documents: list[str] = []
+        statistics = {"statistics.interval.ms": 20, "stats_cb": documents.append}
+        producer = lib.Producer({**NOWHERE, **statistics, **conf})
+        poll_until(lambda: documents, producer)
+        return "eos" in json.loads(documents[0])
+
+    theirs, ours = map(is_idempotent, BOTH)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("conf", [{}, {"check.crcs": True}])
+def test_a_consumer_checks_checksums_for_the_same_reason(conf: dict[str, Any]) -> None:
+    with MockCluster(brokers=1) as cluster:
+        cluster.create_topic("t", 1)
+        with kafka_native.Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+            producer.produce("t", b"x", headers={"name": b"the bit is flipped here"})
+
+        def is_refused(lib: Lib) -> bool:
+            cluster.corrupt_next_fetch("t", 0)
+            basics = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"}
+            consumer = lib.Consumer({**basics, "log_level": 0, **conf})
+            consumer.assign([lib.TopicPartition("t", 0, 0)])
+            message = next_message(consumer)
+            consumer.close()
+            return message.error() is not None
+
+        theirs, ours = map(is_refused, BOTH)
+        assert ours == theirs == bool(conf)

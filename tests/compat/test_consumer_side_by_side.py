@@ -77,13 +77,15 @@ def assign_what_cannot_be(side: Side) -> Any:
 
 
 def unsubscribe(side: Side) -> Any:
+    """The next poll() revokes the partitions and returns none of their messages."""
     events: list[Any] = []
+    side.fill()
     with side.consumer() as consumer:
         joined(side, consumer, on_revoke=lambda _, partitions: events.append(len(partitions)))
+        next_message(consumer)
         consumer.unsubscribe()
         before = len(consumer.assignment()), list(events)
-        poll_until(lambda: events, consumer)
-        return before, consumer.assignment(), events
+        return before, consumer.poll(1), consumer.assignment(), events
 
 
 def close_after_unsubscribe(side: Side) -> Any:

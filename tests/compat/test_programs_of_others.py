@@ -165,11 +165,7 @@ def test_the_guide_names_the_versions() -> None:
 @pytest.mark.parametrize(
     "program", [each for each in PROGRAMS if each.use], ids=lambda each: each.name
 )
-def test_a_program_does_the_same_on_both_libraries(
-    program: Program, request: pytest.FixtureRequest
-) -> None:
-    if program.use_differs:
-        request.applymarker(pytest.mark.xfail(reason=program.use_differs, strict=True))
+def test_a_program_does_the_same_on_both_libraries(program: Program) -> None:
     folder = environment_or_skip(program)
     theirs, ours = on_both(partial(use, program, folder))
     assert "exit" not in theirs.output, f"with confluent_kafka:\n{theirs.output}{theirs.log}"

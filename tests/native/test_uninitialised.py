@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+import kafka_native.admin
+import kafka_native.compat.drop_in.confluent_kafka.admin
 from kafka_native import Consumer, Message, Producer
 from kafka_native._native import engine
+from kafka_native.compat.drop_in import confluent_kafka as drop_in
 from tests.native import uninitialised
 from tests.waiting import PROGRAM_S
 
@@ -66,6 +69,24 @@ def test_calls_of_uninitialized_clients_raise(kind: type[Any]) -> None:
     for name in ("poll", "close", "list_topics"):
         with pytest.raises(RuntimeError, match=r"super\(\).__init__"):
             getattr(client, name)()
+
+
+CLIENTS = (
+    "AdminClient",
+    "Consumer",
+    "DeserializingConsumer",
+    "DeserializingShareConsumer",
+    "Producer",
+    "SerializingProducer",
+    "ShareConsumer",
+)
+
+
+@pytest.mark.parametrize("lib", [kafka_native, drop_in])
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_client_can_be_made_without_its_constructor(lib: Any, name: str) -> None:
+    kind = getattr(lib, name, None) or getattr(lib.admin, name)
+    assert type(kind.__new__(kind)) is kind
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])

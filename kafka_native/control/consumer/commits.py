@@ -86,7 +86,7 @@ def commit_results(reply: OffsetCommitResponse, name_of: NameOf) -> dict[Key, in
     """The error code of each partition; 0: committed."""
     results = {}
     for topic in reply.topics:
-        name = topic.name or name_of(topic.topic_id)
+        name = topic.name if topic.topic_id == NO_ID else name_of(topic.topic_id)
         if name is not None:
             results.update(
                 {(name, each.partition_index): each.error_code for each in topic.partitions}
@@ -137,7 +137,9 @@ def fetched_offsets(
             )
         error_code = group.error_code
         for answer in group.topics:
-            _take(found, answer.name or name_of(answer.topic_id), answer.partitions)
+            by_name = answer.topic_id == NO_ID
+            name = answer.name if by_name else name_of(answer.topic_id)
+            _take(found, name, answer.partitions)
     else:
         for topic in reply.topics:
             _take(found, topic.name, topic.partitions)

@@ -25,6 +25,10 @@ _CALLBACKS: Final = {
 """Callbacks that can't be None, and the exception for a value that isn't callable."""
 _OWN: Final = {"producer": "on_delivery", "consumer": "on_commit"}
 """The callback that only one kind of client takes."""
+_DEFAULTS: Final = {"producer": "enable.idempotence", "consumer": "check.crcs"}
+"""The property that is false by default in librdkafka, but not in kafka_native. The limit of
+decompressed.batch.max.bytes holds here, too: it protects the process from hostile batches.
+"""
 _VALUE_REFUSAL: Final = "expected configuration property value as type unicode string"
 _NEVER_EMPTY: Final = ("debug", "partitioner")
 _INTEGER: Final = re.compile(r"\s*[+-]?(?:0[xX][0-9a-fA-F]+|\d+)")
@@ -56,6 +60,8 @@ def configuration(args: tuple[Any, ...], kwargs: Mapping[str, Any], kind: str) -
     for name in ("bootstrap.servers", "metadata.broker.list"):
         if converted.get(name):
             converted[name] = _servers(converted, converted[name])
+    if kind in _DEFAULTS and not converted.get("transactional.id"):  # that needs idempotence
+        converted.setdefault(_DEFAULTS[kind], "false")
     return converted
 
 

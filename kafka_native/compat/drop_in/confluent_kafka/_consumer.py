@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from kafka_native import consumer
-from kafka_native._native.consumer_core import StrictConsumerCore
+from kafka_native._native.consumer_core import ConfluentConsumerCore
 from kafka_native._native.message import ConfluentMessage, Message
 from kafka_native._native.methods import implemented_by
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
@@ -19,7 +19,7 @@ from kafka_native.types import OFFSET_INVALID, OFFSET_STORED, TopicPartition
 from ._clients import ClosedClient, await_token, configuration
 
 
-class Consumer(consumer.Consumer, StrictConsumerCore):
+class Consumer(consumer.Consumer, ConfluentConsumerCore):
     """A `kafka_native.Consumer` that behaves like confluent_kafka's."""
 
     _client = ClosedClient("Consumer closed")
@@ -44,7 +44,7 @@ class Consumer(consumer.Consumer, StrictConsumerCore):
         super().__init__(conf)
         await_token(self, conf)
 
-    @implemented_by(StrictConsumerCore.poll)
+    @implemented_by(ConfluentConsumerCore.poll)
     def poll(self, timeout: float = -1) -> Message | None:  # type: ignore[override]
         """Return the next message, or None; see `kafka_native.Consumer.poll`."""
 

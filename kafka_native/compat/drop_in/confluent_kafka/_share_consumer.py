@@ -34,6 +34,8 @@ class ShareConsumer(native.ShareConsumer):
         conf = configuration(args, kwargs, "consumer")
         if "on_commit" in conf:
             raise ValueError("on_commit is not supported on ShareConsumer")
+        if conf.get("share.acknowledgement.mode") != "explicit":
+            conf.pop("share.acknowledgement.mode", None)  # any other text means implicit
         super().__init__(conf)
         await_token(self, conf)
 

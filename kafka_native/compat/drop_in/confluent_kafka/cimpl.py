@@ -70,7 +70,7 @@ class Producer(producer.Producer):
     _message_type = Message
     _client = ClosedClient("Producer has been closed")
     _eager = True
-    _odd_arguments = True
+    _like_confluent = True
     _uninitialized_text = "Producer has been closed"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from kafka_native.aio import _consumer as native
 from kafka_native.consumer import CLOSE_S
 from kafka_native.consumer_calls import CLOSED_TEXT
-from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.types import TopicPartition
 
 from .._arguments import AIO_CONSUMER, parses
@@ -21,6 +21,8 @@ from . import _common
 
 __all__ = ["AIOConsumer"]
 
+confluent_kafka = sys.modules[__name__.rpartition(".aio.")[0]]
+"""The package. An import hook may replace its clients, so they are looked up when they are used."""
 
 _METHODS = (
     "poll",
@@ -47,11 +49,6 @@ _METHODS = (
 )
 
 
-@cache
-def _core_class(base: type) -> type[native.Core]:
-    return type("Core", (native.Core, base), {})
-
-
 @parses(AIO_CONSUMER, lambda consumer: consumer._core._check_open())
 class AIOConsumer(native.AIOConsumer):
     """A `kafka_native.aio.AIOConsumer` that behaves like confluent_kafka's."""
@@ -68,14 +65,15 @@ class AIOConsumer(native.AIOConsumer):
         self._owns_executor = executor is None
         self.executor = ThreadPoolExecutor(max_workers) if executor is None else executor
         loop = asyncio.get_running_loop()
-        cls = _common.package().Consumer
-        if cls.__module__.startswith(f"{_common.package().__name__}."):
+        cls = confluent_kafka.Consumer
+        if cls.__module__.startswith(f"{confluent_kafka.__name__}."):
             super().__init__(consumer_conf, max_workers, executor)
         else:
             self._use_threads(loop, cls, dict(consumer_conf))
 
     def _make_core(self, conf: Mapping[str, Any]) -> native.Core:
-        return _core_class(_common.package().Consumer)(conf)
+        core: native.Core = _common.core_class(native.Core, confluent_kafka.Consumer)(conf)
+        return core
 
     # --- a class that an import hook has put in place of Consumer ---
 
@@ -87,7 +85,7 @@ class AIOConsumer(native.AIOConsumer):
         """Call the methods of a blocking consumer, because the hook wants to see these calls."""
         _common.wrap_common_callbacks(loop, conf)
         _common.wrap_conf_callback(loop, conf, "on_commit")
-        consumer = _core_class(cls)(conf)
+        consumer = _common.core_class(native.Core, cls)(conf)
         for name in _METHODS:
             vars(self)[name] = partial(self._call, getattr(consumer, name))
         vars(self)["subscribe"] = partial(self._subscribe_hooked, consumer)
@@ -137,16 +135,6 @@ class AIOConsumer(native.AIOConsumer):
             _callable(on_lost),
             initial_offsets=initial_offsets,
         )
-
-    async def offsets_for_times(
-        self, partitions: list[TopicPartition], timeout: float = -1
-    ) -> list[TopicPartition]:
-        """Return offsets by time. See `kafka_native.aio.AIOConsumer`."""
-        self._core._check_open()
-        if partitions == []:
-            text = "Failed to get offsets: " + KafkaError(KafkaError._INVALID_ARG).str()
-            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
-        return await super().offsets_for_times(partitions, timeout)
 
     async def close(self, timeout: float = CLOSE_S) -> None:
         """Leave the group and close the consumer.

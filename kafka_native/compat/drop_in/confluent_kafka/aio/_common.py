@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Callable
 from concurrent.futures import Executor
-from functools import partial
-from types import ModuleType
+from functools import cache, partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-def package() -> ModuleType:
-    """Return the package, whose clients an import hook may have replaced."""
-    return sys.modules[__name__.rpartition(".aio.")[0]]
+@cache
+def core_class(core: type[T], base: type) -> type[T]:
+    """Return the class of the core of an asyncio client, on top of a class of the package."""
+    return type("Core", (core, base), {})
 
 
 class AsyncLogger:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import cache
 from types import TracebackType
 from typing import Any
 
@@ -20,17 +20,14 @@ from .. import _common
 
 __all__ = ["AIOProducer"]
 
+confluent_kafka = sys.modules[__name__.rpartition(".aio.")[0]]
+"""The package. An import hook may replace its Producer, so it is looked up when it is used."""
 _CLOSED = "cannot schedule new futures after shutdown"
 _HEADERS = (
     "Headers are not supported in AIOProducer batch mode. "
     "Use the synchronous Producer.produce() method if headers are required."
 )
 _TIMESTAMP = "Message timestamps are not currently supported in batch mode"
-
-
-@cache
-def _core_class(base: type) -> type[native.Core]:
-    return type("Core", (native.Core, base), {})
 
 
 @parses(AIO_PRODUCER, lambda producer: producer._check())
@@ -65,7 +62,8 @@ class AIOProducer(native.AIOProducer):
         self._queue = Producer.produce.__get__(self._core)
 
     def _make_core(self, conf: Mapping[str, Any]) -> native.Core:
-        return _core_class(_common.package().Producer)(conf)
+        core: native.Core = _common.core_class(native.Core, confluent_kafka.Producer)(conf)
+        return core
 
     def _report(self, error: BaseException) -> None:
         self._raised.append(error)
