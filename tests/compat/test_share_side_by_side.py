@@ -107,7 +107,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("kind", ["ShareConsumer", "DeserializingShareConsumer"])
-@pytest.mark.parametrize("mode", ["implicit", "explicit", "any", ""])
+@pytest.mark.parametrize("mode", ["implicit", "explicit", ""])
 def test_every_call_has_the_same_outcome(mode: str, kind: str) -> None:
     found = []
     for module in BOTH:
