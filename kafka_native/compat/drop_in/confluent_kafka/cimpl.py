@@ -63,10 +63,6 @@ from ._clients import ClosedClient, await_token, check_new, configuration
 _reentry_identity_var: ContextVar[int] = ContextVar("reentry_identity", default=0)
 
 
-def _ignore(error: KafkaError) -> None:
-    """Do nothing with an error."""
-
-
 @parses(PRODUCER, lambda self: self._client.check_open("Producer has been closed"))
 class Producer(producer.Producer):
     """A `kafka_native.Producer` that behaves like confluent_kafka's."""
@@ -81,8 +77,6 @@ class Producer(producer.Producer):
         """Take a configuration as a dict, keywords, or both."""
         check_new(self, "Producer already __init__:ialized")
         conf = configuration(args, kwargs, "producer")
-        if "event_cb" not in conf:
-            conf.setdefault("error_cb", _ignore)  # poll() counts the errors
         super().__init__(conf)
         await_token(self, conf)
 

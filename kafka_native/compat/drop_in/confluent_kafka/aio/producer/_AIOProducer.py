@@ -137,12 +137,12 @@ class AIOProducer(native.AIOProducer):
         self._raise()
         return served
 
-    async def flush(self, *args: Any, **kwargs: Any) -> int:
+    async def flush(self, timeout: float = -1) -> int:
         """Send all messages and wait for their reports. See `kafka_native.aio.AIOProducer`."""
         self._check()
         self._buffered.clear()
         self._raise()
-        left = await super().flush(**TIMEOUT.arguments.parse(args, kwargs))
+        left = await super().flush(timeout)
         self._raise()
         return left
 
