@@ -762,6 +762,11 @@ cdef class Topic:
         with nogil:
             kn_topic_fail(self.topic, status, error_code, error_text)
 
+    def refuse(self):
+        """Refuse further messages with _UNKNOWN_TOPIC until the topic has partitions."""
+        self.owner._alive()
+        kn_topic_refuse(self.topic)
+
     def fail_unknown(self, double before):
         """Fail messages that were staged before a time for partitions that don't exist.
 
