@@ -742,20 +742,21 @@ cdef class ProducerCore(DeliveryCore):
         for item in items:
             if not isinstance(item, tuple if self._confluent else (tuple, list)) or len(item) != 2:
                 raise TypeError(f"a header is a (str, bytes) pair, not {item!r}")
-            text = item[0]
+            text, content = item
             if not isinstance(text, str):
                 if not self._confluent:
                     raise TypeError(f"a header's name must be a str, not {type(text).__name__}")
                 text = _confluent_name(text)
-            if self._confluent:
+            if self._confluent:  # a NUL ends a text
                 text = text.partition("\0")[0]
+                content = content.partition("\0")[0] if isinstance(content, str) else content
             try:
                 _borrow(text, &name, "header name")
             except UnicodeEncodeError:
                 # `Message.headers()` returns names that aren't UTF-8 this way
                 text = text.encode("utf-8", "surrogateescape")
                 _borrow(text, &name, "header name")
-            _borrow(item[1], &data, f"value of header {item[0]!r}", self._confluent)
+            _borrow(content, &data, "value of a header" if self._confluent else f"value of header {item[0]!r}", self._confluent)
             try:
                 wanted = used + HEADER_VARINTS_BYTES + name.size + data.size
                 if wanted > 2147483647:

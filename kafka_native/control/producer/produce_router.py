@@ -151,10 +151,13 @@ class ProduceRouter:
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
         self._unreported.pop(topic.name, None)
         if topic.name in self._produced:
-            produced = self._engine.topic(topic.name)
-            if self._refuses_missing and error.code() in MISSING_TOPIC_ERRORS:
+            produced, code = self._engine.topic(topic.name), error.code()
+            if self._refuses_missing and code in MISSING_TOPIC_ERRORS:
                 produced.refuse()  # first: a callback that gets the error may produce at once
-            produced.fail(0, error.code(), error.str())
+                code = (
+                    KafkaError.UNKNOWN_TOPIC_OR_PART if code == KafkaError._UNKNOWN_TOPIC else code
+                )
+            produced.fail(0, code, error.str())
             self._answer(topic.name, error)
 
     def poll(self, now: float) -> tuple[list[Call], float]:

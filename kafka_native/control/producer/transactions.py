@@ -532,7 +532,7 @@ class Transactions:
         self._to_add[topic, partition] = None
         self._check()
 
-    def on_failed(self, error: KafkaError, number: int, *, refused: bool) -> None:
+    def on_failed(self, error: KafkaError, number: int, *, refused: bool = False) -> None:
         """Handles an undelivered message: its transaction can't be committed any more.
 
         ``refused``: the broker's response has the error.

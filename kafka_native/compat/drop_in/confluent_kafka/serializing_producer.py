@@ -36,6 +36,7 @@ class SerializingProducer(
         :raises TypeError: It is no dict.
         :raises AttributeError: It hasn't a dict's methods.
         """
-        if not isinstance(conf, dict) and conf.copy().pop:
+        given: Any = conf
+        if not isinstance(given, dict) and given.copy().pop:
             raise TypeError("expected configuration dict")
         super().__init__(conf)
