@@ -20,7 +20,6 @@ import pytest
 from kafka_native import Producer
 from kafka_native.mock import MockCluster
 from tests.compat.admin_odd_calls import LIBRARIES, TOPIC
-from tests.compat.sides import EVERY_CALL
 from tests.waiting import WAIT_S
 
 Outcome = dict[str, Any]
@@ -189,7 +188,6 @@ def test_some_odd_calls_have_the_same_outcome() -> None:
     assert not found, "\n".join(found)
 
 
-@EVERY_CALL
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_odd_calls_have_the_same_outcome() -> None:
