@@ -11,7 +11,7 @@ An ``except`` clause or a delivery callback needs no change. There are two diffe
 from __future__ import annotations
 
 import operator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, SupportsIndex, TypeAlias
 
 from ._native.enums import (
     STATUS_CLOSED,
@@ -274,16 +274,14 @@ class KafkaError:
         retriable: bool = False,
         txn_requires_abort: bool = False,
     ) -> None:
-        code = operator.index(error)
-        if not _INT32_MIN <= code <= _INT32_MAX:
-            raise OverflowError("an error code is a signed 32-bit integer")
+        code = _int32(error)
         if reason is not None and not isinstance(reason, str):
             raise TypeError(f"argument 2 must be str or None, not {type(reason).__name__}")
         self._code: int = code
         self._reason: _Text | None = reason
-        self._fatal = bool(operator.index(fatal))
-        self._retriable = bool(operator.index(retriable))
-        self._txn_requires_abort = bool(operator.index(txn_requires_abort))
+        self._fatal = bool(_int32(fatal))
+        self._retriable = bool(_int32(retriable))
+        self._txn_requires_abort = bool(_int32(txn_requires_abort))
 
     def code(self) -> int:
         """Return the error code. Compare it with the class's constants."""
@@ -388,10 +386,22 @@ class ConcurrentModificationException(RuntimeError):
     """Two threads used a client at the same time, and only one thread may use it."""
 
 
+def _int32(value: SupportsIndex) -> int:
+    number = operator.index(value)
+    if not _INT32_MIN <= number <= _INT32_MAX:
+        raise OverflowError(f"{number} is no signed 32-bit integer")
+    return number
+
+
 def _code_of(other: object) -> int | None:
     if isinstance(other, KafkaError):
         return other.code()
-    return other if isinstance(other, int) else None
+    if isinstance(other, int):
+        return other
+    try:
+        return operator.index(other)  # type: ignore[arg-type]  # numpy's integers, for instance
+    except TypeError:
+        return None
 
 
 _NAMES: Final[dict[int, str]] = {code.value: code.name for code in ErrorCode} | {

@@ -460,9 +460,8 @@ class Uuid:
         )
 
     def __bytes__(self) -> bytes:
-        return self._high.to_bytes(8, "big", signed=True) + self._low.to_bytes(
-            8, "big", signed=True
-        )
+        halves = (operator.index(self._high), operator.index(self._low))  # None if never set
+        return b"".join(half.to_bytes(8, "big", signed=True) for half in halves)
 
     def get_most_significant_bits(self) -> int:
         """Return the first half as a signed number."""

@@ -144,6 +144,11 @@ def split_into_slices(files: list[str], count: int, seconds: dict[str, float]) -
     return slices
 
 
+def file_of(item: pytest.Item) -> str:
+    """Return the file that has the item. Its function may come from another file."""
+    return item.nodeid.partition("::")[0]
+
+
 def tier_of(item: Any) -> str:
     """Return the section of `SECONDS_FILE` for an item or a report."""
     return "slow" if "slow" in item.keywords else "fast"
@@ -155,23 +160,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seconds = json.loads(SECONDS_FILE.read_text())
     if part := config.getoption("slice"):
         number, count = part
-        files = sorted({item.location[0] for item in items})
+        files = sorted({file_of(item) for item in items})
         chosen = set(split_into_slices(files, count, seconds["slow"])[number - 1])
         kept, others = [], []
         for item in items:
-            in_slice = item.location[0] in chosen or item.get_closest_marker("every_slice")
+            in_slice = file_of(item) in chosen or item.get_closest_marker("every_slice")
             (kept if in_slice else others).append(item)
         config.hook.pytest_deselected(items=others)
         items[:] = kept
     if hasattr(config, "workerinput"):
         lane_seconds: Counter[str] = Counter()
-        for file, tier in {(item.location[0], tier_of(item)) for item in items}:
+        for file, tier in {(file_of(item), tier_of(item)) for item in items}:
             lane_seconds[lane(file)] += seconds[tier].get(file, 0.0)
         names = sorted(
             lane_seconds, key=lambda name: (not starts_java(name), -lane_seconds[name], name)
         )
         order = {name: place for place, name in enumerate(names)}
-        items.sort(key=lambda item: order[lane(item.location[0])])
+        items.sort(key=lambda item: order[lane(file_of(item))])
 
 
 @pytest.hookimpl(trylast=True)
@@ -206,7 +211,7 @@ def pytest_runtest_protocol(
 ) -> Generator[None, Any, Any]:
     """Stop a lane's brokers at the end of the lane, not at the end of its process."""
     done = yield
-    if nextitem is None or lane(nextitem.location[0]) != lane(item.location[0]):
+    if nextitem is None or lane(file_of(nextitem)) != lane(file_of(item)):
         # Only tests that start brokers import it, because it needs confluent_kafka.
         cluster = sys.modules.get("tests.broker.cluster")
         if cluster is not None:

@@ -59,7 +59,23 @@ class Message(Generic[_K, _V]):
     def __eq__(self, other: object, /) -> bool: ...
     __hash__: None  # type: ignore[assignment]
 
-class ConfluentMessage(Message[_K, _V]): ...
+class ConfluentMessage(Message[_K, _V]):
+    def __init__(
+        self,
+        topic: str | None = ...,
+        partition: int = ...,
+        offset: int = ...,
+        key: Any = ...,
+        value: Any = ...,
+        headers: Any = ...,
+        error: Any = ...,
+        timestamp: tuple[int, int] | None = ...,
+        latency: float = ...,
+        leader_epoch: int = ...,
+        delivery_count: int = ...,
+    ) -> None: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__: None
 
 @final
 class Pins:

@@ -235,8 +235,9 @@ cdef class Message:
     ):
         cdef Batch batch = Batch.of(NULL, topic, NO_PARTITION if partition is None else max(<int32_t>index(partition), NO_PARTITION), None)
         cdef int64_t timestamp_ms = 0
-        if offset is not None and index(offset) >= 0:
-            batch.base_offset = index(offset)
+        cdef int64_t given_offset = NO_OFFSET if offset is None else index(offset)
+        if given_offset >= 0:
+            batch.base_offset = given_offset
         if latency is not None:
             batch.latency_s = _whole_us(latency)
         if leader_epoch is not None:
@@ -429,11 +430,36 @@ cdef class Message:
 cdef class ConfluentMessage(Message):
     """A Message under the name confluent_kafka.
 
-    It is false if its value has no bytes, and its ``repr()`` is the object's address.
+    It is false if its value has no bytes, its ``repr()`` is the object's address, and its
+    constructor takes no None in place of a number.
     """
 
     def __cinit__(self):
         self._batch = ZERO_BATCH  # as there, if __init__() is never called
+
+    def __init__(
+        self,
+        topic=None,
+        partition=NO_PARTITION,
+        offset=NO_OFFSET,
+        key=None,
+        value=None,
+        headers=None,
+        error=None,
+        timestamp=None,
+        latency=-1.0,
+        leader_epoch=NO_EPOCH,
+        delivery_count=NO_COUNT,
+    ):
+        if partition is None or offset is None or latency is None or leader_epoch is None or delivery_count is None:
+            raise TypeError("partition, offset, latency, leader_epoch and delivery_count are numbers")
+        if timestamp is not None and not isinstance(timestamp, tuple):
+            raise TypeError("timestamp must be a tuple of (int, int)")
+        Message.__init__(self, topic, partition, offset, key, value, headers, error, timestamp, latency, leader_epoch, delivery_count)
+
+    def __eq__(self, other):
+        # As there, an object of another type has no say.
+        return isinstance(other, Message) and Message.__eq__(self, other)
 
     def __bool__(self):
         return len(self) != 0
@@ -447,7 +473,9 @@ cdef class ConfluentMessage(Message):
 
 def _confluent_message(*fields):
     # A pickle refers to this function, because the name confluent_kafka may mean another package.
-    return ConfluentMessage(*fields)
+    message = ConfluentMessage.__new__(ConfluentMessage)
+    Message.__init__(message, *fields)  # None stands for what a Message doesn't have
+    return message
 
 
 cdef Py_ssize_t _length_of(object value) except -1:

@@ -133,12 +133,19 @@ class AclBinding:
             "operation": (operation, AclOperation),
             "permission_type": (permission_type, AclPermissionType),
         }
-        for field in ("name", "principal", "host"):
-            self._check_text(field, getattr(self, field))
-        for field, (value, kind) in given.items():
-            if value is None:
+        texts = {"name": name, "principal": principal, "host": host}
+        values = texts | {field: value for field, (value, _) in given.items()}
+        for field, each in values.items():
+            if each is None and field not in self._optional:
                 raise ValueError(f"Expected {field} to be not None")
-            member = member_of(int(value) if isinstance(value, bool) else value, kind, field)
+        for field, text in texts.items():
+            if text is not None and not isinstance(text, str):
+                raise TypeError(f"Expected {field} to be a string")
+        members = {
+            field: member_of(int(value) if isinstance(value, bool) else value, kind, field)
+            for field, (value, kind) in given.items()
+        }
+        for field, member in members.items():
             if (field, member.name) in self._forbidden or member in WITHOUT_PERMISSIONS:
                 raise ValueError(f"Cannot use enum {field}, value {member.name} in this class")
             setattr(self, field, member)
@@ -150,12 +157,6 @@ class AclBinding:
         self.resource_pattern_type_int = int(self.resource_pattern_type.value)
         self.operation_int = int(self.operation.value)
         self.permission_type_int = int(self.permission_type.value)
-
-    def _check_text(self, field: str, value: object) -> None:
-        if value is None and field not in self._optional:
-            raise ValueError(f"Expected {field} to be not None")
-        if value is not None and not isinstance(value, str):
-            raise TypeError(f"Expected {field} to be a string")
 
     def _key(self) -> tuple[int | str, ...]:
         texts = tuple(

@@ -78,6 +78,10 @@ class ConfigType(Enum):
     PASSWORD = 9
 
 
+_NO_SYNONYMS: dict[str, ConfigEntry] = {}
+"""The default: each entry gets a dict of its own."""
+
+
 class ConfigEntry:
     """A setting from `describe_configs()`, or a change for `incremental_alter_configs()`.
 
@@ -101,7 +105,7 @@ class ConfigEntry:
         is_default: bool = False,
         is_sensitive: bool = False,
         is_synonym: bool = False,
-        synonyms: dict[str, ConfigEntry] = {},  # noqa: B006  as confluent_kafka declares it; it is copied
+        synonyms: dict[str, ConfigEntry] = _NO_SYNONYMS,
         incremental_operation: AlterConfigOpType | None = None,
     ) -> None:
         self.name = name
@@ -111,7 +115,7 @@ class ConfigEntry:
         self.is_default = bool(is_default)
         self.is_sensitive = bool(is_sensitive)
         self.is_synonym = bool(is_synonym)
-        self.synonyms = dict(synonyms) if isinstance(synonyms, Mapping) else synonyms
+        self.synonyms = {} if synonyms is _NO_SYNONYMS else synonyms
         self.incremental_operation = incremental_operation
         self.config_type = ConfigType.UNKNOWN
         """The type of its value, from `describe_configs()`; UNKNOWN before 2.6 (KIP-569).

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -19,12 +20,13 @@ import pytest
 from kafka_native import Producer
 from kafka_native.mock import MockCluster
 from tests.compat.admin_odd_calls import LIBRARIES, TOPIC
-from tests.compat.sides import EVERY_CALL
 from tests.waiting import WAIT_S
 
 Outcome = dict[str, Any]
 SILENCE_S = 20.0
 """The time without a line after which the process hangs."""
+REPEATS = 3
+"""How often calls that differ are made again, alone."""
 SAMPLE = 11
 """The fast test makes one call of so many."""
 
@@ -82,6 +84,7 @@ ALLOWED = (
         ours="TOPIC_AUTHORIZATION_FAILED|_UNKNOWN_PARTITION",
     ),
     Allowed("ints beyond a C long", r"10\*\*30", ours="OverflowError"),
+    Allowed("an extension: librdkafka's callbacks as functions", r"conf dr_cb", ours="TypeError"),
 )
 
 
@@ -110,8 +113,10 @@ def made(library: str, servers: str, step: int, pattern: str) -> dict[str, Outco
                 found[entry[1]] = entry[2]
         code = process.wait(WAIT_S)
         process.stdout.close()
+        # SILENCE_S may have ended it
+        crash = "hangs" if code == -signal.SIGKILL else code
         assert last is not None, f"{library} ends with {code} before its first call"
-        found[last[1]] = {"crash": code}
+        found[last[1]] = {"crash": crash}
         first = last[0] + 1
 
 
@@ -138,11 +143,14 @@ def outcomes(library: str, step: int, pattern: str = "") -> dict[str, Outcome]:
 
 
 def on_both(step: int, pattern: str = "") -> dict[str, tuple[Outcome, Outcome]]:
-    """Return both outcomes of the calls that differ without being allowed."""
-    with ThreadPoolExecutor(len(LIBRARIES)) as threads:
+    """Return both outcomes of the calls that differ without being allowed.
+
+    Calls with a pattern are made on one library after the other.
+    """
+    with ThreadPoolExecutor(1 if pattern else len(LIBRARIES)) as threads:
         theirs, ours = threads.map(lambda each: outcomes(each, step, pattern), LIBRARIES)
     assert pattern or len(theirs) > 8000 / step
-    assert not [name for name, each in ours.items() if "crash" in each]
+    assert not [name for name, each in ours.items() if each.get("crash", "hangs") != "hangs"]
     return {
         name: (there, ours[name])
         for name, there in theirs.items()
@@ -152,10 +160,11 @@ def on_both(step: int, pattern: str = "") -> dict[str, tuple[Outcome, Outcome]]:
 
 
 def differences(step: int) -> list[str]:
-    """Return the calls that differ. They are made twice, as a busy machine makes differences."""
+    """Return the calls that differ each time, because a busy machine makes differences."""
     found = on_both(step)
-    if found:
-        found = on_both(step, f"^({'|'.join(map(re.escape, found))})$")
+    for _ in range(REPEATS):
+        if found:
+            found = on_both(step, f"^({'|'.join(map(re.escape, found))})$")
     return [
         f"{name}\n  original {there}\n  ours     {here}" for name, (there, here) in found.items()
     ]
@@ -179,7 +188,6 @@ def test_some_odd_calls_have_the_same_outcome() -> None:
     assert not found, "\n".join(found)
 
 
-@EVERY_CALL
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_odd_calls_have_the_same_outcome() -> None:

@@ -78,7 +78,6 @@ DIFFERENCES = {
     "pickle.loads(pickle.dumps(U(1, 2)))": (EXTENSION, "AAAAAAAAAAEAAAAAAAAAAg"),
     "pickle.loads(pickle.dumps(ck.KafkaException(KE(3)))).args[0].code()": (EXTENSION, "3"),
     "TP('a', 1, 2, None)": (EXTENSION, "TopicPartition{topic=a"),
-    "ck.Message(latency=None, partition=None).latency()": (EXTENSION, "None"),
     "ck.Message[int, str]": (EXTENSION, "confluent_kafka.cimpl.Message[int, str]"),
     "int(U(0, 5))": (EXTENSION, "5"),
     "ck.murmur2(key=b'x', partition_count=3)": (EXTENSION, "1"),

@@ -18,7 +18,7 @@ from kafka_native import admin
 from kafka_native._native.arguments import Arguments
 from kafka_native.admin.base import CLOSED_TEXT
 from kafka_native.client import HANDLE_CLOSED_TEXT
-from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.errors import KafkaError, KafkaException, error_text
 from kafka_native.types import (
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
@@ -73,6 +73,19 @@ def _c_int(value: float) -> int:
 def _whole_ms(timeout: float) -> float:
     """A timeout, without the part of a millisecond; no number is a wait without limit."""
     return _c_int(timeout * 1000) / 1000
+
+
+def _wait_s(timeout: float, task: str, code: int = KafkaError._TIMED_OUT) -> float:
+    """The timeout of a call that waits; too large ones leave no time, as there.
+
+    Without time, the call fails with the code.
+    """
+    if timeout < 0:
+        return -1
+    wait_s = _whole_ms(timeout)
+    if wait_s <= 0:
+        raise failed(code, f"Failed to {task}: {error_text(code)}")
+    return wait_s
 
 
 def _in_range(name: str, value: int, value_min: int, value_max: int) -> int:
@@ -412,7 +425,10 @@ class _AdminClientImpl(admin.AdminClient):
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
         """See `kafka_native.admin.AdminClient.list_topics`."""
         self._ready(HANDLE_CLOSED_TEXT)
-        found = super().list_topics(topic, self._wait_s(timeout))
+        pool = self._client.main.pool
+        is_up = any(broker.up for broker in (*pool.nodes.values(), *pool.bootstrap))
+        code = KafkaError._TIMED_OUT if is_up else KafkaError._TRANSPORT
+        found = super().list_topics(topic, _wait_s(timeout, "get metadata", code))
         self._cluster_id = found.cluster_id or self._cluster_id
         return found
 
@@ -434,7 +450,7 @@ class _AdminClientImpl(admin.AdminClient):
     def list_groups(self, group: str | None = None, timeout: float = -1, **kwargs: Any) -> Any:
         """See `kafka_native.admin.AdminClient.list_groups`."""
         self._ready(HANDLE_CLOSED_TEXT)
-        return super().list_groups(group, self._wait_s(timeout), **kwargs)
+        return super().list_groups(group, _wait_s(timeout, "list groups"), **kwargs)
 
     def close(self) -> None:
         """Closes the client; one that was never created is closed."""
@@ -459,18 +475,6 @@ class _AdminClientImpl(admin.AdminClient):
         if getattr(self, "_client", None) is None:
             raise RuntimeError(CLOSED_TEXT)
         super()._check_open()
-
-    def _wait_s(self, timeout: float) -> float:
-        """The timeout of a call that waits; too large ones leave no time, as there."""
-        if timeout < 0:
-            return -1
-        wait_s = _whole_ms(timeout)
-        if wait_s <= 0:
-            pool = self._client.main.pool
-            if not any(broker.up for broker in (*pool.nodes.values(), *pool.bootstrap)):
-                raise failed(KafkaError._TRANSPORT, "Local: Broker transport failure")
-            raise failed(KafkaError._TIMED_OUT, "Local: Timed out")
-        return wait_s
 
     def _times(self, given: Given) -> Given:
         """The options that are numbers, after the check that the client is open."""
@@ -758,6 +762,11 @@ class _AdminClientImpl(admin.AdminClient):
         level = given.get("isolation_level_value", UNSET)
         if level != UNSET:
             options["isolation_level"] = IsolationLevel(_in_range("isolation_level", level, 0, 1))
+        for each in partitions:
+            if each.offset < admin.OffsetSpec.max_timestamp()._value:
+                text = f"Partition {each.partition} has an invalid offset {each.offset}"
+                given["future"].set_exception(failed(KafkaError._INVALID_ARG, text))
+                return
         wanted = {
             TopicPartition(each.topic, each.partition): _spec(each.offset) for each in partitions
         }
