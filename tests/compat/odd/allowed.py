@@ -98,6 +98,63 @@ ALLOWED = (
         "TypeError",
         "returns",
     ),
+    # Value types
+    Allowed(
+        "the exception of a __str__() is passed on; here the text of the error has no value in it",
+        r"^AclBinding\.\w+\.__init__\(\w+=NoText",
+        "ZeroDivisionError",
+        "TypeError",
+    ),
+    Allowed(
+        "an extension: users have permissions",
+        r"^(AclBinding|ConfigResource)\.\w+\.__init__\(restype=7\)",
+        "ValueError",
+        "returns",
+    ),
+    Allowed(
+        "a class whose field `value` is read as the number of a resource type",
+        r"^ConfigResource\.\w+\.__init__\(restype=Message\)",
+        "TypeError",
+        "AttributeError",
+    ),
+    Allowed(
+        "the result's topic is an object that raises when it is compared",
+        r"^Message\.\w+\.__init__\(",
+        "returns",
+        "returns",
+        shows="NotImplementedError|SystemError",
+    ),
+    Allowed(
+        "an undefined conversion in C: more bits than an int has",
+        r"^KafkaError\.\w+\.(lt|le|gt|ge|eq|ne)\(other=-?2\*\*",
+        "returns",
+        "returns",
+    ),
+    Allowed(
+        "an undefined conversion in C: more bits than an int has, and the number is another one",
+        r"^TopicPartition\.\w+\.partition =\(value=-?2\*\*",
+        "returns",
+        "OverflowError",
+    ),
+    Allowed(
+        "a text that C can't hold: the texts of brokers and of other clients may have it, and the "
+        "call that sends a name refuses it",
+        r"^(KafkaError|TopicPartition)\.\w+\.__init__\((reason|topic|metadata)="
+        r"(surrogate|'a\\0b')\)",
+        "ValueError|UnicodeEncodeError",
+        "returns",
+    ),
+    Allowed(
+        "an extension: None for no metadata and no leader epoch",
+        r"^TopicPartition\.\w+\.__init__\((metadata|leader_epoch)=None\)",
+        "TypeError",
+        "returns",
+    ),
+    Allowed(
+        "the original has a hash of the bits without an equality",
+        r"^Uuid\.\w+\.(eq|ne)\(other=Uuid\)",
+    ),
+    Allowed("an extension: int(uuid)", r"^Uuid\.\w+\.int\(\)", "TypeError", "returns"),
     # Producer, SerializingProducer, AIOProducer
     Allowed("an undefined conversion in C: a time that is no number", r"\.conf\(linger\.ms=nan"),
     Allowed(
@@ -127,93 +184,40 @@ ALLOWED = (
     Allowed(
         "speed: the number of failed connections so far, which poll() counts",
         r"^Producer\.offline\.poll\(",
-        # Value types
-        Allowed(
-            "the exception of a __str__() is passed on; here the text of the error has no value in it",
-            r"^AclBinding\.\w+\.__init__\(\w+=NoText",
-            "ZeroDivisionError",
-            "TypeError",
-        ),
-        Allowed(
-            "an extension: users have permissions",
-            r"^(AclBinding|ConfigResource)\.\w+\.__init__\(restype=7\)",
-            "ValueError",
-            "returns",
-        ),
-        Allowed(
-            "a class whose field `value` is read as the number of a resource type",
-            r"^ConfigResource\.\w+\.__init__\(restype=Message\)",
-            "TypeError",
-            "AttributeError",
-        ),
-        Allowed(
-            "the result's topic is an object that raises when it is compared",
-            r"^Message\.\w+\.__init__\(",
-            "returns",
-            "returns",
-            shows="NotImplementedError|SystemError",
-        ),
-        Allowed(
-            "an undefined conversion in C: more bits than an int has",
-            r"^KafkaError\.\w+\.(lt|le|gt|ge|eq|ne)\(other=-?2\*\*",
-            "returns",
-            "returns",
-        ),
-        Allowed(
-            "speed: the metadata may be there already",
-            r"^Producer\.fresh\.list_topics\(",
-            "returns",
-            "returns",
-        ),
-        Allowed(
-            "the original fails in the comparison with an object of another type",
-            r"^AIOProducer\.fresh\.__init__\(\w+=TopicPartition",
-            "NotImplementedError",
-            "TypeError",
-        ),
-        Allowed(
-            "the original's future ends in a later call of poll() or flush(), or never",
-            r"^AIOProducer\.fresh\.produce\(",
-            "blocks",
-        ),
-        *(
-            Allowed(
-                "the original buffers a message for a second before it checks it",
-                r"^AIOProducer\.fresh\.produce\(",
-                each,
-                each,
-            )
-            for each in (
-                "TypeError",
-                "OverflowError",
-                "NotImplementedError",
-                "KafkaException TOPIC_EXCEPTION",
-            )
-        ),
-        "an undefined conversion in C: more bits than an int has, and the number is another one",
-        r"^TopicPartition\.\w+\.partition =\(value=-?2\*\*",
         "returns",
-        "OverflowError",
-    ),
-    Allowed(
-        "a text that C can't hold: the texts of brokers and of other clients may have it, and the "
-        "call that sends a name refuses it",
-        r"^(KafkaError|TopicPartition)\.\w+\.__init__\((reason|topic|metadata)="
-        r"(surrogate|'a\\0b')\)",
-        "ValueError|UnicodeEncodeError",
         "returns",
     ),
     Allowed(
-        "an extension: None for no metadata and no leader epoch",
-        r"^TopicPartition\.\w+\.__init__\((metadata|leader_epoch)=None\)",
+        "speed: the metadata may be there already",
+        r"^Producer\.fresh\.list_topics\(",
+        "returns",
+        "returns",
+    ),
+    Allowed(
+        "the original fails in the comparison with an object of another type",
+        r"^AIOProducer\.fresh\.__init__\(\w+=TopicPartition",
+        "NotImplementedError",
         "TypeError",
-        "returns",
     ),
     Allowed(
-        "the original has a hash of the bits without an equality",
-        r"^Uuid\.\w+\.(eq|ne)\(other=Uuid\)",
+        "the original's future ends in a later call of poll() or flush(), or never",
+        r"^AIOProducer\.fresh\.produce\(",
+        "blocks",
     ),
-    Allowed("an extension: int(uuid)", r"^Uuid\.\w+\.int\(\)", "TypeError", "returns"),
+    *(
+        Allowed(
+            "the original buffers a message for a second before it checks it",
+            r"^AIOProducer\.fresh\.produce\(",
+            each,
+            each,
+        )
+        for each in (
+            "TypeError",
+            "OverflowError",
+            "NotImplementedError",
+            "KafkaException TOPIC_EXCEPTION",
+        )
+    ),
 )
 """The differences that stay. The first entry that matches has the reason."""
 
