@@ -135,10 +135,10 @@ cdef inline object _number(source, str what):
     return PyNumber_Index(source)
 
 
-cdef inline int64_t _moment(source) except? -1:
-    # 0, for now, in place of a negative number.
+cdef inline int64_t _moment(source, bint may_be_negative=False) except? -1:
+    # Usually 0, for now, in place of a negative number.
     cdef int64_t moment = _number(source, "timestamp")
-    return max(0, moment)
+    return moment if may_be_negative else max(0, moment)
 
 
 cdef tuple _column(source, Py_ssize_t count, str what, str otherwise=""):
@@ -344,8 +344,10 @@ cdef class ProducerCore(DeliveryCore):
         if target == NULL:
             self._refuse_closed(topic, value, key, partition, timestamp, headers)
         # The defaults are compared by identity: a conversion would cost a tenth of the call.
-        cdef int32_t number = -1 if partition is ANY_PARTITION else self._confluent_partition(target, topic, partition) if self._confluent else _partition(partition)
-        cdef int64_t moment = 0 if timestamp is NOW else _number(timestamp, "timestamp") if self._confluent else _moment(timestamp)
+        cdef int32_t number = -1
+        if partition is not ANY_PARTITION:
+            number = self._confluent_partition(target, topic, partition) if self._confluent else _partition(partition)
+        cdef int64_t moment = 0 if timestamp is NOW else _moment(timestamp, self._confluent)
         _opaque(on_delivery, callback, &opaque, self._confluent)
         if self._partitioner is not None and number == -1:
             number = self._choose(target, topic, key, "")
