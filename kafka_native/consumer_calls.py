@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from kafka_native._native.primitives import exact_text
 from kafka_native.client import UninitializedClient
 from kafka_native.consumer_events import ConsumerCallbacks
 from kafka_native.control.consumer.consumer_control import Behaviour, ConsumerControl
-from kafka_native.control.consumer.fetches import Assigned
+from kafka_native.control.consumer.fetches import Assigned, Given
 from kafka_native.control.group.rebalance import Kind, Listener
 from kafka_native.control.positions import OFFSET_TAIL_BASE, Key
 from kafka_native.control.positions import position_of as offset_position_of
@@ -205,8 +205,8 @@ class ConsumerCalls(ConsumerCore):
     # --- assignment ---
 
     def _begin_assign(self, partitions: list[TopicPartition]) -> PendingCall[None]:
-        wanted = [position_of(each) for each in self._listed(partitions)]
-        check_assignable(wanted)
+        wanted = [given_of(each) for each in self._listed(partitions)]
+        raise_error(assign_error(wanted))
 
         def work() -> None:
             self._remove(list(self._control.fetches.assigned))
@@ -220,17 +220,14 @@ class ConsumerCalls(ConsumerCore):
         )
 
     def _begin_incremental_assign(self, partitions: list[TopicPartition]) -> PendingCall[None]:
-        wanted = [position_of(each) for each in self._listed(partitions)]
-        check_assignable(wanted)
+        wanted = [given_of(each) for each in self._listed(partitions)]
 
         def work() -> KafkaError | None:
             fetches = self._control.fetches
-            for topic, partition, _, _ in wanted:
-                if (topic, partition) in fetches.assigned:
-                    text = f"{topic} [{partition}] is already part of the current assignment"
-                    return KafkaError(KafkaError._CONFLICT, text)
-            fetches.add(wanted, time.monotonic())
-            return None
+            error = assign_error(wanted, fetches.assigned)
+            if error is None:
+                fetches.add(wanted, time.monotonic())
+            return error
 
         return self._begin_change(work, incremental=True)
 
@@ -255,7 +252,7 @@ class ConsumerCalls(ConsumerCore):
         inside = self._in_callback() and self._rebalancing is not None
 
         def guarded() -> KafkaError | None:
-            return change_refusal(self._control, incremental) or work()
+            return self._change_refusal(incremental) or work()
 
         def finish(error: KafkaError | None) -> None:
             raise_error(error)
@@ -263,6 +260,12 @@ class ConsumerCalls(ConsumerCore):
                 self._handled = True
 
         return self._begin(guarded).then(finish)
+
+    def _change_refusal(self, incremental: bool) -> KafkaError | None:
+        """Why this change of the assignment isn't allowed; None: it is. Control thread only."""
+        if not self._control.subscription.wanted:
+            return None
+        return change_refusal(self._control.membership.assignor_protocol, incremental)
 
     def _remove(self, keys: list[Key]) -> None:
         """Removes partitions from the assignment. Control thread only."""
@@ -275,7 +278,10 @@ class ConsumerCalls(ConsumerCore):
         self._check_open()
         assigned = self._control.fetches.assigned
         return self._begin(
-            lambda: [TopicPartition(*key, state.given) for key, state in assigned.items()]
+            lambda: [
+                TopicPartition(*key, state.given, state.given_metadata, state.given_epoch)
+                for key, state in sorted(assigned.items(), key=lambda item: item[0])
+            ]
         )
 
     # --- positions ---
@@ -290,7 +296,7 @@ class ConsumerCalls(ConsumerCore):
         return self._begin(lambda: self._control.fetches.seek_many(positions)).then(raise_error)
 
     def _begin_seek_anywhere(self, partitions: list[TopicPartition]) -> PendingCall[None]:
-        """Begins `seek()` without a check of the offset: the broker may refuse it."""
+        """Begins `seek()` to any offset but OFFSET_STORED: the broker may refuse it."""
         positions = [position_of(each) for each in partitions]
         fetches = self._control.fetches
         return self._begin(lambda: fetches.seek_many(positions, anywhere=True)).then(raise_error)
@@ -516,6 +522,11 @@ def position_of(partition: TopicPartition) -> tuple[str, int, int, int | None]:
     return partition.topic, partition.partition, partition.offset, partition.leader_epoch
 
 
+def given_of(partition: TopicPartition) -> Given:
+    """The position and the metadata, as `assignment()` returns them."""
+    return (*position_of(partition), partition.metadata)
+
+
 def topic_names(topics: Iterable[str]) -> list[str]:
     """The topics of a subscription, after a check."""
     if isinstance(topics, str) or not all(isinstance(each, str) for each in topics):
@@ -528,18 +539,27 @@ def topic_names(topics: Iterable[str]) -> list[str]:
     return names
 
 
-def check_assignable(partitions: list[tuple[str, int, int, int | None]]) -> None:
-    """Raises KafkaException (_INVALID_ARG): a partition occurs twice, or can't start there."""
+def assign_error(
+    partitions: list[Given], assigned: Container[Key] = frozenset()
+) -> KafkaError | None:
+    """The first error of a list of partitions that are to be assigned.
+
+    A partition occurs twice, can't start at its offset, or is one of those in ``assigned``.
+    """
     seen: set[Key] = set()
-    for topic, number, offset, _ in partitions:
-        text = ""
+    for topic, number, offset, *_ in partitions:
+        code, text = KafkaError._INVALID_ARG, ""
         if (topic, number) in seen:
             text = f"Duplicate {topic} [{number}] in input list"
         elif OFFSET_TAIL_BASE < offset < 0 and offset not in LOGICAL_OFFSETS:
             text = f"{topic} [{number}] has no offset {offset} to start from"
+        elif (topic, number) in assigned:
+            code = KafkaError._CONFLICT
+            text = f"{topic} [{number}] is already part of the current assignment"
         if text:
-            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
+            return KafkaError(code, text)
         seen.add((topic, number))
+    return None
 
 
 def offsets_after(message: Message) -> list[TopicPartition]:
@@ -559,11 +579,8 @@ def offsets_after(message: Message) -> list[TopicPartition]:
     return [TopicPartition(topic, partition, offset + 1, None, message.leader_epoch())]
 
 
-def change_refusal(control: ConsumerControl, incremental: bool) -> KafkaError | None:
-    """Why this change of the assignment isn't allowed; None: it is. Control thread only."""
-    if not control.subscription.wanted:
-        return None
-    protocol = control.membership.assignor_protocol
+def change_refusal(protocol: str, incremental: bool) -> KafkaError | None:
+    """Why a group of this protocol doesn't allow a change of the assignment; None: it does."""
     if protocol == "NONE" or incremental == (protocol == "COOPERATIVE"):
         return None
     calls = (

@@ -200,7 +200,10 @@ class ShareConsumer:
         if existing is not None and not existing.closed:
             raise RuntimeError("ShareConsumer already initialized")
         given = {**(config or {}), **kwargs}
-        _refuse(name for name in NOT_APPLICABLE if name in given)
+        refused = [name for name in NOT_APPLICABLE if name in given]
+        if refused:
+            parse(given, "consumer")  # an unknown name or an invalid value is the first reason
+            _refuse(refused)
         # As in the consumer protocol, the coordinator decides settings such as session timeouts.
         settings = parse({**given, "group.protocol": "consumer"}, "consumer")
         _check(settings)

@@ -250,7 +250,7 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
     async def close(self, timeout: float = CLOSE_S) -> None:
         """Close as `AIOConsumer.close()` does, then close the deserializers that builders made."""
         if not self._core._client.closed:
-            await super().close(timeout)
+            await super().close(timeout=timeout)
         await self._serdes.close()
 
     async def _deserialized(self, message: Message) -> Message:

@@ -10,6 +10,11 @@ from tests.waiting import WAIT_S
 
 Call = Callable[[Any, Side], Awaitable[Any]]
 
+
+async def _type_of(result: Awaitable[object]) -> str:
+    return type(await result).__name__
+
+
 MESSAGES: dict[str, dict[str, Any]] = {
     "text": {"value": "v", "key": "k", "partition": 0},
     "bytes": {"value": b"v", "key": b"k", "partition": 1},
@@ -69,6 +74,7 @@ PRODUCER_CALLS: dict[str, Call] = {
 CONSUMER_CALLS: dict[str, Call] = {
     "poll 0": lambda it, side: it.poll(0),
     "poll str": lambda it, side: it.poll("x"),
+    "poll None": lambda it, side: it.poll(None),
     "consume str": lambda it, side: it.consume("x"),
     "consume -1": lambda it, side: it.consume(-1),
     "consume too many": lambda it, side: it.consume(1_000_001),
@@ -127,10 +133,12 @@ CONSUMER_CALLS: dict[str, Call] = {
     ),
     "list_topics int": lambda it, side: it.list_topics(3),
     "consumer_group_metadata argument": lambda it, side: it.consumer_group_metadata(3),
+    "consumer_group_metadata": lambda it, side: _type_of(it.consumer_group_metadata()),
     "set_sasl_credentials None": lambda it, side: it.set_sasl_credentials(None, "b"),
     "close": lambda it, side: it.close(),
     "close again": lambda it, side: it.close(),
     "closed, poll": lambda it, side: it.poll(0),
+    "closed, poll str": lambda it, side: it.poll("x"),
     "closed, consume": lambda it, side: it.consume(1, 0),
     "closed, subscribe": lambda it, side: it.subscribe([side.topic]),
     "closed, unsubscribe": lambda it, side: it.unsubscribe(),

@@ -68,6 +68,54 @@ def change_incrementally(side: Side) -> Any:
         return len(left), next_message(consumer).offset(), *tried(side, consumer.unassign)
 
 
+def change_around_the_membership(strategy: str) -> Use:
+    """By hand before the group has chosen an assignor, and after the consumer has left."""
+
+    def use(side: Side) -> Any:
+        with side.consumer(partition_assignment_strategy=strategy) as consumer:
+            other = side.lib.TopicPartition("by-hand", 3)
+            consumer.subscribe([side.topic])
+            outcomes = tried(
+                side,
+                lambda: consumer.assign([other]),
+                lambda: consumer.incremental_unassign([other]),
+                lambda: consumer.incremental_assign([other]),
+            )
+            poll_until(
+                lambda: side.topic in {each.topic for each in consumer.assignment()}, consumer
+            )
+            outcomes.append(sorted(each.topic == side.topic for each in consumer.assignment()))
+            if strategy == "cooperative-sticky":
+                consumer.incremental_unassign([other])
+            consumer.unsubscribe()
+            poll_until(lambda: not consumer.assignment(), consumer)
+            return outcomes + tried(
+                side,
+                lambda: consumer.assign([side.at()]),
+                consumer.unassign,
+                lambda: consumer.incremental_assign([side.at()]),
+                lambda: consumer.incremental_unassign([side.at()]),
+            )
+
+    use.__name__ = f"change around the membership, {strategy}"
+    return use
+
+
+def assignment(side: Side) -> Any:
+    """The assignment is sorted, with the given epochs and metadata."""
+    with side.consumer() as consumer:
+        given = side.lib.TopicPartition(side.topic, 0, 3, "note", 2)
+        consumer.assign([side.at(1), given])
+        consumer.incremental_assign([side.lib.TopicPartition("a", 7)])
+        found = consumer.assignment()
+        again = [given, given]
+        return (
+            side.plain(found),
+            [each.leader_epoch for each in found],
+            tried(side, lambda: consumer.incremental_assign(again)),
+        )
+
+
 def assign_what_cannot_be(side: Side) -> Any:
     with side.consumer() as consumer:
         lists = ([side.at(), side.at()], [side.at(offset=-7)], [side.at(-1)], (side.at(),))
@@ -331,6 +379,9 @@ def times(side: Side) -> Any:
 USES: list[Use] = [
     rewind,
     change_incrementally,
+    change_around_the_membership("range"),
+    change_around_the_membership("cooperative-sticky"),
+    assignment,
     assign_what_cannot_be,
     unsubscribe,
     close_after_unsubscribe,

@@ -249,6 +249,16 @@ def test_wrong_configuration_raises_and_closes_built_serializers(cluster: MockCl
         producer_of(kafka_native, cluster, interceptors=[object()])
 
 
+@pytest.mark.parametrize("conf", [None, "x", [], {"bootstrap.servers": "127.0.0.1:1"}], ids=repr)
+def test_what_is_no_configuration_raises_the_same_exception(conf: Any) -> None:
+    kinds = []
+    for lib in sides.BOTH:
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - it is compared
+            lib.DeserializingConsumer(conf)
+        kinds.append(type(raised.value))
+    assert kinds[0] is kinds[1]
+
+
 class Bad(SerializerBuilder):
     def build(self, conf: dict[str, Any], is_key: bool) -> Any:
         return None

@@ -204,6 +204,24 @@ def test_properties_without_effect_are_refused_by_both(name: str) -> None:
     assert refused[0] in ("ValueError", "KafkaException"), "it means something there"
 
 
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"auto.offset.reset": "never"},
+        {"auto.offset.reset": "earliest", "no.such.property": 1},
+        {"auto.offset.reset": "earliest", "enable.auto.commit": "x"},
+        {"on_commit": 1},
+        {"on_commit": print, "no.such.property": 1},
+    ],
+    ids=str,
+)
+def test_the_first_reason_to_refuse_a_configuration(conf: dict[str, Any]) -> None:
+    theirs, ours = (
+        outcome(lambda module=module: module.ShareConsumer({**NOWHERE, **conf})) for module in BOTH
+    )
+    assert ours == theirs
+
+
 @pytest.mark.parametrize("name", ["IllegalStateException", "ConcurrentModificationException"])
 def test_exceptions_are_of_the_same_kinds(name: str) -> None:
     theirs, ours = (getattr(module, name) for module in BOTH)

@@ -171,8 +171,12 @@ class FakeRebalance:
         else:
             end()
 
-    def assign(self, added: Iterable[Key], done: Callable[[], None]) -> None:
+    def assign(
+        self, added: Iterable[Key], done: Callable[[], None], *, replaces: bool = False
+    ) -> None:
         keys = set(added)
+        if replaces:
+            assert self.owned <= keys, "an eager member has given up everything"
         self._step("assign", keys, lambda: (self.owned.update(keys), done())[0])
 
     def revoke(self, revoked: Iterable[Key], done: Callable[[], None]) -> None:

@@ -269,7 +269,9 @@ class Node:
         if following:
             self._begin()
 
-    def assign(self, added: Iterable[Key], done: Callable[[], None]) -> None:
+    def assign(
+        self, added: Iterable[Key], done: Callable[[], None], *, replaces: bool = False
+    ) -> None:
         self._step("assign", set(added), done)
 
     def revoke(self, revoked: Iterable[Key], done: Callable[[], None]) -> None:

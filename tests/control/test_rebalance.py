@@ -101,6 +101,14 @@ def test_without_callbacks_assignments_end_at_once_and_revocations_after_their_c
     assert not group.rebalance.busy
 
 
+def test_an_assignment_may_replace_what_the_application_has_assigned() -> None:
+    group = Group()
+    group.fetches.add([(*A, 0), (*C, 0)], 0.0)
+    group.rebalance.assign([A, B], group.done("assigned"), replaces=True)
+    assert group.rebalance.owned == {A, B}
+    assert group.log == [("flush", [C]), "assigned"]
+
+
 def test_revocation_waits_for_the_application_to_poll_again() -> None:
     group = Group()
     group.rebalance.assign([A], group.done("assigned"))

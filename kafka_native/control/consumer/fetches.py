@@ -18,7 +18,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_native.control.brokers.pool import BrokerPool
 from kafka_native.control.consumer.offsets import (
@@ -55,6 +55,14 @@ from kafka_native.types import (
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Cursor, Engine, Event
+
+
+Given: TypeAlias = (
+    tuple[str, int, int]
+    | tuple[str, int, int, int | None]
+    | tuple[str, int, int, int | None, str | None]
+)
+"""Topic, partition, offset, leader epoch and metadata of an assigned partition."""
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +112,8 @@ class Assigned:
     stored_at: int = OFFSET_INVALID  # the position at that time
     sent: OffsetPosition | None = None  # the last position in a commit
     committed: OffsetPosition | None = None  # the last committed position
+    given_metadata: str | None = None  # in the assignment
+    given_epoch: int | None = None
 
     @property
     def key(self) -> Key:
@@ -229,26 +239,27 @@ class FetchManager:
 
     def assign(
         self,
-        partitions: Iterable[tuple[str, int, int] | tuple[str, int, int, int | None]],
+        partitions: Iterable[Given],
         now: float,
     ) -> None:
-        """Replaces the assignment by (topic, partition, offset[, leader epoch])."""
+        """Replaces the assignment by these partitions."""
         self.remove(list(self.assigned))
         self.add(partitions, now)
 
     def add(
         self,
-        partitions: Iterable[tuple[str, int, int] | tuple[str, int, int, int | None]],
+        partitions: Iterable[Given],
         now: float,
     ) -> None:
         """Adds partitions to the assignment. Partitions that are assigned already start again."""
-        for topic, partition, offset, *epoch in partitions:
+        for each in partitions:
+            topic, partition, offset = each[:3]
+            epoch = each[3] if len(each) > 3 else None
+            metadata = each[4] if len(each) > 4 else None
             key = (topic, partition)
             if key in self.assigned:
                 self.remove([key])
-            position = OffsetPosition(
-                offset, NO_EPOCH if not epoch or epoch[0] is None else epoch[0]
-            )
+            position = OffsetPosition(offset, NO_EPOCH if epoch is None else epoch)
             given = OFFSET_STORED if offset == OFFSET_INVALID else offset
             is_recreated = given == OFFSET_STORED and key in self._recreated
             self._log.debug("%s [%d]: assigned, at offset %d", topic, partition, given)
@@ -261,6 +272,8 @@ class FetchManager:
                 position,
                 paused=key in self._paused,
                 is_recreated=is_recreated,
+                given_metadata=metadata,
+                given_epoch=epoch,
             )
             if key not in self._paused:
                 self._todo[key] = None
@@ -302,7 +315,7 @@ class FetchManager:
     ) -> KafkaError | None:
         """`seek()` for several (topic, partition, offset, leader epoch): either all or none.
 
-        ``anywhere``: the offset may be impossible.
+        ``anywhere``: any offset but OFFSET_STORED, as in librdkafka.
         """
         wanted = list(positions)
         for topic, partition, offset, _ in wanted:
@@ -313,12 +326,12 @@ class FetchManager:
                 return KafkaError(
                     code, f"{topic} [{partition}] isn't assigned: assign() it before seek()"
                 )
-            if (
-                not anywhere
-                and offset < 0
-                and offset not in (OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED)
-                and offset > OFFSET_TAIL_BASE
-            ):
+            if anywhere:
+                impossible = offset == OFFSET_STORED
+            else:
+                logical = (OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED)
+                impossible = OFFSET_TAIL_BASE < offset < 0 and offset not in logical
+            if impossible:
                 return KafkaError(
                     KafkaError._INVALID_ARG,
                     f"{topic} [{partition}] has no offset {offset} to seek to",

@@ -105,6 +105,8 @@ class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
         """Always ``NONE``: a share group has no rebalances."""
         return "NONE"
 
+    chosen_protocol = assignor_protocol
+
     # --- calls of the application ---
 
     def replace(self, topics: list[str], now: float) -> None:

@@ -303,6 +303,11 @@ class ClassicMembership:
         return self._protocol if self._subscribed_once else "NONE"
 
     @property
+    def chosen_protocol(self) -> str:
+        """``EAGER`` or ``COOPERATIVE`` after the first generation has begun, ``NONE`` before it."""
+        return "NONE" if self._assignor is None else self._protocol
+
+    @property
     def rebalance_reason(self) -> str:
         """The reason of the next or last join, as sent to the coordinator (KIP-800)."""
         return self._reason or self._sent_reason
@@ -711,7 +716,9 @@ class ClassicMembership:
         self._changing = added
         serial = self._serial
         self._rebalance.assign(
-            added, lambda: self._if_current(serial, lambda: self._on_assigned(added))
+            added,
+            lambda: self._if_current(serial, lambda: self._on_assigned(added)),
+            replaces=self._protocol == "EAGER",
         )
 
     def _on_assigned(self, added: set[Key]) -> None:

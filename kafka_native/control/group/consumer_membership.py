@@ -106,6 +106,8 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         """``COOPERATIVE`` after the first subscription, ``NONE`` before it, as in librdkafka."""
         return "COOPERATIVE" if self._subscribed_once else "NONE"
 
+    chosen_protocol = assignor_protocol
+
     # --- calls of the application ---
 
     def subscribe(self, now: float) -> None:

@@ -79,6 +79,10 @@ class Membership(Watched, Protocol):
         """How rebalances move partitions: ``EAGER``, ``COOPERATIVE`` or ``NONE`` (never joined)."""
 
     @property
+    def chosen_protocol(self) -> str:
+        """The same as librdkafka knows it: ``NONE`` until the group has chosen an assignor."""
+
+    @property
     def state(self) -> Enum:
         """The member's state, from joining to leaving. Each protocol has its own states."""
 

@@ -81,6 +81,7 @@ class Step:
     dropped: bool = False  # a later step replaces it: ``done`` isn't called
     ended: bool = False  # lose only those partitions whose topic was recreated
     silent: bool = False  # for manually assigned partitions: no callback
+    replaces: bool = False  # assign nothing but these partitions
 
 
 def _left_alone(kind: Kind, keys: list[Key]) -> bool:
@@ -141,9 +142,11 @@ class Rebalance:
         """The kind of the running step; None: no step."""
         return self._steps[0].kind if self._steps else None
 
-    def assign(self, added: Iterable[Key], done: Callable[[], None]) -> None:
-        """Adds partitions to the assignment."""
-        self._begin(Step(Kind.ASSIGN, sorted(added), done))
+    def assign(
+        self, added: Iterable[Key], done: Callable[[], None], *, replaces: bool = False
+    ) -> None:
+        """Adds partitions to the assignment. ``replaces``: takes all others away."""
+        self._begin(Step(Kind.ASSIGN, sorted(added), done, replaces=replaces))
 
     def revoke(self, revoked: Iterable[Key], done: Callable[[], None]) -> None:
         """Takes partitions away for another member, which waits for the end of this step."""
@@ -261,6 +264,9 @@ class Rebalance:
         """
         if step.kind is Kind.ASSIGN:
             if not step.dropped and not handled:
+                others = self.owned.difference(step.keys) if step.replaces else ()
+                if others:  # assigned by hand before the first generation
+                    self.remove(sorted(others), lambda: None)
                 self.add(step.keys)
             self._end(step)
         elif step.kind is Kind.REVOKE and not step.dropped:

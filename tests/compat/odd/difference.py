@@ -44,6 +44,12 @@ def kind(outcome: Outcome) -> str:
     return "returns"
 
 
+def is_sooner(found: Difference) -> bool:
+    """Return whether the outcomes are the same, but kafka_native's comes sooner."""
+    theirs, ours = (_compared(each) for each in found[1:])
+    return (theirs.pop("time"), ours.pop("time"), theirs) == ("waits", "at once", ours)
+
+
 def call_of(case: Case) -> str:
     """Return the name of the call of a case."""
     return f"{case.subject.name}.{case.call.name}"

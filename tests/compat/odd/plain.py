@@ -25,13 +25,15 @@ RECENT_MS = 86_400_000
 OWN_ATTRIBUTES = {"config_type", "documentation"}
 """The attributes that only kafka_native's types have."""
 _objects = re.compile(r"<[\w.]+ object at 0x[0-9a-f]+>")
+_groups = re.compile(r"GROUP-\d+")
 _ids = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}")
 DEPTH_MAX = 6
 
 
 def _text(env: Env, value: str) -> str:
     value = _objects.sub("OBJECT", value)
-    return _ids.sub("ID", value.replace(env.group, "GROUP"))[:300]
+    value = _groups.sub("GROUP", value.replace(env.group, "GROUP"))
+    return _ids.sub("ID", value)[:300]
 
 
 def _error(error: Any) -> list[Any]:

@@ -167,7 +167,7 @@ def _check_topics(given: Given) -> None:
     if not isinstance(given["topics"], list):
         raise TypeError("expected list of topic unicode strings")
     try:
-        given["topics"] = [str(topic) for topic in given["topics"]]
+        given["topics"] = [str(topic).partition("\0")[0] for topic in given["topics"]]
     except Exception:
         raise TypeError("expected list of unicode strings") from None
 
@@ -257,7 +257,7 @@ CONSUMER = {
 }
 """The calls of a consumer, without poll(), which has no cost here."""
 SHARE_CONSUMER = {
-    "subscribe": Signature(Arguments("O", "topics"), is_open_first=True),
+    "subscribe": Signature(Arguments("O", "topics"), _check_topics, is_open_first=True),
     "poll": TIMEOUT._replace(is_open_first=True, calls_back=True),
     "acknowledge": Signature(
         Arguments("O|i", "message", "ack_type"), _check_message, is_open_first=True
@@ -294,7 +294,6 @@ AIO_CONSUMER = _of_executor(
         "unsubscribe": NOTHING,
         "unassign": NOTHING,
         "consumer_group_metadata": NOTHING,
-    },
-    "close",
+    }
 )
-"""The calls of asyncio's consumer, without poll() and close()."""
+"""The calls of asyncio's consumer, without poll()."""

@@ -42,12 +42,15 @@ def configuration(args: tuple[Any, ...], kwargs: Mapping[str, Any], kind: str) -
     :param kwargs: Its keywords. They win over the dict.
     :param kind: "producer", "consumer" or "admin".
     :raises TypeError: There is no configuration, or a value of a wrong type.
+    :raises ValueError: A consumer's configuration has no ``group.id``.
     """
     if len(args) > 1:
         raise TypeError("expected tuple containing single dict")
     if (args and not isinstance(args[0], dict)) or not (args or kwargs):
         raise TypeError("expected configuration dict")
     given: dict[Any, Any] = {**(args[0] if args else {}), **kwargs}
+    if kind == "consumer" and "group.id" not in given:
+        raise ValueError("Failed to create consumer: group.id must be set")
     if "default.topic.config" in given:
         topic_conf = given.pop("default.topic.config")
         given.update({key: topic_conf[key] for key in topic_conf.keys()})  # noqa: SIM118 - no Mapping

@@ -11,10 +11,11 @@ from kafka_native._native.consumer_core import ConfluentConsumerCore
 from kafka_native._native.message import ConfluentMessage, Message
 from kafka_native._native.methods import implemented_by
 from kafka_native.client import HANDLE_CLOSED_TEXT, Client
+from kafka_native.consumer_calls import change_refusal
 from kafka_native.control.consumer.consumer_control import Behaviour
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.pending_call import PendingCall
-from kafka_native.types import OFFSET_INVALID, OFFSET_STORED, TopicPartition
+from kafka_native.types import OFFSET_INVALID, TopicPartition
 
 from ._clients import ClosedClient, await_token, configuration
 
@@ -39,8 +40,6 @@ class Consumer(consumer.Consumer, ConfluentConsumerCore):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Take a configuration as a dict, keywords, or both."""
         conf = configuration(args, kwargs, "consumer")
-        if "group.id" not in conf:
-            raise ValueError("Failed to create consumer: group.id must be set")
         super().__init__(conf)
         await_token(self, conf)
 
@@ -82,6 +81,11 @@ class Consumer(consumer.Consumer, ConfluentConsumerCore):
         self, message: Message | None, offsets: list[TopicPartition] | None
     ) -> list[TopicPartition] | None:
         self._check_open()
+        if offsets is not None and message is None:
+            return [
+                TopicPartition("", each.partition, each.offset) if each.topic is None else each
+                for each in offsets
+            ]
         if not isinstance(message, Message) or message.error() is not None:
             return super()._given_offsets(message, offsets)
         if offsets is not None:
@@ -107,13 +111,16 @@ class Consumer(consumer.Consumer, ConfluentConsumerCore):
             return super()._begin_unassign()
         return super()._begin_assign(partitions)
 
+    def _change_refusal(self, incremental: bool) -> KafkaError | None:
+        """Refuse by the protocol that the group has chosen, also after `unsubscribe()`."""
+        if self._client.fatal is not None:
+            return None
+        return change_refusal(self._control.membership.chosen_protocol, incremental)
+
     def _begin_seek(self, partition: TopicPartition | list[TopicPartition]) -> PendingCall[None]:
         self._check_usable()
         if type(partition) is not TopicPartition:
             raise TypeError("expected TopicPartition")
-        if partition.offset == OFFSET_STORED:
-            text = f"Failed to seek to offset {partition.offset}"
-            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
         return self._begin_seek_anywhere([partition])
 
     def _begin_offsets_for_times(

@@ -6,6 +6,8 @@ from typing import Any
 
 from kafka_native.serialization import Serdes
 
+from ._serde_builder import pop_serde_props
+
 __all__ = ["Deserializers", "Serializers"]
 
 
@@ -38,6 +40,13 @@ class Deserializers:
     """``_key_deserializer`` and ``_value_deserializer`` of a consumer, with the same use."""
 
     _serdes: Serdes
+
+    def __init__(self, conf: dict[str, Any]) -> None:
+        """Take a configuration as a dict; its own exceptions tell what else it can't be."""
+        _, rest = pop_serde_props(conf, "key.deserializer", "value.deserializer")
+        if not isinstance(rest, dict):
+            raise TypeError("expected configuration dict")
+        super().__init__(conf)  # type: ignore[call-arg]
 
     @property
     def _key_deserializer(self) -> Any:

@@ -31,9 +31,9 @@ class ShareConsumer(native.ShareConsumer):
 
         :raises ValueError: librdkafka refuses the configuration as a whole, for instance a file.
         """
-        conf = configuration(args, kwargs, "consumer")
-        if "on_commit" in conf:
+        if any(isinstance(each, dict) and "on_commit" in each for each in (*args[:1], kwargs)):
             raise ValueError("on_commit is not supported on ShareConsumer")
+        conf = configuration(args, kwargs, "consumer")
         if conf.get("share.acknowledgement.mode") != "explicit":
             conf.pop("share.acknowledgement.mode", None)  # any other text means implicit
         super().__init__(conf)
@@ -52,12 +52,9 @@ class ShareConsumer(native.ShareConsumer):
     def subscribe(self, topics: list[str]) -> None:
         """Join the group and take records of these topics; ``^`` has no meaning in a name."""
         with self._access():
-            if not isinstance(topics, list):
-                raise TypeError("expected list of topic unicode strings")
-            names = [each if type(each) is str else str(each) for each in topics]
-            if not all(names) or len(set(names)) < len(names):
+            if not all(topics) or len(set(topics)) < len(topics):
                 raise ValueError(f"Failed to subscribe: {_INVALID_ARG_TEXT}")
-            self._subscribe(sorted(names))
+            self._subscribe(sorted(topics))
 
     def acknowledge(
         self, message: Message, ack_type: AcknowledgeType = AcknowledgeType.ACCEPT

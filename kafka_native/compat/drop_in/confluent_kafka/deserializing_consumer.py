@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from kafka_native import deserializing_consumer as native
+from kafka_native.consumer import CLOSE_S
 
 from ._serde_builder import (
     SharedClusterIdResolver,
@@ -29,3 +30,7 @@ class DeserializingConsumer(
     Deserializers, native.DeserializingConsumer[K, V], _ConsumerImpl, Generic[K, V]
 ):
     """A `kafka_native.DeserializingConsumer` that behaves like confluent_kafka's."""
+
+    def close(self, *, timeout: float = CLOSE_S) -> None:  # type: ignore[override]
+        """Close the consumer, then the deserializers that builders made."""
+        super().close(timeout)

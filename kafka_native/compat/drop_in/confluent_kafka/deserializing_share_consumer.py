@@ -19,7 +19,7 @@ class DeserializingShareConsumer(
 ):
     """A `kafka_native.DeserializingShareConsumer` that behaves like confluent_kafka's."""
 
-    def close(self, timeout: float = CLOSE_S) -> None:
+    def close(self, *, timeout: float = CLOSE_S) -> None:  # type: ignore[override]
         """Close the consumer, then deserializers that builders made."""
         if "_serdes" in vars(self):
             super().close(timeout)

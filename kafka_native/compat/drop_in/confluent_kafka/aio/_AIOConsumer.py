@@ -15,7 +15,7 @@ from kafka_native.consumer import CLOSE_S
 from kafka_native.consumer_calls import CLOSED_TEXT
 from kafka_native.types import TopicPartition
 
-from .._arguments import AIO_CONSUMER, parses
+from .._arguments import AIO_CONSUMER, TIMEOUT, parses
 from ..cimpl import Message
 from . import _common
 
@@ -117,6 +117,18 @@ class AIOConsumer(native.AIOConsumer):
             self.executor.shutdown(wait=False)
 
     # --- what differs from kafka_native ---
+
+    async def poll(self, timeout: float | None = -1.0) -> Any:
+        """Return the next message, or None; see `kafka_native.aio.AIOConsumer.poll`."""
+        if type(timeout) is not float and type(timeout) is not int:
+            self._core._check_open()
+            timeout = TIMEOUT.arguments.parse((timeout,), {})["timeout"]
+        message = self._quick()
+        return await self._poll(timeout, iterating=False) if message is None else message
+
+    async def consumer_group_metadata(self) -> bytes:  # type: ignore[override]
+        """Return the member's identity for ``send_offsets_to_transaction()``."""
+        return (await super().consumer_group_metadata()).to_bytes()
 
     async def subscribe(
         self,
