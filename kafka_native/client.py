@@ -336,6 +336,8 @@ class Client:
             self._call_in_background(partial(self._event_cb, error))
         else:
             self.logs.say(level, "broker", error.str())
+            if self.eager and self.kind != "consumer":
+                self.call_back(_do_nothing)  # poll() counts the error, as in confluent_kafka
 
     def call_back(self, callback: Callable[[], object]) -> None:
         """Queues a callback for the running or next poll(). Control thread only."""
@@ -703,6 +705,10 @@ def own_client(owner: Any) -> Client | None:
     except (AttributeError, RuntimeError):
         return None
     return client if isinstance(client, Client) else None
+
+
+def _do_nothing() -> None:
+    """The callback of an error without ``error_cb``."""
 
 
 def _raise(error: KafkaError) -> None:

@@ -35,6 +35,7 @@ from ._native.enums import (
     STATUS_TRANSPORT,
     STATUS_TRUNCATED,
     STATUS_UNKNOWN_PARTITION,
+    STATUS_UNKNOWN_TOPIC,
     STATUS_UNSUPPORTED,
 )
 from ._reference.error_codes import RETRIABLE, TEXTS, ErrorCode
@@ -449,6 +450,7 @@ _STATUS_CODES: Final[dict[int, int]] = {
     STATUS_FATAL: KafkaError._FATAL,
     STATUS_NO_TRANSACTION: KafkaError._STATE,
     STATUS_TLS: KafkaError._SSL,
+    STATUS_UNKNOWN_TOPIC: KafkaError._UNKNOWN_TOPIC,
 }
 
 

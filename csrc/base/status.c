@@ -28,6 +28,7 @@ const char *kn_status_text(int status)
     case KN_ERR_FATAL: return "the producer has met a fatal error";
     case KN_ERR_NO_TRANSACTION: return "outside of a transaction";
     case KN_ERR_TLS: return "TLS failed";
+    case KN_ERR_UNKNOWN_TOPIC: return "unknown topic";
     default: return "unknown status";
     }
 }

@@ -29,7 +29,8 @@ enum kn_status {
     KN_ERR_FATAL = -19,
     /* a transactional producer accepts messages only within a transaction */
     KN_ERR_NO_TRANSACTION = -20,
-    KN_ERR_TLS = -21 /* the handshake failed, or a record was malformed */
+    KN_ERR_TLS = -21, /* the handshake failed, or a record was malformed */
+    KN_ERR_UNKNOWN_TOPIC = -22
 };
 
 /* A static English phrase for logs and exceptions; never NULL. */

@@ -690,6 +690,7 @@ static void report_failed(struct kn_engine *engine, const struct kn_batch *batch
     event->partition = batch->partition;
     event->status = batch->status;
     event->error_code = batch->error_code;
+    event->attempts = batch->error_code && batch->sent_us;
     kn_client_post_event(&engine->client, event);
 }
 

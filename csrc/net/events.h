@@ -38,7 +38,8 @@ enum kn_event_kind {
     /* the partition of topic `token` has records for transaction `offset`. If the partition must
      * join the transaction first, nothing is sent before it is admitted */
     KN_EVENT_TXN_PARTITION,
-    /* a batch of transaction `offset` failed: error_code or status; once per transaction */
+    /* a batch of transaction `offset` failed: error_code or status; attempts: 1 if the broker has
+     * refused it; once per transaction */
     KN_EVENT_TXN_FAILED,
     /* a log line (log.h): status = enum kn_log_context, text, api_key or -1; token = time
      * (kn_clock_us()) */

@@ -16,7 +16,7 @@ struct kn_message {     /* the arguments of produce(), borrowed for the call */
     int32_t value_bytes;
     int32_t header_count;
     int32_t partition;    /* -1: the partitioner chooses */
-    int64_t timestamp_ms; /* <= 0: now */
+    int64_t timestamp_ms; /* 0: now */
     int64_t wall_ms;      /* kn_wall_ms(), if the caller has just read it; 0: it hasn't */
     void *opaque;         /* a token; NULL: no callback */
 };

@@ -41,6 +41,7 @@ struct kn_topic *kn_topic_new(struct kn_producer *producer, const char *name, in
     atomic_init(&topic->adaptive_level.batches, 0);
     atomic_init(&topic->adaptive_level.form, 0);
     atomic_init(&topic->table, NULL);
+    atomic_init(&topic->missing, false);
     atomic_init(&topic->sticky.accumulator, NULL);
     atomic_init(&topic->sticky.until_ms, 0);
     topic->sticky.config = producer->config;
@@ -141,6 +142,11 @@ static int produce_staged(struct kn_topic *topic, const struct kn_append *append
                           int32_t *appended)
 {
     struct kn_notice notice;
+    if (atomic_load_explicit(&topic->missing, memory_order_relaxed)) {
+        *appended = 0;
+        want_metadata(topic);
+        return KN_ERR_UNKNOWN_TOPIC;
+    }
     int status = kn_accumulator_append_run(&topic->staging, appends, count, appended, &notice);
     if (*appended > 0) want_metadata(topic);
     return status;
@@ -169,7 +175,7 @@ static inline int append_init(const struct kn_topic *topic, const struct kn_mess
         .timestamp_ms = message->timestamp_ms,
         .wall_ms = message->wall_ms,
     };
-    if (append->timestamp_ms <= 0) append->timestamp_ms = append->wall_ms = kn_wall_ms();
+    if (append->timestamp_ms == 0) append->timestamp_ms = append->wall_ms = kn_wall_ms();
     append->timed = append->wall_ms != 0;
     return KN_OK;
 }
@@ -489,6 +495,7 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
         if (!topic->largest || topic->largest->count < count) topic->largest = table;
     }
     if (memcmp(topic->id, id, 16) != 0) set_id(topic, id);
+    atomic_store_explicit(&topic->missing, false, memory_order_relaxed);
     set_leaders(table, count, leaders, leader_epochs);
     if (atomic_load_explicit(&topic->table, memory_order_acquire) != table) {
         publish(topic, table);
@@ -497,6 +504,11 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
     }
     if (shrinks) drop_partitions(topic, count);
     return KN_OK;
+}
+
+void kn_topic_refuse(struct kn_topic *topic)
+{
+    atomic_store_explicit(&topic->missing, true, memory_order_relaxed);
 }
 
 void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const char *text)

@@ -47,6 +47,7 @@ struct kn_topic { /* begins on a cache line; the first line has the fields that 
     int64_t created_us;
     struct kn_topic_windows *windows;        /* NULL: no statistics */
     struct kn_adaptive_level adaptive_level; /* atomic */
+    atomic_bool missing; /* the cluster has no such topic: records aren't staged */
     struct kn_list node; /* in the producer's list of topics, under the producer's lock */
     /* guards itself */
     struct kn_accumulator staging;
@@ -99,6 +100,9 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
 /* The topic can't be produced to (unknown, unauthorized): fails all staged and waiting records with
  * this error. Later kn_topic_produce() calls stage again and send TOPIC_WANTED again. */
 void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const char *text);
+/* Control thread: further records are refused with KN_ERR_UNKNOWN_TOPIC and send TOPIC_WANTED, until
+ * the topic has partitions. */
+void kn_topic_refuse(struct kn_topic *topic);
 /* Control thread: records that were staged before `before_us` for missing partitions fail with
  * KN_ERR_UNKNOWN_PARTITION. Returns whether records are still staged. Records that are staged later
  * send TOPIC_WANTED again. */

@@ -37,7 +37,7 @@ cdef class Engine:
     cpdef object closed_error(self, str text)
     cdef int unuse(self) except -1
     cdef int free_if_unused(self) except -1
-    cdef Topic topic_at(self, text)
+    cdef Topic topic_at(self, text, bint may_be_empty=*)
     cdef bint wait(self, kn_queue *queue, int64_t deadline) except -1
     cdef _check(self, int status)
     cdef kn_engine *_alive(self) except NULL

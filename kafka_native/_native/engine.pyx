@@ -577,10 +577,12 @@ cdef class Engine:
 
     # --- producing ---
 
-    cdef Topic topic_at(self, text):
+    cdef Topic topic_at(self, text, bint may_be_empty=False):
         cdef str name = exact_text(text)
         cdef Topic topic = self.topics_by_name.get(name)
         if topic is None:
+            if not (name or may_be_empty):
+                raise ValueError("a topic's name has 1 to 249 characters, this one 0")
             topic = _new_topic(self, name)
             self.topics.append(topic)
             self.topics_by_name[name] = topic
@@ -703,7 +705,7 @@ cdef Topic _new_topic(Engine owner, str name):
     cdef Topic topic = Topic.__new__(Topic, BY_THE_ENGINE)
     cdef Py_ssize_t size
     cdef const char *text = PyUnicode_AsUTF8AndSize(name, &size)
-    if size == 0 or size > 32767:
+    if size > 32767:
         raise ValueError(f"a topic's name has 1 to 249 characters, this one {len(name)}")
     topic.owner = owner
     topic.name = name
@@ -759,6 +761,11 @@ cdef class Topic:
         self.owner._alive()
         with nogil:
             kn_topic_fail(self.topic, status, error_code, error_text)
+
+    def refuse(self):
+        """Refuse further messages with _UNKNOWN_TOPIC until the topic has partitions."""
+        self.owner._alive()
+        kn_topic_refuse(self.topic)
 
     def fail_unknown(self, double before):
         """Fail messages that were staged before a time for partitions that don't exist.

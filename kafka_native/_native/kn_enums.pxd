@@ -91,6 +91,7 @@ cdef extern from "base/status.h" nogil:
         KN_ERR_FATAL
         KN_ERR_NO_TRANSACTION
         KN_ERR_TLS
+        KN_ERR_UNKNOWN_TOPIC
 
 cdef extern from "produce/batch.h" nogil:
     enum:

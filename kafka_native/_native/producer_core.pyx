@@ -28,9 +28,11 @@ from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.primitives cimport exact_text
+from kafka_native.errors import KafkaError, KafkaException
 
 cdef extern from "Python.h":
     int PyArg_Parse(object source, const char *format, ...) except 0
+    int PyArg_ParseTuple(object source, const char *format, ...) except 0
 
 cdef enum:
     HEADER_VARINTS_BYTES = 20  # the maximum size of the two varints of an encoded header
@@ -38,6 +40,7 @@ cdef enum:
     NO_SUCH_PARTITION = 2147483647  # in place of a negative number
     NAMES_SHIFT = 52
     NAMES_COUNT = 4096  # 1 << (64 - NAMES_SHIFT)
+    CONFLUENT_TOPIC_BYTES_MAX = 512
 
 cdef object ANY_PARTITION = -1
 cdef object NOW = 0
@@ -132,6 +135,12 @@ cdef inline object _number(source, str what):
     return PyNumber_Index(source)
 
 
+cdef inline int64_t _moment(source, bint may_be_negative=False) except? -1:
+    # Usually 0, for now, in place of a negative number.
+    cdef int64_t moment = _number(source, "timestamp")
+    return moment if may_be_negative else max(0, moment)
+
+
 cdef tuple _column(source, Py_ssize_t count, str what, str otherwise=""):
     # Return one item for each message. With count -1 any number is allowed. It is a tuple, because
     # code that runs meanwhile could change another sequence.
@@ -149,6 +158,13 @@ cdef _with_index(error, Py_ssize_t index, str note):
     # for example, can't be made from a text.
     kind = TypeError if isinstance(error, TypeError) else OverflowError if isinstance(error, OverflowError) else ValueError
     return kind(f"message {index}: {error} ({note})")
+
+
+cdef str _confluent_name(source):
+    try:
+        return str(source)
+    except Exception:
+        raise TypeError("expected header key to be unicode string") from None
 
 
 @cython.final
@@ -252,7 +268,7 @@ cdef inline bint _read_plain_timestamp(PyObject *source, int64_t *number) noexce
     cdef int overflow = 0
     if not PyLong_CheckExact(<object>source):
         return False
-    number[0] = PyLong_AsLongLongAndOverflow(<object>source, &overflow)
+    number[0] = max(0, PyLong_AsLongLongAndOverflow(<object>source, &overflow))
     return overflow == 0
 
 
@@ -262,7 +278,7 @@ cdef class ProducerCore(DeliveryCore):
 
     _message_type = Message
     _like_confluent = False
-    """Whether arguments and reports are treated as in confluent_kafka. `_open` reads it."""
+    """Whether arguments and reports are treated as in confluent_kafka. `__cinit__` reads it."""
 
     cdef int64_t _block_us  # max.block.ms
     cdef object _partitioner  # partitioner_cb or None
@@ -280,10 +296,10 @@ cdef class ProducerCore(DeliveryCore):
         self._names = <Name *>calloc(NAMES_COUNT, sizeof(Name))
         if self._names == NULL:
             raise MemoryError
+        self._confluent = self._like_confluent
 
     def _open(self, Engine engine not None, on_delivery, exception_of not None, double block_s, partitioner, partitions_of not None):
         """Initialize the core. The constructor of the public class calls it once."""
-        self._confluent = self._like_confluent
         self._partitioner = partitioner
         self._partitions_of = partitions_of
         self._block_us = <int64_t>(block_s * 1e6)
@@ -325,9 +341,13 @@ cdef class ProducerCore(DeliveryCore):
         cdef kn_topic *target = self._target(topic)
         cdef PyObject *opaque
         cdef int status
+        if target == NULL:
+            self._refuse_closed(topic, value, key, partition, timestamp, headers)
         # The defaults are compared by identity: a conversion would cost a tenth of the call.
-        cdef int32_t number = -1 if partition is ANY_PARTITION else self._confluent_partition(target, topic, partition) if self._confluent else _partition(partition)
-        cdef int64_t moment = 0 if timestamp is NOW else _number(timestamp, "timestamp")
+        cdef int32_t number = -1
+        if partition is not ANY_PARTITION:
+            number = self._confluent_partition(target, topic, partition) if self._confluent else _partition(partition)
+        cdef int64_t moment = 0 if timestamp is NOW else _moment(timestamp, self._confluent)
         _opaque(on_delivery, callback, &opaque, self._confluent)
         if self._partitioner is not None and number == -1:
             number = self._choose(target, topic, key, "")
@@ -337,6 +357,20 @@ cdef class ProducerCore(DeliveryCore):
                 status = self._append_waiting(target, value, key, headers, number, moment, opaque)
             if status != KN_OK:
                 raise self._refused(status, topic, number)
+
+    cdef int _refuse_closed(self, topic, value, key, partition, timestamp, headers) except -1:
+        # confluent_kafka converts the arguments before it checks that the producer is open.
+        cdef kn_message message
+        cdef const char *text
+        cdef Py_ssize_t size
+        cdef int number
+        cdef long long moment
+        message.header_count = 0
+        PyArg_ParseTuple((topic, value, key, partition, timestamp), "sz#z#iL", &text, &text, &size, &text, &size, &number, &moment)
+        if headers is not None:
+            self._encode_headers(headers, &message)
+        self._check_open()
+        return 0
 
     cdef int32_t _confluent_partition(self, kn_topic *target, topic, partition) except? -2:
         # Return the partition. If the topic is known and has no such partition, raise, as in
@@ -348,7 +382,7 @@ cdef class ProducerCore(DeliveryCore):
         return NO_SUCH_PARTITION if number < -1 else number
 
     def produce_many(self, topic, values, keys=None, partition=-1, headers=None, timestamps=None, on_delivery=None):
-        cdef kn_topic *target = self._target(topic)
+        cdef kn_topic *target = self._known_target(topic)
         cdef kn_message messages[KN_PRODUCE_RUN_MAX]
         cdef Columns columns = Columns.of(values, keys, headers, partition, timestamps, on_delivery)
         cdef Py_ssize_t index = 0
@@ -390,33 +424,38 @@ cdef class ProducerCore(DeliveryCore):
         if columns.partitions is not None:
             number = _partition(columns.partitions[index])
         if columns.timestamps is not None:
-            timestamp = _number(columns.timestamps[index], "timestamp")
+            timestamp = _moment(columns.timestamps[index])
         columns.partition_now = number
         if block_us:
             return self._append_waiting(target, value, key, headers, number, timestamp, columns.opaque)
         return self._append(target, value, key, headers, number, timestamp, columns.opaque, 0)
 
-    def produce_batch(self, topic, messages, int32_t partition=-1, callback=None, on_delivery=None):
+    def produce_batch(self, topic, messages, partition=-1, callback=None, on_delivery=None):
         cdef kn_topic *target
         cdef list rows
         cdef tuple row
-        cdef dict source
         cdef int32_t number
+        cdef int32_t given
+        cdef const char *text
         cdef int status
         cdef Py_ssize_t queued = 0
         cdef bint may_wait = self._block_us != 0
         cdef PyObject *opaque
+        if self._confluent:
+            PyArg_ParseTuple((topic, partition), "si", &text, &given)
+        else:
+            given = _partition(partition)
         if not isinstance(messages, list):
             raise TypeError(f"messages must be a list, not {type(messages).__name__}")
-        if self._confluent and not messages and isinstance(topic, str):
+        if self._confluent and not messages:
             return 0
-        target = self._target(topic)
+        target = self._known_target(topic)
+        messages = list(messages)
         _opaque(on_delivery, callback, &opaque, self._confluent)
         if self._confluent:
-            rows = self._confluent_rows(target, messages, partition, on_delivery if callback is None else callback)
+            rows = self._confluent_rows(target, messages, given, on_delivery if callback is None else callback)
         else:
-            _partition(partition)
-            rows = self._checked_rows(messages, partition, on_delivery if callback is None else callback)
+            rows = self._checked_rows(messages, given, on_delivery if callback is None else callback)
         if self._partitioner is not None:
             rows = self._choose_rows(target, topic, rows)
         for row in rows:
@@ -439,7 +478,7 @@ cdef class ProducerCore(DeliveryCore):
             elif status == KN_ERR_FULL:
                 source["_error"] = self.engine.error_of(status, 0, None)
             else:
-                source["_error"] = self._refused(status, topic, partition if self._confluent else number).args[0]
+                source["_error"] = self._refused(status, topic, given if self._confluent else number).args[0]
         return queued
 
     cdef list _checked_rows(self, list messages, int32_t partition, on_delivery):
@@ -447,7 +486,6 @@ cdef class ProducerCore(DeliveryCore):
         # code of a buffer could change a dict between check and use.
         cdef list rows = []
         cdef Py_ssize_t index
-        cdef dict source
         for index, message in enumerate(messages):
             if not isinstance(message, dict):
                 raise TypeError(f"message {index} must be a dict, not {type(message).__name__}")
@@ -467,7 +505,6 @@ cdef class ProducerCore(DeliveryCore):
         cdef list rows = []
         cdef Py_ssize_t index
         cdef int32_t count = 0 if partition == -1 else kn_topic_partition_count(target)
-        cdef dict source
         if count and not 0 <= partition < count:
             partition = -2  # each message gets the error
         elif partition < -1:
@@ -502,7 +539,7 @@ cdef class ProducerCore(DeliveryCore):
             raise ValueError(f"Invalid headers at index {index}") from error
         return 0
 
-    cdef tuple _checked_row(self, dict source, int32_t partition, on_delivery):
+    cdef tuple _checked_row(self, source, int32_t partition, on_delivery):
         cdef PyObject *opaque
         value, key, headers = source.get("value"), source.get("key"), source.get("headers")
         own_partition, timestamp = source.get("partition"), source.get("timestamp")
@@ -511,7 +548,7 @@ cdef class ProducerCore(DeliveryCore):
             own = source.get("on_delivery")
         own = on_delivery if own is None else own
         number = partition if own_partition is None else _number(own_partition, "partition")
-        moment = 0 if timestamp is None else _number(timestamp, "timestamp")
+        moment = 0 if timestamp is None else _moment(timestamp)
         _opaque(own, None, &opaque)
         self._append(NULL, value, key, headers, number, moment, opaque, 0)
         return source, value, key, headers, number, moment, own
@@ -564,24 +601,42 @@ cdef class ProducerCore(DeliveryCore):
         return chosen
 
     @cython.final
-    cdef inline kn_topic *_target(self, topic) except NULL:
-        # Return the topic of a produce(). It lives as long as the engine.
+    cdef inline kn_topic *_target(self, topic) except? NULL:
+        # Return the topic of a produce(). It lives as long as the engine. NULL without an exception:
+        # a closed producer, whose produce() has to check its arguments first.
         cdef Name *place = &self._names[(<uint64_t><uintptr_t><PyObject *>topic * <uint64_t>0x9e3779b97f4a7c15) >> NAMES_SHIFT]
         return place.topic if place.text == <PyObject *>topic else self._find_topic(topic, place)
 
-    cdef kn_topic *_find_topic(self, topic, Name *place) except NULL:
+    cdef kn_topic *_known_target(self, topic) except NULL:
+        cdef kn_topic *target = self._target(topic)
+        if target == NULL:
+            self._check_open()
+        return target
+
+    cdef kn_topic *_find_topic(self, topic, Name *place) except? NULL:
         cdef Topic found
+        if self._confluent:
+            if self.engine is None or self._closed:
+                return NULL
+            self._check_confluent_topic(topic)
         if self.engine is None:
             raise RuntimeError(self._uninitialized_text)
         if self._closed:
             raise self.engine.closed_error("Producer has been closed")
         if not isinstance(topic, str):
             raise TypeError(f"topic must be a str, not {type(topic).__name__}")
-        if self._confluent and "\0" in topic:
-            raise ValueError("embedded null character")
-        found = self.engine.topic_at(topic)
+        found = self.engine.topic_at(topic, self._confluent)
         self._remember(place, <PyObject *>topic, found.topic)
         return found.topic
+
+    cdef int _check_confluent_topic(self, topic) except -1:
+        cdef const char *text
+        cdef Py_ssize_t size
+        PyArg_Parse(topic, "s", &text)
+        PyUnicode_AsUTF8AndSize(topic, &size)
+        if size > CONFLUENT_TOPIC_BYTES_MAX:
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "Unable to produce message: Local: Invalid argument or configuration"))
+        return 0
 
     @cython.final
     cdef inline int _append(self, kn_topic *target, value, key, headers, int32_t partition, int64_t timestamp, PyObject *opaque,
@@ -689,18 +744,21 @@ cdef class ProducerCore(DeliveryCore):
         for item in items:
             if not isinstance(item, tuple if self._confluent else (tuple, list)) or len(item) != 2:
                 raise TypeError(f"a header is a (str, bytes) pair, not {item!r}")
-            text = item[0]
+            text, content = item
             if not isinstance(text, str):
                 if not self._confluent:
                     raise TypeError(f"a header's name must be a str, not {type(text).__name__}")
-                text = str(text)
+                text = _confluent_name(text)
+            if self._confluent:  # a NUL ends a text
+                text = text.partition("\0")[0]
+                content = content.partition("\0")[0] if isinstance(content, str) else content
             try:
                 _borrow(text, &name, "header name")
             except UnicodeEncodeError:
                 # `Message.headers()` returns names that aren't UTF-8 this way
                 text = text.encode("utf-8", "surrogateescape")
                 _borrow(text, &name, "header name")
-            _borrow(item[1], &data, f"value of header {item[0]!r}", self._confluent)
+            _borrow(content, &data, "value of a header" if self._confluent else f"value of header {item[0]!r}", self._confluent)
             try:
                 wanted = used + HEADER_VARINTS_BYTES + name.size + data.size
                 if wanted > 2147483647:

@@ -54,6 +54,11 @@ LEADER_MOVED_ERRORS: Final = LEADER_EPOCH_ERRORS | {
     KafkaError.REPLICA_NOT_AVAILABLE,
 }
 """The leader has moved, or the broker doesn't know yet that it is the leader."""
+MISSING_TOPIC_ERRORS: Final[Codes] = UNKNOWN_TOPIC_ERRORS | {
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError.TOPIC_EXCEPTION,
+}
+"""The reasons for which a topic is taken to be missing, as in librdkafka."""
 STALE_METADATA_ERRORS: Final = LEADER_MOVED_ERRORS | UNKNOWN_TOPIC_ERRORS
 """The client's metadata are out of date: refresh them."""
 METADATA_RETRIABLE_ERRORS: Final = (STALE_METADATA_ERRORS - LEADER_EPOCH_ERRORS) | {

@@ -503,7 +503,9 @@ class MainThread:
                 engine.topics[event.token - 1].name, event.partition, event.offset
             )
             handlers[EVENT_TXN_FAILED] = lambda event, now: transactions.on_failed(
-                engine.error_of(event.status, event.error_code, None), event.offset
+                engine.error_of(event.status, event.error_code, None),
+                event.offset,
+                refused=event.attempts > 0,
             )
         return handlers
 

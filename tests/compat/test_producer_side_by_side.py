@@ -265,3 +265,94 @@ def test_fatal_error_is_raised_by_poll(gapless: bool) -> None:
             return [raised, after, tried(lambda: producer.flush(1)), heard]
 
     assert_same(use)
+
+
+@pytest.mark.parametrize("call", ["produce", "produce_batch"])
+def test_topic_that_is_known_to_be_missing(cluster: MockCluster, call: str) -> None:
+    def use(lib: Lib) -> Any:
+        producer = lib.Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        seen: list[Any] = []
+        for topic in ("", "a b", "x" * 512, "x" * 513):
+            for _ in range(2):
+                batch = [{"value": b"v"}]
+                if call == "produce":
+                    result = tried(lambda: producer.produce(topic, b"v", callback=report_to(seen)))  # noqa: B023
+                else:
+                    result = tried(lambda: producer.produce_batch(topic, batch))  # noqa: B023
+                left = producer.flush(WAIT_S)
+                seen.append((result, left, described(batch[0].get("_error"))))
+        return seen
+
+    assert_same(use)
+
+
+def test_topic_that_the_cluster_does_not_have_is_reported_then_refused() -> None:
+    def use(lib: Lib) -> Any:
+        with MockCluster(brokers=1) as cluster:
+            cluster.push_request_errors(ApiKey.METADATA, [3] * 100, topic="new")
+            producer = lib.Producer(
+                {
+                    "bootstrap.servers": cluster.bootstrap_servers,
+                    "topic.metadata.propagation.max.ms": 300,
+                    "log_level": 0,
+                }
+            )
+            seen: list[Any] = []
+            producer.produce("new", b"v", callback=report_to(seen))
+            producer.flush(WAIT_S)
+            return seen, tried(lambda: producer.produce("new", b"v"))
+
+    assert_same(use)
+
+
+def test_texts_of_headers_end_at_a_nul(cluster: MockCluster) -> None:
+    def use(lib: Lib) -> Any:
+        conf = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "log_level": 0}
+        name = f"headers-{lib.__name__}"
+        producer = lib.Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        headers = [("a\0b", "c\0d"), ("e", b"f\0g"), ("\0", "\0")]
+        producer.produce(name, b"v", partition=0, headers=headers, timestamp=-7)
+        producer.flush(WAIT_S)
+        consumer = lib.Consumer(conf)
+        consumer.assign([lib.TopicPartition(name, 0, 0)])
+        message = wait_for(lambda: consumer.poll(0.1))
+        consumer.close()
+        return message.headers(), message.timestamp()
+
+    assert_same(use)
+
+
+@pytest.mark.parametrize("state", ["closed", "uninitialised"])
+@pytest.mark.parametrize(
+    ("args", "keywords"),
+    [
+        ((1,), {}),
+        (("t", 1), {}),
+        (("t", b"v", 1.5), {}),
+        (("t",), {"partition": 1.5}),
+        (("t",), {"partition": 2**40}),
+        (("t",), {"timestamp": None}),
+        (("t",), {"headers": 1}),
+        (("t",), {"headers": [(1, b"v")]}),
+        (("t\0",), {}),
+        (("t",), {}),
+    ],
+)
+def test_wrong_arguments_of_a_closed_producer(
+    state: str, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
+    def use(lib: Lib) -> Any:
+        if state == "closed":
+            producer = lib.Producer(NOWHERE)
+            producer.close()
+        else:
+            producer = type("Own", (lib.Producer,), {"__init__": lambda self: None})()
+        return tried(lambda: producer.produce(*args, **keywords))
+
+    assert_same(use)
+
+
+def test_poll_counts_errors_without_error_cb() -> None:
+    for lib in BOTH:
+        producer = lib.Producer(NOWHERE)
+        assert wait_for(lambda: producer.poll(0.5)) > 0  # noqa: B023

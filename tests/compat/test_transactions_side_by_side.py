@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from kafka_native import KafkaError
 from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
 from tests.compat.sides import (
     BASE_MS,
     BOTH,
@@ -322,6 +325,38 @@ def test_a_message_for_a_missing_partition(cluster: Stage) -> None:
         return [*between, late], [results, sender.all("flush"), sender.settled()]
 
     assert_same(cluster, use)
+
+
+@pytest.mark.parametrize("code", [0, KafkaError.INVALID_RECORD, KafkaError.MSG_SIZE_TOO_LARGE])
+def test_producing_after_a_failed_message(code: int) -> None:
+    """After an error of the broker (not 0), no more messages are accepted."""
+    seen = []
+    for lib in BOTH:
+        with MockCluster(brokers=1) as cluster:
+            conf = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "t"}
+            producer = lib.Producer({**conf, "log_level": 0})
+            producer.init_transactions(WAIT_S)
+            producer.begin_transaction()
+            if code:
+                cluster.push_request_errors(ApiKey.PRODUCE, [code])
+            producer.produce("t" if code else "a b", b"x")
+            producer.flush(WAIT_S)
+            time.sleep(0.3)  # kafka_native's control thread handles the error after the report
+            reports: list[Any] = []
+            outcomes: list[Any] = []
+            for call in (
+                lambda: producer.produce("t", b"x", on_delivery=lambda *it: reports.append(it[0])),  # noqa: B023
+                lambda: producer.flush(WAIT_S),  # noqa: B023
+                lambda: producer.commit_transaction(WAIT_S),  # noqa: B023
+                lambda: producer.abort_transaction(WAIT_S),  # noqa: B023
+            ):
+                try:
+                    outcomes.append(call())
+                except lib.KafkaException as error:
+                    cause = error.args[0]
+                    outcomes.append([cause.name(), cause.retriable(), cause.txn_requires_abort()])
+            seen.append((outcomes, reports))
+    assert seen[0] == seen[1]
 
 
 @pytest.mark.parametrize("call", ["begin", "commit", "abort"])

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafka_native.control.brokers.pool import BrokerPool
-from kafka_native.control.errors import SEQUENCE_LOST_ERRORS
+from kafka_native.control.errors import MISSING_TOPIC_ERRORS, SEQUENCE_LOST_ERRORS
 from kafka_native.control.metadata import Metadata, Topic
 from kafka_native.control.requests import NEVER, NO_MEMORY_S, Call
 from kafka_native.errors import KafkaError, from_status
@@ -35,9 +35,11 @@ class ProduceRouter:
         """Registers for events of ``metadata``.
 
         ``waits_for_partitions``: a message for a partition that the topic doesn't have waits for it
-        (topic.metadata.propagation.max.ms).
+        (topic.metadata.propagation.max.ms). False also refuses messages for a topic that doesn't
+        exist, once one was reported.
         """
         self._propagation_s = metadata.propagation_s if waits_for_partitions else 0.0
+        self._refuses_missing = not waits_for_partitions
         self._engine = engine
         self._metadata = metadata
         self._pool = pool
@@ -149,7 +151,13 @@ class ProduceRouter:
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
         self._unreported.pop(topic.name, None)
         if topic.name in self._produced:
-            self._engine.topic(topic.name).fail(0, error.code(), error.str())
+            produced, code = self._engine.topic(topic.name), error.code()
+            if self._refuses_missing and code in MISSING_TOPIC_ERRORS:
+                produced.refuse()  # first: a callback that gets the error may produce at once
+                code = (
+                    KafkaError.UNKNOWN_TOPIC_OR_PART if code == KafkaError._UNKNOWN_TOPIC else code
+                )
+            produced.fail(0, code, error.str())
             self._answer(topic.name, error)
 
     def poll(self, now: float) -> tuple[list[Call], float]:

@@ -199,8 +199,9 @@ class Transactions:
 
         ``two_phase``: transaction.two.phase.commit.enable. ``version`` returns the cluster's
         ``transaction.version``. ``group_coordinator`` returns the coordinator of a group.
-        ``handle_events`` handles the queued events of the engine. ``hides_causes``: after a message
-        has failed, no more are accepted, and the error is _INCONSISTENT, as in librdkafka.
+        ``handle_events`` handles the queued events of the engine. ``hides_causes``: as in
+        librdkafka, no more messages are accepted after a broker has refused one. After another
+        failure, they are, and the commit fails with _INCONSISTENT.
         """
         self._hides_causes = hides_causes
         self._writer = writer
@@ -221,6 +222,8 @@ class Transactions:
         self.state = State.INIT
         self.producer_id = self.epoch = NO_PRODUCER
         self.error: KafkaError | None = None
+        self._undelivered: KafkaError | None = None
+        """The error for the commit of this transaction."""
         """Why the transaction has to be aborted, or the producer has to be closed."""
         self.granted = 0
         """The number of ids and epochs so far."""
@@ -315,7 +318,7 @@ class Transactions:
         self._adopted = shared
         self._held_until = 0.0
         self._reset = False
-        self.error = None
+        self.error = self._undelivered = None
         self._identify(shared.producer_id, shared.epoch)
         self.state = State.READY
         error = self.begin()
@@ -395,6 +398,7 @@ class Transactions:
             done(OUTSTANDING if error is None else error)
             return
         self._handle_events()
+        self._lose_undelivered()
         if self.error is not None:
             done(self._out_of_order("prepare_transaction"))
             return
@@ -431,6 +435,7 @@ class Transactions:
 
     def commit(self, done: Done, deadline: float) -> None:
         """Commits the transaction; all its messages have been delivered."""
+        self._lose_undelivered()
         allowed = (State.IN_TRANSACTION, State.PREPARED, State.COMMITTING)
         self._call(Operation(Kind.COMMIT, done, deadline), allowed)
 
@@ -527,14 +532,29 @@ class Transactions:
         self._to_add[topic, partition] = None
         self._check()
 
-    def on_failed(self, error: KafkaError, number: int) -> None:
-        """Handles an undelivered message: its transaction can't be committed any more."""
+    def on_failed(self, error: KafkaError, number: int, *, refused: bool = False) -> None:
+        """Handles an undelivered message: its transaction can't be committed any more.
+
+        ``refused``: the broker's response has the error.
+        """
         if self._hides_causes and error.code() not in MESSAGE_FATAL_ERRORS:
-            if number == self._number and self.taking:
+            takes = number == self._number and self.taking
+            if refused and takes:
                 self._shut()
-            text = f"{error.str()}: a message of the transaction wasn't delivered"
-            error = KafkaError(KafkaError._INCONSISTENT, text)
+            elif not refused:
+                text = f"{error.str()}: a message of the transaction wasn't delivered"
+                error = KafkaError(KafkaError._INCONSISTENT, text)
+                if takes and self.state is State.IN_TRANSACTION:
+                    self._reset = self._reset or not self._implicit
+                    self._undelivered = error  # the commit fails
+                    return
         self._lose(error, number)
+
+    def _lose_undelivered(self) -> None:
+        """Fail the transaction at its end, if a message of it wasn't delivered."""
+        error, self._undelivered = self._undelivered, None
+        if error is not None:
+            self._lose(error, self._number)
 
     def _lose(self, error: KafkaError, number: int) -> None:
         if number != self._number or self.state is State.FATAL:
@@ -883,7 +903,7 @@ class Transactions:
 
     def _ended(self) -> None:
         self._to_add.clear()
-        self.error = None
+        self.error = self._undelivered = None
         self._unsure = False
         self._shut()
         self._finish(None, State.READY)

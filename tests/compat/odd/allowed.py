@@ -258,6 +258,96 @@ ALLOWED = (
         "TypeError",
         "returns",
     ),
+    # Producer, SerializingProducer, AIOProducer
+    Allowed("an undefined conversion in C: a time that is no number", r"\.conf\(linger\.ms=nan"),
+    Allowed(
+        "librdkafka has no limit; 255 bytes is the space for client.id in a request, 511 the limit of "
+        "transactional.id",
+        r"\.conf\((client|transactional)\.id=(300|70000) letters",
+        "returns",
+        "KafkaException _INVALID_ARG",
+    ),
+    Allowed(
+        "Python makes no difference between Producer() and Producer(**{}), and this is the latter",
+        r"Producer\.fresh\.__init__\(first 0",
+        "returns",
+        "TypeError",
+    ),
+    Allowed(
+        "the original waits for an answer about a topic without a name",
+        r"\.send_offsets_to_transaction\(positions=\[__new__\]",
+        "blocks",
+    ),
+    Allowed(
+        "an uninitialised object lacks an attribute",
+        r"^SerializingProducer\.never\.produce\(",
+        "AttributeError",
+        "RuntimeError",
+    ),
+    Allowed(
+        "speed: the number of failed connections so far, which poll() counts",
+        r"^Producer\.offline\.poll\(",
+        "returns",
+        "returns",
+    ),
+    Allowed(
+        "the original's produce() knows what an earlier list_topics() found, see the guide",
+        r"^Producer\.\w+\.produce\(topic=",
+        "KafkaException _UNKNOWN_TOPIC",
+        "returns",
+    ),
+    Allowed(
+        "the original's produce_batch() knows what an earlier list_topics() found, see the guide",
+        r"^Producer\.\w+\.produce_batch\(topic=",
+        "returns",
+        "returns",
+        shows="^0$",
+    ),
+    Allowed(
+        "the partition of a message without a key is a random choice",
+        r"^Producer\.\w+\.produce_batch\((partition=(-1|None)|first 2)?\)$",
+        "returns",
+        "returns",
+        shows="^1$",
+    ),
+    Allowed(
+        "speed: a short wait takes longer on a busy machine",
+        r"^Producer\.fresh\.poll\(",
+        "returns",
+        "returns",
+        shows="^0$",
+    ),
+    Allowed(
+        "speed: the metadata may be there already",
+        r"^Producer\.fresh\.list_topics\(",
+        "returns",
+        "returns",
+    ),
+    Allowed(
+        "the original fails in the comparison with an object of another type",
+        r"^AIOProducer\.fresh\.__init__\(\w+=TopicPartition",
+        "NotImplementedError",
+        "TypeError",
+    ),
+    Allowed(
+        "the original's future ends in a later call of poll() or flush(), or never",
+        r"^AIOProducer\.fresh\.produce\(",
+        "blocks",
+    ),
+    *(
+        Allowed(
+            "the original buffers a message for a second before it checks it",
+            r"^AIOProducer\.fresh\.produce\(",
+            each,
+            each,
+        )
+        for each in (
+            "TypeError",
+            "OverflowError",
+            "NotImplementedError",
+            "KafkaException TOPIC_EXCEPTION",
+        )
+    ),
 )
 """The differences that stay. The first entry that matches has the reason."""
 

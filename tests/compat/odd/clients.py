@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -137,8 +138,11 @@ READING = frozenset(
 
 def is_as_before(call: Call, outcome: dict[str, Any]) -> bool:
     """Return whether a client can be used for another case."""
-    if call.name == "produce" and outcome.get("after") is None and "returns" in outcome:
-        return False
+    if call.name in ("produce", "produce_batch") and "returns" in outcome:
+        after = outcome.get("after")
+        delivered = isinstance(after, list) and after[1:2] == [0]
+        if not delivered or "KafkaError" in json.dumps(after):
+            return False  # reports are left, or a message of a transaction has failed
     if call.name in ("poll", "consume") and outcome.get("returns") not in (None, [""], 0):
         return False
     refused = outcome.get("raises", [""])[0] in ("TypeError", "ValueError", "AttributeError")

@@ -48,12 +48,13 @@ def _error(error: Any) -> list[Any]:
 
 def _message(env: Env, value: Any, depth: int) -> list[Any]:
     fields = {name: plain(env, getattr(value, name)(), depth) for name in MESSAGE}
-    offset = value.offset()
-    if value.topic() in (WRITTEN, IN_TRANSACTIONS) and isinstance(offset, int) and offset >= 0:
-        fields["offset"] = "new"  # it depends on the calls before
     kind, at = value.timestamp()
-    if isinstance(at, int) and abs(at - time.time() * 1000) < RECENT_MS:
+    recent = isinstance(at, int) and abs(at - time.time() * 1000) < RECENT_MS
+    if recent:
         fields["timestamp"] = [kind, "now"]
+    written = recent or value.topic() in (WRITTEN, IN_TRANSACTIONS)
+    if written and isinstance(value.offset(), int) and value.offset() >= 0:
+        fields["offset"] = "new"  # it depends on the calls before
     return ["Message", fields]
 
 

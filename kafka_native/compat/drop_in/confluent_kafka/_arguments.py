@@ -285,8 +285,8 @@ def _of_executor(calls: dict[str, Signature], *left_out: str) -> dict[str, Signa
     }
 
 
-AIO_PRODUCER = _of_executor({**PRODUCER, "begin_transaction": NOTHING}, "flush", "cluster_id")
-"""The calls of asyncio's producer, without produce(), poll() and flush()."""
+AIO_PRODUCER = _of_executor({**PRODUCER, "begin_transaction": NOTHING}, "cluster_id")
+"""The calls of asyncio's producer, without produce() and poll()."""
 AIO_CONSUMER = _of_executor(
     {
         **CONSUMER,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kafka_native import serializing_producer as native
 
@@ -29,3 +29,14 @@ class SerializingProducer(
     Serializers, native.SerializingProducer[K, V], _ProducerImpl, Generic[K, V]
 ):
     """A `kafka_native.SerializingProducer` that behaves like confluent_kafka's."""
+
+    def __init__(self, conf: dict[str, Any]) -> None:
+        """Take a configuration as a dict.
+
+        :raises TypeError: It is no dict.
+        :raises AttributeError: It hasn't a dict's methods.
+        """
+        given: Any = conf
+        if not isinstance(given, dict) and given.copy().pop:
+            raise TypeError("expected configuration dict")
+        super().__init__(conf)

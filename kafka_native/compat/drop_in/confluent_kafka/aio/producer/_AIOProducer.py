@@ -14,7 +14,7 @@ from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import Producer
 from kafka_native.types import ClusterMetadata
 
-from ..._arguments import AIO_PRODUCER, parses
+from ..._arguments import AIO_PRODUCER, TIMEOUT, parses
 from ...cimpl import Message
 from .. import _common
 
@@ -49,6 +49,8 @@ class AIOProducer(native.AIOProducer):
         """Create a producer. The executor has nothing to do; `close()` shuts it down."""
         self.executor = ThreadPoolExecutor(max_workers) if executor is None else executor
         asyncio.get_running_loop()
+        if not isinstance(producer_conf, dict):
+            raise TypeError("expected configuration dict")
         self._batch_size = batch_size
         self._buffer_s = buffer_timeout if buffer_timeout > 0 else float("inf")
         self._buffered: list[asyncio.Future[Any]] = []
@@ -96,6 +98,8 @@ class AIOProducer(native.AIOProducer):
             for name, each in (("value", value), ("key", key)):
                 if not (each is None or isinstance(each, bytes | str)):
                     raise TypeError(f"Message {name} at index 0 must be bytes or str")
+            if isinstance(topic, str) and not isinstance(partition, int):
+                raise TypeError("Message partition at index 0 must be int")
             delivery = await super().produce(topic, value, key, partition)  # type: ignore[assignment]
         except (BufferError, KafkaException, NotImplementedError, TypeError, ValueError) as error:
             delivery = self._failed(error, topic, kwargs.get("partition", -1))
@@ -128,7 +132,8 @@ class AIOProducer(native.AIOProducer):
         """Wait until callbacks or reports were served. See `kafka_native.aio.AIOProducer`."""
         self._check()
         self._raise()
-        served = await super().poll(timeout, *args, **kwargs)
+        given = TIMEOUT.arguments.parse((timeout, *args), kwargs)
+        served = await super().poll(**given)
         self._raise()
         return served
 
@@ -137,8 +142,6 @@ class AIOProducer(native.AIOProducer):
         self._check()
         self._buffered.clear()
         self._raise()
-        if timeout is None:
-            raise TypeError("must be real number, not NoneType")
         left = await super().flush(timeout)
         self._raise()
         return left
