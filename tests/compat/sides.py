@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import inspect
 import itertools
-import os
 import re
 import time
 import uuid
@@ -15,7 +14,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import confluent_kafka
-import pytest
 
 from kafka_native.compat.drop_in import confluent_kafka as drop_in
 from tests.aio.support import run
@@ -32,12 +30,6 @@ METADATA = "some metadata"
 """Metadata of an offset. librdkafka doesn't terminate it, so further bytes may follow."""
 _RUN = uuid.uuid4().hex[:8]
 _numbers = itertools.count()
-
-
-EVERY_CALL = pytest.mark.skipif(
-    os.environ.get("ODD_CALLS") != "all",
-    reason="open.txt isn't complete for all calls yet: ODD_CALLS=all makes them",
-)
 
 
 class Stage(Protocol):

@@ -221,9 +221,9 @@ class Transactions:
         self._two_phase = two_phase
         self.state = State.INIT
         self.producer_id = self.epoch = NO_PRODUCER
-        self.error: KafkaError | None = None
         self._undelivered: KafkaError | None = None
         """The error for the commit of this transaction."""
+        self.error: KafkaError | None = None
         """Why the transaction has to be aborted, or the producer has to be closed."""
         self.granted = 0
         """The number of ids and epochs so far."""

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-from tests.compat.odd.difference import Difference, group, is_sooner, kind
-
-OPEN_FILE = Path(__file__).with_name("open.txt")
-"""The groups of differences that are still to be removed, one a line."""
+from tests.compat.odd.difference import Difference, is_sooner, kind
 
 
 class Allowed(NamedTuple):
@@ -355,14 +350,3 @@ ALLOWED = (
 def reason(found: Difference) -> str | None:
     """Return why a difference stays, or None if it has to go."""
     return next((each.reason for each in ALLOWED if each.matches(found)), None)
-
-
-@cache
-def open_groups() -> frozenset[str]:
-    """Return the groups of differences that are known and still to be removed."""
-    return frozenset(OPEN_FILE.read_text(encoding="utf-8").splitlines())
-
-
-def is_open(found: Difference) -> bool:
-    """Return whether a difference is known and still to be removed."""
-    return group(found) in open_groups()

@@ -24,9 +24,9 @@ from typing import Any
 
 from kafka_native import Consumer, Message, Producer, TopicPartition
 from kafka_native.mock import MockCluster
-from tests.compat.odd.allowed import OPEN_FILE, is_open, open_groups, reason
+from tests.compat.odd.allowed import reason
 from tests.compat.odd.calls import cases
-from tests.compat.odd.difference import Difference, Outcome, call_of, group, report, shown
+from tests.compat.odd.difference import Difference, Outcome, report, shown
 from tests.compat.odd.values import HELD, IN_TRANSACTIONS, READ, WRITTEN
 from tests.waiting import WAIT_S
 
@@ -163,7 +163,7 @@ def differences(
             theirs, ours = (side.outcomes[name] for side in sides)
             if shown(theirs) != shown(ours):
                 found[name] = Difference(name, theirs, ours)
-                if reason(found[name]) is None and not is_open(found[name]):
+                if reason(found[name]) is None:
                     left.append(name)
     return list(found.values())
 
@@ -186,34 +186,21 @@ def compared(ids: list[str], tries: Sequence[int] = THREADS_OF_TRIES) -> list[Di
         return differences(ids, sides, tries)
 
 
-def write_open(ids: list[str], left: list[Difference]) -> None:
-    """Write the groups of these differences to the file of open ones, in place of the old ones."""
-    calls = {call_of(cases()[each]) for each in ids}
-    kept = {each for each in open_groups() if each.partition(" | ")[0] not in calls}
-    lines = sorted(kept | {group(each) for each in left})
-    OPEN_FILE.write_text("".join(f"{each}\n" for each in lines), encoding="utf-8")
-
-
 def main() -> None:
     """Print the differences of the cases whose ids match a pattern."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("patterns", nargs="*", metavar="PATTERN")
     parser.add_argument("--all", action="store_true", help="also those that stay, with a reason")
-    parser.add_argument("--new", action="store_true", help="without those that open.txt has")
-    parser.add_argument("--write-open", action="store_true", help=f"write {OPEN_FILE.name} anew")
     given = parser.parse_args()
     wanted = re.compile("|".join(given.patterns) or ".")
     ids = [each for each in cases() if wanted.search(each)]
     began = time.monotonic()
-    found = compared(ids, THREADS_OF_TRIES[:2] if given.write_open else THREADS_OF_TRIES)
+    found = compared(ids)
     left = [each for each in found if reason(each) is None]
-    if given.write_open:
-        write_open(ids, left)
-    new = [each for each in left if not is_open(each)]
-    print(report(found if given.all else new if given.new else left))
+    print(report(found if given.all else left))
     print(
         f"{len(found)} differences of {len(ids)} cases in {time.monotonic() - began:.0f} s: "
-        f"{len(found) - len(left)} stay, {len(left) - len(new)} are open, {len(new)} are new"
+        f"{len(found) - len(left)} stay, {len(left)} are new"
     )
 
 
