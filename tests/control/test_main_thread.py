@@ -29,7 +29,7 @@ class Recorder:
         self._calls = calls
 
     def __getattr__(self, method: str) -> Any:
-        return lambda *args: self._note(method)
+        return lambda *args, **how: self._note(method)
 
     def _note(self, method: str) -> Any:
         self._calls.append(f"{self._name}.{method}")
