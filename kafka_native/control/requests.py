@@ -45,6 +45,8 @@ class Call:
     on_reply: Callable[[Reply], None]
     newest: int = ANY_VERSION
     """The newest version whose meaning the caller knows."""
+    is_data: bool = False
+    """It belongs to the requests for data of a node, such as ShareFetch: others go around it."""
     answered_by: BrokerIdentity | None = None
     """The broker that sent the reply; set before ``on_reply`` runs."""
     answered: bool = False

@@ -285,8 +285,8 @@ class Statistics:
         )
 
     def _broker_name(self, broker: Broker) -> str:
-        """A coordinator connection's name. Only the current coordinator's has no node id."""
-        if not broker.dedicated:
+        """A broker's name. Only the connection to the current coordinator has no node id."""
+        if broker.purpose != "coordinator":
             return broker.name
         target = None if self._control is None else self._control.coordinator.target
         current = target is not None and self._context.pool.where(target)[0] == broker.node_id

@@ -116,12 +116,10 @@ def test_returned_messages_are_committed_automatically(client: Client, topic: st
     with group(client, **conf) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         take(consumer, 4)
-        deadline = time.monotonic() + 20
-        while consumer.committed([TopicPartition(topic, 0)], 10)[0].offset != 4:
-            assert time.monotonic() < deadline
-            consumer.poll(0)
-            consumer.seek(TopicPartition(topic, 0, 4))
-            consumer.pause(consumer.assignment())
+        consumer.pause(consumer.assignment())
+        poll_until(
+            lambda: consumer.committed([TopicPartition(topic, 0)], 10)[0].offset == 4, consumer
+        )
 
 
 def test_consume_does_not_commit_messages_before_it_returns(client: Client, topic: str):

@@ -149,7 +149,7 @@ def exceed_the_poll_interval(side: Side) -> Any:
     events: list[Any] = []
     with side.consumer(max_poll_interval_ms=1000, session_timeout_ms=1000) as consumer:
         joined(side, consumer, on_lost=lambda *_: events.append("lost"))
-        time.sleep(1.5)
+        time.sleep(2.5)  # librdkafka checks twice a second
         message = next_message(consumer)
         return events, shown(side, message)
 

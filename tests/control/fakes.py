@@ -93,6 +93,7 @@ class FakeEngine:
     def __init__(self) -> None:
         self.brokers: list[tuple[int, str, int]] = []
         self.connects: list[int] = []
+        self.on_connect: Callable[[int], None] = lambda handle: None
         self.opened: list[tuple[int, int, int, int]] = []
         self.closed: list[tuple[int, int, int]] = []
         self.held: list[tuple[int, int]] = []
@@ -123,6 +124,7 @@ class FakeEngine:
 
     def broker_connect(self, handle: int) -> None:
         self.connects.append(handle)
+        self.on_connect(handle)
 
     def broker_open(self, handle: int, generation: int, produce: int, fetch: int) -> None:
         self.opened.append((handle, generation, produce, fetch))
@@ -242,6 +244,7 @@ class Cluster:
             fallback=fallback,
             clock=self.clock,
         )
+        self.engine.on_connect = self._on_connect
         self.metadata = Metadata(
             self.pool,
             refresh_s=300,
@@ -252,6 +255,18 @@ class Cluster:
             trigger_s=trigger_s,
             clock=self.clock,
         )
+
+    def _on_connect(self, handle: int) -> None:
+        """Bring a control connection up at once: tests of other subjects don't see it."""
+        broker = self.pool.by_handle(handle)
+        if broker is not None and broker.purpose == "control":
+            self.bring_up(handle)
+
+    def node_of(self, sent: Any) -> int:
+        """Return the node that a request goes to, on whichever connection."""
+        broker = self.pool.by_handle(sent.handle)
+        assert broker is not None
+        return broker.node_id
 
     def bring_up(self, handle: int, offer: ApiVersionsResponse | None = None) -> None:
         """Connect a broker, and complete its handshake."""

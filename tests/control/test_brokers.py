@@ -9,6 +9,7 @@ import pytest
 from kafka_native._native.engine import THROTTLE_MAX_MS
 from kafka_native.control.brokers.pool import NEXT_SERVER_S
 from kafka_native.control.brokers.versions import ApiRanges, Handshake, software_version
+from kafka_native.control.requests import Call
 from kafka_native.errors import STATUS_CLOSED, STATUS_STALE, STATUS_TRANSPORT, KafkaError
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.protocol.offsets import ListOffsetsRequest
@@ -233,6 +234,142 @@ def test_call_to_a_broker_that_leaves_ends_like_one_whose_connection_does(moves)
     assert replies == [KafkaError._TRANSPORT]
     assert "old:9092/7" in replies[0].str()
     assert "left" in replies[0].str()
+
+
+# --- control connections ---
+
+
+class DataCluster(Cluster):
+    """Node 7 is up, and carries data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool.update(7, "b7", 9092, None)
+        self.bring_up(1)
+        assert self.pool.data_handle(7) == 1
+        self.engine.on_connect = lambda handle: None
+
+    def sent_to(self) -> list[int]:
+        return [sent.handle for sent in self.engine.submitted]
+
+
+def test_call_to_a_node_that_carries_data_goes_around_it():
+    cluster = DataCluster()
+    cluster.call(ListOffsetsRequest(), 7)
+    assert (cluster.sent_to(), cluster.engine.connects) == ([], [2])
+    cluster.bring_up(2)
+    cluster.call(ListOffsetsRequest(), 7)
+    assert cluster.sent_to() == [2, 2]
+    assert [broker.name for broker in cluster.pool.brokers()][1:] == [
+        "b7:9092/7",
+        "b7:9092/control 7",
+    ]
+
+
+def test_call_to_a_node_without_data_needs_no_further_connection():
+    cluster = Cluster()
+    cluster.pool.update(7, "b7", 9092, None)
+    cluster.bring_up(1)
+    cluster.call(ListOffsetsRequest(), 7)
+    assert [sent.handle for sent in cluster.engine.submitted] == [1]
+
+
+def test_call_for_data_stays_on_the_connection_of_the_node():
+    cluster = DataCluster()
+    call = Call(ListOffsetsRequest(), 7, cluster.clock.now + 1, lambda reply: None, is_data=True)
+    cluster.pool.send(call)
+    assert cluster.sent_to() == [1]
+
+
+def test_call_to_any_broker_prefers_a_connection_without_data():
+    cluster = DataCluster()
+    cluster.pool.update(8, "b8", 9092, None)
+    cluster.bring_up(2)
+    for _ in range(4):
+        cluster.call()
+    assert cluster.sent_to() == [2] * 4
+
+
+def test_call_to_any_broker_opens_one_control_connection_if_all_carry_data():
+    cluster = DataCluster()
+    cluster.pool.update(8, "b8", 9092, None)
+    cluster.bring_up(2)
+    cluster.pool.data_handle(8)
+    cluster.call()
+    assert cluster.engine.connects[-1] == 3
+    cluster.bring_up(3)
+    for _ in range(3):
+        cluster.call()
+    assert cluster.sent_to() == [3] * 4
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_control_connection_ends_with_its_node(moves):
+    cluster = DataCluster()
+    cluster.call(ListOffsetsRequest(), 7)
+    cluster.bring_up(2)
+    if moves:
+        cluster.pool.update(7, "new", 9093, None)
+    else:
+        cluster.pool.remove_missing({8})
+    assert sorted(cluster.engine.stopped) == [1, 2]
+
+
+def test_call_goes_behind_data_if_there_is_no_memory_for_another_connection(monkeypatch):
+    cluster = DataCluster()
+
+    def refuse(*_: object) -> int:
+        raise MemoryError
+
+    monkeypatch.setattr(cluster.engine, "broker_add", refuse)
+    cluster.call(ListOffsetsRequest(), 7)
+    cluster.call()
+    assert cluster.sent_to() == [1, 1]
+
+
+def test_call_to_any_broker_goes_to_another_after_one_has_failed():
+    cluster = DataCluster()
+    cluster.pool.update(8, "b8", 9092, None)
+    cluster.bring_up(2)
+    cluster.pool.data_handle(8)
+    cluster.call()
+    cluster.bring_up(cluster.engine.connects[-1])
+    [sent] = cluster.engine.submitted
+    cluster.engine.submitted.clear()
+    failed = event(broker=sent.handle, token=sent.token, status=STATUS_TRANSPORT, text="too late")
+    cluster.pool.on_reply(failed)
+    cluster.call()
+    cluster.bring_up(cluster.engine.connects[-1])
+    assert [cluster.node_of(each) for each in cluster.engine.submitted] != [cluster.node_of(sent)]
+
+
+def test_calls_to_any_broker_open_one_control_connection_between_them():
+    cluster = DataCluster()
+    cluster.pool.update(8, "b8", 9092, None)
+    cluster.bring_up(2)
+    cluster.pool.data_handle(8)
+    before = len(cluster.engine.connects)
+    for _ in range(5):
+        cluster.call()
+    assert len(cluster.engine.connects) == before + 1
+
+
+def test_call_to_any_broker_goes_to_another_if_a_control_connection_takes_long():
+    cluster = DataCluster()
+    cluster.pool.update(8, "b8", 9092, None)
+    cluster.bring_up(2)
+    cluster.pool.data_handle(8)
+    cluster.call()
+    first = cluster.engine.connects[-1]
+    cluster.clock.now += NEXT_SERVER_S
+    cluster.pool.poll(cluster.clock.now)
+    second = cluster.engine.connects[-1]
+    assert second != first
+    cluster.bring_up(second)
+    assert cluster.sent_to() == [second]
+
+
+# --- the end of connections and calls ---
 
 
 def test_bootstrap_connection_closes_once_a_real_broker_is_up():

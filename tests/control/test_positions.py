@@ -75,10 +75,7 @@ class World(ConsumerCluster):
             self.answer(self.metadata_reply("t", [(self.leader, self.epoch), (2, 5)]))
             return
         [asked] = request.topics[0].partitions
-        right = (
-            sent.handle == self.pool.handle(self.leader)
-            and asked.current_leader_epoch == self.epoch
-        )
+        right = self.node_of(sent) == self.leader and asked.current_leader_epoch == self.epoch
         answer = OffsetForLeaderEpochResponse.Topic.Partition(
             partition=0,
             error_code=0 if right else KafkaError.FENCED_LEADER_EPOCH,

@@ -12,6 +12,7 @@ from kafka_native.protocol.metadata import MetadataResponse
 from .fakes import Cluster, event
 from .test_metadata import ProducerCluster
 
+CONTROL = 3  # the control connection that a metadata request opens
 BOOT = 0  # the bootstrap server's handle; those of brokers 1 and 2 are 1 and 2
 
 
@@ -46,7 +47,7 @@ def test_a_remaining_broker_is_asked_and_nothing_is_forgotten() -> None:
     cluster.go()
     assert not cluster.pool.rebootstrapping
     assert leaders(cluster) == [1, 2]
-    assert [sent.handle for sent in cluster.engine.submitted] == [2]
+    assert [cluster.node_of(sent) for sent in cluster.engine.submitted] == [2]
 
 
 def test_last_broker_lost_forgets_leaders_and_asks_the_bootstrap_server_alone() -> None:
@@ -115,7 +116,7 @@ def test_error_code_of_the_reply_starts_again_at_once() -> None:
     ask(cluster)
     cluster.answer(MetadataResponse(error_code=KafkaError.REBOOTSTRAP_REQUIRED))
     assert cluster.pool.rebootstrapping
-    assert sorted(cluster.engine.closed) == [(1, 1, 0), (2, 1, 0)]
+    assert sorted(cluster.engine.closed) == [(1, 1, 0), (2, 1, 0), (CONTROL, 1, 0)]
     assert leaders(cluster) == [-1, -1]
     cluster.wait(2)
     assert cluster.engine.submitted == []
@@ -146,7 +147,7 @@ def test_missing_metadata_start_again_after_the_trigger_time() -> None:
     cluster.clock.now = asked_at + 10
     cluster.go()
     assert cluster.pool.rebootstrapping
-    assert sorted(cluster.engine.closed) == [(1, 1, 0), (2, 1, 0)]
+    assert sorted(cluster.engine.closed) == [(1, 1, 0), (2, 1, 0), (CONTROL, 1, 0)]
 
 
 def test_time_counts_from_the_first_attempt_and_ends_with_success() -> None:

@@ -47,7 +47,7 @@ def test_position_is_checked_when_the_leader_epoch_changes():
     cluster.lead(2, 6)
     assert cluster.cursor.log[-1] == ("stop",)
     sent = cluster.engine.submitted[0]
-    assert sent.handle == cluster.pool.handle(2)
+    assert cluster.node_of(sent) == 2
     assert registry.request(sent.api_key) is OffsetForLeaderEpochRequest
     request = cluster.ends(250, 5)
     [asked] = request.topics[0].partitions
@@ -105,7 +105,7 @@ def test_check_follows_a_leader_that_moves_again():
     cluster.answer(cluster.metadata_reply("t", [(1, 7), (2, 5)]))
     cluster.wait(1)
     sent = cluster.engine.submitted[0]
-    assert sent.handle == cluster.pool.handle(1)
+    assert cluster.node_of(sent) == 1
     cluster.ends(150, 5)
     assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(1), 100, 7)
 

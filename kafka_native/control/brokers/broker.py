@@ -49,11 +49,13 @@ class Broker:
     failing: bool = False
     cause: KafkaError | None = None  # its last failure
     held_until: float = 0.0  # throttled: nothing is sent before this time
+    avoided_until: float = 0.0  # calls to any broker go to others before this time
     cut_until: float = 0.0  # until then, its excessive throttle time isn't logged again
     refused: bool = False  # the client has closed this connection and reported why
     unanswered: bool = False  # this connection ended at the ApiVersions request
     waiting: deque[Call] = field(default_factory=deque)
-    dedicated: bool = False  # a coordinator connection: no other requests use it
+    purpose: str = ""  # "coordinator" or "control": a further connection to a node for these calls
+    carries_data: bool = False  # Fetch or Produce requests use it: others would wait behind them
     heartbeat: int = 0  # the token of its heartbeat, 0: none
 
     @property
@@ -67,8 +69,14 @@ class Broker:
         return self.ranges is not None
 
     @property
+    def dedicated(self) -> bool:
+        """A further connection to a node, for some calls only."""
+        return bool(self.purpose)
+
+    @property
     def name(self) -> str:
         """The name in logs and errors: host:port/id."""
-        kind = "coordinator " if self.dedicated else ""
-        node = "bootstrap" if self.node_id == BOOTSTRAP else f"{kind}{self.node_id}"
+        node = (
+            "bootstrap" if self.node_id == BOOTSTRAP else f"{self.purpose} {self.node_id}".lstrip()
+        )
         return f"{self.host}:{self.port}/{node}"

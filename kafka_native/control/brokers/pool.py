@@ -10,7 +10,7 @@ import re
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native.engine import THROTTLE_MAX_MS
@@ -70,6 +70,8 @@ COORDINATORS = 1 << 32
 # The time for one server before another one is tried in parallel. A server that never replies must
 # not delay a call for the length of its timeouts.
 NEXT_SERVER_S = 0.5
+AVOIDED_S = 10.0
+"""How long calls to any broker go to others after such a call to this one has failed."""
 EAGER_INTERVAL_S = 1.0
 """How often an eager client without a connection tries to connect, as librdkafka does."""
 CLOSE_LEVELS = {PEER_CLOSED: INFO, PEER_CLOSED_IN_FLIGHT: WARNING}
@@ -181,8 +183,11 @@ class BrokerPool:
         self._by_handle: dict[int, Broker] = {}
         self.nodes: dict[int, Broker] = {}
         self._coordinators: dict[int, Broker] = {}
+        self._controls: dict[int, Broker] = {}
         self._heartbeats: dict[int, Heartbeat] = {}
         self._any: deque[Call] = deque()
+        # the control connection that opens for calls to any broker
+        self._opening: Broker | None = None
         self._tokens = itertools.count(1)
         self._pending: dict[int, tuple[Call, int, Broker]] = {}
         self._handshakes: dict[int, Broker] = {}
@@ -229,10 +234,12 @@ class BrokerPool:
         except MemoryError:  # callers find this broker unknown and refresh the metadata
             self._log.debug("%s:%d/%d: no memory for a connection", host, port, node_id)
             return
-        if known is not None:
-            self._retire(known, self.nodes[node_id])
+        for old in (known, self._controls.pop(node_id, None)):
+            if old is not None:
+                self._retire(old, self.nodes[node_id])
 
     def _retire(self, old: Broker, new: Broker) -> None:
+        self._has_opened(old)
         self._engine.broker_stop(old.handle)
         old.ranges = None
         del self._by_handle[old.handle]
@@ -243,28 +250,51 @@ class BrokerPool:
         """Removes brokers that metadata no longer contain. Ends a rebootstrap."""
         self.rebootstrapping = False
         for node_id in self.nodes.keys() - node_ids:
-            broker = self.nodes.pop(node_id)
-            self._engine.broker_stop(broker.handle)
-            broker.ranges = None
-            del self._by_handle[broker.handle]
-            self._fail_waiting(
-                broker,
-                KafkaError(KafkaError._UNKNOWN_BROKER, f"broker {node_id} has left the cluster"),
-            )
+            self._remove(self.nodes.pop(node_id))
+            if node_id in self._controls:
+                self._remove(self._controls.pop(node_id))
+
+    def _remove(self, broker: Broker) -> None:
+        self._has_opened(broker)
+        self._engine.broker_stop(broker.handle)
+        broker.ranges = None
+        del self._by_handle[broker.handle]
+        text = f"broker {broker.node_id} has left the cluster"
+        self._fail_waiting(broker, KafkaError(KafkaError._UNKNOWN_BROKER, text))
 
     def coordinator(self, node_id: int, host: str, port: int) -> int:
         """The target for calls to a coordinator. Its own connection opens with the first call.
 
         MemoryError: the engine is out of memory.
         """
-        host = _safe_host(host)
-        known = self._coordinators.get(node_id)
-        if known is None or known.address != (host, port):
-            broker = self._coordinators[node_id] = self._add(node_id, host, port)
-            broker.dedicated = True
-            if known is not None:
-                self._retire(known, broker)
+        self._further(self._coordinators, "coordinator", node_id, _safe_host(host), port)
         return COORDINATORS + node_id
+
+    def _control(self, node: Broker) -> Broker:
+        """The connection to a node on which no call waits behind Fetch or Produce requests.
+
+        It is the node's own while it carries no data. The control connection opens with its first
+        call, and ends when it is idle (connections.max.idle.ms).
+        """
+        if not node.carries_data:
+            return node
+        try:
+            return self._further(self._controls, "control", node.node_id, node.host, node.port)
+        except MemoryError:
+            return node
+
+    def _further(
+        self, known: dict[int, Broker], purpose: str, node_id: int, host: str, port: int
+    ) -> Broker:
+        """A further connection to a node. If the address has changed, a new one replaces it."""
+        old = known.get(node_id)
+        if old is not None and old.address == (host, port):
+            return old
+        broker = known[node_id] = self._add(node_id, host, port)
+        broker.purpose = purpose
+        if old is not None:
+            self._retire(old, broker)
+        return broker
 
     def _at(self, target: int) -> Broker | None:
         """The broker of a target."""
@@ -310,8 +340,16 @@ class BrokerPool:
         broker = self.nodes.get(node_id)
         return -1 if broker is None else broker.handle
 
+    def data_handle(self, node_id: int) -> int:
+        """The engine's handle of a node that will get Fetch or Produce requests; -1: unknown."""
+        broker = self.nodes.get(node_id)
+        if broker is None:
+            return -1
+        broker.carries_data = True
+        return broker.handle
+
     def brokers(self) -> list[Broker]:
-        """All known brokers: bootstrap servers, nodes and coordinator connections."""
+        """All known brokers: bootstrap servers, nodes and further connections to nodes."""
         return list(self._by_handle.values())
 
     def by_handle(self, handle: int) -> Broker | None:
@@ -327,20 +365,31 @@ class BrokerPool:
             if broker is None:
                 text = f"broker {call.target % COORDINATORS} isn't known"
                 call.answer(KafkaError(KafkaError._UNKNOWN_BROKER, text))
-            else:
+            elif call.is_data:
+                broker.carries_data = True
                 self._enqueue(broker, call)
+            else:
+                self._enqueue(self._control(broker), call)
             return
         nodes = (
             [] if self.rebootstrapping else [broker for broker in self.nodes.values() if broker.up]
         )
         candidates = nodes or [broker for broker in self.bootstrap if broker.up]
         now = self._clock()
-        candidates = [broker for broker in candidates if now >= broker.held_until] or candidates
-        if candidates:
-            self._submit(candidates[next(self._turn) % len(candidates)], call)
+        candidates = [each for each in candidates if now >= each.avoided_until] or candidates
+        free = [broker for broker in candidates if self._is_free(broker)]
+        if free:
+            self._submit(self._control(free[next(self._turn) % len(free)]), call)
         else:
             self._any.append(call)
-            self._connect_one()
+            self._connect_one(candidates)
+
+    def _is_free(self, node: Broker) -> bool:
+        """Whether a call to this node waits neither for data nor for a new connection."""
+        if not node.carries_data:
+            return True
+        control = self._controls.get(node.node_id)
+        return control is not None and control.up
 
     def _enqueue(self, broker: Broker, call: Call) -> None:
         if broker.up:
@@ -353,6 +402,8 @@ class BrokerPool:
         """Sends nothing to a broker for its throttle time (KIP-219), up to a maximum."""
         throttle_s = self.throttled(broker, throttle_ms)
         broker.held_until = max(broker.held_until, self._clock() + throttle_s)
+        node = self.nodes.get(broker.node_id, broker)
+        node.avoided_until = max(node.avoided_until, broker.held_until)
 
     def throttled(self, broker: Broker, throttle_ms: int) -> float:
         """Reports the throttle time of a response.
@@ -387,15 +438,37 @@ class BrokerPool:
             return self.bootstrap
         return [*self.nodes.values(), *(self.bootstrap if self._may_rebootstrap else ())]
 
-    def _connect_one(self) -> None:
-        candidates = self._servers()
+    def _connect_one(self, candidates: Sequence[Broker] = ()) -> None:
+        """Opens a connection for calls to any broker: one of these nodes, or of all servers."""
+        candidates = candidates or self._servers()
         now = self._clock()
-        if candidates and (
-            now >= self._next_server_at
-            or not any(each.handshake or each.authentication for each in candidates)
-        ):
-            self._next_server_at = now + NEXT_SERVER_S
-            self._engine.broker_connect(candidates[next(self._turn) % len(candidates)].handle)
+        if not candidates or (now < self._next_server_at and self._is_connecting(candidates)):
+            return
+        self._next_server_at = now + NEXT_SERVER_S
+        chosen = candidates[next(self._turn) % len(candidates)]
+        target = self._control(chosen) if chosen.up else chosen
+        if target.up:  # there is no memory for a control connection
+            self._send_anywhere(lambda call: self._submit(target, call))
+            return
+        self._opening = target if target.dedicated else None
+        self._engine.broker_connect(target.handle)
+
+    def _is_connecting(self, servers: Sequence[Broker]) -> bool:
+        return self._opening is not None or any(
+            each.handshake or each.authentication for each in servers
+        )
+
+    def _has_opened(self, broker: Broker) -> None:
+        """Ends the wait for a control connection: it is open, or failed, or is gone."""
+        if broker is self._opening:
+            self._opening = None
+
+    def _send_anywhere(self, send: Callable[[Call], None]) -> None:
+        """Sends the calls for which any broker will do."""
+        waiting = list(self._any)
+        self._any.clear()
+        for call in waiting:
+            send(call)
 
     def _submit(self, broker: Broker, call: Call) -> None:
         assert broker.ranges is not None
@@ -610,6 +683,7 @@ class BrokerPool:
 
     def open(self, broker: Broker, ranges: ApiRanges) -> None:
         """Ends the handshake and sends the calls that wait for this connection."""
+        self._has_opened(broker)
         broker.ranges = ranges
         broker.failing = broker.refused = False
         self._log.debug("%s: up", broker.name)
@@ -620,11 +694,12 @@ class BrokerPool:
         self._engine.broker_open(broker.handle, broker.generation, ranges.produce, ranges.fetch)
         waiting = list(broker.waiting)
         broker.waiting.clear()
-        if not broker.dedicated and (broker.node_id == BOOTSTRAP or not self.rebootstrapping):
-            waiting.extend(self._any)
-            self._any.clear()
         for call in waiting:
             self._submit(broker, call)
+        if broker.purpose != "coordinator" and (
+            broker.node_id == BOOTSTRAP or not self.rebootstrapping
+        ):
+            self._send_anywhere(self.send)
 
     def on_working(self, event: Event) -> None:
         """Ends the outage: the connection has answered a request after the handshake."""
@@ -647,6 +722,7 @@ class BrokerPool:
         broker = self._by_handle.get(event.broker)
         if broker is None:
             return
+        self._has_opened(broker)
         broker.ranges = None
         broker.handshake = None
         broker.authentication = None
@@ -777,6 +853,9 @@ class BrokerPool:
         if event.status == STATUS_STALE and self._clock() < call.deadline:
             self.send(call)  # it was never sent: the pool now knows that this connection has ended
             return
+        if event.status != 0 and call.target is None and broker.node_id in self.nodes:
+            # Otherwise the next calls to any broker would take the same control connection.
+            self.nodes[broker.node_id].avoided_until = self._clock() + AVOIDED_S
         call.answered_by = BrokerIdentity(broker.node_id, broker.name)
         call.answer(self._outcome(event, broker, call.message.api_key, version))
 

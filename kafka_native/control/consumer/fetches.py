@@ -558,7 +558,7 @@ class FetchManager:
             assigned.keep_queued = False
         elif cursor is None:
             cursor = self._new_cursor(assigned, topic)
-        handle, offset = self._pool.handle(leader.leader), assigned.next.offset
+        handle, offset = self._pool.data_handle(leader.leader), assigned.next.offset
         # Within the same fetch epoch, a new leader or a retry keeps the queued messages. Otherwise
         # a new epoch begins.
         if not (assigned.keep_queued and cursor.move(handle, offset, leader.epoch, cursor.epoch)):
@@ -744,7 +744,7 @@ class FetchManager:
         if assigned is None or assigned.paused:
             return
         self._stopped(assigned, event.offset)
-        cursor, handle = assigned.cursor, self._pool.handle(event.leader_id)
+        cursor, handle = assigned.cursor, self._pool.data_handle(event.leader_id)
         if (
             cursor is None
             or handle < 0

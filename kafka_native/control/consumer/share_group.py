@@ -489,6 +489,7 @@ class ShareSessions:
             session.node,
             deadline,
             lambda reply: self._on_fetched(session, taken, wanted, reply),
+            is_data=True,
         )
 
     def _acknowledge(self, session: Session, epoch: int, now: float) -> Call:
@@ -522,6 +523,7 @@ class ShareSessions:
             session.node,
             deadline,
             lambda reply: self._on_acknowledged(session, taken, last, reply),
+            is_data=True,
         )
 
     # --- answers ---
