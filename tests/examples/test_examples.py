@@ -103,6 +103,7 @@ OUTPUT = {
         "failures: 0",
         "left to do: [0]",
     ],
+    "streams_group.py": ["first runs [0, 1, 2, 3]", "first stops [", "second runs ["],
     "commits.py": [
         "committed: ",
         "partitions committed and waited for: 4",
