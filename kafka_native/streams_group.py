@@ -62,8 +62,8 @@ class InternalTopic:
     """The name of the topic. Kafka Streams begins it with the group's id."""
     partitions: int = 0
     """The number of partitions; 0: as many as the subtopology needs. A changelog topic has 0."""
-    replication_factor: int = 0
-    """The number of replicas; 0: the brokers' default."""
+    replication_factor: int = -1
+    """The number of replicas; -1: the brokers' default, as in Kafka Streams."""
     configs: Mapping[str, str] = field(default_factory=dict)
     """Configuration of the topic, such as ``{"cleanup.policy": "compact"}``."""
 

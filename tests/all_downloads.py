@@ -20,7 +20,7 @@ def main() -> int:
     if why := java.missing():
         print(f"jars can't be fetched: {why}", file=sys.stderr)
         return 1
-    sets = [java.JARS, jvm.JARS, *map(old_kafka.jars_of, old_kafka.VERSIONS)]
+    sets = [java.JARS, java.STREAMS_JARS, jvm.JARS, *map(old_kafka.jars_of, old_kafka.VERSIONS)]
     if sys.argv[1:]:
         write_table({one.name: fetch(one) for one in sets})
     for one in sets:

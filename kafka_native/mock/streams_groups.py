@@ -128,8 +128,8 @@ class StreamsGroup(ConsumerGroup):
         if self.topology is None or topology.epoch > self.topology.epoch or not self.members:
             self.topology = topology
         elif topology.epoch == self.topology.epoch and topology != self.topology:
-            text = "Topology updates are not supported yet: the group has another topology."
-            raise GroupError(ErrorCode.STREAMS_INVALID_TOPOLOGY, text=text)
+            text = "Topology updates are not supported yet."
+            raise GroupError(ErrorCode.INVALID_REQUEST, text=text)
 
     def _take_fields(self, member: StreamsMember, request: StreamsGroupHeartbeatRequest) -> bool:
         """Apply a heartbeat, and return whether the group needs a new epoch."""

@@ -67,7 +67,8 @@ def _heartbeat(call: Call, request: StreamsGroupHeartbeatRequest) -> StreamsGrou
         return StreamsGroupHeartbeatResponse(member_id=request.member_id, member_epoch=epoch)
     member, has_tasks = group.let_in(request, call.client_id, call.connection.peer[0])
     for name, (partitions, info) in group.missing_internal_topics().items():
-        planned = call.cluster.plan_topic(name, partitions, info.replication_factor or None, None)
+        replicas = info.replication_factor if info.replication_factor > 0 else None
+        planned = call.cluster.plan_topic(name, partitions, replicas, None)
         configs = {each.key: each.value for each in info.topic_configs}
         call.cluster.add_topic(name, planned, configs)
     return _response(group, member, request, has_tasks)
