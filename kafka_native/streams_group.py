@@ -25,10 +25,13 @@ from kafka_native.control.group.streams_membership import (
     Tasks,
 )
 from kafka_native.control.main_thread import Managers
+from kafka_native.control.positions import position_of
+from kafka_native.control.requests import Call, Reply
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.exclusive_client import ExclusiveClient
+from kafka_native.pending_call import PendingCall
 from kafka_native.protocol.streams import KeyValue, StreamsGroupHeartbeatRequest, TopicInfo
 from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Event
@@ -373,6 +376,51 @@ class StreamsGroupMember(ExclusiveClient):
         """Returns the assignment that `poll()` returned last. Before the first one, it is empty."""
         with self._access():
             return self._assignment
+
+    def commit(self, offsets: list[TopicPartition], timeout: float = 60.0) -> list[TopicPartition]:
+        """Commits offsets of this member's active tasks for the group, and waits for the result.
+
+        Commit the offsets of revoked tasks before the next `poll()`. For exactly-once processing,
+        use `Producer.send_offsets_to_transaction()` instead.
+
+        Parameters
+        ----------
+        offsets : list of TopicPartition
+            The next offset to read of each partition.
+        timeout : float
+            Seconds; negative waits without limit.
+
+        Returns
+        -------
+        list of TopicPartition
+            The partitions, each with its ``error`` or None.
+
+        Raises
+        ------
+        ValueError
+            An offset is negative.
+        KafkaException
+            UNKNOWN_MEMBER_ID: the group has removed the member. _TIMED_OUT: the coordinator hasn't
+            replied in time.
+        """
+        with self._access():
+            positions = {(each.topic, each.partition): position_of(each) for each in offsets}
+            if any(position.offset < 0 for position in positions.values()):
+                raise ValueError("an offset to commit can't be negative")
+            if not positions:
+                return []
+            commits = self._control.commits
+
+            def make(deadline: float, done: Callable[[Reply], None]) -> list[Call]:
+                commits.commit(positions, deadline, done)
+                return []
+
+            results = PendingCall.gather(self._client.main, make, timeout).result()
+            return [
+                each.with_error(KafkaError(code) if code else None)
+                for each in offsets
+                for code in [results[each.topic, each.partition]]
+            ]
 
     def report(
         self, offsets: Mapping[TaskId, int], end_offsets: Mapping[TaskId, int] | None = None

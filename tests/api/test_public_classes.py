@@ -100,6 +100,7 @@ PUBLIC: dict[type[Any], set[str]] = {
     StreamsGroupMember: CLIENT
     | {
         "assignment",
+        "commit",
         "consumer_group_metadata",
         "endpoints",
         "member_id",

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from kafka_native import Consumer, Producer, StreamsGroupMember, TopicPartition
+from kafka_native import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    Producer,
+    StreamsGroupMember,
+    TopicPartition,
+)
 from kafka_native.admin import AdminClient, StreamsGroupDescription
 from kafka_native.streams_group import InternalTopic, Subtopology, TaskId, Topology
 from tests.broker import java
@@ -156,3 +162,38 @@ def test_an_application_of_kafka_streams_and_our_member_share_a_group(streams: S
             )
             assert member.assignment().statuses == ()
     assert "Exception" not in streams.log_text()
+
+
+def test_our_member_commits_in_its_group(streams: Streams) -> None:
+    kafka, topic = streams.kafka, streams.source
+    places = [TopicPartition(topic, number, 3 + number) for number in range(PARTITIONS)]
+    reading = {"group.id": streams.group, "enable.auto.commit": False}
+    with (
+        AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin,
+        our_producer(kafka) as producer,
+        our_producer(kafka, transactional_id=f"{topic}-writer") as writer,
+        our_consumer(kafka, **reading) as reader,
+        streams.member() as member,
+    ):
+        wait_for(polled(member, lambda: member.assignment().active == ALL), "all tasks")
+        assert [each.error for each in member.commit(places)] == [None] * PARTITIONS
+        for number in range(10):
+            producer.produce(topic, f"{number}", partition=0)
+        assert producer.flush(WAIT_S) == 0
+        reader.assign([TopicPartition(topic, 0)])  # from the committed offset on
+        found = reader.consume(7, WAIT_S)
+        assert [each.value() for each in found] == [b"3", b"4", b"5", b"6", b"7", b"8", b"9"]
+        writer.init_transactions()
+        writer.begin_transaction()
+        writer.produce(streams.sink, "done")
+        positions = reader.position(reader.assignment())
+        writer.send_offsets_to_transaction(positions, member.consumer_group_metadata())
+        writer.commit_transaction()
+        asked = [ConsumerGroupTopicPartitions(streams.group)]
+
+        def committed() -> list[tuple[int, int]]:
+            found = admin.list_streams_group_offsets(asked)[streams.group].result(WAIT_S)
+            return sorted((each.partition, each.offset) for each in found.topic_partitions)
+
+        # the coordinator applies the transaction's offsets a little later
+        wait_for(lambda: committed() == [(0, 10), (1, 4), (2, 5), (3, 6)], "the offsets")

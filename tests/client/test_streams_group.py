@@ -370,3 +370,56 @@ def test_a_dropped_member_leaves_its_group(client: Client, group: str) -> None:
     assert next_of(member).active == tasks(0)
     del member
     wait_for(lambda: not client.cluster.group(group).members, "it leaves")
+
+
+def test_commits_carry_the_member_and_its_newest_epoch(client: Client, group: str) -> None:
+    topic = client.topic(partitions=2)
+    with joined(client, group, one_part(topic)) as member:
+        next_of(member)
+        done = member.commit([TopicPartition(topic, 0, 7), TopicPartition(topic, 1, 8)])
+        assert [(each.partition, each.offset, each.error) for each in done] == [
+            (0, 7, None),
+            (1, 8, None),
+        ]
+        cluster = client.cluster
+        cluster.groups.rebalance_group(group)  # its epoch is old until the next heartbeat
+        assert member.commit([TopicPartition(topic, 1, 9)])[0].error is None
+        codes = [KafkaError.NOT_COORDINATOR, KafkaError.STALE_MEMBER_EPOCH]
+        cluster.push_request_errors(ApiKey.OFFSET_COMMIT, codes)
+        assert member.commit([TopicPartition(topic, 0, 10)])[0].error is None
+        offsets = cluster.group(group).offsets
+        assert {key: each.offset for key, each in offsets.items()} == {
+            (topic, 0): 10,
+            (topic, 1): 9,
+        }
+        cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [KafkaError.TOPIC_AUTHORIZATION_FAILED])
+        error = member.commit([TopicPartition(topic, 0, 11)])[0].error
+        assert error is not None
+        assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        assert member.commit([]) == []
+        with pytest.raises(ValueError, match="negative"):
+            member.commit([TopicPartition(topic, 0)])
+
+
+def test_a_removed_member_commits_nothing(client: Client, group: str) -> None:
+    topic = client.topic()
+    with joined(client, group, one_part(topic)) as member:
+        next_of(member)
+        client.cluster.groups.expel_member(group, member.member_id())
+        with pytest.raises(KafkaException) as raised:
+            member.commit([TopicPartition(topic, 0, 7)])
+        assert raised.value.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID
+        assert client.cluster.group(group).offsets == {}
+        assert next_of(member).is_lost
+
+
+def test_a_commit_without_an_answer_ends_in_time(client: Client, group: str) -> None:
+    topic = client.topic()
+    with joined(client, group, one_part(topic)) as member:
+        next_of(member)
+        codes = [KafkaError.NOT_COORDINATOR] * 1000
+        client.cluster.push_request_errors(ApiKey.OFFSET_COMMIT, codes)
+        with pytest.raises(KafkaException) as raised:
+            member.commit([TopicPartition(topic, 0, 7)], 0.3)
+        assert raised.value.args[0].code() == KafkaError._TIMED_OUT
+        client.cluster.faults.clear()

@@ -132,6 +132,12 @@ def streaming(make: Make) -> Any:
     )
 
 
+def commit_streaming(make: Make, timeout: float) -> None:
+    member = streaming(make)
+    assert member.poll(WAIT_S)
+    member.commit([TopicPartition(TOPIC, 0, 1)], timeout)
+
+
 def compacted(make: Make) -> Any:
     return make(CompactedTopic, TOPIC)
 
@@ -191,6 +197,7 @@ CALLS: dict[type, dict[str, Callable[[Make, float], object]]] = {
     },
     StreamsGroupMember: {
         "close": lambda make, timeout: streaming(make).close(timeout),
+        "commit": commit_streaming,
         "poll": lambda make, timeout: streaming(make).poll(timeout),
     },
     CompactedTopic: {

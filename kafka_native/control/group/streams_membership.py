@@ -29,6 +29,7 @@ from kafka_native.control.brokers.coordinator import Coordinator
 from kafka_native.control.errors import NO_REPLY_ERRORS
 from kafka_native.control.group.heartbeats import JOIN_EPOCH, LEAVE_EPOCH, Heartbeats, State
 from kafka_native.control.group.membership import GroupSettings, Member, PollWatch
+from kafka_native.control.group.streams_commits import StreamsCommits
 from kafka_native.control.requests import Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.streams import (
@@ -407,7 +408,7 @@ DROPPED = "the streams group member was dropped without being closed"
 
 
 class StreamsControl:
-    """The control plane of one streams group member: its membership and its coordinator."""
+    """The control plane of one streams group member: its membership, commits and coordinator."""
 
     def __init__(
         self,
@@ -446,7 +447,14 @@ class StreamsControl:
             interval_s=settings.rebalance_timeout_s,
             on_error=hooks.on_error,
         )
-        self.managers = (self.watch, self.membership, self.coordinator)
+        self.commits = StreamsCommits(
+            self.member,
+            self.coordinator,
+            backoff=Backoff(settings.retry_s, settings.retry_max_s),
+            timeout_s=settings.timeout_s,
+            clock=clock,
+        )
+        self.managers = (self.watch, self.membership, self.commits, self.coordinator)
         """In the order in which the control thread polls them."""
 
     def close(self, done: Callable[[], None], now: float) -> None:
@@ -458,5 +466,6 @@ class StreamsControl:
         self.membership.quit(DROPPED, done, time.monotonic())
 
     def on_close(self, error: KafkaError) -> None:
-        """Ends the membership when the control thread ends."""
+        """Ends commits and the membership when the control thread ends."""
+        self.commits.close(error)
         self.membership.close()
