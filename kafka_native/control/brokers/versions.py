@@ -25,13 +25,19 @@ from kafka_native.protocol.offsets import (
 from kafka_native.protocol.quorum import UpdateFeaturesRequest
 from kafka_native.protocol.schema import ZERO_UUID, Request
 from kafka_native.protocol.topics import DeleteTopicsRequest
-from kafka_native.protocol.transactions import InitProducerIdRequest, ListTransactionsRequest
+from kafka_native.protocol.transactions import (
+    InitProducerIdRequest,
+    ListTransactionsRequest,
+    TxnOffsetCommitRequest,
+)
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME = "kafka-native"
 
 LAST_BY_NAME = 9
 """The last OffsetCommit and OffsetFetch version with topic names; later ones have topic ids."""
+LAST_TXN_BY_NAME = 5
+"""The last TxnOffsetCommit version with topic names; later ones have topic ids (KIP-1319)."""
 MAX_TIMESTAMP = -3
 """The ListOffsets timestamp that means the record with the highest timestamp (KIP-734)."""
 FIRST_WITH_MAX_TIMESTAMP = 7
@@ -86,7 +92,7 @@ class ApiRanges:
         """Like `choose()`, but only among versions that can express this message."""
         first, last = message.min_version, min(message.max_version, newest)
         if _is_by_name(message):
-            last = LAST_BY_NAME
+            last = LAST_TXN_BY_NAME if isinstance(message, TxnOffsetCommitRequest) else LAST_BY_NAME
         elif isinstance(message, OffsetForLeaderEpochRequest):
             first = FIRST_FOR_CLIENTS
         elif isinstance(message, ListOffsetsRequest) and any(
@@ -222,7 +228,7 @@ def _adapt_offset_fetch(message: OffsetFetchRequest, version: int) -> OffsetFetc
 
 def _is_by_name(message: Request) -> bool:
     """Whether a topic's id isn't known."""
-    if isinstance(message, OffsetCommitRequest):
+    if isinstance(message, OffsetCommitRequest | TxnOffsetCommitRequest):
         return any(topic.topic_id == ZERO_UUID for topic in message.topics)
     if isinstance(message, OffsetFetchRequest):
         return any(

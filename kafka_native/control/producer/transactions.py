@@ -833,7 +833,7 @@ class Transactions:
             group_id=member.group_id,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
-            generation_id=member.generation,
+            generation_id_or_member_epoch=member.generation,
             member_id=member.member_id,
             group_instance_id=member.instance_id,
             topics=[
