@@ -14,6 +14,7 @@ from kafka_native.mock.log import Refused
 from kafka_native.mock.logs import Logs
 from kafka_native.mock.membership import GroupSettings
 from kafka_native.mock.quorum import Quorum
+from kafka_native.mock.resources import Resources
 from kafka_native.mock.security import ListenerSecurity, Security
 from kafka_native.mock.server import Broker, BrokerCallbacks, BrokerSettings
 from kafka_native.mock.share_partitions import ShareSettings
@@ -111,6 +112,7 @@ class MockCluster:
         """Start the brokers. The class describes the arguments."""
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
+        security = security or ListenerSecurity()
         settings = ClusterSettings(
             auto_create_topics=auto_create_topics,
             default_partitions=default_partitions,
@@ -124,16 +126,33 @@ class MockCluster:
             versions=versions.ranges(
                 max_versions or {}, client_metrics=client_metrics, two_phase=two_phase_commit
             ),
+            security_protocol=security.protocol,
+            static={
+                "socket.request.max.bytes": str(max_frame_bytes),
+                "max.incremental.fetch.session.cache.slots": str(fetch_session_limit),
+                "transaction.two.phase.commit.enable": str(two_phase_commit).lower(),
+                **security.static_settings(),
+            },
         )
-        security = security or ListenerSecurity()
+        resources = Resources()
         state = self.state = ClusterState(
             settings,
-            GroupSettings(rebalance_delay, group_heartbeat, group_session, group_max_size),
-            ShareSettings(group_heartbeat, group_session),
+            GroupSettings(
+                rebalance_delay, group_heartbeat, group_session, group_max_size, resources
+            ),
+            ShareSettings(group_heartbeat, group_session, resources),
             Quorum(list(range(1, brokers + 1)), transaction_version),
+            resources,
             security,
             client_metrics=client_metrics,
         )
+        self._name_parts(state, security)
+        shared = BrokerSettings(
+            self.sasl, self.tls, self.faults, self.clock, max_frame_bytes, fetch_session_limit
+        )
+        self._start_brokers(brokers, port, racks, shared)
+
+    def _name_parts(self, state: ClusterState, security: ListenerSecurity) -> None:
         self.cluster_id = state.cluster_id
         self.faults, self.clock = state.faults, state.clock
         self.topics, self.transactions = state.topics, state.transactions
@@ -143,10 +162,6 @@ class MockCluster:
         self.security = Security(self.tls, self.sasl, self.faults)
         self.client_metrics = ClientMetrics(state.telemetry)
         self._make_aliases()
-        shared = BrokerSettings(
-            self.sasl, self.tls, self.faults, self.clock, max_frame_bytes, fetch_session_limit
-        )
-        self._start_brokers(brokers, port, racks, shared)
 
     def _start_brokers(
         self, count: int, port: int, racks: Sequence[str | None], settings: BrokerSettings

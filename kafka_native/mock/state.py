@@ -23,7 +23,6 @@ from kafka_native.mock.log import Refused
 from kafka_native.mock.quorum import TRANSACTION_VERSION, Quorum
 from kafka_native.mock.quotas import Quotas
 from kafka_native.mock.requests import RequestLog
-from kafka_native.mock.resources import Resources
 from kafka_native.mock.share_groups import ShareGroups
 from kafka_native.mock.telemetry import Telemetry
 from kafka_native.mock.topics import NO_LEADER, Topic, is_valid_name
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafka_native.mock.membership import Committed, GroupSettings
+    from kafka_native.mock.resources import Resources
     from kafka_native.mock.security import ListenerSecurity
     from kafka_native.mock.server import Broker
     from kafka_native.mock.share_partitions import ShareSettings
@@ -45,7 +45,8 @@ PARTITIONS_MAX = 10_000
 class ClusterSettings:
     """The settings of the cluster. Tests may change them at any time.
 
-    ``MockCluster`` describes them. ``versions`` has the first and the last version of each API.
+    ``MockCluster`` describes them. ``versions`` has the first and the last version of each API,
+    ``static`` the settings of all brokers that only DescribeConfigs shows.
     """
 
     auto_create_topics: bool
@@ -56,6 +57,8 @@ class ClusterSettings:
     leader_hints: bool
     partial_batches: bool
     versions: Mapping[int, tuple[int, int]]
+    security_protocol: str
+    static: Mapping[str, str]
 
 
 class ClusterState:
@@ -70,6 +73,7 @@ class ClusterState:
         group_settings: GroupSettings,
         share_settings: ShareSettings,
         quorum: Quorum,
+        resources: Resources,
         security: ListenerSecurity,
         *,
         client_metrics: bool,
@@ -86,7 +90,7 @@ class ClusterState:
         self.access = Access()
         self.telemetry = Telemetry() if client_metrics else None
         self.sasl = security.sasl(self.lock, self.access, self.faults)
-        self.quotas, self.resources = Quotas(), Resources()
+        self.quotas, self.resources = Quotas(), resources
         self.quorum = quorum
         self.reassignments_held = False
         self.transactions = Transactions(self.write_marker, self._store_offsets, self.clock)

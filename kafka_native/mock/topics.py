@@ -8,6 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from kafka_native.mock.log import PartitionLog
+from kafka_native.mock.settings import TOPIC_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -15,18 +16,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 NO_LEADER = -1
-
-# The settings that DescribeConfigs returns for a topic. The cluster obeys only some of them.
-TOPIC_DEFAULTS = {
-    "cleanup.policy": "delete",
-    "compression.type": "producer",
-    "max.message.bytes": "1048588",
-    "message.timestamp.type": "CreateTime",
-    "min.insync.replicas": "1",
-    "retention.bytes": "-1",
-    "retention.ms": "604800000",
-    "segment.bytes": "1073741824",
-}
 
 
 def is_valid_name(name: str | None) -> bool:
@@ -176,7 +165,7 @@ class Topic:
 
     def config(self, name: str) -> str:
         """Return a setting, or its default."""
-        return self.configs.get(name, TOPIC_DEFAULTS[name])
+        return self.configs.get(name, TOPIC_SETTINGS[name].default or "")
 
     def max_message_bytes(self, default: int) -> int:
         """Return the size of the largest batch that this topic accepts."""

@@ -68,7 +68,7 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
         return ShareGroupHeartbeatResponse(
             member_id=member.id,
             member_epoch=member.epoch,
-            heartbeat_interval_ms=int(share.settings.heartbeat_seconds * 1000),
+            heartbeat_interval_ms=group.settings.heartbeat_ms,
             assignment=_assignment(member.assigned) if has_assignment else None,
         )
 
@@ -174,7 +174,7 @@ class _ShareFetchAttempt:
 
     def reply(self, acknowledged: _Acknowledgements) -> Reply:
         """Return the response: the partitions with records, an error, or acknowledgements."""
-        response = ShareFetchResponse(acquisition_lock_timeout_ms=_lock_ms(self.call))
+        response = ShareFetchResponse(acquisition_lock_timeout_ms=_lock_ms(self.session))
         records: list[list[memoryview]] = []
         for key in sorted(self.answers.keys() | acknowledged.answers.keys()):
             answer, slices = self.answers.get(key) or (
@@ -210,8 +210,8 @@ def _endpoints(hints: Hints) -> list[NodeEndpoint]:
     ]
 
 
-def _lock_ms(call: Call) -> int:
-    return int(call.cluster.share.settings.lock_seconds * 1000)
+def _lock_ms(session: ShareSession) -> int:
+    return int(session.group.settings.lock_seconds * 1000)
 
 
 def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchResponse | None:
@@ -282,7 +282,7 @@ def share_acknowledge(call: Call, request: ShareAcknowledgeRequest) -> ShareAckn
                 )
         if epoch == FINAL_EPOCH:
             share.close(call.broker.id, session)
-    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=_lock_ms(call))
+    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=_lock_ms(session))
     for key, (code, (leader, leader_epoch)) in acknowledged.answers.items():
         answer = part.PartitionData(partition_index=key[1], error_code=code)
         answer.current_leader.leader_id, answer.current_leader.leader_epoch = leader, leader_epoch
