@@ -471,6 +471,10 @@ _PRODUCER_EVIDENCE: Final = {
         "tests/client/test_sticky.py::test_silent_broker_gets_no_messages_after_the_timeout",
         "csrc/produce/sticky.c::availability_timeout_ms",
     ),
+    "partitioner.rack.aware": _at(
+        "tests/client/test_sticky.py::test_rack_aware_producer_stays_in_its_rack",
+        "csrc/produce/sticky.c::rack_aware",
+    ),
 }
 
 _CONSUMER_EVIDENCE: Final = {

@@ -167,6 +167,7 @@ class Client:
             rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
             fallback=_fallback_of(config),
             encryption=encryption,
+            client_rack=config.text("client.rack") or None,
         )
         metadata = Metadata(
             pool,

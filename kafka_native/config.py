@@ -763,6 +763,8 @@ def _reconcile_producer(
         _reconcile_transactions(values, given, prefix)
     if values["enable.gapless.guarantee"] and not values["enable.idempotence"]:
         _fail(prefix + "`enable.idempotence` must be true when `enable.gapless.guarantee` is true")
+    if values["partitioner.rack.aware"] and not (values["client.rack"] or "").strip():
+        _fail(prefix + "`partitioner.rack.aware` requires `client.rack`")
     if values["enable.idempotence"]:
         _reconcile_idempotence(values, given, prefix, remarks)
     timeout_ms = values["message.timeout.ms"]

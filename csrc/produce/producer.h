@@ -45,6 +45,7 @@ struct kn_produce_config {
     int32_t sticky_linger_ms;        /* sticky.partitioning.linger.ms */
     bool adaptive_partitioning;      /* partitioner.adaptive.partitioning.enable */
     int32_t availability_timeout_ms; /* partitioner.availability.timeout.ms */
+    bool rack_aware;                 /* partitioner.rack.aware */
     int idempotence;                 /* enable.idempotence, enum kn_idempotence */
     bool gapless;                    /* enable.gapless.guarantee: a failed batch is a fatal error */
     char transactional_id[KN_TRANSACTIONAL_ID_BYTES_MAX]; /* "": none */

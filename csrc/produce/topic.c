@@ -92,9 +92,10 @@ static inline struct kn_accumulator *choose_partition(struct kn_topic *topic,
     int32_t chosen = kn_partitioner_choose(topic->partitioner, message->key, message->key_bytes,
                                            table->count);
     if (chosen >= 0) return table->partitions[chosen];
-    if (!topic->sticky.linger_ms ||
-        !kn_partitioner_sticks(topic->partitioner, message->key, message->key_bytes))
+    if (!kn_partitioner_sticks(topic->partitioner, message->key, message->key_bytes))
         return table->partitions[kn_sticky_random(table, -1)];
+    if (!topic->sticky.linger_ms)
+        return table->partitions[kn_sticky_draw(&topic->sticky, table, -1)];
     append->sticks = 1;
     return kn_sticky_accumulator(&topic->sticky, table, append->wall_ms);
 }
@@ -199,19 +200,32 @@ static int append_one(struct kn_topic *topic, struct kn_append *append)
     return status;
 }
 
-/* Appends the first records that go to one partition. */
+/* The partition of the record that ended a run, chosen once. table NULL: not chosen. */
+struct chosen {
+    const struct kn_partition_table *table;
+    struct kn_accumulator *accumulator;
+};
+
+/* Appends the first records that go to one partition. *chosen: the partition of the first record,
+ * and on return that of the record behind the appended ones. */
 static int append_run(struct kn_topic *topic, struct kn_append *appends, int32_t count,
-                      int32_t *appended)
+                      struct chosen *chosen, int32_t *appended)
 {
     const struct kn_partition_table *table = atomic_load_explicit(&topic->table,
                                                                   memory_order_acquire);
+    struct kn_accumulator *accumulator, *next = NULL;
+    int32_t run = 1;
     *appended = 0;
     if (!table) return produce_staged(topic, appends, count, appended);
-    struct kn_accumulator *accumulator = choose_partition(topic, table, &appends[0]);
-    int32_t run = 1;
-    while (run < count && choose_partition(topic, table, &appends[run]) == accumulator) run++;
-    return !accumulator ? produce_staged(topic, appends, run, appended)
-                        : append_to(topic, table, accumulator, appends, run, appended);
+    accumulator = chosen->table == table ? chosen->accumulator
+                                         : choose_partition(topic, table, &appends[0]);
+    while (run < count &&
+           (next = choose_partition(topic, table, &appends[run])) == accumulator)
+        run++;
+    int status = !accumulator ? produce_staged(topic, appends, run, appended)
+                              : append_to(topic, table, accumulator, appends, run, appended);
+    *chosen = (struct chosen){*appended == run && run < count ? table : NULL, next};
+    return status;
 }
 
 /* Checked after the budget was taken: the thread that ends a transaction first closes it and then
@@ -248,6 +262,7 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
     int32_t ready = 0;
     int64_t bytes = 0;
     int refusal = KN_OK, status = KN_OK;
+    struct chosen chosen = {NULL, NULL};
     *queued = 0;
     for (; ready < count &&
            (refusal = append_init(topic, &messages[ready], &appends[ready])) == KN_OK;
@@ -267,7 +282,7 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
     if (!in_transaction(topic->producer)) status = no_transaction(topic->producer);
     while (*queued < ready && (status == KN_OK || status == KN_ERR_STALE)) {
         int32_t appended;
-        status = append_run(topic, appends + *queued, ready - *queued, &appended);
+        status = append_run(topic, appends + *queued, ready - *queued, &chosen, &appended);
         *queued += appended;
     }
     if (*queued == ready) return refusal;

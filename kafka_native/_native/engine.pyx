@@ -263,6 +263,7 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.produce.sticky_linger_ms = settings["sticky_linger_ms"]
     to.produce.adaptive_partitioning = settings["adaptive_partitioning"]
     to.produce.availability_timeout_ms = settings["availability_timeout_ms"]
+    to.produce.rack_aware = settings["rack_aware"]
     to.produce.idempotence = settings["idempotence"]
     to.produce.gapless = settings["gapless"]
     _fill_text(to.produce.transactional_id, 512, settings["transactional_id"])
@@ -506,6 +507,10 @@ cdef class Engine:
             handle = kn_engine_broker_add(engine, node_id, host_text, <uint16_t>port)
         self._check(handle)
         return handle
+
+    def broker_set_in_client_rack(self, int handle, bint in_client_rack):
+        """Set whether the broker's rack is the client's. A rack-aware producer prefers its partitions (KIP-1123)."""
+        kn_broker_set_in_client_rack(kn_engine_broker(self._alive(), handle), in_client_rack)
 
     def broker_connect(self, int handle):
         """Connect now, even if there is nothing to send."""

@@ -218,6 +218,7 @@ cdef extern from "produce/producer.h" nogil:
         int32_t sticky_linger_ms
         int adaptive_partitioning
         int32_t availability_timeout_ms
+        int rack_aware
         int idempotence
         int gapless
         char *transactional_id
@@ -405,6 +406,7 @@ cdef extern from "net/broker.h" nogil:
     struct kn_broker:
         pass
     int kn_broker_state_now(kn_broker *broker)
+    void kn_broker_set_in_client_rack(kn_broker *broker, int in_client_rack)
 
 cdef extern from "engine/engine.h" nogil:
     struct kn_engine_config:

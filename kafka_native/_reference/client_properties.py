@@ -724,7 +724,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=255,
         state=State.EFFECTIVE,
         note="sent in Fetch (KIP-392) and to the group, for rack-aware assignors (KIP-881)",
-        doc="The rack of this client, for fetching from a nearby replica. At most 255 bytes.",
+        doc=(
+            "The rack of this client, for fetching from a nearby replica, and for producing to a "
+            "nearby leader with partitioner.rack.aware. At most 255 bytes."
+        ),
     ),
     Property(
         "retry.backoff.ms",

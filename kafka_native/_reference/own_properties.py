@@ -215,6 +215,20 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         ),
     ),
     Property(
+        "partitioner.rack.aware",
+        "boolean",
+        PRODUCER,
+        LOW,
+        default=False,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "Messages without a key go to partitions whose leader is in the rack of client.rack, "
+            "and to all partitions while no leader there takes messages (KIP-1123). It is the Java "
+            "client's property and needs client.rack."
+        ),
+    ),
+    Property(
         "decompressed.batch.max.bytes",
         "integer",
         CONSUMER,

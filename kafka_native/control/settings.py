@@ -76,6 +76,7 @@ def producer_settings(config: Config, partitioner: int, report_all: bool) -> dic
         "sticky_linger_ms": config["sticky.partitioning.linger.ms"],
         "adaptive_partitioning": config["partitioner.adaptive.partitioning.enable"],
         "availability_timeout_ms": config["partitioner.availability.timeout.ms"],
+        "rack_aware": config["partitioner.rack.aware"],
         "idempotence": _idempotence(config),
         "gapless": config["enable.gapless.guarantee"],
         "transactional_id": config.text("transactional.id"),

@@ -139,6 +139,7 @@ def properties(
         ),
         "security.inter.broker.protocol": protocol,
         "log.dirs": log_dir,
+        **({"broker.rack": f"rack-{node}"} if count > 1 else {}),
         "num.partitions": "2",
         "auto.create.topics.enable": "false",
         "default.replication.factor": str(count),
@@ -149,8 +150,7 @@ def properties(
         "transaction.state.log.replication.factor": str(count),
         "transaction.state.log.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
-        # A crashed member is removed soon, and the other group protocol moves partitions without
-        # long waits.
+        # A crashed member is removed soon, and members of the other protocol don't wait long.
         "group.min.session.timeout.ms": "1000",
         "group.consumer.min.session.timeout.ms": "1000",
         "group.consumer.session.timeout.ms": "6000",

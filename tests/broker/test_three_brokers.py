@@ -151,3 +151,25 @@ def test_a_client_started_while_a_broker_is_away(
                 lambda: len(reader.seen) == PARTITIONS * 20, "all messages", SETTLE_SECONDS
             )
     wait_in_sync(owned3, topic)
+
+
+def test_rack_aware_producer_uses_only_leaders_in_its_rack(
+    kafka3: Cluster, new_topic: TopicMaker
+) -> None:
+    topic = new_topic(kafka3, PARTITIONS)
+    by_partition = wait_for(lambda: leaders(kafka3, topic), "leaders")
+    conf = {
+        "bootstrap.servers": kafka3.bootstrap,
+        "client.rack": f"rack-{by_partition[0]}",
+        "partitioner.rack.aware": True,
+        "sticky.partitioning.linger.ms": 0,
+    }
+    delivered = DeliveryCounts()
+    with kafka_native.Producer(conf, on_delivery=delivered) as producer:
+        for number in range(1000):
+            producer.produce(topic, payload.make(topic, 0, number))
+        flush(producer)
+    near = {number for number, leader in by_partition.items() if leader == by_partition[0]}
+    assert sum(delivered.values()) == 1000
+    assert set(delivered) == near
+    assert near < set(by_partition)

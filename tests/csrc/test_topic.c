@@ -402,6 +402,25 @@ static void test_a_run_stops_where_a_single_call_would_fail(void)
 
 /* Small batches, so that keyless records move to another partition in the middle of a run: none is
  * lost, and both partitions get some. */
+static void test_a_run_chooses_each_partition_once(void)
+{
+    setup();
+    topic->sticky.linger_ms = 0; /* a random partition each */
+    set_partitions(4);
+    struct kn_message messages[2] = {message_of_text(NULL, "a"), message_of_text(NULL, "b")};
+    int together = 0, used, queued;
+    for (int i = 0; i < 4000; i++) {
+        CHECK_EQ(kn_topic_produce_run(topic, messages, 2, &queued), KN_OK);
+        CHECK_EQ(queued, 2);
+        used = 0;
+        for (int32_t partition = 0; partition < 4; partition++)
+            used += drain(partition)[0] != 0;
+        together += used == 1;
+    }
+    CHECK(together > 850 && together < 1150); /* a quarter: the second choice is as the first */
+    teardown();
+}
+
 static void test_a_run_goes_on_elsewhere_when_a_batch_is_full(void)
 {
     setup();
@@ -573,6 +592,7 @@ int main(void)
     RUN(test_limits_keep_nothing);
     RUN(test_a_run_equals_single_calls);
     RUN(test_a_run_stops_where_a_single_call_would_fail);
+    RUN(test_a_run_chooses_each_partition_once);
     RUN(test_a_run_goes_on_elsewhere_when_a_batch_is_full);
     RUN(test_staged_records_expire);
     RUN(test_a_refusing_engine_takes_no_lock);

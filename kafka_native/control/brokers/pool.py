@@ -147,6 +147,7 @@ class BrokerPool:
         rebootstraps: bool = True,
         fallback: Fallback = ASK_EVERYONE,
         encryption: Encryption | None = None,
+        client_rack: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Adds the bootstrap servers. Connects only when there is a call, or if it is eager.
@@ -159,6 +160,7 @@ class BrokerPool:
             (log.connection.close).
         :param eager_s: None, or: connect also without a call, report every failed attempt, and that
             all brokers are down again after this time (reconnect.backoff.max.ms).
+        :param client_rack: client.rack. The engine learns which brokers are in it.
         :param rebootstraps: Return to the bootstrap servers even if other brokers are known
             (metadata.recovery.strategy, KIP-899).
         """
@@ -176,6 +178,7 @@ class BrokerPool:
         self._log = logs["broker"]
         self._reports_closes = reports_closes
         self._eager_s = eager_s
+        self._client_rack = client_rack
         self._eager_at = clock()  # the next attempt to connect without a call
         # the time from which an eager client reports again that all brokers are down
         self._down_again_at = NEVER
@@ -217,7 +220,13 @@ class BrokerPool:
         broker = Broker(handle, node_id, host, port, rack)
         self._by_handle[handle] = broker
         self._log.debug("%s: added", broker.name)
+        self._set_rack(broker, rack)
         return broker
+
+    def _set_rack(self, broker: Broker, rack: str | None) -> None:
+        broker.rack = rack
+        if self._client_rack is not None:
+            self._engine.broker_set_in_client_rack(broker.handle, rack == self._client_rack)
 
     def update(self, node_id: int, host: str, port: int, rack: str | None) -> None:
         """Adds or updates a broker from metadata.
@@ -227,7 +236,8 @@ class BrokerPool:
         host = _safe_host(host)
         known = self.nodes.get(node_id)
         if known is not None and (known.host, known.port) == (host, port):
-            known.rack = rack
+            if known.rack != rack:
+                self._set_rack(known, rack)
             return
         try:
             self.nodes[node_id] = self._add(node_id, host, port, rack)
