@@ -143,6 +143,14 @@ def test_refused_join_is_tried_again_with_back_off(code: int, reported: bool):
     assert group.log[-1] == ("assign", [T0])
 
 
+def test_refused_session_timeout_is_named_with_the_brokers_limits():
+    group = Group(subscribed="t")
+    refuse(group.join(), KafkaError.INVALID_SESSION_TIMEOUT)
+    text = group.errors[0].str()
+    assert "session.timeout.ms=10000" in text
+    assert "group.max.session.timeout.ms" in text
+
+
 def test_unknown_member_joins_without_its_id():
     group = Group(subscribed="t")
     refuse(group.join(), KafkaError.MEMBER_ID_REQUIRED, member_id="me")

@@ -11,7 +11,7 @@ from kafka_native._native.enums import FETCH_VERSIONS, PRODUCE_VERSIONS
 from kafka_native.control.requests import ANY_VERSION
 from kafka_native.errors import KafkaError, error_name
 from kafka_native.protocol import ApiKey, ProtocolError, releases
-from kafka_native.protocol.configs import ListConfigResourcesRequest
+from kafka_native.protocol.configs import DescribeConfigsRequest, ListConfigResourcesRequest
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
 from kafka_native.protocol.delegation_tokens import CreateDelegationTokenRequest
 from kafka_native.protocol.groups import LeaveGroupRequest
@@ -47,6 +47,16 @@ FIRST_WITH_MEMBERS = 3
 """The first LeaveGroup version with several members and their instance ids (KIP-345)."""
 FIRST_FOR_CLIENTS = 2
 """The first OffsetForLeaderEpoch version for clients; older ones are for brokers only."""
+FIRST_FOR_TRANSACTIONS = 1
+"""The first FindCoordinator version with transactional ids (0.11); the older one has groups only.
+"""
+FIRST_WITH_PRODUCER_ID = 3
+"""The first InitProducerId version that names the current producer id and epoch (2.5, KIP-360)."""
+FIRST_WITH_SYNONYMS = 1
+"""The first DescribeConfigs version with synonyms (1.1, KIP-226)."""
+FIRST_WITH_DOCUMENTATION = 3
+"""The first DescribeConfigs version with documentation (2.6, KIP-569)."""
+NO_PRODUCER_ID = -1
 FIRST_TWO_PHASE = 6
 """The first InitProducerId version with two-phase commit (KIP-939). In brokers it is unstable.
 
@@ -118,6 +128,8 @@ class ApiRanges:
             first, last = (
                 (FIRST_TWO_PHASE, last) if message.enable2_pc else (first, FIRST_TWO_PHASE - 1)
             )
+        elif isinstance(message, FindCoordinatorRequest) and message.key_type:
+            first = FIRST_FOR_TRANSACTIONS
         elif isinstance(message, LeaveGroupRequest) and not message.member_id:
             first = FIRST_WITH_MEMBERS
         elif isinstance(message, ListConfigResourcesRequest) and message.resource_types != [
@@ -201,6 +213,14 @@ def adapted(message: Request, version: int) -> Request:
     elif isinstance(message, ListConfigResourcesRequest) and version < FIRST_WITH_ALL_RESOURCES:
         message = copy.copy(message)
         message.resource_types = []  # this version lists only client metrics
+    elif isinstance(message, InitProducerIdRequest) and version < FIRST_WITH_PRODUCER_ID:
+        message = copy.copy(message)
+        # the coordinator raises the epoch of the transactional id whoever asks
+        message.producer_id = message.producer_epoch = NO_PRODUCER_ID
+    elif isinstance(message, DescribeConfigsRequest) and version < FIRST_WITH_DOCUMENTATION:
+        message = copy.copy(message)  # older brokers have none of it
+        message.include_documentation = False
+        message.include_synonyms = message.include_synonyms and version >= FIRST_WITH_SYNONYMS
     elif isinstance(message, UpdateFeaturesRequest) and version < 1:
         message = copy.copy(message)
         update = UpdateFeaturesRequest.FeatureUpdate

@@ -851,6 +851,8 @@ class ClassicMembership:
         if code == KafkaError.FENCED_INSTANCE_ID:
             self._fail(error)
             return
+        if code == KafkaError.INVALID_SESSION_TIMEOUT:
+            error = self._explained(error)
         reason = f"{what} failed: {error.name()}"
         self._reports.log(what, error)
         at_once = code in GENERATION_OVER_ERRORS and self._backoff.failures < AT_ONCE
@@ -866,6 +868,16 @@ class ClassicMembership:
                 self._reports.report(what, error)
             self.state = State.UNJOINED
             self._reason = reason
+
+    def _explained(self, error: KafkaError) -> KafkaError:
+        """The brokers' refusal of the session timeout, with the properties of both sides."""
+        timeout_ms = int(self._settings.session_timeout_s * 1000)
+        text = (
+            f"{error.str()}: session.timeout.ms={timeout_ms} isn't between "
+            "the brokers' group.min.session.timeout.ms and group.max.session.timeout.ms "
+            "(at most 30000 by default before Apache Kafka 0.10.1)"
+        )
+        return KafkaError(error.code(), text)
 
     def _fail(self, error: KafkaError) -> None:
         self._member.member_id = ""
