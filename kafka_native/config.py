@@ -583,12 +583,25 @@ def _convert_text(declared: Property, name: str, text: str) -> str:
         _fail(f'Invalid value for configuration property "{name}": {text}', "exactly one mechanism")
     if name == "broker.version.fallback":
         _check_broker_version(name, text)
+    if name.startswith("client.software."):
+        return _convert_software(name, text)
     if name == "partitioner" and text not in PARTITIONERS:
         _fail(
             f'Invalid value for configuration property "partitioner": {text}',
             _suggest(text, tuple(PARTITIONERS)),
         )
     return text
+
+
+def _convert_software(name: str, text: str) -> str:
+    """Return a name or version of a client library in the form of KIP-511, as librdkafka does."""
+    converted = re.sub(r"[^a-zA-Z0-9.-]", "-", text).strip(".-")
+    if not converted:
+        _fail(
+            f'Invalid value "{text}" for configuration property "{name}"',
+            "it needs a letter or a digit: a-z, A-Z, 0-9",
+        )
+    return converted
 
 
 def _check_broker_version(name: str, text: str) -> None:
