@@ -126,9 +126,8 @@ class Producer(ProducerCore):
         report_all = on_delivery is not None or interceptors is not None
         partitioner = settings.function("partitioner_cb")
         # partitioner_cb may leave the choice to the client, as for a message without a key
-        built_in = (
-            PARTITIONER_STICKY if partitioner else partitioner_id(settings.text("partitioner"))
-        )
+        named = partitioner_id(settings.text("partitioner"))
+        built_in = named if partitioner is None else PARTITIONER_STICKY
         everything = {
             **connection_settings(settings),
             **consumer_settings(settings),
