@@ -43,6 +43,12 @@ _COMMON_EVIDENCE: Final = {
     "client.id": _at(
         f"{_WIRE}test_client_id_is_in_every_request", "csrc/produce/sender.c::client_id"
     ),
+    "client.software.name": _at(
+        f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library", "kafka_native/client.py"
+    ),
+    "client.software.version": _at(
+        f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library", "kafka_native/client.py"
+    ),
     "message.pinned.max.kbytes": _at(
         "tests/client/test_pinned_memory.py::test_kept_messages_pin_no_more_than_the_limit",
         "kafka_native/_native/engine.pyx::pinned_max_bytes",

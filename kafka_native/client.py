@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
 from kafka_native._native.enums import STATUS_CLOSED, STATUS_PURGED, STATUS_TIMED_OUT
 from kafka_native._native.snapshots import note_throttle
+from kafka_native._reference.own_properties import SOFTWARE_NAME
 from kafka_native.config import Config, parse_bootstrap
 from kafka_native.control.brokers.broker import Broker
 from kafka_native.control.brokers.pool import BrokerPool, canonical_servers
@@ -156,7 +157,8 @@ class Client:
         pool = BrokerPool(
             self.engine,
             self._servers(),
-            client_version=version(),
+            client_name=self.software_name,
+            client_version=self.software_version,
             handshake_timeout_s=config.integer("api.version.request.timeout.ms") / 1000,
             on_error=self.on_error,
             on_throttled=self.on_throttled,
@@ -179,6 +181,16 @@ class Client:
             trigger_s=config.integer("metadata.recovery.rebootstrap.trigger.ms") / 1000,
         )
         return ManagerContext(self.engine, pool, metadata, work)
+
+    @property
+    def software_name(self) -> str:
+        """The name of the client library for brokers."""
+        return self.config.text("client.software.name") or SOFTWARE_NAME
+
+    @property
+    def software_version(self) -> str:
+        """The version of the client library for brokers."""
+        return self.config.text("client.software.version") or version()
 
     def _make_authenticator(self, connections: Connections) -> Authenticator:
         mechanism, log = self._mechanism, self.logs["security"]

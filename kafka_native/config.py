@@ -115,8 +115,15 @@ _STRATEGIES: Final = {
     "sticky": "EAGER",
     "cooperative-sticky": "COOPERATIVE",
 }
+_IN_MEMORY: Final = {
+    "ssl_ca": "ssl.ca.pem",
+    "ssl_certificate": "ssl.certificate.pem",
+    "ssl_key": "ssl.key.pem",
+}
+"""librdkafka's names of certificates and keys that a program passes as bytes."""
 _TRUE: Final = ("true", "t", "1")
 _FALSE: Final = ("false", "f", "0")
+_BYTES: Final = (bytes, bytearray, memoryview)
 
 # The INERT or deprecated properties that this process has already warned about
 _warned: Final[set[str]] = set()
@@ -186,6 +193,11 @@ class Config(Mapping[str, object]):
         if value is not None and not isinstance(value, str):
             raise TypeError(f"{name} is not a string property")
         return value or ""
+
+    def content(self, name: str) -> bytes:
+        """Return the value of a string property that also accepts bytes; empty if it isn't set."""
+        value = self[name]
+        return value if isinstance(value, bytes) else self.text(name).encode()
 
     def function(self, name: str) -> Callable[..., Any] | None:
         """Return a callback, or None."""
@@ -282,7 +294,7 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
     if conf.get("default.topic.config") is not None:
         _check_state(PROPERTIES["default.topic.config"], None, remarks)
     for key, raw in _merged(conf).items():
-        declared = _find(str(key), role)
+        declared = _stored_as(_find(str(key), role), raw, conf)
         value = (
             _convert_interceptors(raw, role) if key == "interceptors" else _convert(declared, raw)
         )
@@ -392,6 +404,16 @@ def _find(name: str, role: Role) -> Property:
     )
 
 
+def _stored_as(declared: Property, raw: object, conf: Mapping[str, Any]) -> Property:
+    """Return the property that has the value: another one for bytes of librdkafka's ssl_ca."""
+    name = _IN_MEMORY.get(declared.name)
+    if name is None or not isinstance(raw, _BYTES):
+        return declared
+    if conf.get(name):
+        _fail(f"`{declared.name}` and `{name}` are mutually exclusive")
+    return PROPERTIES[name]
+
+
 def _check_state(declared: Property, value: object, remarks: list[Remark]) -> None:
     """Refuse a property that this version can't safely ignore.
 
@@ -448,6 +470,8 @@ def _convert(declared: Property, raw: object) -> object:
         if kind == "enum":
             _fail(f'Configuration property "{name}" cannot be set to empty value')
         return declared.default if raw is None else ""
+    if declared.takes_bytes and isinstance(raw, _BYTES):
+        return bytes(raw) or ""
     if isinstance(raw, (numbers.Number, os.PathLike, uuid.UUID)):
         raw = _plain(raw)
     if not isinstance(raw, (str, int, float)):
@@ -583,12 +607,25 @@ def _convert_text(declared: Property, name: str, text: str) -> str:
         _fail(f'Invalid value for configuration property "{name}": {text}', "exactly one mechanism")
     if name == "broker.version.fallback":
         _check_broker_version(name, text)
+    if name.startswith("client.software."):
+        return _convert_software(name, text)
     if name == "partitioner" and text not in PARTITIONERS:
         _fail(
             f'Invalid value for configuration property "partitioner": {text}',
             _suggest(text, tuple(PARTITIONERS)),
         )
     return text
+
+
+def _convert_software(name: str, text: str) -> str:
+    """Return a name or version of a client library in the form of KIP-511, as librdkafka does."""
+    converted = re.sub(r"[^a-zA-Z0-9.-]", "-", text).strip(".-")
+    if not converted:
+        _fail(
+            f'Invalid value "{text}" for configuration property "{name}"',
+            "it needs a letter or a digit: a-z, A-Z, 0-9",
+        )
+    return converted
 
 
 def _check_broker_version(name: str, text: str) -> None:

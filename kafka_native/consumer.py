@@ -868,6 +868,14 @@ class Consumer(ConsumerCalls):
         """Returns the `current_lag()` of each assigned partition."""
         return self._begin_lag().result()
 
+    def lag_max(self) -> int | None:
+        """Returns the largest `current_lag()` of the assigned partitions, as in Java's metrics.
+
+        Partitions whose lag isn't known yet don't count. None: no lag is known. The call makes no
+        request, so the figure is as old as the last fetches.
+        """
+        return self._begin_lag_max().result()
+
     # --- the cluster ---
 
     def set_sasl_credentials(self, username: str, password: str) -> None:

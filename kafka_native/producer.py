@@ -15,7 +15,7 @@ from kafka_native._native.arrow_producer import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.delivery_core import DeliveryCore
 from kafka_native._native.engine import begin_exit
-from kafka_native._native.enums import STATUS_FATAL, STATUS_TOO_LARGE
+from kafka_native._native.enums import PARTITIONER_STICKY, STATUS_FATAL, STATUS_TOO_LARGE
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native._native.relay import Relay
@@ -124,10 +124,14 @@ class Producer(ProducerCore):
         on_delivery = settings.function("on_delivery")
         interceptors: Any = settings["interceptors"]
         report_all = on_delivery is not None or interceptors is not None
+        partitioner = settings.function("partitioner_cb")
+        # partitioner_cb may leave the choice to the client, as for a message without a key
+        named = partitioner_id(settings.text("partitioner"))
+        built_in = named if partitioner is None else PARTITIONER_STICKY
         everything = {
             **connection_settings(settings),
             **consumer_settings(settings),
-            **producer_settings(settings, partitioner_id(settings.text("partitioner")), report_all),
+            **producer_settings(settings, built_in, report_all),
         }
         if interceptors is not None:
             # Interceptors get every message. They filter for on_delivery.
@@ -146,7 +150,6 @@ class Producer(ProducerCore):
             intercept(self, ProducerHooks, chain)
         exception_of = partial(_exception_of, self._client, not self._like_confluent)
         block_s = settings.integer("max.block.ms") / 1000
-        partitioner = settings.function("partitioner_cb")
         partitions_of = partial(
             _partitions_of, self._client, block_s or PARTITIONS_WAIT_S, hint=PARTITIONER_HINT
         )
@@ -182,7 +185,8 @@ class Producer(ProducerCore):
         value, key : bytes, str, any contiguous buffer, or None
             A str is encoded as UTF-8. None is a null.
         partition : int
-            -1 leaves the choice to ``partitioner_cb``, or else to the ``partitioner``. A message
+            -1 (PARTITION_UA) leaves the choice to ``partitioner_cb``, or else to the
+            ``partitioner``. A message
             for a partition that isn't known yet waits for it. If the partition isn't there after
             ``topic.metadata.propagation.max.ms``, the message is reported with _UNKNOWN_PARTITION.
         callback, on_delivery : callable, optional

@@ -140,6 +140,7 @@ struct kn_append {
     int64_t wall_ms;    /* kn_wall_ms(), if the caller read it for this message; 0: it didn't */
     bool timed;         /* timestamp_ms is the time of produce() */
     bool sticks;        /* a keyless record that stuck to this partition (sticky.h) */
+    int32_t turn;       /* round_robin's choice for this record plus one; 0: none yet */
 };
 
 void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_producer *producer,

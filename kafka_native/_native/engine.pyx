@@ -870,6 +870,10 @@ cdef class Cursor:
         """
         return kn_cursor_is_answered(self.cursor)
 
+    def forget_answer(self):
+        """Make `answered` False until a leader answers again. Only while the cursor is stopped."""
+        kn_cursor_forget_answer(self.cursor)
+
     @property
     def high_watermark(self):
         """The high watermark of the last fetch, or -1001 before it."""

@@ -352,6 +352,7 @@ cdef extern from "consume/cursor.h" nogil:
     struct kn_cursor:
         uint64_t token
     bint kn_cursor_is_answered(kn_cursor *cursor)
+    void kn_cursor_forget_answer(kn_cursor *cursor)
     struct kn_segment_batch:
         kn_batch_view view
         kn_chunk *chunk

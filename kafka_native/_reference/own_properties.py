@@ -9,6 +9,9 @@ from typing import Final
 
 from .property import BOTH, CONSUMER, HIGH, LOW, MEDIUM, PRODUCER, Property, State
 
+SOFTWARE_NAME: Final = "kafka-native"
+"""The name of this client library for brokers."""
+
 PROPERTIES: Final[tuple[Property, ...]] = (
     Property(
         "on_delivery",
@@ -44,6 +47,32 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             "principal and a dict of SASL extensions. The client's security thread calls it at "
             "the start and after 80 % of each token's lifetime, even if the application doesn't "
             "call poll()."
+        ),
+    ),
+    Property(
+        "client.software.name",
+        "string",
+        BOTH,
+        LOW,
+        default=SOFTWARE_NAME,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "The client library's name for the brokers' metrics and logs (KIP-511). A library "
+            "that is built on this one sets its own name. Characters other than a-z, A-Z, 0-9, . "
+            "and - become -; . and - at both ends are removed."
+        ),
+    ),
+    Property(
+        "client.software.version",
+        "string",
+        BOTH,
+        LOW,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "The client library's version, beside client.software.name and with the same "
+            "characters. Not set: the version of kafka_native."
         ),
     ),
     Property(

@@ -622,6 +622,10 @@ class AIOConsumer:
         """Returns how far each assigned partition is behind its end; see `Consumer.current_lag`."""
         return await wait_for(self._core._begin_lag())
 
+    async def lag_max(self) -> int | None:
+        """Returns the largest known lag of the assigned partitions; see `Consumer.lag_max`."""
+        return await wait_for(self._core._begin_lag_max())
+
     @property
     def on_commit(self) -> OnCommit | None:
         """Called with (error, partitions) after a commit; may be a coroutine function."""

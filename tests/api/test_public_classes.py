@@ -38,6 +38,7 @@ ASSIGNMENT = {
     "incremental_assign",
     "incremental_unassign",
     "lag",
+    "lag_max",
     "offsets_for_times",
     "pause",
     "paused",

@@ -58,6 +58,9 @@ class FakeCursor:
         self.log.append(("move", broker, offset, leader_epoch))
         return True
 
+    def forget_answer(self) -> None:
+        self.answered = False
+
     def stop(self) -> None:
         self.epoch += 1
         self.answered = False

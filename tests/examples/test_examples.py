@@ -116,7 +116,12 @@ OUTPUT = {
         "paused: None",
         "resumed: b'93'",
     ],
-    "lag.py": ["yet: None", "the first message: 49 and after the last: 0", "assigned: [0]"],
+    "lag.py": [
+        "yet: None",
+        "the first message: 49 and after the last: 0",
+        "assigned: [0]",
+        "them: 0",
+    ],
     "from_confluent_kafka.py": [
         "refused: _VALUE_SERIALIZATION",
         "100 messages delivered by kafka_native.producer",

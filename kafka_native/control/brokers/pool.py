@@ -25,6 +25,7 @@ from kafka_native._native.enums import (
     STATUS_TLS,
     STATUS_TRANSPORT,
 )
+from kafka_native._reference.own_properties import SOFTWARE_NAME
 from kafka_native.cleaning import printable
 from kafka_native.control.brokers.broker import BOOTSTRAP, Broker
 from kafka_native.control.brokers.security import Authenticator, Connections, Encryption
@@ -137,6 +138,7 @@ class BrokerPool:
         bootstrap: Iterable[tuple[str, int]],
         *,
         client_version: str,
+        client_name: str = SOFTWARE_NAME,
         handshake_timeout_s: float,
         on_error: Callable[[KafkaError, int], None],
         on_throttled: Callable[[Broker, float], None] = lambda broker, seconds: None,
@@ -171,7 +173,7 @@ class BrokerPool:
         # addresses that use the fallback's versions, and until when
         self._old_until: dict[tuple[str, int], float] = {}
         self._engine = engine
-        self._client_version = client_version
+        self._client_name, self._client_version = client_name, client_version
         self._handshake_timeout_s = handshake_timeout_s
         self._on_error = on_error
         self.logs = logs
@@ -616,7 +618,7 @@ class BrokerPool:
             ):
                 self._authenticate(broker, self._fallback.ranges)
                 return
-            broker.handshake = Handshake(self._client_version)
+            broker.handshake = Handshake(self._client_version, self._client_name)
             self._send_handshake(broker)
 
     def _send_handshake(self, broker: Broker) -> None:

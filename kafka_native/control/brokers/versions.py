@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafka_native._native.enums import FETCH_VERSIONS, PRODUCE_VERSIONS
+from kafka_native._reference.own_properties import SOFTWARE_NAME
 from kafka_native.control.requests import ANY_VERSION
 from kafka_native.errors import KafkaError, error_name
 from kafka_native.protocol import ApiKey, ProtocolError, releases
@@ -31,8 +32,6 @@ from kafka_native.protocol.transactions import (
     TxnOffsetCommitRequest,
 )
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
-
-SOFTWARE_NAME = "kafka-native"
 
 LAST_BY_NAME = 9
 """The last OffsetCommit and OffsetFetch version with topic names; later ones have topic ids."""
@@ -266,15 +265,16 @@ def software_version(version: str) -> str:
 class Handshake:
     """One connection's ApiVersions exchange: our newest version, then one of the broker's."""
 
-    def __init__(self, client_version: str) -> None:
-        """The broker gets ``client_version``."""
+    def __init__(self, client_version: str, client_name: str = SOFTWARE_NAME) -> None:
+        """The broker gets the name and the version of the client library."""
         self._client_version = software_version(client_version)
+        self._client_name = client_name
         self.version = ApiVersionsRequest.max_version
 
     def request(self) -> bytes:
         """The body to send in ``self.version``."""
         message = ApiVersionsRequest(
-            client_software_name=SOFTWARE_NAME, client_software_version=self._client_version
+            client_software_name=self._client_name, client_software_version=self._client_version
         )
         return message.encode(self.version)
 

@@ -148,6 +148,10 @@ class Assigned:
 REPLICA_S = 300.0
 """The longest time to fetch from a preferred replica before asking the leader again (KIP-392)."""
 
+UNAUTHORIZED_FACTOR = 10
+UNAUTHORIZED_MIN_S = 1.0
+"""An unauthorized fetch waits fetch.error.backoff.ms times this factor, and at least this time."""
+
 SLOW = (1.0, 30.0)
 """The back-off for unavailable topics, in seconds."""
 
@@ -725,9 +729,24 @@ class FetchManager:
             leader = self._metadata.leader(assigned.topic, assigned.partition)
             if leader is None or leader.epoch <= assigned.leader_epoch:
                 self._later(assigned)  # otherwise the new leader is known already
+        elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            self._unauthorized(assigned)
         else:
             self._report_error(assigned, KafkaError(code))
             self._later(assigned, self._error_s)
+
+    def _unauthorized(self, assigned: Assigned) -> None:
+        """Waits longer than after other errors, as librdkafka does: ACLs rarely change.
+
+        The error is reported once, and again if a fetch has succeeded in between.
+        """
+        cursor = assigned.cursor
+        if cursor is not None and cursor.answered:
+            assigned.confirmed = True  # it remains true of the position
+            cursor.forget_answer()
+            assigned.reported = None
+        self._report_error(assigned, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+        self._later(assigned, max(UNAUTHORIZED_FACTOR * self._error_s, UNAUTHORIZED_MIN_S))
 
     @staticmethod
     def _stopped(assigned: Assigned, offset: int) -> None:
