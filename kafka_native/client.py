@@ -18,8 +18,9 @@ from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
 from kafka_native._native.enums import STATUS_CLOSED, STATUS_PURGED, STATUS_TIMED_OUT
 from kafka_native._native.snapshots import note_throttle
 from kafka_native.config import Config, parse_bootstrap
+from kafka_native.control.brokers.bootstrap import canonical_servers
 from kafka_native.control.brokers.broker import Broker
-from kafka_native.control.brokers.pool import BrokerPool, canonical_servers
+from kafka_native.control.brokers.pool import BrokerPool
 from kafka_native.control.brokers.security import (
     Authenticator,
     Connections,
