@@ -222,6 +222,16 @@ class BrokerPool:
         self._log.debug("%s: added", broker.name)
         return broker
 
+    def add_bootstrap(self, servers: Iterable[tuple[str, int]]) -> None:
+        """Adds bootstrap servers, unless they are known, and tries them if calls wait."""
+        known = {broker.address for broker in self.bootstrap}
+        for host, port in servers:
+            if (host, port) not in known:
+                known.add((host, port))
+                self.bootstrap.append(self._add(BOOTSTRAP, host, port))
+        if self._any:
+            self._connect_one()
+
     def update(self, node_id: int, host: str, port: int, rack: str | None) -> None:
         """Adds or updates a broker from metadata.
 
