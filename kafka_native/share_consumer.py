@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import operator
 import re
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Any, TypeAlias
 
 from kafka_native._native.consumer_core import ConsumerCore
-from kafka_native._native.engine import exits_elsewhere
 from kafka_native._native.enums import STATUS_TOO_LARGE
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
 from kafka_native._native.share_core import ACCEPT, GAP, UNDECIDED, open_acquired
-from kafka_native.client import Client, UninitializedClient, own_client
+from kafka_native.client import Client, own_client
 from kafka_native.config import Config, parse
 from kafka_native.control.consumer.share_group import (
     Acknowledgement,
@@ -36,12 +32,12 @@ from kafka_native.control.main_thread import Managers
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import (
-    ConcurrentModificationException,
     IllegalStateException,
     KafkaError,
     KafkaException,
     from_status,
 )
+from kafka_native.exclusive_client import ExclusiveClient
 from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Event
 from kafka_native.types import AcknowledgeType, Messages, TopicPartition
@@ -155,7 +151,7 @@ class _Inbox:
             self.callback({partition: set(_offsets(pending.batches))}, raised)
 
 
-class ShareConsumer:
+class ShareConsumer(ExclusiveClient):
     """Takes single records from topics: share groups are Kafka's queues (KIP-932).
 
         conf = {"bootstrap.servers": "localhost:9092", "group.id": "workers"}
@@ -180,7 +176,8 @@ class ShareConsumer:
     call the consumer. After ``fork()`` the child has to create its own consumer.
     """
 
-    _client = UninitializedClient()
+    _kind = "Share consumer"
+    _callback_kind = "acknowledgement commit callback"
     _message_type: type[Message] = Message
     _eager = False  # whether to connect without work, see `Client`
 
@@ -222,8 +219,7 @@ class ShareConsumer:
         self._topics: list[str] = []
         self._held: dict[tuple[str, int], list[_Range]] = {}
         self._batch: Iterator[Message] = iter(())
-        self._access_lock = threading.Lock()
-        self._access_thread = 0
+        self._allow_access()
         # It waits and runs callbacks, as in a Consumer, but takes no messages.
         self._core = ConsumerCore()
         self._core._open(self._client.engine, _unused, _unused, _unused, _unused, _unused, 0)
@@ -738,56 +734,9 @@ class ShareConsumer:
         if raised is not None:
             raise raised
 
-    @contextmanager
-    def _access(self) -> Iterator[None]:
-        """Admits one thread at a time, and no call from within a callback."""
-        if self._client.forked:
-            self._client.check_open(CLOSED_TEXT)
-        if self._client.closed:
-            raise SystemExit if exits_elsewhere() else IllegalStateException(CLOSED_TEXT)
-        if self._access_thread == threading.get_ident():
-            raise IllegalStateException(
-                "Share consumer methods are not accessible from user-defined acknowledgement "
-                "commit callback"
-            )
-        if not self._access_lock.acquire(blocking=False):
-            raise ConcurrentModificationException(
-                "Share consumer is not safe for multi-threaded access. "
-                f"currentThread(id: {threading.get_ident()}) "
-                f"otherThread(id: {self._access_thread})"
-            )
-        self._access_thread = threading.get_ident()
-        try:
-            yield
-        finally:
-            self._access_thread = 0
-            self._access_lock.release()
-
     def _check_fatal(self) -> None:
         if self._client.fatal is not None:
             raise KafkaException(self._client.fatal_error())
-
-    def __enter__(self) -> ShareConsumer:
-        """The share consumer itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Closes the share consumer."""
-        self.close()
-
-    def __del__(self) -> None:
-        """Leaves the group and stops the threads of a consumer that was dropped without close().
-
-        It accepts no records.
-        """
-        client = own_client(self)
-        if client is not None and not client.closed:
-            client.drop()
 
     def __repr__(self) -> str:
         """The share consumer's name and state."""

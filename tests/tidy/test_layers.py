@@ -31,7 +31,7 @@ LAYERS = [
     {"control"},
     {"pending_call"},
     {"client"},
-    {"consumer_events", "producer_managers"},
+    {"consumer_events", "exclusive_client", "producer_managers"},
     {"consumer_calls"},
     {"producer", "consumer", "share_consumer", "admin"},
     {"compacted", "deserializing_consumer", "deserializing_share_consumer", "serializing_producer"},
