@@ -11,7 +11,7 @@ from tests.harness.processes import output
 from tests.shared_classes import LEAN
 from tests.waiting import PROGRAM_S
 
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION = "4.4.0"
 JARS = downloads.JarSet(
     f"kafka-{KAFKA_VERSION}", Path(__file__).parent / "pom.xml", "copy-dependencies"
 )
