@@ -140,9 +140,12 @@ class SharePartition:
         self._partition.wake()
 
     def acquire(
-        self, member: str, max_records: int, max_bytes: int, now: float
+        self, member: str, max_records: int, max_bytes: int, now: float, *, strict: bool = False
     ) -> tuple[list[memoryview], list[Range]]:
-        """Acquire records for a member, and return their batches and ranges."""
+        """Acquire records for a member, and return their batches and ranges.
+
+        With ``strict`` there are at most ``max_records``. Otherwise the last batch is whole.
+        """
         self.refresh(now)
         log = self._partition.log
         free = (offset for offset in range(self.start, self.end) if self._is_free(offset))
@@ -154,10 +157,11 @@ class SharePartition:
         slices, _ = log.read(first, max_bytes)
         if not slices:
             return [], []
-        last = records.batch_headers(b"".join(slices))[-1].last_offset
+        batches = records.batch_headers(b"".join(slices))
+        ends = {each.last_offset for each in batches}
         taken: list[int] = []
-        for offset in range(first, last + 1):
-            if len(taken) >= max_records:
+        for offset in range(first, batches[-1].last_offset + 1):
+            if len(taken) >= max_records and (strict or offset - 1 in ends):
                 break
             if self._is_free(offset):
                 record = self._records.setdefault(offset, _Record())

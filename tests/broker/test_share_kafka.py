@@ -309,6 +309,22 @@ def test_explicit_acknowledgements_and_markers_of_transactions(
 
 
 @pytest.mark.slow
+def test_record_limit_splits_batches(kafka: Cluster, new_group: NewGroup) -> None:
+    topic, group = new_group(kafka, 1)
+    with our_producer(kafka, **{"linger.ms": 1000}) as producer:
+        producer.produce_many(topic, [str(each) for each in range(10)])
+    strict = {"max_poll_records": 4, "share_acquire_mode": "record_limit"}
+    with sharing(kafka, group, topic, **strict) as one, sharing(kafka, group, topic) as other:
+        first = wait_for(lambda: numbers(one.poll(0.5)), "records")
+        assert first == [0, 1, 2, 3]
+        assert wait_for(lambda: numbers(other.poll(0.5)), "the rest of the batch") == [
+            *range(4, 10)
+        ]
+    with sharing(kafka, group, topic, max_poll_records=4) as whole:
+        assert wait_for(lambda: numbers(whole.poll(0.5)), "records") == [*range(10)]
+
+
+@pytest.mark.slow
 def test_a_recreated_topic_is_read(kafka: Cluster, new_group: NewGroup) -> None:
     topic, group = new_group(kafka, 1)
     produce(kafka, topic, 0, 5)

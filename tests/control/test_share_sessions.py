@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kafka_native.control.consumer.share_group import (
+    BATCH_OPTIMIZED,
     Acknowledgement,
     Acquired,
     Limits,
@@ -72,7 +73,7 @@ class World:
         self.sessions = ShareSessions(
             Member("g", None, "share", "m"),
             self.metadata,  # type: ignore[arg-type]
-            Limits(500, 1, 1000, 10),
+            Limits(500, 1, 1000, 10, BATCH_OPTIMIZED),
             timeout_s=60.0,
             backoff=lambda: Backoff(0.1, 1.0, lambda low, high: 1.0),
             on_records=self.records.extend,

@@ -185,6 +185,8 @@ class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
 FINAL_EPOCH = -1
 LAST_EPOCH = 0x7FFFFFFF
 RELEASE = 2
+BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
+ACQUIRE_MODES = {"batch_optimized": BATCH_OPTIMIZED, "record_limit": RECORD_LIMIT}
 LOCK_MIN_S, LOCK_MAX_S = 1.0, 3600.0
 """The limits of a lock's duration: the brokers' limits of group.share.record.lock.duration.ms."""
 DEFECT_PAUSE_S = 1.0
@@ -213,6 +215,8 @@ class Limits:
     """fetch.max.bytes"""
     max_records: int
     """max.poll.records"""
+    acquire_mode: int
+    """share.acquire.mode: BATCH_OPTIMIZED or RECORD_LIMIT"""
 
 
 @dataclass(slots=True, eq=False)
@@ -479,6 +483,7 @@ class ShareSessions:
             max_bytes=limits.max_bytes,
             max_records=limits.max_records,
             batch_size=limits.max_records,
+            share_acquire_mode=limits.acquire_mode,
             topics=topics,
             forgotten_topics_data=forgotten,
         )
@@ -781,6 +786,7 @@ class ShareConsumerControl:
                 config.integer("fetch.min.bytes"),
                 config.integer("fetch.max.bytes"),
                 config.integer("max.poll.records"),
+                ACQUIRE_MODES[config.text("share.acquire.mode")],
             ),
             timeout_s=settings.timeout_s,
             backoff=self._backoff,

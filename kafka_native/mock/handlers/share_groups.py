@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _PART = ShareFetchResponse.ShareFetchableTopicResponse.PartitionData
 _FIRST_HINTS = 1
+RECORD_LIMIT = 1
+"""The acquire mode in which max_records is strict (KIP-1206)."""
 
 
 def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
@@ -156,7 +158,11 @@ class _ShareFetchAttempt:
         if self.records_left > 0 and self.bytes_left > 0:
             now = self.call.cluster.clock.now()
             slices, ranges = held.acquire(
-                self.session.member_id, self.records_left, self.bytes_left, now
+                self.session.member_id,
+                self.records_left,
+                self.bytes_left,
+                now,
+                strict=self.request.share_acquire_mode == RECORD_LIMIT,
             )
             if ranges:
                 self.records_left -= sum(last - first + 1 for first, last, _ in ranges)
