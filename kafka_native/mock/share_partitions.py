@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kafka_native.mock.topics import Partition
     from kafka_native.protocol.share import AcknowledgementBatch
 
-GAP, ACCEPT, RELEASE, REJECT = range(4)
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 
 
 class State(Enum):
@@ -48,6 +48,7 @@ class ShareSettings:
         self.in_flight_max = 2000
         self.session_limit = 2000
         self.max_size: int | None = None
+        self.renew_enabled = True
 
 
 class _Record:
@@ -109,6 +110,10 @@ class SharePartition:
         """Move the start offset, as if the records after it had never been delivered."""
         self.start = self.end = offset
         self._records.clear()
+
+    def lock_end(self, offset: int) -> float:
+        """Return when the lock of an acquired record expires."""
+        return self._records[offset].until
 
     def next_expiry(self) -> float:
         """Return the time at which the next lock expires."""
@@ -188,9 +193,12 @@ class SharePartition:
     # --- acknowledgement ---
 
     def acknowledge(
-        self, member: str, batches: Iterable[AcknowledgementBatch], now: float
+        self, member: str, batches: Iterable[AcknowledgementBatch], now: float, *, renews: bool
     ) -> ErrorCode:
-        """Apply acknowledgements: all of them, or none and an error code."""
+        """Apply acknowledgements: all of them, or none and an error code.
+
+        ``renews``: the request may renew locks (KIP-1222).
+        """
         self.refresh(now)
         types_by_offset: dict[int, int] = {}
         before = -1
@@ -198,8 +206,10 @@ class SharePartition:
             count, types = each.last_offset - each.first_offset + 1, each.acknowledge_types
             if each.first_offset <= before or count < 1 or len(types) not in (1, count):
                 return ErrorCode.INVALID_REQUEST
-            if any(kind not in range(4) for kind in types):
+            if any(kind not in range(RENEW + renews) for kind in types):
                 return ErrorCode.INVALID_REQUEST
+            if RENEW in types and not self._settings.renew_enabled:
+                return ErrorCode.INVALID_RECORD_STATE
             before = each.last_offset
             if each.last_offset >= self.end:
                 return ErrorCode.INVALID_RECORD_STATE
@@ -211,7 +221,9 @@ class SharePartition:
             if record is None or record.state is not State.ACQUIRED or record.member != member:
                 return ErrorCode.INVALID_RECORD_STATE
         for offset, kind in types_by_offset.items():
-            if kind == RELEASE:
+            if kind == RENEW:
+                self._records[offset].until = now + self._settings.lock_seconds
+            elif kind == RELEASE:
                 self._make_available(self._records[offset])
             else:
                 self._records[offset].state = _FINAL_STATES[kind]
