@@ -36,7 +36,7 @@ from kafka_native.errors import (
 from kafka_native.exclusive_client import ExclusiveClient
 from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Event
-from kafka_native.types import AcknowledgeType, Messages, TopicPartition
+from kafka_native.types import AcknowledgeType, Messages, TopicPartition, Uuid
 
 CLOSED_TEXT = "Share consumer closed"
 CLOSE_S = 30.0
@@ -625,6 +625,11 @@ class ShareConsumer(ExclusiveClient):
         """Returns this client's statistics; see `Producer.metrics`."""
         return self._client.metrics(CLOSED_TEXT)
 
+    def client_instance_id(self, timeout: float = -1) -> Uuid:
+        """Returns the id under which metrics are pushed; see `Producer.client_instance_id`."""
+        with self._access():
+            return self._client.client_instance_id(_seconds(timeout))
+
     def fatal_error(self) -> KafkaError | None:
         """Returns the fatal error of this consumer, None if it has none."""
         return self._client.fatal
@@ -643,10 +648,13 @@ class ShareConsumer(ExclusiveClient):
         if self._client.closed:
             return
         with self._access():
+            deadline: float | None = 0.0  # if it can't be computed: don't wait
             try:
+                deadline = deadline_of(timeout)
                 self._topics = []
                 self._leave(self._control.close, timeout)
             finally:
+                self._client.push_last(left_s(deadline))
                 self._core._mark_closed()
                 self._client.close()
                 self._client.release()
