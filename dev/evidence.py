@@ -588,6 +588,10 @@ _CONSUMER_EVIDENCE: Final = {
         "tests/client/test_share_consumer.py::test_explicit_mode_requires_every_acknowledgement_before_the_next_poll",
         "kafka_native/share_consumer.py",
     ),
+    "share.acquire.mode": _at(
+        "tests/client/test_share_consumer.py::test_the_acquire_mode_decides_whether_batches_are_whole",
+        "kafka_native/control/consumer/share_group.py",
+    ),
     "auto.offset.reset": _at(
         "tests/client/test_offsets.py::test_deleted_offset_is_reset",
         "kafka_native/control/consumer/fetches.py::reset",

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import operator
-import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -15,19 +13,17 @@ from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.enums import STATUS_TOO_LARGE
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
-from kafka_native._native.share_core import ACCEPT, GAP, UNDECIDED, open_acquired
+from kafka_native._native.share_core import open_acquired
 from kafka_native.client import Client, own_client
 from kafka_native.config import Config, parse
-from kafka_native.control.consumer.share_group import (
+from kafka_native.control.consumer.held_records import (
     Acknowledgement,
     Acquired,
-    Batch,
+    HeldRecords,
     Outcome,
-    Session,
-    ShareConsumerControl,
-    ShareHooks,
-    ShareKey,
+    offsets_of,
 )
+from kafka_native.control.consumer.share_group import ShareConsumerControl, ShareHooks
 from kafka_native.control.main_thread import Managers
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
@@ -40,7 +36,7 @@ from kafka_native.errors import (
 from kafka_native.exclusive_client import ExclusiveClient
 from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Event
-from kafka_native.types import AcknowledgeType, Messages, TopicPartition
+from kafka_native.types import AcknowledgeType, Messages, TopicPartition, Uuid
 
 CLOSED_TEXT = "Share consumer closed"
 CLOSE_S = 30.0
@@ -81,25 +77,9 @@ IGNORED = (
 )
 """Properties without a meaning here that confluent_kafka accepts: a warning says so."""
 
-SENT = 0xFE  # the status byte of a record whose acknowledgement was sent
-_DECIDED = re.compile(rb"[\x00-\x03]+")
-
 CommitCallback: TypeAlias = Callable[
     [dict[TopicPartition, set[int]], KafkaException | None], object
 ]
-
-
-@dataclass(slots=True, eq=False)
-class _Range:
-    """Adjacent records that were acquired together.
-
-    ``statuses`` has one byte for each (`_native.share_core`).
-    """
-
-    session: Session
-    key: ShareKey
-    first: int
-    statuses: bytearray
 
 
 class _Inbox:
@@ -148,7 +128,7 @@ class _Inbox:
         if self.callback is not None:
             partition = TopicPartition(pending.topic, pending.key[1])
             raised = None if error is None else KafkaException(error)
-            self.callback({partition: set(_offsets(pending.batches))}, raised)
+            self.callback({partition: set(offsets_of(pending.batches))}, raised)
 
 
 class ShareConsumer(ExclusiveClient):
@@ -179,6 +159,7 @@ class ShareConsumer(ExclusiveClient):
     _kind = "Share consumer"
     _callback_kind = "acknowledgement commit callback"
     _message_type: type[Message] = Message
+    _acknowledge_types: Collection[int] = frozenset(AcknowledgeType)
     _eager = False  # whether to connect without work, see `Client`
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
@@ -217,7 +198,7 @@ class ShareConsumer(ExclusiveClient):
             if settings.is_set(name):
                 self._client.logs["conf"].warning("%s has no effect in a share consumer", name)
         self._topics: list[str] = []
-        self._held: dict[tuple[str, int], list[_Range]] = {}
+        self._held = HeldRecords()
         self._batch: Iterator[Message] = iter(())
         self._allow_access()
         # It waits and runs callbacks, as in a Consumer, but takes no messages.
@@ -334,7 +315,7 @@ class ShareConsumer(ExclusiveClient):
             timeout_s = _seconds(timeout)
             if not self._topics:
                 raise IllegalStateException("Consumer is not subscribed to any topics")
-            if self._explicit and (count := self._undecided()):
+            if self._explicit and (count := self._held.count_undecided()):
                 raise IllegalStateException(
                     f"{count} records from previous poll have not been acknowledged"
                 )
@@ -349,7 +330,7 @@ class ShareConsumer(ExclusiveClient):
         inbox.is_polling = True
         try:
             while True:
-                pending = self._collect(accept=not self._explicit)
+                pending = self._held.collect(accept=not self._explicit)
 
                 def begin(pending: list[Acknowledgement] = pending) -> None:
                     sessions.acknowledge(pending)
@@ -398,9 +379,7 @@ class ShareConsumer(ExclusiveClient):
             fetched.popleft()
             found += messages
             found += [_unusable(acquired.topic, number, *each) for each in failures]
-            ranges = self._held.setdefault((acquired.topic, number), [])
-            for (first, _, _), status in zip(acquired.ranges, statuses, strict=True):
-                ranges.append(_Range(acquired.session, acquired.key, first, status))
+            self._held.add(acquired, statuses)
         return found
 
     def __iter__(self) -> ShareConsumer:
@@ -442,13 +421,16 @@ class ShareConsumer(ExclusiveClient):
 
         The next `poll()`, commit or `close()` sends it to the broker. Until then you can change it.
 
+        After RENEW you still hold the record, and its lock runs from the beginning (KIP-1222).
+        `poll()` doesn't return it again. Acknowledge it again before the lock expires.
+
         Parameters
         ----------
         message : Message
             From the last `poll()`.
         ack_type : AcknowledgeType
             ACCEPT: it is processed. RELEASE: deliver it again. REJECT: it can't be processed, don't
-            deliver it any more.
+            deliver it any more. RENEW: its processing takes longer, extend its lock.
 
         Raises
         ------
@@ -510,18 +492,15 @@ class ShareConsumer(ExclusiveClient):
                 "records are accepted by the next poll(); set share.acknowledgement.mode=explicit"
             )
             raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
-        if kind not in tuple(AcknowledgeType):
-            raise ValueError(f"Failed to acknowledge {what}: the type is ACCEPT, RELEASE or REJECT")
+        if kind not in self._acknowledge_types:
+            text = "the type is ACCEPT, RELEASE, REJECT or RENEW"
+            raise ValueError(f"Failed to acknowledge {what}: {text}")
         assert topic is not None
         assert partition is not None
         assert offset is not None
-        for each in reversed(self._held.get((topic, partition), [])):
-            index = offset - each.first
-            if 0 <= index < len(each.statuses) and each.statuses[index] not in (GAP, SENT):
-                each.statuses[index] = kind
-                return
-        text = f"{topic} [{partition}] offset {offset} isn't in this consumer's hands"
-        raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
+        if not self._held.acknowledge(topic, partition, offset, kind):
+            text = f"{topic} [{partition}] offset {offset} isn't in this consumer's hands"
+            raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
 
     def commit_sync(self, timeout: float = 60) -> dict[TopicPartition, KafkaException | None]:
         """Sends the outcomes of records to the brokers, and waits for their answers.
@@ -547,7 +526,7 @@ class ShareConsumer(ExclusiveClient):
         """
         with self._access():
             timeout_s = _seconds(timeout)
-            pending = self._collect(accept=not self._explicit)
+            pending = self._held.collect(accept=not self._explicit)
             results: dict[TopicPartition, KafkaException | None] = {}
             left = [len(pending)]
 
@@ -580,7 +559,7 @@ class ShareConsumer(ExclusiveClient):
             The consumer is closed.
         """
         with self._access():
-            pending = self._collect(accept=not self._explicit)
+            pending = self._held.collect(accept=not self._explicit)
             if pending:
                 self._client.main.post(lambda: self._control.sessions.acknowledge(pending))
             self._core._serve_until(lambda: True, 0.0)
@@ -635,34 +614,6 @@ class ShareConsumer(ExclusiveClient):
             raise failed[0]
         return in_time
 
-    def _undecided(self) -> int:
-        ranges = (each for ranges in self._held.values() for each in ranges)
-        return sum(each.statuses.count(UNDECIDED) for each in ranges)
-
-    def _collect(self, *, accept: bool) -> list[Acknowledgement]:
-        """Takes the acknowledgements that weren't sent yet, and marks them as sent.
-
-        ``accept``: also accepts the records without an acknowledgement.
-        """
-        pending: dict[tuple[str, ShareKey, int], Acknowledgement] = {}
-        for (topic, _), ranges in list(self._held.items()):
-            for each in ranges:
-                batches = _batches(each, accept=accept)
-                if batches:
-                    name = (topic, each.key, id(each.session))
-                    piece = pending.setdefault(
-                        name, Acknowledgement(each.session, each.key, topic, [])
-                    )
-                    piece.batches += batches
-            kept = [each for each in ranges if UNDECIDED in each.statuses]
-            if kept:
-                self._held[topic, ranges[0].key[1]] = kept
-            else:
-                del self._held[topic, ranges[0].key[1]]
-        for piece in pending.values():
-            piece.batches.sort()
-        return list(pending.values())
-
     # --- the client ---
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
@@ -678,6 +629,11 @@ class ShareConsumer(ExclusiveClient):
     def metrics(self) -> ClientMetrics:
         """Returns this client's statistics; see `Producer.metrics`."""
         return self._client.metrics(CLOSED_TEXT)
+
+    def client_instance_id(self, timeout: float = -1) -> Uuid:
+        """Returns the id under which metrics are pushed; see `Producer.client_instance_id`."""
+        with self._access():
+            return self._client.client_instance_id(_seconds(timeout))
 
     def fatal_error(self) -> KafkaError | None:
         """Returns the fatal error of this consumer, None if it has none."""
@@ -697,17 +653,20 @@ class ShareConsumer(ExclusiveClient):
         if self._client.closed:
             return
         with self._access():
+            deadline: float | None = 0.0  # if it can't be computed: don't wait
             try:
+                deadline = deadline_of(timeout)
                 self._topics = []
                 self._leave(self._control.close, timeout)
             finally:
+                self._client.push_last(left_s(deadline))
                 self._core._mark_closed()
                 self._client.close()
                 self._client.release()
 
     def _leave(self, begin: Callable[[Callable[[], None], float], None], timeout: float) -> None:
         """Ends sessions and membership. Runs the callbacks, then raises their first exception."""
-        pending = self._collect(accept=False)
+        pending = self._held.collect(accept=False, renew=False)
         self._held.clear()
         self._batch = iter(())
         ended = Event()
@@ -787,32 +746,6 @@ def _names(topics: list[str]) -> list[str]:
     if any(each.startswith("^") for each in topics):
         raise ValueError("Failed to subscribe: share groups have no regular expressions")
     return [exact_text(each) for each in topics]
-
-
-def _batches(held: _Range, *, accept: bool) -> list[Batch]:
-    """Takes the acknowledgements of a range to send, and marks them as sent."""
-    if accept:
-        held.statuses = held.statuses.replace(bytes([UNDECIDED]), bytes([ACCEPT]))
-    found = []
-    for run in _DECIDED.finditer(held.statuses):
-        types = bytes(run.group())
-        one = types.count(types[0]) == len(types)
-        found.append(
-            (held.first + run.start(), held.first + run.end() - 1, types[:1] if one else types)
-        )
-    for first, last, _ in found:
-        index, count = first - held.first, last - first + 1
-        held.statuses[index : index + count] = bytes([SENT]) * count
-    return found
-
-
-def _offsets(batches: list[Batch]) -> Iterator[int]:
-    """The offsets of acknowledged records, without gaps."""
-    for first, last, types in batches:
-        if len(types) == 1:
-            yield from range(first, last + 1) if types[0] != GAP else ()
-        else:
-            yield from (first + index for index, kind in enumerate(types) if kind != GAP)
 
 
 def _unusable(topic: str, partition: int, status: int, offset: int) -> Message:

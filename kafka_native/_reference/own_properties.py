@@ -273,6 +273,23 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         ),
     ),
     Property(
+        "share.acquire.mode",
+        "enum",
+        CONSUMER,
+        LOW,
+        default="batch_optimized",
+        choices=("batch_optimized", "record_limit"),
+        state=State.EFFECTIVE,
+        note="ShareConsumer",
+        python_only=True,
+        doc=(
+            "How many records a share consumer takes from a leader (KIP-1206). batch_optimized: "
+            "whole batches, so there may be more than max.poll.records. record_limit: at most "
+            "max.poll.records. It is the Java client's property. Brokers before Apache Kafka 4.2 "
+            "ignore it."
+        ),
+    ),
+    Property(
         "message.pinned.max.kbytes",
         "integer",
         BOTH,

@@ -238,6 +238,11 @@ class ShareGroups:
             found.refresh(self._clock.now())
             return found.state_of(offset)
 
+    def lock_end(self, group_id: str, topic: str, partition: int, offset: int) -> float:
+        """Return when the lock of an acquired record expires, in the cluster's time."""
+        with self._lock:
+            return self._partition(group_id, topic, partition).lock_end(offset)
+
     def expire_locks(self, group_id: str) -> None:
         """Expire all locks of a group now."""
         with self._lock:

@@ -28,7 +28,7 @@ _DURATION = re.compile(
 )
 _SECONDS = {"D": 86_400, "H": 3600, "M": 60, "S": 1}
 
-GAP, ACCEPT, RELEASE, REJECT = range(4)
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 
 
 class State(Enum):
@@ -66,6 +66,7 @@ class ShareSettings:
         self.in_flight_max = 2000
         self.session_limit = 2000
         self.max_size: int | None = None
+        self.renew_enabled = True
 
     def of(self, group_id: str) -> GroupShareSettings:
         """Return the settings of a group. They follow later changes."""
@@ -122,7 +123,7 @@ class GroupShareSettings:
     def may_renew(self) -> bool:
         """Whether members may renew the locks of records (KIP-1222)."""
         own = self._resources.text_of_group(self._group_id, "share.renew.acknowledge.enable")
-        return own != "false"
+        return self._shared.renew_enabled if own is None else own != "false"
 
     @property
     def max_size(self) -> int | None:
@@ -188,6 +189,10 @@ class SharePartition:
         self.start = self.end = offset
         self._records.clear()
 
+    def lock_end(self, offset: int) -> float:
+        """Return when the lock of an acquired record expires."""
+        return self._records[offset].until
+
     def next_expiry(self) -> float:
         """Return the time at which the next lock expires."""
         held = (each.until for each in self._records.values() if each.state is State.ACQUIRED)
@@ -218,9 +223,12 @@ class SharePartition:
         self._partition.wake()
 
     def acquire(
-        self, member: str, max_records: int, max_bytes: int, now: float
+        self, member: str, max_records: int, max_bytes: int, now: float, *, strict: bool = False
     ) -> tuple[list[memoryview], list[Range]]:
-        """Acquire records for a member, and return their batches and ranges."""
+        """Acquire records for a member, and return their batches and ranges.
+
+        With ``strict`` there are at most ``max_records``. Otherwise the last batch is whole.
+        """
         self.refresh(now)
         log = self._partition.log
         free = (offset for offset in range(self.start, self.end) if self._is_free(offset))
@@ -232,10 +240,11 @@ class SharePartition:
         slices, _ = log.read(first, max_bytes)
         if not slices:
             return [], []
-        last = records.batch_headers(b"".join(slices))[-1].last_offset
+        batches = records.batch_headers(b"".join(slices))
+        ends = {each.last_offset for each in batches}
         taken: list[int] = []
-        for offset in range(first, last + 1):
-            if len(taken) >= max_records:
+        for offset in range(first, batches[-1].last_offset + 1):
+            if len(taken) >= max_records and (strict or offset - 1 in ends):
                 break
             if self._is_free(offset):
                 record = self._records.setdefault(offset, _Record())
@@ -262,9 +271,12 @@ class SharePartition:
     # --- acknowledgement ---
 
     def acknowledge(
-        self, member: str, batches: Iterable[AcknowledgementBatch], now: float
+        self, member: str, batches: Iterable[AcknowledgementBatch], now: float, *, renews: bool
     ) -> ErrorCode:
-        """Apply acknowledgements: all of them, or none and an error code."""
+        """Apply acknowledgements: all of them, or none and an error code.
+
+        ``renews``: the request may renew locks (KIP-1222).
+        """
         self.refresh(now)
         types_by_offset: dict[int, int] = {}
         before = -1
@@ -272,8 +284,10 @@ class SharePartition:
             count, types = each.last_offset - each.first_offset + 1, each.acknowledge_types
             if each.first_offset <= before or count < 1 or len(types) not in (1, count):
                 return ErrorCode.INVALID_REQUEST
-            if any(kind not in range(4) for kind in types):
+            if any(kind not in range(RENEW + renews) for kind in types):
                 return ErrorCode.INVALID_REQUEST
+            if RENEW in types and not self._settings.may_renew:
+                return ErrorCode.INVALID_RECORD_STATE
             before = each.last_offset
             if each.last_offset >= self.end:
                 return ErrorCode.INVALID_RECORD_STATE
@@ -285,7 +299,9 @@ class SharePartition:
             if record is None or record.state is not State.ACQUIRED or record.member != member:
                 return ErrorCode.INVALID_RECORD_STATE
         for offset, kind in types_by_offset.items():
-            if kind == RELEASE:
+            if kind == RENEW:
+                self._records[offset].until = now + self._settings.lock_seconds
+            elif kind == RELEASE:
                 self._make_available(self._records[offset])
             else:
                 self._records[offset].state = _FINAL_STATES[kind]

@@ -88,6 +88,7 @@ PUBLIC: dict[type[Any], set[str]] = {
     | {
         "acknowledge",
         "acknowledge_offset",
+        "client_instance_id",
         "commit_async",
         "commit_sync",
         "poll",

@@ -103,6 +103,11 @@ OUTPUT = {
         "failures: 0",
         "left to do: [0]",
     ],
+    "share_renew.py": [
+        "errors: []",
+        "done, each once: [0, 1, 2, 3, 4, 5, 6, 7]",
+        "renewed more than once: True",
+    ],
     "commits.py": [
         "committed: ",
         "partitions committed and waited for: 4",

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _PART = ShareFetchResponse.ShareFetchableTopicResponse.PartitionData
 _FIRST_HINTS = 1
+RECORD_LIMIT = 1
+"""The acquire mode in which max_records is strict (KIP-1206)."""
 
 
 def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
@@ -85,9 +87,10 @@ def _assignment(assigned: set[Key]) -> ShareGroupHeartbeatResponse.Assignment:
 class _Acknowledgements:
     """The acknowledgements of one request, and the result for each partition."""
 
-    def __init__(self, call: Call, hints: Hints) -> None:
+    def __init__(self, call: Call, hints: Hints, *, renews: bool) -> None:
         self.call = call
         self.hints = hints
+        self.renews = renews
         self.answers: dict[Key, tuple[int, tuple[int, int]]] = {}
 
     def take(self, session: ShareSession, key: Key, batches: list[AcknowledgementBatch]) -> None:
@@ -101,7 +104,8 @@ class _Acknowledgements:
             )
             if pushed is None or pushed.done or not pushed.code:
                 held = session.group.partition(found.topic, key[1])
-                error = held.acknowledge(session.member_id, batches, self.call.cluster.clock.now())
+                now = self.call.cluster.clock.now()
+                error = held.acknowledge(session.member_id, batches, now, renews=self.renews)
             if pushed is not None and pushed.code:
                 error = pushed.code
         self.answers[key] = (error, self.hints.leader(error, found.partition))
@@ -156,7 +160,11 @@ class _ShareFetchAttempt:
         if self.records_left > 0 and self.bytes_left > 0:
             now = self.call.cluster.clock.now()
             slices, ranges = held.acquire(
-                self.session.member_id, self.records_left, self.bytes_left, now
+                self.session.member_id,
+                self.records_left,
+                self.bytes_left,
+                now,
+                strict=self.request.share_acquire_mode == RECORD_LIMIT,
             )
             if ranges:
                 self.records_left -= sum(last - first + 1 for first, last, _ in ranges)
@@ -201,6 +209,11 @@ class _ShareFetchAttempt:
         return Reply(response, records)
 
 
+def _wants_records(request: ShareFetchRequest) -> bool:
+    """Return whether a ShareFetch asks for records. One that renews locks can't."""
+    return any((request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms))
+
+
 def _endpoints(hints: Hints) -> list[NodeEndpoint]:
     return [
         NodeEndpoint(
@@ -221,11 +234,13 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
     """
     cluster = call.cluster
     hints = Hints(call, _FIRST_HINTS)
-    acknowledged = _Acknowledgements(call, hints)
+    acknowledged = _Acknowledgements(call, hints, renews=request.is_renew_ack)
     epoch = request.share_session_epoch
     with cluster.lock:
         given = [(topic.topic_id, each) for topic in request.topics for each in topic.partitions]
         if epoch == FIRST_EPOCH and any(each.acknowledgement_batches for _, each in given):
+            return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+        if request.is_renew_ack and _wants_records(request):
             return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
         session, error = cluster.share.session(
             call.broker.id, request.group_id or "", request.member_id or "", epoch, call.connection
@@ -243,6 +258,7 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
                 session.partitions.pop((topic.topic_id, number), None)
         if epoch == FINAL_EPOCH:
             cluster.share.close(call.broker.id, session)
+        if epoch == FINAL_EPOCH or request.is_renew_ack:
             return _ShareFetchAttempt(call, request, session, hints).reply(acknowledged)
     deadline = cluster.clock.now() + max(request.max_wait_ms, 0) / 1000
     waiter = Waiter()
@@ -263,7 +279,7 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
 def share_acknowledge(call: Call, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
     """Process acknowledgements. The final epoch ends the session and releases the other records."""
     hints = Hints(call, _FIRST_HINTS)
-    acknowledged = _Acknowledgements(call, hints)
+    acknowledged = _Acknowledgements(call, hints, renews=request.is_renew_ack)
     epoch = request.share_session_epoch
     share = call.cluster.share
     part = ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse
