@@ -232,6 +232,7 @@ class BrokerPool:
         broker.rack = rack
         if self._client_rack is not None:
             self._engine.broker_set_in_client_rack(broker.handle, rack == self._client_rack)
+
     def add_bootstrap(self, servers: Iterable[tuple[str, int]]) -> None:
         """Adds bootstrap servers, unless they are known, and tries them if calls wait."""
         known = {broker.address for broker in self.bootstrap}
