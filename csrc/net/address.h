@@ -35,9 +35,9 @@ struct kn_address_list {
     int64_t fresh_until_us;
 };
 
-/* Begins a round over the host's addresses, in random order. Resolves the name again only after address_ttl_ms. To
- * change host or port, call kn_address_list_clear() before. KN_OK, or KN_ERR_RESOLVE with the
- * resolver's error text in *why. */
+/* Begins a round over the host's addresses, in random order. Resolves the name again only after
+ * address_ttl_ms. To change host or port, call kn_address_list_clear() before. KN_OK, or
+ * KN_ERR_RESOLVE with the resolver's error text in *why. */
 int kn_address_resolve(struct kn_address_list *list, const char *host, uint16_t port,
                        const struct kn_socket_config *config, const char **why);
 /* Returns the next address of this round; NULL after the last one. */
