@@ -79,6 +79,8 @@ class MockCluster:
         Apache Kafka 4.3.
     :param partial_batches: Whether a fetch ends with a part of the next batch if the whole one
         doesn't fit. Kafka brokers that read from files do the same.
+    :param internal_topics: Whether ``__consumer_offsets``, ``__transaction_state`` and
+        ``__share_group_state`` appear when their coordinators are first used. They stay empty.
     :param security: TLS and SASL of all brokers. None means neither.
     :param client_metrics: Whether brokers accept client metrics (KIP-714), as Kafka's brokers do
         with a plugin. ``client_metrics.subscribe()`` selects the metrics.
@@ -106,6 +108,7 @@ class MockCluster:
         partial_batches: bool = False,
         transaction_version: int = 2,
         two_phase_commit: bool = False,
+        internal_topics: bool = True,
         security: ListenerSecurity | None = None,
         client_metrics: bool = False,
     ) -> None:
@@ -126,6 +129,7 @@ class MockCluster:
             versions=versions.ranges(
                 max_versions or {}, client_metrics=client_metrics, two_phase=two_phase_commit
             ),
+            internal_topics=internal_topics,
             security_protocol=security.protocol,
             static={
                 "socket.request.max.bytes": str(max_frame_bytes),

@@ -25,7 +25,14 @@ from kafka_native.mock.quotas import Quotas
 from kafka_native.mock.requests import RequestLog
 from kafka_native.mock.share_groups import ShareGroups
 from kafka_native.mock.telemetry import Telemetry
-from kafka_native.mock.topics import NO_LEADER, Topic, is_valid_name
+from kafka_native.mock.topics import (
+    INTERNAL_PARTITIONS,
+    INTERNAL_REPLICAS_MAX,
+    INTERNAL_TOPICS,
+    NO_LEADER,
+    Topic,
+    is_valid_name,
+)
 from kafka_native.mock.transactions import Transactions
 
 if TYPE_CHECKING:
@@ -59,6 +66,7 @@ class ClusterSettings:
     versions: Mapping[int, tuple[int, int]]
     security_protocol: str
     static: Mapping[str, str]
+    internal_topics: bool
 
 
 class ClusterState:
@@ -222,8 +230,18 @@ class ClusterState:
         self.topics[name] = self._topic_ids[topic.id] = topic
         return topic
 
+    def ensure_internal_topic(self, name: str) -> None:
+        """Create a coordinator's topic when the coordinator is first used."""
+        if self.settings.internal_topics and name not in self.topics:
+            factor = min(len(self.brokers), INTERNAL_REPLICAS_MAX)
+            replicas = [self._replicas(index, factor) for index in range(INTERNAL_PARTITIONS)]
+            self.add_topic(name, replicas, INTERNAL_TOPICS[name])
+
     def make_topic(self, name: str) -> Topic:
         """Create a topic with the defaults, as automatic creation does."""
+        if name in INTERNAL_TOPICS and self.settings.internal_topics:
+            self.ensure_internal_topic(name)
+            return self.topics[name]
         return self.add_topic(name, self.plan_topic(name, None, None, None), {})
 
     def remove_topic(self, topic: Topic) -> None:

@@ -18,7 +18,7 @@ from kafka_native.mock.share_groups import (
     Key,
     ShareSession,
 )
-from kafka_native.mock.topics import Waiter
+from kafka_native.mock.topics import SHARE_GROUP_STATE, Waiter
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.share import (
     NodeEndpoint,
@@ -55,6 +55,7 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
                 text = f"Group {request.group_id} is not a share group."
                 raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
             group = share.find(request.group_id, make=request.member_epoch == JOIN_EPOCH)
+            call.cluster.ensure_internal_topic(SHARE_GROUP_STATE)
             if request.member_epoch == LEAVE_EPOCH:
                 group.leave(request.member_id)
                 return ShareGroupHeartbeatResponse(
