@@ -208,6 +208,13 @@ class Topic:
         return int(value) if value.isdigit() else default
 
     @property
+    def own_retention_ms(self) -> int | None:
+        """How long the topic keeps records by its own setting, or None."""
+        age_ms = int(self.configs.get("retention.ms", "-1"))
+        is_deleted = "delete" in self.config("cleanup.policy").split(",")
+        return age_ms if age_ms >= 0 and is_deleted else None
+
+    @property
     def is_compacted(self) -> bool:
         """Whether the topic is compacted, so that every record needs a key."""
         return "compact" in self.config("cleanup.policy").split(",")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from kafka_native._native.records import decode_batches
@@ -106,7 +105,7 @@ def _store(
                     and found.topic is not None
                     and found.partition is not None
                 ):
-                    now = int(time.time() * 1000) if found.topic.has_append_time else None
+                    now = call.cluster.clock.time_ms() if found.topic.has_append_time else None
                     is_new = store(found.partition, now, answer)
                     if is_new:
                         call.cluster.count_append(found.partition, len(data))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.clock import RequestWait
 from kafka_native.mock.handlers.fetch import corrupt
 from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.handlers.leaders import Found, Hints, find
@@ -245,18 +246,18 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
         if epoch == FINAL_EPOCH:
             cluster.share.close(call.broker.id, session)
             return _ShareFetchAttempt(call, request, session, hints).reply(acknowledged)
-    deadline = cluster.clock.now() + max(request.max_wait_ms, 0) / 1000
+    wait = RequestWait(cluster.clock, request.max_wait_ms)
     waiter = Waiter()
     while True:
         with cluster.lock:
             done = _ShareFetchAttempt(call, request, session, hints)
             if not call.connection.is_closing:
                 done.acquire_all()
-            now = cluster.clock.now()
-            if done.answers or done.has_error or now >= deadline or call.connection.is_closing:
+            now, left = cluster.clock.now(), wait.left()
+            if done.answers or done.has_error or left <= 0 or call.connection.is_closing:
                 return done.reply(acknowledged)
             waiter.watch(cluster.waiters, done.partitions)
-        waiter.wait(cluster.lock, max(min(deadline, done.expires) - now, 0))
+        waiter.wait(cluster.lock, min(left, max(done.expires - now, 0)))
         if call.connection.is_abandoned():
             return None  # acquire no records for a client that has disconnected
 
