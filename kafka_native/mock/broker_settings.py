@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native.mock.settings import BROKER_SETTINGS
+from kafka_native.mock.topics import INTERNAL_REPLICAS_MAX
 
 if TYPE_CHECKING:
     from kafka_native.mock.server import Broker
     from kafka_native.mock.state import ClusterState
 
-INTERNAL_REPLICAS_MAX = 3
 _GROUP_MINIMA = {
     f"group.{protocol}.min.{name}": "1"
     for protocol in ("consumer", "share", "streams")

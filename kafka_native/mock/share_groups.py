@@ -162,7 +162,9 @@ class ShareGroup:
         """Return the group's state in a partition, or make it."""
         key = (topic.id, number)
         if key not in self.partitions:
-            self.partitions[key] = SharePartition(topic.partitions[number], self.settings)
+            self.partitions[key] = SharePartition(
+                topic.partitions[number], self.settings, self._clock.time_ms()
+            )
         return self.partitions[key]
 
     def topics_of(self) -> dict[str, dict[int, SharePartition]]:

@@ -8,7 +8,6 @@ method. There is no timer: each access calls ``refresh()`` first, which expires 
 from __future__ import annotations
 
 import re
-import time
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -152,12 +151,12 @@ class Range(NamedTuple):
 class SharePartition:
     """The records of one partition in one group."""
 
-    def __init__(self, partition: Partition, settings: GroupShareSettings) -> None:
+    def __init__(self, partition: Partition, settings: GroupShareSettings, now_ms: int) -> None:
         """Begin at the offset of ``auto_offset_reset``."""
         log = partition.log
         self._partition = partition
         self._settings = settings
-        self.start = self.end = _first_offset(log, settings.auto_offset_reset)
+        self.start = self.end = _first_offset(log, settings.auto_offset_reset, now_ms)
         self._records: dict[int, _Record] = {}
         self._leader_epoch = partition.leader_epoch
 
@@ -329,7 +328,7 @@ class SharePartition:
             self.start += 1
 
 
-def _first_offset(log: PartitionLog, reset: str) -> int:
+def _first_offset(log: PartitionLog, reset: str, now_ms: int) -> int:
     """Return the offset at which a group starts in a partition."""
     if reset == "earliest":
         return log.start_offset
@@ -337,5 +336,5 @@ def _first_offset(log: PartitionLog, reset: str) -> int:
     if before is None:
         return log.end_offset
     seconds = sum(float(before[name] or 0) * factor for name, factor in _SECONDS.items())
-    found = log.offset_of_time(int((time.time() - seconds) * 1000))
+    found = log.offset_of_time(now_ms - int(seconds * 1000))
     return log.end_offset if found is None else found[0]

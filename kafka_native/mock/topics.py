@@ -17,6 +17,36 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 NO_LEADER = -1
 
+GROUP_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE = (
+    "__consumer_offsets",
+    "__transaction_state",
+    "__share_group_state",
+)
+INTERNAL_TOPICS = {
+    GROUP_OFFSETS: {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+    },
+    TRANSACTION_STATE: {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "2",
+        "segment.bytes": "104857600",
+        "unclean.leader.election.enable": "false",
+    },
+    SHARE_GROUP_STATE: {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": "2",
+        "retention.ms": "-1",
+        "segment.bytes": "104857600",
+    },
+}
+"""The topics in which coordinators keep their state, and their settings."""
+INTERNAL_PARTITIONS = 50
+INTERNAL_REPLICAS_MAX = 3
+
 
 def is_valid_name(name: str | None) -> bool:
     """Return whether Kafka allows this topic name."""
@@ -163,6 +193,11 @@ class Topic:
         """Return a partition by its number, or None."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
+    @property
+    def is_internal(self) -> bool:
+        """Whether the topic belongs to a coordinator."""
+        return self.name in INTERNAL_TOPICS
+
     def config(self, name: str) -> str:
         """Return a setting, or its default."""
         return self.configs.get(name, TOPIC_SETTINGS[name].default or "")
@@ -171,6 +206,13 @@ class Topic:
         """Return the size of the largest batch that this topic accepts."""
         value = self.configs.get("max.message.bytes", "")
         return int(value) if value.isdigit() else default
+
+    @property
+    def own_retention_ms(self) -> int | None:
+        """How long the topic keeps records by its own setting, or None."""
+        age_ms = int(self.configs.get("retention.ms", "-1"))
+        is_deleted = "delete" in self.config("cleanup.policy").split(",")
+        return age_ms if age_ms >= 0 and is_deleted else None
 
     @property
     def is_compacted(self) -> bool:

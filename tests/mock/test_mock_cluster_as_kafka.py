@@ -1,4 +1,4 @@
-"""The mock cluster offers the same settings as Apache Kafka, and refuses the same changes."""
+"""The mock cluster has the settings, features and internal topics of Apache Kafka 4.4."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import pytest
 from kafka_native.errors import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol.configs import DescribeConfigsRequest
+from kafka_native.protocol.coordinator import FindCoordinatorRequest
+from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.topics import CreateTopicsRequest
+from kafka_native.protocol.versions import ApiVersionsRequest
 from tests.broker import java
 from tests.broker.support import running
 from tests.mock.test_mock_settings import (
@@ -29,7 +32,7 @@ from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 KINDS = {TOPIC: "a", BROKER: "1", METRICS: "m", GROUP: "g"}
-FROM_DEFAULT = 5
+FROM_TOPIC, FROM_DEFAULT = 1, 5
 # Brokers of these tests have them in their file. Kafka shows such names, but has no defaults.
 ONLY_IN_FILE = {"super.users", "leader.imbalance.per.broker.percentage"}
 
@@ -206,3 +209,46 @@ def test_unknown_resources_have_the_same_errors(kind: int, name: str, both: Both
         for wire in both
     )
     assert ErrorCode(mine).name == ErrorCode(theirs).name != "NO_ERROR"
+
+
+def test_features_are_those_of_apache_kafka(both: Both) -> None:
+    def features(wire: Wire) -> list[dict[str, tuple[int, int]]]:
+        request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+        answer = wire.ask(request, 4)
+        return [
+            {one.name: (one.min_version, one.max_version) for one in answer.supported_features},
+            {
+                one.name: (one.min_version_level, one.max_version_level)
+                for one in answer.finalized_features
+            },
+        ]
+
+    assert features(both.ours) == features(both.apache)
+
+
+def test_internal_topics_are_those_of_apache_kafka(both: Both) -> None:
+    def internal(wire: Wire) -> dict[str, set[tuple[str, str]]]:
+        share_key = f"g:{'A' * 22}:0"
+        for kind, key in ((0, "g"), (1, "t"), (2, share_key)):
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+            wait_for(lambda r=request: wire.ask(r, 6).coordinators[0].error_code == 0)
+        topics = wire.ask(MetadataRequest(topics=None), 12).topics
+        return {each.name: _own_settings(wire, each.name) for each in topics if each.is_internal}
+
+    theirs, mine = internal(both.apache), internal(both.ours)
+    assert len(theirs) == 3
+    assert mine == theirs
+
+
+def _own_settings(wire: Wire, topic: str) -> set[tuple[str, str]]:
+    """Return a topic's own settings. Brokers of these tests have another min.insync.replicas."""
+    resource = DescribeConfigsRequest.Resource(
+        resource_type=TOPIC, resource_name=topic, configuration_keys=None
+    )
+    found = wire.ask(DescribeConfigsRequest(resources=[resource]), 4).results[0]
+    assert found.error_code == 0
+    return {
+        (each.name, "" if each.name == "min.insync.replicas" else each.value)
+        for each in found.configs
+        if each.config_source == FROM_TOPIC
+    }

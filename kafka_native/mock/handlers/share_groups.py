@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.clock import RequestWait
 from kafka_native.mock.handlers.fetch import corrupt
 from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.handlers.leaders import Found, Hints, find
@@ -18,7 +19,7 @@ from kafka_native.mock.share_groups import (
     Key,
     ShareSession,
 )
-from kafka_native.mock.topics import Waiter
+from kafka_native.mock.topics import SHARE_GROUP_STATE, Waiter
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.share import (
     NodeEndpoint,
@@ -57,6 +58,7 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
                 text = f"Group {request.group_id} is not a share group."
                 raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
             group = share.find(request.group_id, make=request.member_epoch == JOIN_EPOCH)
+            call.cluster.ensure_internal_topic(SHARE_GROUP_STATE)
             if request.member_epoch == LEAVE_EPOCH:
                 group.leave(request.member_id)
                 return ShareGroupHeartbeatResponse(
@@ -260,18 +262,18 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
             cluster.share.close(call.broker.id, session)
         if epoch == FINAL_EPOCH or request.is_renew_ack:
             return _ShareFetchAttempt(call, request, session, hints).reply(acknowledged)
-    deadline = cluster.clock.now() + max(request.max_wait_ms, 0) / 1000
+    wait = RequestWait(cluster.clock, request.max_wait_ms)
     waiter = Waiter()
     while True:
         with cluster.lock:
             done = _ShareFetchAttempt(call, request, session, hints)
             if not call.connection.is_closing:
                 done.acquire_all()
-            now = cluster.clock.now()
-            if done.answers or done.has_error or now >= deadline or call.connection.is_closing:
+            now, left = cluster.clock.now(), wait.left()
+            if done.answers or done.has_error or left <= 0 or call.connection.is_closing:
                 return done.reply(acknowledged)
             waiter.watch(cluster.waiters, done.partitions)
-        waiter.wait(cluster.lock, max(min(deadline, done.expires) - now, 0))
+        waiter.wait(cluster.lock, min(left, max(done.expires - now, 0)))
         if call.connection.is_abandoned():
             return None  # acquire no records for a client that has disconnected
 
