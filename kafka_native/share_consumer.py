@@ -5,21 +5,30 @@ from __future__ import annotations
 import operator
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+from kafka_native._native.arrow_consumer import ColumnBatch, ColumnMemory, ColumnPlan, UnfitError
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.enums import STATUS_TOO_LARGE
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
-from kafka_native._native.share_core import open_acquired
+from kafka_native._native.share_core import (
+    UNDECIDED,
+    begin_columns,
+    end_columns,
+    masked,
+    open_acquired,
+)
+from kafka_native.arrow import Columns, ShareArrowBatch, plan_of, values_of
 from kafka_native.client import Client, own_client
 from kafka_native.config import Config, parse
 from kafka_native.control.consumer.held_records import (
     Acknowledgement,
     Acquired,
     HeldRecords,
+    HeldRows,
     Outcome,
     offsets_of,
 )
@@ -76,6 +85,10 @@ IGNORED = (
     "offset.store.sync.interval.ms",
 )
 """Properties without a meaning here that confluent_kafka accepts: a warning says so."""
+
+_TYPES_TEXT = "the type is ACCEPT, RELEASE, REJECT or RENEW"
+
+Taken = TypeVar("Taken", bound=Sized)
 
 CommitCallback: TypeAlias = Callable[
     [dict[TopicPartition, set[int]], KafkaException | None], object
@@ -159,7 +172,7 @@ class ShareConsumer(ExclusiveClient):
     _kind = "Share consumer"
     _callback_kind = "acknowledgement commit callback"
     _message_type: type[Message] = Message
-    _acknowledge_types: Collection[int] = frozenset(AcknowledgeType)
+    _acknowledge_types: frozenset[int] = frozenset(AcknowledgeType)
     _eager = False  # whether to connect without work, see `Client`
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
@@ -199,6 +212,7 @@ class ShareConsumer(ExclusiveClient):
                 self._client.logs["conf"].warning("%s has no effect in a share consumer", name)
         self._topics: list[str] = []
         self._held = HeldRecords()
+        self._column_memory = ColumnMemory()
         self._batch: Iterator[Message] = iter(())
         self._allow_access()
         # It waits and runs callbacks, as in a Consumer, but takes no messages.
@@ -313,17 +327,21 @@ class ShareConsumer(ExclusiveClient):
         """
         with self._access():
             timeout_s = _seconds(timeout)
-            if not self._topics:
-                raise IllegalStateException("Consumer is not subscribed to any topics")
-            if self._explicit and (count := self._held.count_undecided()):
-                raise IllegalStateException(
-                    f"{count} records from previous poll have not been acknowledged"
-                )
-            if not self._client.engine.notices:
-                self._check_fatal()
-            return Messages(self._poll(timeout_s))
+            self._check_poll()
+            return Messages(self._poll(timeout_s, self._take))
 
-    def _poll(self, timeout: float) -> list[Message]:
+    def _check_poll(self) -> None:
+        if not self._topics:
+            raise IllegalStateException("Consumer is not subscribed to any topics")
+        if self._explicit and (count := self._held.count_undecided()):
+            raise IllegalStateException(
+                f"{count} records from previous poll have not been acknowledged"
+            )
+        if not self._client.engine.notices:
+            self._check_fatal()
+
+    def _poll(self, timeout: float, take: Callable[[], Taken]) -> Taken:
+        """Waits until ``take()`` has taken something, or until the time is up."""
         inbox, sessions = self._inbox, self._control.sessions
         deadline = deadline_of(timeout)
         inbox.polls += 1
@@ -339,10 +357,10 @@ class ShareConsumer(ExclusiveClient):
 
                 failed = self._begin(begin)
                 in_time = self._serve(inbox.ready, failed, left_s(deadline))
-                messages = self._take()
-                if messages or inbox.is_woken or not in_time:
+                taken = take()
+                if len(taken) or inbox.is_woken or not in_time:
                     inbox.is_woken = False
-                    return messages
+                    return taken
         finally:
             inbox.is_polling = False
 
@@ -355,32 +373,114 @@ class ShareConsumer(ExclusiveClient):
             found.append(Message(topic=topic, partition=partition, error=error))
         while fetched:
             acquired = fetched[0]
-            if acquired.session.over or time.monotonic() >= acquired.until:
+            if self._is_expired(acquired):
                 fetched.popleft()
-                self._client.logger.debug(
-                    "%s [%d]: locks expired before poll()", acquired.topic, acquired.key[1]
-                )
-                continue  # the broker delivers it again, to any member
-            number = acquired.key[1]
+                continue
             try:
-                messages, statuses, failures = open_acquired(
-                    self._client.engine,
-                    acquired.topic,
-                    number,
-                    acquired.records,
-                    acquired.ranges,
-                    self._check_crcs,
-                    self._decompressed_max_bytes,
-                )
+                messages, statuses, failures = self._open(acquired)
             except MemoryError:
                 if found:
                     break  # keep these; the rest waits for the next poll()
                 raise
             fetched.popleft()
             found += messages
-            found += [_unusable(acquired.topic, number, *each) for each in failures]
+            for failure in failures:
+                offset, error = _unusable(acquired.topic, acquired.key[1], *failure)
+                found.append(
+                    Message(
+                        topic=acquired.topic,
+                        partition=acquired.key[1],
+                        offset=offset,
+                        error=error,
+                    )
+                )
             self._held.add(acquired, statuses)
         return found
+
+    def _is_expired(self, acquired: Acquired) -> bool:
+        """Whether the broker delivers these records again, to any member."""
+        expired = acquired.session.over or time.monotonic() >= acquired.until
+        if expired:
+            self._client.logger.debug(
+                "%s [%d]: locks expired before poll()", acquired.topic, acquired.key[1]
+            )
+        return expired
+
+    def _open(
+        self, acquired: Acquired, columns: ColumnBatch | None = None
+    ) -> tuple[list[Message], list[bytearray], list[tuple[int, int]]]:
+        return open_acquired(
+            self._client.engine,
+            acquired.topic,
+            acquired.key[1],
+            acquired.records,
+            acquired.ranges,
+            self._check_crcs,
+            self._decompressed_max_bytes,
+            columns,
+        )
+
+    def consume_arrow(self, timeout: float = -1, *, columns: Columns = None) -> ShareArrowBatch:
+        """Acquires records as `poll()` does, and returns them as Arrow columns.
+
+        The call makes no Python object per record. Acknowledge the rows with `acknowledge_arrow()`.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait for the first record. Negative waits without limit; 0 doesn't wait.
+        columns : sequence of str, or mapping of names to types, optional
+            As of `Consumer.consume_arrow()`. ``delivery_count`` has the number of deliveries.
+
+        Returns
+        -------
+        ShareArrowBatch
+            Empty when the time is up and after `wakeup()`. Rows have their records' order in the
+            partition.
+
+        Raises
+        ------
+        KafkaException
+            A partition has failed, or a batch can't be read (its records are released). The next
+            call returns the records that have arrived.
+        ValueError
+            A name or type is invalid. Or a column can't hold a record (bytes that aren't UTF-8 in a
+            ``string``): the next call returns the record, ask for the column as ``binary``.
+        IllegalStateException, ConcurrentModificationException
+            See `poll()`.
+        """
+        with self._access():
+            timeout_s, plan = _seconds(timeout), plan_of(columns)
+            self._check_poll()
+            return self._poll(timeout_s, partial(self._take_columns, plan))
+
+    def _take_columns(self, plan: ColumnPlan) -> ShareArrowBatch:
+        """Copies the records that have arrived into columns. Errors come first."""
+        engine, memory, fetched = self._client.engine, self._column_memory, self._inbox.fetched
+        if engine.notices:
+            raise KafkaException(engine.notices.popleft()[3])
+        columns = begin_columns(engine, plan, memory)
+        rows: list[HeldRows] = []
+        while fetched and not engine.notices:
+            acquired = fetched[0]
+            if self._is_expired(acquired):
+                fetched.popleft()
+                continue
+            try:
+                _, statuses, failures = self._open(acquired, columns)
+            except (MemoryError, UnfitError):
+                if len(columns):
+                    break  # keep these rows; the next call raises it
+                raise
+            fetched.popleft()
+            topic, number = acquired.topic, acquired.key[1]
+            for failure in failures:
+                engine.notices.append((topic, number, *_unusable(topic, number, *failure)))
+            rows += self._held.add(acquired, statuses)
+        end_columns(columns, memory)
+        if engine.notices and not len(columns):
+            raise KafkaException(engine.notices.popleft()[3])
+        return ShareArrowBatch(columns, rows)
 
     def __iter__(self) -> ShareConsumer:
         """The share consumer itself."""
@@ -472,6 +572,73 @@ class ShareConsumer(ExclusiveClient):
             number, checked_offset = operator.index(partition), operator.index(offset)
             self._decide(topic, number, checked_offset, ack_type, "offset")
 
+    def acknowledge_arrow(
+        self,
+        batch: ShareArrowBatch,
+        ack_type: AcknowledgeType | Any = AcknowledgeType.ACCEPT,
+        mask: Any = None,
+    ) -> None:
+        """Does what `acknowledge()` does, for the rows of a batch of `consume_arrow()`.
+
+        A later call may change the outcome of rows, until it is sent.
+
+        Parameters
+        ----------
+        batch : ShareArrowBatch
+            From `consume_arrow()` of this consumer.
+        ack_type : AcknowledgeType, or column of integers
+            The outcome of all rows, or one for each row: a pyarrow.Array, a polars.Series, or any
+            object with Arrow's PyCapsule interface, or a sequence. A null leaves the row as it is.
+        mask : column of booleans, optional
+            Only rows whose value is true get the outcome.
+
+        Raises
+        ------
+        IllegalStateException
+            This consumer doesn't hold a record of these rows (any more), or the mode is
+            ``implicit``. Then no row has changed.
+        TypeError
+            ``batch`` is no ShareArrowBatch, or a column has another type.
+        ValueError
+            A column has another length than the batch, or a type is none of AcknowledgeType.
+        """
+        with self._access():
+            if not isinstance(batch, ShareArrowBatch):
+                raise TypeError(f"argument 1 must be ShareArrowBatch, not {type(batch).__name__}")
+            types = self._types_of(len(batch), ack_type, mask)
+            self._check_explicit("rows")
+            lost = self._held.acknowledge_rows(batch._ranges, types)
+            if lost is not None:
+                held, index = lost
+                text = f"[{held.key[1]}] offset {held.first + index} isn't in this consumer's hands"
+                raise IllegalStateException(f"Failed to acknowledge rows: {text}")
+
+    def _types_of(self, count: int, ack_type: Any, mask: Any) -> bytes:
+        """The acknowledgement type of each row, or UNDECIDED."""
+        if isinstance(ack_type, int):
+            types = bytes([min(max(ack_type, 0), UNDECIDED - 1)]) * count
+        else:
+            is_mask, types = values_of(ack_type)
+            if is_mask and types:
+                raise TypeError("a column of booleans is a mask: pass it as mask=")
+        if len(types) != count:
+            raise ValueError(f"the column of types has {len(types)} values for {count} rows")
+        if not self._acknowledge_types.issuperset(set(types) - {UNDECIDED}):
+            raise ValueError(f"Failed to acknowledge rows: {_TYPES_TEXT}")
+        if mask is None:
+            return types
+        is_mask, chosen = values_of(mask)
+        if not is_mask and chosen:
+            raise TypeError("the mask must have booleans")
+        return masked(types, chosen)
+
+    def _check_explicit(self, what: str) -> None:
+        if not self._explicit:
+            text = (
+                "records are accepted by the next poll(); set share.acknowledgement.mode=explicit"
+            )
+            raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
+
     def _decide(
         self, topic: str | None, partition: int | None, offset: int | None, ack_type: int, what: str
     ) -> None:
@@ -487,14 +654,9 @@ class ShareConsumer(ExclusiveClient):
             raise ValueError(
                 f"Failed to acknowledge {what}: a topic, a partition and an offset are needed"
             )
-        if not self._explicit:
-            text = (
-                "records are accepted by the next poll(); set share.acknowledgement.mode=explicit"
-            )
-            raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
+        self._check_explicit(what)
         if kind not in self._acknowledge_types:
-            text = "the type is ACCEPT, RELEASE, REJECT or RENEW"
-            raise ValueError(f"Failed to acknowledge {what}: {text}")
+            raise ValueError(f"Failed to acknowledge {what}: {_TYPES_TEXT}")
         assert topic is not None
         assert partition is not None
         assert offset is not None
@@ -748,12 +910,12 @@ def _names(topics: list[str]) -> list[str]:
     return [exact_text(each) for each in topics]
 
 
-def _unusable(topic: str, partition: int, status: int, offset: int) -> Message:
-    """A Message for a batch that can't be used."""
+def _unusable(topic: str, partition: int, status: int, offset: int) -> tuple[int, KafkaError]:
+    """The offset and the error of a batch that can't be used."""
     cause = from_status(status)
     code = KafkaError._BAD_COMPRESSION if status == STATUS_TOO_LARGE else cause.code()
     text = f"{cause.str()} in {topic} [{partition}] at offset {offset}; its records are released"
-    return Message(topic=topic, partition=partition, offset=offset, error=KafkaError(code, text))
+    return offset, KafkaError(code, text)
 
 
 def _seconds(timeout: float) -> float:

@@ -87,10 +87,12 @@ PUBLIC: dict[type[Any], set[str]] = {
     ShareConsumer: CLIENT
     | {
         "acknowledge",
+        "acknowledge_arrow",
         "acknowledge_offset",
         "client_instance_id",
         "commit_async",
         "commit_sync",
+        "consume_arrow",
         "poll",
         "set_acknowledgement_commit_callback",
         "subscribe",

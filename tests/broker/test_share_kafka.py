@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import confluent_kafka
+import pyarrow
 import pytest
 
 from kafka_native import (
@@ -30,6 +31,7 @@ from kafka_native.admin import (
     ConfigResource,
     ResourceType,
 )
+from kafka_native.arrow import ShareArrowBatch
 from tests.broker import java
 from tests.broker.cluster import Cluster, quiet
 from tests.broker.support import TopicMaker, our_producer, output_of
@@ -433,6 +435,34 @@ def test_group_without_renewals_refuses_them(kafka: Cluster, new_group: NewGroup
         (error,) = consumer.commit_sync().values()
         assert error is not None
         assert error.args[0].code() == KafkaError.INVALID_RECORD_STATE
+
+
+@pytest.mark.slow
+def test_rows_are_acknowledged_by_a_mask(kafka: Cluster, new_group: NewGroup, tool: Tool) -> None:
+    topic, group = new_group(kafka, 1)
+    produce(kafka, topic, 0, 1000)
+    seen: dict[int, int] = {}
+    with sharing(kafka, group, topic, share_acknowledgement_mode="explicit") as consumer:
+
+        def take() -> bool:
+            columns = ["value", "delivery_count"]
+            batch = consumer.consume_arrow(0.5, columns=columns)
+            rows = [(int(each["value"]), each["delivery_count"]) for each in _rows(batch)]
+            seen.update(rows)
+            consumer.acknowledge_arrow(batch)
+            again = [number % 10 == 7 and count == 1 for number, count in rows]
+            consumer.acknowledge_arrow(batch, AcknowledgeType.RELEASE, mask=again)
+            return sum(seen.values()) == 1100
+
+        wait_for(take, "all rows, and each tenth twice")
+        assert set(consumer.commit_sync().values()) <= {None}
+    assert seen == {number: 2 if number % 10 == 7 else 1 for number in range(1000)}
+    wait_for(lambda: is_done(kafka, group, tool), "everything is accepted")
+
+
+def _rows(batch: ShareArrowBatch) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pyarrow.record_batch(batch).to_pylist()
+    return found
 
 
 @pytest.mark.slow

@@ -173,6 +173,7 @@ CALLS: dict[type, dict[str, Callable[[Make, float], object]]] = {
         "client_instance_id": lambda make, timeout: sharing(make).client_instance_id(timeout),
         "close": lambda make, timeout: sharing(make).close(timeout),
         "commit_sync": commit_shared,
+        "consume_arrow": lambda make, timeout: sharing(make).consume_arrow(timeout),
         "poll": lambda make, timeout: sharing(make).poll(timeout),
     },
     CompactedTopic: {

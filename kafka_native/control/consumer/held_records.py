@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from kafka_native._native.share_core import ACCEPT, GAP, UNDECIDED
+from kafka_native._native.share_core import ACCEPT, GAP, UNDECIDED, find_finished, set_types
 from kafka_native.errors import KafkaError
 
 ShareKey: TypeAlias = tuple[bytes, int]
@@ -27,6 +27,9 @@ LAST_EPOCH = 0x7FFFFFFF
 
 SENT = 0xFE  # the status byte of a record whose acknowledgement was sent
 RENEWED = 0xFD  # and of one whose renewal was sent: it has no final acknowledgement yet
+_ROWS = bytes(status == UNDECIDED for status in range(256))
+_FINISHED = bytes([GAP, SENT])
+_FINISHED_OR_EXPIRED = bytes([GAP, SENT, RENEWED])
 _FINAL = re.compile(rb"[\x00-\x03]+")
 _RENEWALS = re.compile(rb"\x04+")
 
@@ -49,10 +52,14 @@ class HeldRange:
             RENEWED in self.statuses and time.monotonic() < self.until
         )
 
+    @property
+    def finished(self) -> bytes:
+        """The statuses of records that can't be acknowledged."""
+        return _FINISHED if time.monotonic() < self.until else _FINISHED_OR_EXPIRED
+
     def accepts(self, index: int) -> bool:
         """Whether the record of this index can be acknowledged."""
-        status = self.statuses[index]
-        return status not in (GAP, SENT) and (status != RENEWED or time.monotonic() < self.until)
+        return self.statuses[index] not in self.finished
 
     def take_final(self, *, accept: bool) -> list[Batch]:
         """Takes the final acknowledgements, and marks them as sent.
@@ -144,6 +151,14 @@ class Acknowledgement:
     """The ranges of the records whose locks it renews. Empty: it is final."""
 
 
+class HeldRows(NamedTuple):
+    """The rows of one range in a batch of columns."""
+
+    held: HeldRange
+    is_row: bytes
+    """One byte for each status: 1 if the record has a row."""
+
+
 Outcome: TypeAlias = tuple[Acknowledgement, KafkaError | None]
 
 
@@ -154,14 +169,21 @@ class HeldRecords:
         """Starts without any record."""
         self._ranges: dict[tuple[str, int], list[HeldRange]] = {}
 
-    def add(self, acquired: Acquired, statuses: list[bytearray]) -> None:
-        """Adds records, with their status bytes by range."""
+    def add(self, acquired: Acquired, statuses: list[bytearray]) -> list[HeldRows]:
+        """Adds records, with their status bytes by range. Returns their rows."""
         ranges = self._ranges.setdefault((acquired.topic, acquired.key[1]), [])
+        rows = []
         for (first, _, _), status in zip(acquired.ranges, statuses, strict=True):
-            ranges.append(HeldRange(acquired.session, acquired.key, first, status))
+            held = HeldRange(acquired.session, acquired.key, first, status)
+            ranges.append(held)
+            rows.append(HeldRows(held, bytes(status.translate(_ROWS))))
+        return rows
 
     def clear(self) -> None:
-        """Forgets all records."""
+        """Forgets all records. Batches of columns may still have some of them."""
+        for ranges in self._ranges.values():
+            for each in ranges:
+                each.statuses = bytearray([SENT]) * len(each.statuses)
         self._ranges.clear()
 
     def count_undecided(self) -> int:
@@ -177,6 +199,25 @@ class HeldRecords:
                 each.statuses[index] = kind
                 return True
         return False
+
+    def acknowledge_rows(
+        self, ranges: Sequence[HeldRows], types: bytes
+    ) -> tuple[HeldRange, int] | None:
+        """Sets the acknowledgements of rows: one type for each, or UNDECIDED for no change.
+
+        If a record isn't held, nothing changes, and the result is its range and index.
+        """
+        row = 0
+        for held, is_row in ranges:
+            index = find_finished(held.statuses, is_row, types, row, held.finished)
+            if index >= 0:
+                return held, index
+            row += is_row.count(1)
+        row = 0
+        for held, is_row in ranges:
+            set_types(held.statuses, is_row, types, row)
+            row += is_row.count(1)
+        return None
 
     def collect(self, *, accept: bool, renew: bool = True) -> list[Acknowledgement]:
         """Takes the acknowledgements that weren't sent yet, and marks them as sent.
