@@ -74,6 +74,8 @@ class Hooks:
     """The same, but "inside" is False once the poll has taken messages: they aren't processed yet.
     """
 
+    poll_times: Callable[[bool], tuple[int, int, int, int]] = lambda end: (0, 0, 0, 0)
+    """`ConsumerCore._poll_times`: the times of the application's polls, for statistics."""
     on_silent_commit: OnCommit = lambda error, partitions: None
     """Gets the outcome of a commit whose caller waits for it."""
 
@@ -104,6 +106,7 @@ class ConsumerControl:
         self._context = context
         self._config = config
         self._hooks = hooks
+        self.polls, self.poll_times = hooks.polls, hooks.poll_times
         self._logs = context.pool.logs
         self._clock = clock
         self.settings = GroupSettings.of(config)

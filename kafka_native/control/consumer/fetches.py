@@ -445,6 +445,15 @@ class FetchManager:
         """Whether messages of open and aborted transactions are skipped (isolation.level)."""
         return self._isolation_level == 1
 
+    def lag(self, assigned: Assigned) -> int | None:
+        """How far the application's position is from the end; None: one of them isn't known."""
+        cursor = assigned.cursor
+        position = assigned.position if assigned.position >= 0 else assigned.base.offset
+        if cursor is None or position < 0:
+            return None
+        end = cursor.last_stable_offset if self.read_committed else cursor.high_watermark
+        return None if end < 0 else max(0, end - position)
+
     def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
         """The ids of those topics whose id is known."""
         known = {name: self._metadata.topics.get(name) for name in names}
