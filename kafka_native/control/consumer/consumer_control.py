@@ -168,6 +168,10 @@ class ConsumerControl:
             context.metadata,
             context.pool,
             reset=reset_of(config.text("auto.offset.reset")),
+            resets={
+                topic: reset_of(str(config.of_topic(topic, "auto.offset.reset")))
+                for topic in config.own_topics
+            },
             isolation_level=ISOLATION_LEVELS[config.text("isolation.level")],
             timeout_s=self._timeout_s,
             create_topics=config.flag("allow.auto.create.topics"),
