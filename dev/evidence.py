@@ -43,6 +43,10 @@ _COMMON_EVIDENCE: Final = {
     "client.id": _at(
         f"{_WIRE}test_client_id_is_in_every_request", "csrc/produce/sender.c::client_id"
     ),
+    "topics": _at(
+        "tests/client/test_topic_properties.py::test_topics_have_their_own_acks_timeout_and_codec",
+        "kafka_native/config.py",
+    ),
     "client.software.name": _at(
         f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library", "kafka_native/client.py"
     ),

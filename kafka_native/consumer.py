@@ -140,6 +140,7 @@ class Consumer(ConsumerCalls):
             call_back=self._callbacks.add,
             polls=partial(_polls, weakref.ref(self)),
             waits=partial(_waits, weakref.ref(self)),
+            poll_times=partial(_poll_times, weakref.ref(self)),
         )
         self._control = ConsumerControl(
             client.context, settings, hooks, assignors, behaviour=self._behaviour
@@ -1021,6 +1022,12 @@ def _polls(reference: weakref.ref[Consumer]) -> tuple[int, bool]:
     consumer = reference()
     polls, polling, _ = (0, 0, 0) if consumer is None else consumer._poll_counts()
     return polls, polling > 0
+
+
+def _poll_times(reference: weakref.ref[Consumer], end: bool) -> tuple[int, int, int, int]:
+    """The times of the application's polls; see `ConsumerCore._poll_times`."""
+    consumer = reference()
+    return (0, 0, 0, 0) if consumer is None else consumer._poll_times(end)
 
 
 def _waits(reference: weakref.ref[Consumer]) -> tuple[int, bool]:

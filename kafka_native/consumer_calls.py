@@ -461,16 +461,7 @@ class ConsumerCalls(ConsumerCore):
         return self._begin_lag().then(_max_known)
 
     def _lag(self, state: Assigned) -> int | None:
-        cursor = state.cursor
-        position = state.position if state.position >= 0 else state.base.offset
-        if cursor is None or position < 0:
-            return None
-        end = (
-            cursor.last_stable_offset
-            if self._control.fetches.read_committed
-            else cursor.high_watermark
-        )
-        return None if end < 0 else max(0, end - position)
+        return self._control.fetches.lag(state)
 
 
 def _max_known(lags: Mapping[TopicPartition, int | None]) -> int | None:

@@ -72,6 +72,7 @@ NOT_APPLICABLE = (
     "queued.min.messages",
     "session.timeout.ms",
     "topic.blacklist",
+    "topics",
 )
 """Consumer properties that a share consumer rejects.
 

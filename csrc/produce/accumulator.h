@@ -107,7 +107,8 @@ struct kn_accumulator {
     int32_t known_partitions;
     /* immutable */
     struct kn_topic *topic;
-    uint64_t topic_token; /* the topic's token */
+    const struct kn_produce_config *config; /* the topic's */
+    uint64_t topic_token;                   /* the topic's token */
 };
 
 #define KN_STAGING (-1)

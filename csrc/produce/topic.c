@@ -36,7 +36,8 @@ struct kn_topic *kn_topic_new(struct kn_producer *producer, const char *name, in
     /* without memory the statistics stay empty */
     if (producer->client->config->statistics) topic->windows = windows_new();
     topic->token = token;
-    topic->partitioner = producer->config->partitioner;
+    topic->config = kn_producer_config_of(producer, name, name_bytes);
+    topic->partitioner = topic->config->partitioner;
     /* with round_robin no record sticks */
     topic->sticky.linger_ms = topic->partitioner == KN_PARTITIONER_ROUND_ROBIN
                                   ? 0
@@ -51,6 +52,7 @@ struct kn_topic *kn_topic_new(struct kn_producer *producer, const char *name, in
     atomic_init(&topic->sticky.until_ms, 0);
     topic->sticky.config = producer->config;
     kn_accumulator_init(&topic->staging, producer, topic, token, KN_STAGING);
+    topic->staging.config = topic->config;
     kn_mutex_init(&topic->lock, KN_RANK_LEAF);
     return topic;
 }
@@ -481,6 +483,7 @@ static struct kn_partition_table *table_new(struct kn_topic *topic, int32_t coun
             return NULL;
         }
         kn_accumulator_init(accumulator, topic->producer, topic, topic->token, i);
+        accumulator->config = topic->config;
         kn_accumulator_grant(accumulator, topic->producer->producer_id,
                              topic->producer->producer_epoch);
         kn_accumulator_set_topic_id(accumulator, topic->id);

@@ -34,6 +34,7 @@ struct kn_topic_windows {          /* for statistics: counting.h */
 struct kn_topic { /* begins on a cache line; the first line has the fields that produce() reads */
     /* immutable */
     struct kn_producer *producer;
+    const struct kn_produce_config *config; /* its own one, or the producer's */
     enum kn_partitioner partitioner;
     /* atomic */
     /* NULL: unknown, so records are staged; a record for a partition that isn't in the table is

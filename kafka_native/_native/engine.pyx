@@ -286,6 +286,18 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.client.log_contexts = settings["log_contexts"]
 
 
+cdef int _configure_topic(kn_engine *engine, kn_produce_config config, bytes name, dict own) except -1:
+    config.acks = own["acks"]
+    config.produce_timeout_ms = own["produce_timeout_ms"]
+    config.message_timeout_ms = own["message_timeout_ms"]
+    config.codec = own["codec"]
+    config.codec_level = own["codec_level"]
+    config.partitioner = <kn_partitioner><int>own["partitioner"]
+    if kn_producer_configure_topic(&engine.producer, name, <int32_t>len(name), &config) != KN_OK:
+        raise MemoryError("no memory for the settings of a topic")
+    return 0
+
+
 FOR_EVER_S = KN_FOR_EVER_S
 THROTTLE_MAX_MS = KN_THROTTLE_MAX_MS
 
@@ -348,6 +360,8 @@ cdef class Engine:
             kn_proxy_free(config.client.connection.proxy)
             kn_tls_free(config.client.connection.tls)
             raise MemoryError("no memory or file descriptors for a client")
+        for name, own in settings["topics"].items():
+            _configure_topic(self.engine, config.produce, name.encode(), own)
         self.engine.owners[0] = &self.handle.engine
         self.engine.owners[1] = &self.engine
         self.fork_count = kn_fork_count()

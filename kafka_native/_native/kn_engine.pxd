@@ -226,6 +226,7 @@ cdef extern from "produce/producer.h" nogil:
         int report_errors_only
     struct kn_producer:
         kn_budget budget
+    int kn_producer_configure_topic(kn_producer *producer, const char *name, int32_t name_bytes, const kn_produce_config *config)
     void kn_producer_refuse(kn_producer *producer)
 
 cdef extern from "consume/consumer.h" nogil:

@@ -50,6 +50,20 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         ),
     ),
     Property(
+        "topics",
+        "object",
+        BOTH,
+        LOW,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "Properties of single topics: a dict of a dict for each topic. They win over the "
+            "client's. A producer's topic may have acks, request.timeout.ms, message.timeout.ms, "
+            "compression.type, compression.level and partitioner; a consumer's may have "
+            "auto.offset.reset. Their other names are accepted, too."
+        ),
+    ),
+    Property(
         "client.software.name",
         "string",
         BOTH,

@@ -18,6 +18,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_native.control.brokers.pool import BrokerPool
@@ -170,6 +171,7 @@ class FetchManager:
         pool: BrokerPool,
         *,
         reset: Reset,
+        resets: Mapping[str, Reset] = MappingProxyType({}),
         isolation_level: int,
         timeout_s: float,
         create_topics: bool,
@@ -185,17 +187,18 @@ class FetchManager:
     ) -> None:
         """``reset``: auto.offset.reset as EARLIEST, LATEST, an `Ago`, or None (report an error).
 
-        ``on_error(topic, partition, offset, error)`` reports to the application. ``replica_s``:
-        metadata.max.age.ms; ``error_s``: fetch.error.backoff.ms. ``initial_offsets``: the start of
-        partitions without a committed offset; they take precedence over auto.offset.reset.
-        ``reports_missing_topics``: a missing topic or partition is an error for the application.
-        ``has_unknown_partitions``: look-ups wait for a partition that isn't in the metadata.
+        ``resets``: the same of single topics. ``on_error(topic, partition, offset, error)`` reports
+        to the application. ``replica_s``: metadata.max.age.ms; ``error_s``:
+        fetch.error.backoff.ms. ``initial_offsets``: the start of partitions without a committed
+        offset; they take precedence over auto.offset.reset. ``reports_missing_topics``: a missing
+        topic or partition is an error for the application. ``has_unknown_partitions``: look-ups
+        wait for a partition that isn't in the metadata.
         """
         self._reports_missing_topics = reports_missing_topics
         self._engine = engine
         self._metadata = metadata
         self._pool = pool
-        self._reset = reset
+        self._reset, self._resets = reset, resets
         self._isolation_level = isolation_level
         self._timeout_s = timeout_s
         self._create_topics = create_topics
@@ -444,6 +447,15 @@ class FetchManager:
     def read_committed(self) -> bool:
         """Whether messages of open and aborted transactions are skipped (isolation.level)."""
         return self._isolation_level == 1
+
+    def lag(self, assigned: Assigned) -> int | None:
+        """How far the application's position is from the end; None: one of them isn't known."""
+        cursor = assigned.cursor
+        position = assigned.position if assigned.position >= 0 else assigned.base.offset
+        if cursor is None or position < 0:
+            return None
+        end = cursor.last_stable_offset if self.read_committed else cursor.high_watermark
+        return None if end < 0 else max(0, end - position)
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
         """The ids of those topics whose id is known."""
@@ -802,7 +814,7 @@ class FetchManager:
             # auto.offset.reset.
             assigned.out_of_range = offset
             self._restart(assigned, position)
-        elif self._reset is None:
+        elif self._reset_of(assigned) is None:
             text = f"offset {offset} of {where} is out of range, and auto.offset.reset=error"
             self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
         else:
@@ -818,11 +830,16 @@ class FetchManager:
     def _reset_to(self, assigned: Assigned) -> None:
         """Sets the next position by auto.offset.reset."""
         assigned.since = assigned.end = None
-        if isinstance(self._reset, Ago):
-            assigned.since = max(0, int(self._wall_clock() * 1000) - self._reset.ms)
+        reset = self._reset_of(assigned)
+        if isinstance(reset, Ago):
+            assigned.since = max(0, int(self._wall_clock() * 1000) - reset.ms)
             assigned.next = OffsetPosition(OFFSET_END)
-        elif self._reset is not None:
-            assigned.next = OffsetPosition(self._reset)
+        elif reset is not None:
+            assigned.next = OffsetPosition(reset)
+
+    def _reset_of(self, assigned: Assigned) -> Reset:
+        """auto.offset.reset of the partition's topic."""
+        return self._resets.get(assigned.topic, self._reset)
 
     # --- polling ---
 
@@ -958,7 +975,7 @@ class FetchManager:
             assigned.committed = assigned.sent = OffsetPosition(found.offset, epoch, found.metadata)
         elif assigned.key in self.initial_offsets and not assigned.is_recreated:
             assigned.next = self.initial_offsets[assigned.key]
-        elif self._reset is None:
+        elif self._reset_of(assigned) is None:
             where = f"{assigned.topic} [{assigned.partition}]"
             text = f"no offset for {where}, and auto.offset.reset=error"
             self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
@@ -1059,7 +1076,7 @@ class FetchManager:
         text = f"the log of {where} was truncated: it ends at {result.offset} "
         text += f"(leader epoch {result.epoch}), "
         text += f"below the position {assigned.offset} (leader epoch {assigned.next.epoch})"
-        if self._reset is None:
+        if self._reset_of(assigned) is None:
             self._give_up(assigned, KafkaError(KafkaError._LOG_TRUNCATION, text))
             return
         self._log.info("%s; going on there", text)
