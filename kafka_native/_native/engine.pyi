@@ -83,6 +83,8 @@ class Engine:
         *,
         generation: int = ...,
         handshake: bool = ...,
+        raw: bool = ...,
+        replied: bool = ...,
     ) -> None: ...
     def heartbeat(
         self,
