@@ -84,6 +84,8 @@ class Engine:
         *,
         generation: int = ...,
         handshake: bool = ...,
+        raw: bool = ...,
+        replied: bool = ...,
     ) -> None: ...
     def heartbeat(
         self,

@@ -535,11 +535,20 @@ cdef class Engine:
         return kn_broker_state_now(kn_engine_broker(self._alive(), handle))
 
     def submit(self, int handle, int api_key, int api_version, bint request_flexible, bint reply_flexible, bytes body not None,
-               uint64_t token, int64_t timeout_ms, *, int generation=0, bint handshake=False):
-        """Send a request body to a broker. The outcome is one REPLY event with ``token``."""
+               uint64_t token, int64_t timeout_ms, *, int generation=0, bint handshake=False, bint raw=False, bint replied=True):
+        """Send a request body to a broker. The outcome is one REPLY event with ``token``.
+
+        ``raw``: neither the request nor its reply has a header. Not ``replied``: the broker sends
+        no reply, and the event comes when the request is written.
+        """
         cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(body)
+        cdef int flags = KN_REQUEST_HANDSHAKE if handshake else 0
+        if raw:
+            flags |= KN_REQUEST_RAW
+        if not replied:
+            flags |= KN_REQUEST_NO_REPLY
         self._check(kn_engine_submit(self._alive(), handle, generation, api_key, api_version, request_flexible, reply_flexible,
-                                     KN_REQUEST_HANDSHAKE if handshake else 0, data, len(body), token, timeout_ms))
+                                     <uint8_t>flags, data, len(body), token, timeout_ms))
 
     def heartbeat(self, int handle, int generation, int api_key, int api_version, bint request_flexible, bint reply_flexible, bytes body not None,
                   uint64_t token, int interval_ms, int timeout_ms):

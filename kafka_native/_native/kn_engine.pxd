@@ -173,6 +173,8 @@ cdef extern from "net/address.h" nogil:
 cdef extern from "net/connection.h" nogil:
     enum:
         KN_REQUEST_HANDSHAKE
+        KN_REQUEST_NO_REPLY
+        KN_REQUEST_RAW
     struct kn_connection_config:
         size_t receive_max_bytes
         int32_t setup_timeout_ms

@@ -239,3 +239,24 @@ def test_configs_are_described_in_the_oldest_form():
                     [resource], include_documentation=documentation
                 ).values()
                 assert "retention.ms" in future.result(WAIT_S)
+
+
+def test_offsets_of_a_transaction_without_the_member_of_kip_447():
+    with old_cluster("0.11.0") as cluster:
+        client = Client(cluster)
+        topic = client.topic(1)
+        config = {"group.id": "group", "enable.auto.commit": False}
+        with (
+            client.producer(**{"transactional.id": "id"}) as producer,
+            client.consumer(**config) as consumer,
+        ):
+            consumer.subscribe([topic])
+            poll_until(consumer.assignment, consumer)
+            producer.init_transactions(WAIT_S)
+            producer.begin_transaction()
+            offsets = [TopicPartition(topic, 0, 3)]
+            member = consumer.consumer_group_metadata()
+            producer.send_offsets_to_transaction(offsets, member, WAIT_S)
+            producer.commit_transaction(WAIT_S)
+            [committed] = consumer.committed(offsets, WAIT_S)
+    assert committed.offset == 3

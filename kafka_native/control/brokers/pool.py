@@ -641,12 +641,21 @@ class BrokerPool:
         self.submit_handshake(broker, api_key, handshake.version, handshake.request(), timeout_s)
 
     def submit_handshake(
-        self, broker: Broker, api_key: int, version: int, body: bytes, timeout_s: float
+        self,
+        broker: Broker,
+        api_key: int,
+        version: int,
+        body: bytes,
+        timeout_s: float,
+        **form: bool,
     ) -> None:
-        """Sends a request of the handshake, before all queued calls."""
+        """Sends a request of the handshake, before all queued calls.
+
+        ``form``: ``raw`` and ``replied`` of `Engine.submit()`.
+        """
         token = next(self._tokens)
         self._handshakes[token] = broker
-        how = {"generation": broker.generation, "handshake": True}
+        how = {"generation": broker.generation, "handshake": True, **form}
         try:
             self._submit_body(broker, api_key, version, body, token, timeout_s, **how)
         except MemoryError:

@@ -51,6 +51,8 @@ FIRST_FOR_TRANSACTIONS = 1
 """
 FIRST_WITH_PRODUCER_ID = 3
 """The first InitProducerId version that names the current producer id and epoch (2.5, KIP-360)."""
+FIRST_WITH_MEMBER = 3
+"""The first TxnOffsetCommit version with the member of the group (2.5, KIP-447)."""
 FIRST_WITH_SYNONYMS = 1
 """The first DescribeConfigs version with synonyms (1.1, KIP-226)."""
 FIRST_WITH_DOCUMENTATION = 3
@@ -216,6 +218,10 @@ def adapted(message: Request, version: int) -> Request:
         message = copy.copy(message)
         # the coordinator raises the epoch of the transactional id whoever asks
         message.producer_id = message.producer_epoch = NO_PRODUCER_ID
+    elif isinstance(message, TxnOffsetCommitRequest) and version < FIRST_WITH_MEMBER:
+        message = copy.copy(message)
+        # older coordinators don't check the member
+        message.generation_id, message.member_id, message.group_instance_id = -1, "", None
     elif isinstance(message, DescribeConfigsRequest) and version < FIRST_WITH_DOCUMENTATION:
         message = copy.copy(message)  # older brokers have none of it
         message.include_documentation = False

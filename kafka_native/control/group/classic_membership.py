@@ -32,6 +32,7 @@ from kafka_native.control.assignors import (
     run,
     wire,
 )
+from kafka_native.control.brokers.coordinator import GROUP, NEEDS
 from kafka_native.control.brokers.pool import COORDINATORS
 from kafka_native.control.errors import GENERATION_OVER_ERRORS
 from kafka_native.control.group.membership import (
@@ -851,8 +852,7 @@ class ClassicMembership:
         if code == KafkaError.FENCED_INSTANCE_ID:
             self._fail(error)
             return
-        if code == KafkaError.INVALID_SESSION_TIMEOUT:
-            error = self._explained(error)
+        error = self._explained(error)
         reason = f"{what} failed: {error.name()}"
         self._reports.log(what, error)
         at_once = code in GENERATION_OVER_ERRORS and self._backoff.failures < AT_ONCE
@@ -870,7 +870,11 @@ class ClassicMembership:
             self._reason = reason
 
     def _explained(self, error: KafkaError) -> KafkaError:
-        """The brokers' refusal of the session timeout, with the properties of both sides."""
+        """The error with its usual cause: a session timeout or a release that isn't possible."""
+        if error.code() == KafkaError._UNSUPPORTED_FEATURE:
+            return KafkaError(error.code(), f"{error.str()}: {NEEDS[GROUP]} or newer")
+        if error.code() != KafkaError.INVALID_SESSION_TIMEOUT:
+            return error
         timeout_ms = int(self._settings.session_timeout_s * 1000)
         text = (
             f"{error.str()}: session.timeout.ms={timeout_ms} isn't between "
