@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from kafka_native.deserializing_share_consumer import DeserializingShareConsumer
     from kafka_native.serializing_producer import SerializingProducer
     from kafka_native.share_consumer import ShareConsumer
+    from kafka_native.streams_group import StreamsGroupMember
 
 __version__ = "0.1.0"
 
@@ -101,6 +102,7 @@ __all__ = [
     "ProducerRecord",
     "SerializingProducer",
     "ShareConsumer",
+    "StreamsGroupMember",
     "TableChange",
     "ThrottleEvent",
     "TopicCollection",
@@ -123,6 +125,7 @@ _LAZY_NAMES = {
     "DeserializingShareConsumer": "deserializing_share_consumer",
     "SerializingProducer": "serializing_producer",
     "ShareConsumer": "share_consumer",
+    "StreamsGroupMember": "streams_group",
     "TableChange": "compacted",
 }
 # Modules that `import confluent_kafka` also makes available. The first access imports them.

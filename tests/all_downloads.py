@@ -21,7 +21,7 @@ def main() -> int:
     if why := java.missing():
         print(f"jars can't be fetched: {why}", file=sys.stderr)
         return 1
-    sets = [jvm.JARS, *map(brokers.jars_of, brokers.RELEASES)]
+    sets = [java.STREAMS_JARS, jvm.JARS, *map(brokers.jars_of, brokers.RELEASES)]
     if sys.argv[1:]:
         write_table({one.name: fetch(one) for one in sets})
     for one in sets:

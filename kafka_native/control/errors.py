@@ -148,8 +148,13 @@ HEARTBEAT_FATAL_ERRORS: Final = NOT_OFFERED_ERRORS | {
     KafkaError.UNRELEASED_INSTANCE_ID,
     KafkaError.FENCED_INSTANCE_ID,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.STREAMS_INVALID_TOPOLOGY,
+    KafkaError.STREAMS_INVALID_TOPOLOGY_EPOCH,
+    KafkaError.STREAMS_TOPOLOGY_FENCED,
 }
 """For KIP-848's heartbeats, as in librdkafka: another attempt fails, too.
+
+The last three are errors of streams groups (KIP-1071).
 
 After UNRELEASED_INSTANCE_ID it would take over the instance id of an active member.
 """

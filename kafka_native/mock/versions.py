@@ -77,6 +77,7 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.SHARE_ACKNOWLEDGE: (1, 2),
     ApiKey.ADD_RAFT_VOTER: (0, 1),
     ApiKey.REMOVE_RAFT_VOTER: (0, 0),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: (0, 0),
     ApiKey.STREAMS_GROUP_DESCRIBE: (0, 1),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0),

@@ -1,7 +1,6 @@
 """Streams groups (KIP-1071): membership, and descriptions of groups.
 
-The members of Kafka Streams are written in Java. The client only describes their groups. Tests use
-the heartbeat to create a group.
+`StreamsGroupMember` sends the heartbeats, and `AdminClient` describes groups.
 """
 
 from __future__ import annotations

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from kafka_native import Consumer, Producer, ShareConsumer
+from kafka_native import Consumer, Producer, ShareConsumer, StreamsGroupMember
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.coroutines import AIOProducerCore
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native.aio import AIOConsumer, AIOProducer
+from kafka_native.streams_group import Subtopology, Topology
 from tests.syntax import parsed
 
 CLUSTER = {"client_instance_id", "cluster_id", "list_topics"}
@@ -100,6 +101,16 @@ PUBLIC: dict[type[Any], set[str]] = {
         "unsubscribe",
         "wakeup",
     },
+    StreamsGroupMember: CLIENT
+    | {
+        "assignment",
+        "consumer_group_metadata",
+        "endpoints",
+        "member_id",
+        "poll",
+        "report",
+        "shut_down_application",
+    },
 }
 CLASSES = pytest.mark.parametrize("cls", PUBLIC, ids=lambda cls: cls.__name__)
 
@@ -153,14 +164,15 @@ def shown_parameters(method: Callable[..., Any]) -> list[inspect.Parameter]:
 def made(cls: type[Any]) -> Iterator[Any]:
     """Yield a client of this class, without a broker."""
     conf: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
-    if "Consumer" in cls.__name__:
+    arguments = [Topology([Subtopology("0", ["t"])])] if cls is StreamsGroupMember else []
+    if "Consumer" in cls.__name__ or arguments:
         conf["group.id"] = "none"
     if cls.__name__.startswith("AIO"):
         client = cls(conf)
         yield client
         client._core.close(0)
     else:
-        client = cls(conf)
+        client = cls(conf, *arguments)
         yield client
         client.close(0)
 

@@ -59,6 +59,15 @@ SHARE_GROUPS = {
     "group.share.delivery.count.limit": "10",
 }
 
+# Tasks move without long waits.
+STREAMS_GROUPS = {
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.session.timeout.ms": "10000",
+    "group.streams.min.heartbeat.interval.ms": "500",
+    "group.streams.heartbeat.interval.ms": "1000",
+    "group.streams.initial.rebalance.delay.ms": "0",
+}
+
 
 class NoBroker(Exception):
     """No broker is possible here. The text has the reason."""
@@ -171,7 +180,7 @@ def properties(
         # ACLs can be created and deleted, but every user may do everything.
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
-        **SHARE_GROUPS,
+        **(SHARE_GROUPS | STREAMS_GROUPS),
     }
 
 

@@ -14,11 +14,19 @@ from typing import Any
 
 import pytest
 
-from kafka_native import CompactedTopic, Consumer, Producer, ShareConsumer, TopicPartition
+from kafka_native import (
+    CompactedTopic,
+    Consumer,
+    Producer,
+    ShareConsumer,
+    StreamsGroupMember,
+    TopicPartition,
+)
 from kafka_native.admin import AdminClient, NewTopic
 from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
 from kafka_native.deadlines import FOR_EVER_S, deadline_of, left_s, seconds
 from kafka_native.mock import MockCluster
+from kafka_native.streams_group import Subtopology, Topology
 from tests.waiting import WAIT_S
 
 LONG = [math.inf, sys.maxsize, 1e10, 2_678_400, 2_147_484, 2_147_483.6]
@@ -117,6 +125,13 @@ def commit_shared(make: Make, timeout: float) -> None:
     reader.commit_sync(timeout)
 
 
+def streaming(make: Make) -> Any:
+    topology = Topology([Subtopology("0", source_topics=[TOPIC])])
+    return make(
+        lambda conf: StreamsGroupMember(conf, topology), **{"group.id": f"t{next(_numbers)}"}
+    )
+
+
 def compacted(make: Make) -> Any:
     return make(CompactedTopic, TOPIC)
 
@@ -175,6 +190,10 @@ CALLS: dict[type, dict[str, Callable[[Make, float], object]]] = {
         "commit_sync": commit_shared,
         "consume_arrow": lambda make, timeout: sharing(make).consume_arrow(timeout),
         "poll": lambda make, timeout: sharing(make).poll(timeout),
+    },
+    StreamsGroupMember: {
+        "close": lambda make, timeout: streaming(make).close(timeout),
+        "poll": lambda make, timeout: streaming(make).poll(timeout),
     },
     CompactedTopic: {
         "poll": lambda make, timeout: compacted(make).poll(timeout),

@@ -109,6 +109,7 @@ OUTPUT = {
         "done, each once: [0, 1, 2, 3, 4, 5, 6, 7]",
         "renewed more than once: True",
     ],
+    "streams_group.py": ["first runs [0, 1, 2, 3]", "first stops [", "second runs ["],
     "commits.py": [
         "committed: ",
         "partitions committed and waited for: 4",

@@ -33,7 +33,7 @@ LAYERS = [
     {"client"},
     {"consumer_events", "exclusive_client", "producer_managers"},
     {"consumer_calls"},
-    {"producer", "consumer", "share_consumer", "admin"},
+    {"producer", "consumer", "share_consumer", "streams_group", "admin"},
     {"compacted", "deserializing_consumer", "deserializing_share_consumer", "serializing_producer"},
     {"terminal"},
     {"aio"},
