@@ -43,6 +43,16 @@ _COMMON_EVIDENCE: Final = {
     "client.id": _at(
         f"{_WIRE}test_client_id_is_in_every_request", "csrc/produce/sender.c::client_id"
     ),
+    "topics": _at(
+        "tests/client/test_topic_properties.py::test_topics_have_their_own_acks_timeout_and_codec",
+        "kafka_native/config.py",
+    ),
+    "client.software.name": _at(
+        f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library", "kafka_native/client.py"
+    ),
+    "client.software.version": _at(
+        f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library", "kafka_native/client.py"
+    ),
     "message.pinned.max.kbytes": _at(
         "tests/client/test_pinned_memory.py::test_kept_messages_pin_no_more_than_the_limit",
         "kafka_native/_native/engine.pyx::pinned_max_bytes",
@@ -581,6 +591,10 @@ _CONSUMER_EVIDENCE: Final = {
     "share.acknowledgement.mode": _at(
         "tests/client/test_share_consumer.py::test_explicit_mode_requires_every_acknowledgement_before_the_next_poll",
         "kafka_native/share_consumer.py",
+    ),
+    "share.acquire.mode": _at(
+        "tests/client/test_share_consumer.py::test_the_acquire_mode_decides_whether_batches_are_whole",
+        "kafka_native/control/consumer/share_group.py",
     ),
     "auto.offset.reset": _at(
         "tests/client/test_offsets.py::test_deleted_offset_is_reset",

@@ -1,4 +1,4 @@
-"""Arrow columns: the results of `Consumer.consume_arrow` and `Consumer.arrow_stream`.
+"""Arrow columns: the results of consumers' ``consume_arrow()`` and ``arrow_stream()``.
 
 Batches and streams implement the Arrow PyCapsule interface. Arrow libraries (pyarrow, polars,
 pandas, DuckDB) take them without a copy. This package needs none of these libraries.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka_native._native.arrow_consumer import (
     ColumnBatch,
@@ -23,15 +23,17 @@ from kafka_native._native.arrow_consumer import (
 )
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.consumer_core import ConsumerCore
+from kafka_native._native.share_core import column_values
 from kafka_native.types import TopicPartition
 
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["COLUMNS", "ArrowBatch", "ArrowReport", "ArrowStream", "Columns"]
+__all__ = ["COLUMNS", "ArrowBatch", "ArrowReport", "ArrowStream", "Columns", "ShareArrowBatch"]
 
 Columns = Sequence[str] | Mapping[str, str | None] | None
 
+NULL = 0xFF  # in the result of values_of()
 RECORDS_MAX = 2_147_483_647
 
 _BYTES = ("binary", "string", "large_binary", "large_string", "binary_view", "string_view")
@@ -46,6 +48,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "value": _BYTES,
     "headers": ("list",),
     "leader_epoch": ("int32",),
+    "delivery_count": ("int32",),
 }
 """The possible columns with their possible types. The first type is the default."""
 
@@ -98,38 +101,36 @@ def checked_records(max_records: int) -> int:
     return count
 
 
-class ArrowBatch:
-    """Records as Arrow columns: a record batch that every Arrow library takes without a copy.
+def values_of(column: Any) -> tuple[bool, bytes]:
+    """Return whether a column has booleans, and one byte for each value: NULL for null.
 
-        batch = consumer.consume_arrow(100_000, timeout=1.0)
-        table = pyarrow.table(batch)  # or polars.from_arrow(batch); DuckDB takes the table
-        ends = [TopicPartition(*key, offset) for key, offset in batch.positions.items()]
-        consumer.commit(offsets=ends)
+    A number that is no byte, or NULL itself, becomes 254.
 
-    Several libraries may take the batch, at the same time and more than once. The batch outlives
-    its consumer. All columns are nullable.
+    :param column: An object with Arrow's PyCapsule interface, or an iterable.
+    :raises TypeError: It is none, or has other values.
     """
+    if hasattr(column, "__arrow_c_array__") or hasattr(column, "__arrow_c_stream__"):
+        return column_values(column)
+    if isinstance(column, (str, bytes)) or not hasattr(column, "__iter__"):
+        raise TypeError(f"a column or a sequence is needed, not {type(column).__name__}")
+    values = column.tolist() if hasattr(column, "tolist") else list(column)
+    known = [each for each in values if each is not None]
+    is_mask = bool(known) and all(isinstance(each, bool) for each in known)
+    return is_mask, bytes(NULL if each is None else _byte_of(each) for each in values)
 
-    __slots__ = ("_columns", "ends")
+
+def _byte_of(value: object) -> int:
+    number = operator.index(value)  # type: ignore[arg-type]
+    return number if 0 <= number < NULL - 1 else NULL - 1
+
+
+class ArrowRows:
+    """Records as Arrow columns: the common part of `ArrowBatch` and `ShareArrowBatch`."""
+
+    __slots__ = ("_columns",)
 
     def __init__(self, columns: ColumnBatch) -> None:
         self._columns = columns
-        self.ends: list[TopicPartition] = [
-            TopicPartition(each.topic(), each.partition(), each.offset())  # type: ignore[arg-type]
-            for each in columns.ends
-        ]
-        """The ends of partitions that the batch reached, with the offset of each end.
-
-        They need ``enable.partition.eof``.
-        """
-
-    @property
-    def positions(self) -> dict[tuple[str, int], int]:
-        """The next offset of every partition in this batch.
-
-        Commit these offsets after processing.
-        """
-        return self._columns.positions
 
     @property
     def num_rows(self) -> int:
@@ -159,7 +160,7 @@ class ArrowBatch:
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
         """Return PyCapsules with the ArrowSchema and the ArrowArray.
 
-        Request types in `Consumer.consume_arrow`. This method doesn't convert.
+        Request types when you consume. This method doesn't convert.
         """
         return self._columns.__arrow_c_array__(requested_schema)
 
@@ -168,7 +169,60 @@ class ArrowBatch:
         return self._columns.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        return f"<ArrowBatch {self.num_rows} rows: {', '.join(self.column_names)}>"
+        return f"<{type(self).__name__} {self.num_rows} rows: {', '.join(self.column_names)}>"
+
+
+class ArrowBatch(ArrowRows):
+    """Records as Arrow columns: a record batch that every Arrow library takes without a copy.
+
+        batch = consumer.consume_arrow(100_000, timeout=1.0)
+        table = pyarrow.table(batch)  # or polars.from_arrow(batch); DuckDB takes the table
+        ends = [TopicPartition(*key, offset) for key, offset in batch.positions.items()]
+        consumer.commit(offsets=ends)
+
+    Several libraries may take the batch, at the same time and more than once. The batch outlives
+    its consumer. All columns are nullable.
+    """
+
+    __slots__ = ("ends",)
+
+    def __init__(self, columns: ColumnBatch) -> None:
+        super().__init__(columns)
+        self.ends: list[TopicPartition] = [
+            TopicPartition(each.topic(), each.partition(), each.offset())  # type: ignore[arg-type]
+            for each in columns.ends
+        ]
+        """The ends of partitions that the batch reached, with the offset of each end.
+
+        They need ``enable.partition.eof``.
+        """
+
+    @property
+    def positions(self) -> dict[tuple[str, int], int]:
+        """The next offset of every partition in this batch.
+
+        Commit these offsets after processing.
+        """
+        return self._columns.positions
+
+
+class ShareArrowBatch(ArrowRows):
+    """Records of a share group as Arrow columns, from `ShareConsumer.consume_arrow`.
+
+        batch = consumer.consume_arrow(timeout=1.0, columns={"value": "string"})
+        column = pyarrow.record_batch(batch)["value"]
+        consumer.acknowledge_arrow(batch)
+        consumer.acknowledge_arrow(batch, AcknowledgeType.REJECT, mask=pc.equal(column, ""))
+
+    Any Arrow library takes it, as an `ArrowBatch`. It outlives its consumer.
+    """
+
+    __slots__ = ("_ranges",)
+
+    def __init__(self, columns: ColumnBatch, ranges: Sequence[Any]) -> None:
+        """``ranges``: the acquired records of the rows, for the share consumer."""
+        super().__init__(columns)
+        self._ranges = ranges
 
 
 class ArrowStream:

@@ -140,6 +140,7 @@ class Consumer(ConsumerCalls):
             call_back=self._callbacks.add,
             polls=partial(_polls, weakref.ref(self)),
             waits=partial(_waits, weakref.ref(self)),
+            poll_times=partial(_poll_times, weakref.ref(self)),
         )
         self._control = ConsumerControl(
             client.context, settings, hooks, assignors, behaviour=self._behaviour
@@ -868,12 +869,25 @@ class Consumer(ConsumerCalls):
         """Returns the `current_lag()` of each assigned partition."""
         return self._begin_lag().result()
 
+    def lag_max(self) -> int | None:
+        """Returns the largest `current_lag()` of the assigned partitions, as in Java's metrics.
+
+        Partitions whose lag isn't known yet don't count. None: no lag is known. The call makes no
+        request, so the figure is as old as the last fetches.
+        """
+        return self._begin_lag_max().result()
+
     # --- the cluster ---
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Sets another user name and password; see `Producer.set_sasl_credentials`."""
         self._client.check_open(HANDLE_CLOSED_TEXT)
         self._client.set_sasl_credentials(username, password)
+
+    def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Producer.brokers_add`."""
+        self._client.check_open(HANDLE_CLOSED_TEXT)
+        return self._client.brokers_add(brokers)
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Asks a broker for brokers, topics and partitions; see `Producer.list_topics`."""
@@ -1008,6 +1022,12 @@ def _polls(reference: weakref.ref[Consumer]) -> tuple[int, bool]:
     consumer = reference()
     polls, polling, _ = (0, 0, 0) if consumer is None else consumer._poll_counts()
     return polls, polling > 0
+
+
+def _poll_times(reference: weakref.ref[Consumer], end: bool) -> tuple[int, int, int, int]:
+    """The times of the application's polls; see `ConsumerCore._poll_times`."""
+    consumer = reference()
+    return (0, 0, 0, 0) if consumer is None else consumer._poll_times(end)
 
 
 def _waits(reference: weakref.ref[Consumer]) -> tuple[int, bool]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -457,17 +457,15 @@ class ConsumerCalls(ConsumerCore):
             lambda found: {TopicPartition(*state.key): self._lag(state) for state in found}
         )
 
+    def _begin_lag_max(self) -> PendingCall[int | None]:
+        return self._begin_lag().then(_max_known)
+
     def _lag(self, state: Assigned) -> int | None:
-        cursor = state.cursor
-        position = state.position if state.position >= 0 else state.base.offset
-        if cursor is None or position < 0:
-            return None
-        end = (
-            cursor.last_stable_offset
-            if self._control.fetches.read_committed
-            else cursor.high_watermark
-        )
-        return None if end < 0 else max(0, end - position)
+        return self._control.fetches.lag(state)
+
+
+def _max_known(lags: Mapping[TopicPartition, int | None]) -> int | None:
+    return max((lag for lag in lags.values() if lag is not None), default=None)
 
 
 def _call_rebalance_cb(

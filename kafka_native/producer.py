@@ -15,7 +15,7 @@ from kafka_native._native.arrow_producer import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.delivery_core import DeliveryCore
 from kafka_native._native.engine import begin_exit
-from kafka_native._native.enums import STATUS_FATAL, STATUS_TOO_LARGE
+from kafka_native._native.enums import PARTITIONER_STICKY, STATUS_FATAL, STATUS_TOO_LARGE
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native._native.relay import Relay
@@ -124,10 +124,14 @@ class Producer(ProducerCore):
         on_delivery = settings.function("on_delivery")
         interceptors: Any = settings["interceptors"]
         report_all = on_delivery is not None or interceptors is not None
+        partitioner = settings.function("partitioner_cb")
+        # partitioner_cb may leave the choice to the client, as for a message without a key
+        named = partitioner_id(settings.text("partitioner"))
+        built_in = named if partitioner is None else PARTITIONER_STICKY
         everything = {
             **connection_settings(settings),
             **consumer_settings(settings),
-            **producer_settings(settings, partitioner_id(settings.text("partitioner")), report_all),
+            **producer_settings(settings, built_in, report_all),
         }
         if interceptors is not None:
             # Interceptors get every message. They filter for on_delivery.
@@ -146,7 +150,6 @@ class Producer(ProducerCore):
             intercept(self, ProducerHooks, chain)
         exception_of = partial(_exception_of, self._client, not self._like_confluent)
         block_s = settings.integer("max.block.ms") / 1000
-        partitioner = settings.function("partitioner_cb")
         partitions_of = partial(
             _partitions_of, self._client, block_s or PARTITIONS_WAIT_S, hint=PARTITIONER_HINT
         )
@@ -182,7 +185,8 @@ class Producer(ProducerCore):
         value, key : bytes, str, any contiguous buffer, or None
             A str is encoded as UTF-8. None is a null.
         partition : int
-            -1 leaves the choice to ``partitioner_cb``, or else to the ``partitioner``. A message
+            -1 (PARTITION_UA) leaves the choice to ``partitioner_cb``, or else to the
+            ``partitioner``. A message
             for a partition that isn't known yet waits for it. If the partition isn't there after
             ``topic.metadata.propagation.max.ms``, the message is reported with _UNKNOWN_PARTITION.
         callback, on_delivery : callable, optional
@@ -765,6 +769,32 @@ class Producer(ProducerCore):
             One of them is not a str.
         """
         self._client.set_sasl_credentials(username, password)
+
+    def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs (librdkafka: ``rd_kafka_brokers_add()``).
+
+        The client tries them like those of ``bootstrap.servers``: when it has no other broker, and
+        for a rebootstrap. The call doesn't wait for a connection.
+
+        Parameters
+        ----------
+        brokers : str
+            Comma-separated servers, as in ``bootstrap.servers``.
+
+        Returns
+        -------
+        int
+            The number of servers in ``brokers``, also those that the client knows already.
+
+        Raises
+        ------
+        KafkaException
+            _INVALID_ARG: an entry is not a valid server, or has another protocol than
+            ``security.protocol``. No server is added then.
+        TypeError
+            ``brokers`` is not a str.
+        """
+        return self._client.brokers_add(brokers)
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Asks a broker for the cluster's brokers, topics and partitions.

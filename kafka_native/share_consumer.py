@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import operator
-import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+from kafka_native._native.arrow_consumer import ColumnBatch, ColumnMemory, ColumnPlan, UnfitError
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.enums import STATUS_TOO_LARGE
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
-from kafka_native._native.share_core import ACCEPT, GAP, UNDECIDED, open_acquired
+from kafka_native._native.share_core import (
+    UNDECIDED,
+    begin_columns,
+    end_columns,
+    masked,
+    open_acquired,
+)
+from kafka_native.arrow import Columns, ShareArrowBatch, plan_of, values_of
 from kafka_native.client import Client, own_client
 from kafka_native.config import Config, parse
-from kafka_native.control.consumer.share_group import (
+from kafka_native.control.consumer.held_records import (
     Acknowledgement,
     Acquired,
-    Batch,
+    HeldRecords,
+    HeldRows,
     Outcome,
-    Session,
-    ShareConsumerControl,
-    ShareHooks,
-    ShareKey,
+    offsets_of,
 )
+from kafka_native.control.consumer.share_group import ShareConsumerControl, ShareHooks
 from kafka_native.control.main_thread import Managers
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
@@ -40,7 +45,7 @@ from kafka_native.errors import (
 from kafka_native.exclusive_client import ExclusiveClient
 from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Event
-from kafka_native.types import AcknowledgeType, Messages, TopicPartition
+from kafka_native.types import AcknowledgeType, Messages, TopicPartition, Uuid
 
 CLOSED_TEXT = "Share consumer closed"
 CLOSE_S = 30.0
@@ -67,6 +72,7 @@ NOT_APPLICABLE = (
     "queued.min.messages",
     "session.timeout.ms",
     "topic.blacklist",
+    "topics",
 )
 """Consumer properties that a share consumer rejects.
 
@@ -81,25 +87,13 @@ IGNORED = (
 )
 """Properties without a meaning here that confluent_kafka accepts: a warning says so."""
 
-SENT = 0xFE  # the status byte of a record whose acknowledgement was sent
-_DECIDED = re.compile(rb"[\x00-\x03]+")
+_TYPES_TEXT = "the type is ACCEPT, RELEASE, REJECT or RENEW"
+
+Taken = TypeVar("Taken", bound=Sized)
 
 CommitCallback: TypeAlias = Callable[
     [dict[TopicPartition, set[int]], KafkaException | None], object
 ]
-
-
-@dataclass(slots=True, eq=False)
-class _Range:
-    """Adjacent records that were acquired together.
-
-    ``statuses`` has one byte for each (`_native.share_core`).
-    """
-
-    session: Session
-    key: ShareKey
-    first: int
-    statuses: bytearray
 
 
 class _Inbox:
@@ -148,7 +142,7 @@ class _Inbox:
         if self.callback is not None:
             partition = TopicPartition(pending.topic, pending.key[1])
             raised = None if error is None else KafkaException(error)
-            self.callback({partition: set(_offsets(pending.batches))}, raised)
+            self.callback({partition: set(offsets_of(pending.batches))}, raised)
 
 
 class ShareConsumer(ExclusiveClient):
@@ -179,6 +173,7 @@ class ShareConsumer(ExclusiveClient):
     _kind = "Share consumer"
     _callback_kind = "acknowledgement commit callback"
     _message_type: type[Message] = Message
+    _acknowledge_types: frozenset[int] = frozenset(AcknowledgeType)
     _eager = False  # whether to connect without work, see `Client`
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
@@ -217,7 +212,8 @@ class ShareConsumer(ExclusiveClient):
             if settings.is_set(name):
                 self._client.logs["conf"].warning("%s has no effect in a share consumer", name)
         self._topics: list[str] = []
-        self._held: dict[tuple[str, int], list[_Range]] = {}
+        self._held = HeldRecords()
+        self._column_memory = ColumnMemory()
         self._batch: Iterator[Message] = iter(())
         self._allow_access()
         # It waits and runs callbacks, as in a Consumer, but takes no messages.
@@ -332,24 +328,28 @@ class ShareConsumer(ExclusiveClient):
         """
         with self._access():
             timeout_s = _seconds(timeout)
-            if not self._topics:
-                raise IllegalStateException("Consumer is not subscribed to any topics")
-            if self._explicit and (count := self._undecided()):
-                raise IllegalStateException(
-                    f"{count} records from previous poll have not been acknowledged"
-                )
-            if not self._client.engine.notices:
-                self._check_fatal()
-            return Messages(self._poll(timeout_s))
+            self._check_poll()
+            return Messages(self._poll(timeout_s, self._take))
 
-    def _poll(self, timeout: float) -> list[Message]:
+    def _check_poll(self) -> None:
+        if not self._topics:
+            raise IllegalStateException("Consumer is not subscribed to any topics")
+        if self._explicit and (count := self._held.count_undecided()):
+            raise IllegalStateException(
+                f"{count} records from previous poll have not been acknowledged"
+            )
+        if not self._client.engine.notices:
+            self._check_fatal()
+
+    def _poll(self, timeout: float, take: Callable[[], Taken]) -> Taken:
+        """Waits until ``take()`` has taken something, or until the time is up."""
         inbox, sessions = self._inbox, self._control.sessions
         deadline = deadline_of(timeout)
         inbox.polls += 1
         inbox.is_polling = True
         try:
             while True:
-                pending = self._collect(accept=not self._explicit)
+                pending = self._held.collect(accept=not self._explicit)
 
                 def begin(pending: list[Acknowledgement] = pending) -> None:
                     sessions.acknowledge(pending)
@@ -358,10 +358,10 @@ class ShareConsumer(ExclusiveClient):
 
                 failed = self._begin(begin)
                 in_time = self._serve(inbox.ready, failed, left_s(deadline))
-                messages = self._take()
-                if messages or inbox.is_woken or not in_time:
+                taken = take()
+                if len(taken) or inbox.is_woken or not in_time:
                     inbox.is_woken = False
-                    return messages
+                    return taken
         finally:
             inbox.is_polling = False
 
@@ -374,34 +374,114 @@ class ShareConsumer(ExclusiveClient):
             found.append(Message(topic=topic, partition=partition, error=error))
         while fetched:
             acquired = fetched[0]
-            if acquired.session.over or time.monotonic() >= acquired.until:
+            if self._is_expired(acquired):
                 fetched.popleft()
-                self._client.logger.debug(
-                    "%s [%d]: locks expired before poll()", acquired.topic, acquired.key[1]
-                )
-                continue  # the broker delivers it again, to any member
-            number = acquired.key[1]
+                continue
             try:
-                messages, statuses, failures = open_acquired(
-                    self._client.engine,
-                    acquired.topic,
-                    number,
-                    acquired.records,
-                    acquired.ranges,
-                    self._check_crcs,
-                    self._decompressed_max_bytes,
-                )
+                messages, statuses, failures = self._open(acquired)
             except MemoryError:
                 if found:
                     break  # keep these; the rest waits for the next poll()
                 raise
             fetched.popleft()
             found += messages
-            found += [_unusable(acquired.topic, number, *each) for each in failures]
-            ranges = self._held.setdefault((acquired.topic, number), [])
-            for (first, _, _), status in zip(acquired.ranges, statuses, strict=True):
-                ranges.append(_Range(acquired.session, acquired.key, first, status))
+            for failure in failures:
+                offset, error = _unusable(acquired.topic, acquired.key[1], *failure)
+                found.append(
+                    Message(
+                        topic=acquired.topic,
+                        partition=acquired.key[1],
+                        offset=offset,
+                        error=error,
+                    )
+                )
+            self._held.add(acquired, statuses)
         return found
+
+    def _is_expired(self, acquired: Acquired) -> bool:
+        """Whether the broker delivers these records again, to any member."""
+        expired = acquired.session.over or time.monotonic() >= acquired.until
+        if expired:
+            self._client.logger.debug(
+                "%s [%d]: locks expired before poll()", acquired.topic, acquired.key[1]
+            )
+        return expired
+
+    def _open(
+        self, acquired: Acquired, columns: ColumnBatch | None = None
+    ) -> tuple[list[Message], list[bytearray], list[tuple[int, int]]]:
+        return open_acquired(
+            self._client.engine,
+            acquired.topic,
+            acquired.key[1],
+            acquired.records,
+            acquired.ranges,
+            self._check_crcs,
+            self._decompressed_max_bytes,
+            columns,
+        )
+
+    def consume_arrow(self, timeout: float = -1, *, columns: Columns = None) -> ShareArrowBatch:
+        """Acquires records as `poll()` does, and returns them as Arrow columns.
+
+        The call makes no Python object per record. Acknowledge the rows with `acknowledge_arrow()`.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait for the first record. Negative waits without limit; 0 doesn't wait.
+        columns : sequence of str, or mapping of names to types, optional
+            As of `Consumer.consume_arrow()`. ``delivery_count`` has the number of deliveries.
+
+        Returns
+        -------
+        ShareArrowBatch
+            Empty when the time is up and after `wakeup()`. Rows have their records' order in the
+            partition.
+
+        Raises
+        ------
+        KafkaException
+            A partition has failed, or a batch can't be read (its records are released). The next
+            call returns the records that have arrived.
+        ValueError
+            A name or type is invalid. Or a column can't hold a record (bytes that aren't UTF-8 in a
+            ``string``): the next call returns the record, ask for the column as ``binary``.
+        IllegalStateException, ConcurrentModificationException
+            See `poll()`.
+        """
+        with self._access():
+            timeout_s, plan = _seconds(timeout), plan_of(columns)
+            self._check_poll()
+            return self._poll(timeout_s, partial(self._take_columns, plan))
+
+    def _take_columns(self, plan: ColumnPlan) -> ShareArrowBatch:
+        """Copies the records that have arrived into columns. Errors come first."""
+        engine, memory, fetched = self._client.engine, self._column_memory, self._inbox.fetched
+        if engine.notices:
+            raise KafkaException(engine.notices.popleft()[3])
+        columns = begin_columns(engine, plan, memory)
+        rows: list[HeldRows] = []
+        while fetched and not engine.notices:
+            acquired = fetched[0]
+            if self._is_expired(acquired):
+                fetched.popleft()
+                continue
+            try:
+                _, statuses, failures = self._open(acquired, columns)
+            except (MemoryError, UnfitError):
+                if len(columns):
+                    break  # keep these rows; the next call raises it
+                raise
+            fetched.popleft()
+            topic, number = acquired.topic, acquired.key[1]
+            for failure in failures:
+                engine.notices.append((topic, number, *_unusable(topic, number, *failure)))
+            rows += self._held.add(acquired, statuses)
+        end_columns(columns, memory)
+        if engine.notices and not len(columns):
+            raise KafkaException(engine.notices.popleft()[3])
+        return ShareArrowBatch(columns, rows)
 
     def __iter__(self) -> ShareConsumer:
         """The share consumer itself."""
@@ -442,13 +522,16 @@ class ShareConsumer(ExclusiveClient):
 
         The next `poll()`, commit or `close()` sends it to the broker. Until then you can change it.
 
+        After RENEW you still hold the record, and its lock runs from the beginning (KIP-1222).
+        `poll()` doesn't return it again. Acknowledge it again before the lock expires.
+
         Parameters
         ----------
         message : Message
             From the last `poll()`.
         ack_type : AcknowledgeType
             ACCEPT: it is processed. RELEASE: deliver it again. REJECT: it can't be processed, don't
-            deliver it any more.
+            deliver it any more. RENEW: its processing takes longer, extend its lock.
 
         Raises
         ------
@@ -490,6 +573,73 @@ class ShareConsumer(ExclusiveClient):
             number, checked_offset = operator.index(partition), operator.index(offset)
             self._decide(topic, number, checked_offset, ack_type, "offset")
 
+    def acknowledge_arrow(
+        self,
+        batch: ShareArrowBatch,
+        ack_type: AcknowledgeType | Any = AcknowledgeType.ACCEPT,
+        mask: Any = None,
+    ) -> None:
+        """Does what `acknowledge()` does, for the rows of a batch of `consume_arrow()`.
+
+        A later call may change the outcome of rows, until it is sent.
+
+        Parameters
+        ----------
+        batch : ShareArrowBatch
+            From `consume_arrow()` of this consumer.
+        ack_type : AcknowledgeType, or column of integers
+            The outcome of all rows, or one for each row: a pyarrow.Array, a polars.Series, or any
+            object with Arrow's PyCapsule interface, or a sequence. A null leaves the row as it is.
+        mask : column of booleans, optional
+            Only rows whose value is true get the outcome.
+
+        Raises
+        ------
+        IllegalStateException
+            This consumer doesn't hold a record of these rows (any more), or the mode is
+            ``implicit``. Then no row has changed.
+        TypeError
+            ``batch`` is no ShareArrowBatch, or a column has another type.
+        ValueError
+            A column has another length than the batch, or a type is none of AcknowledgeType.
+        """
+        with self._access():
+            if not isinstance(batch, ShareArrowBatch):
+                raise TypeError(f"argument 1 must be ShareArrowBatch, not {type(batch).__name__}")
+            types = self._types_of(len(batch), ack_type, mask)
+            self._check_explicit("rows")
+            lost = self._held.acknowledge_rows(batch._ranges, types)
+            if lost is not None:
+                held, index = lost
+                text = f"[{held.key[1]}] offset {held.first + index} isn't in this consumer's hands"
+                raise IllegalStateException(f"Failed to acknowledge rows: {text}")
+
+    def _types_of(self, count: int, ack_type: Any, mask: Any) -> bytes:
+        """The acknowledgement type of each row, or UNDECIDED."""
+        if isinstance(ack_type, int):
+            types = bytes([min(max(ack_type, 0), UNDECIDED - 1)]) * count
+        else:
+            is_mask, types = values_of(ack_type)
+            if is_mask and types:
+                raise TypeError("a column of booleans is a mask: pass it as mask=")
+        if len(types) != count:
+            raise ValueError(f"the column of types has {len(types)} values for {count} rows")
+        if not self._acknowledge_types.issuperset(set(types) - {UNDECIDED}):
+            raise ValueError(f"Failed to acknowledge rows: {_TYPES_TEXT}")
+        if mask is None:
+            return types
+        is_mask, chosen = values_of(mask)
+        if not is_mask and chosen:
+            raise TypeError("the mask must have booleans")
+        return masked(types, chosen)
+
+    def _check_explicit(self, what: str) -> None:
+        if not self._explicit:
+            text = (
+                "records are accepted by the next poll(); set share.acknowledgement.mode=explicit"
+            )
+            raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
+
     def _decide(
         self, topic: str | None, partition: int | None, offset: int | None, ack_type: int, what: str
     ) -> None:
@@ -505,23 +655,15 @@ class ShareConsumer(ExclusiveClient):
             raise ValueError(
                 f"Failed to acknowledge {what}: a topic, a partition and an offset are needed"
             )
-        if not self._explicit:
-            text = (
-                "records are accepted by the next poll(); set share.acknowledgement.mode=explicit"
-            )
-            raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
-        if kind not in tuple(AcknowledgeType):
-            raise ValueError(f"Failed to acknowledge {what}: the type is ACCEPT, RELEASE or REJECT")
+        self._check_explicit(what)
+        if kind not in self._acknowledge_types:
+            raise ValueError(f"Failed to acknowledge {what}: {_TYPES_TEXT}")
         assert topic is not None
         assert partition is not None
         assert offset is not None
-        for each in reversed(self._held.get((topic, partition), [])):
-            index = offset - each.first
-            if 0 <= index < len(each.statuses) and each.statuses[index] not in (GAP, SENT):
-                each.statuses[index] = kind
-                return
-        text = f"{topic} [{partition}] offset {offset} isn't in this consumer's hands"
-        raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
+        if not self._held.acknowledge(topic, partition, offset, kind):
+            text = f"{topic} [{partition}] offset {offset} isn't in this consumer's hands"
+            raise IllegalStateException(f"Failed to acknowledge {what}: {text}")
 
     def commit_sync(self, timeout: float = 60) -> dict[TopicPartition, KafkaException | None]:
         """Sends the outcomes of records to the brokers, and waits for their answers.
@@ -547,7 +689,7 @@ class ShareConsumer(ExclusiveClient):
         """
         with self._access():
             timeout_s = _seconds(timeout)
-            pending = self._collect(accept=not self._explicit)
+            pending = self._held.collect(accept=not self._explicit)
             results: dict[TopicPartition, KafkaException | None] = {}
             left = [len(pending)]
 
@@ -580,7 +722,7 @@ class ShareConsumer(ExclusiveClient):
             The consumer is closed.
         """
         with self._access():
-            pending = self._collect(accept=not self._explicit)
+            pending = self._held.collect(accept=not self._explicit)
             if pending:
                 self._client.main.post(lambda: self._control.sessions.acknowledge(pending))
             self._core._serve_until(lambda: True, 0.0)
@@ -635,34 +777,6 @@ class ShareConsumer(ExclusiveClient):
             raise failed[0]
         return in_time
 
-    def _undecided(self) -> int:
-        ranges = (each for ranges in self._held.values() for each in ranges)
-        return sum(each.statuses.count(UNDECIDED) for each in ranges)
-
-    def _collect(self, *, accept: bool) -> list[Acknowledgement]:
-        """Takes the acknowledgements that weren't sent yet, and marks them as sent.
-
-        ``accept``: also accepts the records without an acknowledgement.
-        """
-        pending: dict[tuple[str, ShareKey, int], Acknowledgement] = {}
-        for (topic, _), ranges in list(self._held.items()):
-            for each in ranges:
-                batches = _batches(each, accept=accept)
-                if batches:
-                    name = (topic, each.key, id(each.session))
-                    piece = pending.setdefault(
-                        name, Acknowledgement(each.session, each.key, topic, [])
-                    )
-                    piece.batches += batches
-            kept = [each for each in ranges if UNDECIDED in each.statuses]
-            if kept:
-                self._held[topic, ranges[0].key[1]] = kept
-            else:
-                del self._held[topic, ranges[0].key[1]]
-        for piece in pending.values():
-            piece.batches.sort()
-        return list(pending.values())
-
     # --- the client ---
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
@@ -670,9 +784,19 @@ class ShareConsumer(ExclusiveClient):
         with self._access():
             self._client.set_sasl_credentials(username, password)
 
+    def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Producer.brokers_add`."""
+        with self._access():
+            return self._client.brokers_add(brokers)
+
     def metrics(self) -> ClientMetrics:
         """Returns this client's statistics; see `Producer.metrics`."""
         return self._client.metrics(CLOSED_TEXT)
+
+    def client_instance_id(self, timeout: float = -1) -> Uuid:
+        """Returns the id under which metrics are pushed; see `Producer.client_instance_id`."""
+        with self._access():
+            return self._client.client_instance_id(_seconds(timeout))
 
     def fatal_error(self) -> KafkaError | None:
         """Returns the fatal error of this consumer, None if it has none."""
@@ -692,17 +816,20 @@ class ShareConsumer(ExclusiveClient):
         if self._client.closed:
             return
         with self._access():
+            deadline: float | None = 0.0  # if it can't be computed: don't wait
             try:
+                deadline = deadline_of(timeout)
                 self._topics = []
                 self._leave(self._control.close, timeout)
             finally:
+                self._client.push_last(left_s(deadline))
                 self._core._mark_closed()
                 self._client.close()
                 self._client.release()
 
     def _leave(self, begin: Callable[[Callable[[], None], float], None], timeout: float) -> None:
         """Ends sessions and membership. Runs the callbacks, then raises their first exception."""
-        pending = self._collect(accept=False)
+        pending = self._held.collect(accept=False, renew=False)
         self._held.clear()
         self._batch = iter(())
         ended = Event()
@@ -784,38 +911,12 @@ def _names(topics: list[str]) -> list[str]:
     return [exact_text(each) for each in topics]
 
 
-def _batches(held: _Range, *, accept: bool) -> list[Batch]:
-    """Takes the acknowledgements of a range to send, and marks them as sent."""
-    if accept:
-        held.statuses = held.statuses.replace(bytes([UNDECIDED]), bytes([ACCEPT]))
-    found = []
-    for run in _DECIDED.finditer(held.statuses):
-        types = bytes(run.group())
-        one = types.count(types[0]) == len(types)
-        found.append(
-            (held.first + run.start(), held.first + run.end() - 1, types[:1] if one else types)
-        )
-    for first, last, _ in found:
-        index, count = first - held.first, last - first + 1
-        held.statuses[index : index + count] = bytes([SENT]) * count
-    return found
-
-
-def _offsets(batches: list[Batch]) -> Iterator[int]:
-    """The offsets of acknowledged records, without gaps."""
-    for first, last, types in batches:
-        if len(types) == 1:
-            yield from range(first, last + 1) if types[0] != GAP else ()
-        else:
-            yield from (first + index for index, kind in enumerate(types) if kind != GAP)
-
-
-def _unusable(topic: str, partition: int, status: int, offset: int) -> Message:
-    """A Message for a batch that can't be used."""
+def _unusable(topic: str, partition: int, status: int, offset: int) -> tuple[int, KafkaError]:
+    """The offset and the error of a batch that can't be used."""
     cause = from_status(status)
     code = KafkaError._BAD_COMPRESSION if status == STATUS_TOO_LARGE else cause.code()
     text = f"{cause.str()} in {topic} [{partition}] at offset {offset}; its records are released"
-    return Message(topic=topic, partition=partition, offset=offset, error=KafkaError(code, text))
+    return offset, KafkaError(code, text)
 
 
 def _seconds(timeout: float) -> float:

@@ -695,11 +695,15 @@ class ElectionType(OrderedEnum):
 
 
 class AcknowledgeType(IntEnum):
-    """A consumer's decision about a record of a share group (KIP-932)."""
+    """A consumer's decision about a record of a share group (KIP-932).
+
+    RENEW (KIP-1222) is none yet: it extends the record's lock.
+    """
 
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3
+    RENEW = 4
 
 
 class ConsumerGroupTopicPartitions:

@@ -272,6 +272,7 @@ INLINE int is_null(enum kn_column_field field, const struct kn_column_block *blo
 {
     switch (field) {
     case KN_FIELD_LEADER_EPOCH: return block->leader_epoch < 0;
+    case KN_FIELD_DELIVERY_COUNT: return block->delivery_count == 0;
     case KN_FIELD_TIMESTAMP: return block->records[i].timestamp_ms == -1;
     case KN_FIELD_TIMESTAMP_TYPE: return block->records[i].timestamp_type < 0;
     default: return 0;
@@ -336,6 +337,7 @@ static void put_fixed(struct kn_column *column, const struct kn_column_block *bl
             PUT_EACH(int8_t, records[i].timestamp_type < 0 ? 0 : records[i].timestamp_type);
         else PUT_EACH(int32_t, records[i].timestamp_type < 0 ? 0 : records[i].timestamp_type);
         break;
+    case KN_FIELD_DELIVERY_COUNT: PUT_EACH(int32_t, block->delivery_count); break;
     default: PUT_EACH(int32_t, block->leader_epoch < 0 ? 0 : block->leader_epoch); break;
     }
     if (!column->validity.data) return;

@@ -31,6 +31,7 @@ enum kn_column_field {
     KN_FIELD_VALUE,
     KN_FIELD_HEADERS,
     KN_FIELD_LEADER_EPOCH,
+    KN_FIELD_DELIVERY_COUNT,
     KN_FIELD_COUNT
 };
 
@@ -126,7 +127,8 @@ struct kn_column_block {
     const char *topic;
     int32_t topic_bytes;
     int32_t partition;
-    int32_t leader_epoch; /* below 0: unknown */
+    int32_t leader_epoch;   /* below 0: unknown */
+    int32_t delivery_count; /* of a share group's records; 0: unknown */
 };
 
 /* bytes_max: at most INT32_MAX. The pool may be NULL. NULL: no memory. */

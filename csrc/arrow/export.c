@@ -16,6 +16,7 @@ static const char *const NAMES[KN_FIELD_COUNT] = {
     [KN_FIELD_VALUE] = "value",
     [KN_FIELD_HEADERS] = "headers",
     [KN_FIELD_LEADER_EPOCH] = "leader_epoch",
+    [KN_FIELD_DELIVERY_COUNT] = "delivery_count",
 };
 
 const char *kn_column_name(enum kn_column_field field) { return NAMES[field]; }

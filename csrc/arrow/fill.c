@@ -53,7 +53,8 @@ static enum kn_fill_end append(struct kn_fill *fill, const struct gathered *gath
                                     segment->cursor->topic,
                                     segment->cursor->topic_bytes,
                                     segment->cursor->partition,
-                                    batch->view.partition_leader_epoch};
+                                    batch->view.partition_leader_epoch,
+                                    0};
     int32_t count;
     int status = kn_columns_append(fill->columns, &block, &count, &fill->unfit_column);
     if (count) {

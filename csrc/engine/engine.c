@@ -405,8 +405,11 @@ int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generatio
         if (op) kn_reserve_give(&engine->client.spare_ops, op);
         return KN_ERR_NOMEM;
     }
-    size_t head_bytes = kn_frame_header_write(control->frame, api_key, api_version,
-                                              engine->client.config->client_id, request_flexible);
+    size_t head_bytes = flags & KN_REQUEST_RAW
+                            ? KN_FRAME_LENGTH_BYTES
+                            : kn_frame_header_write(control->frame, api_key, api_version,
+                                                    engine->client.config->client_id,
+                                                    request_flexible);
     if (body_bytes) memcpy(control->frame + head_bytes, body, body_bytes);
     control->piece.iov_base = control->frame;
     control->piece.iov_len = head_bytes + body_bytes;

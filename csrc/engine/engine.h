@@ -77,6 +77,7 @@ int kn_engine_broker_add(struct kn_engine *engine, int32_t node_id, const char *
 /* NULL: no such handle */
 struct kn_broker *kn_engine_broker(struct kn_engine *engine, int32_t handle);
 /* Sends a request header and a copy of `body`. One KN_EVENT_REPLY with `token` reports the outcome.
+ * With KN_REQUEST_RAW in `flags` there is no header, only the length.
  * - generation: if not 0, the request goes out on that connection only.
  * - reply_flexible: the response header is v1.
  * - timeout_ms: counts from now and includes the wait for a connection. */

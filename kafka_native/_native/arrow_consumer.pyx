@@ -75,11 +75,6 @@ cdef void _drop_stream(object capsule) noexcept:
 cdef class ColumnPlan:
     """The columns, their types and their order. `kafka_native.arrow.plan_of` has checked them."""
 
-    cdef kn_column_spec specs[16]
-    cdef readonly int count
-    cdef readonly tuple names
-    cdef readonly tuple types
-
     def __init__(self, columns not None):
         """``columns`` has a (name, type) pair for each column."""
         for name, kind in columns:
@@ -109,18 +104,22 @@ class UnfitError(ValueError):
         self.problem = problem
 
 
+cdef object unfit_error(str place, ColumnPlan plan, int column, bint is_full):
+    # The exception for a record that a column can't hold.
+    if is_full:
+        return UnfitError(f"{place}: a column is full", "ask for large_binary or a view")
+    kind = plan.types[column]
+    why = "the time is out of its range" if kind.startswith("timestamp") else "the bytes aren't UTF-8"
+    other = "timestamp[ms]" if kind.startswith("timestamp") else "binary"
+    return UnfitError(f"{place}: its {plan.names[column]} can't be a {kind}: {why}", f"ask for {other} instead")
+
+
 @cython.final
 cdef class ColumnMemory:
     """The memory that the batches of one consumer share:
 
     free buffers, and the sizes of the last batch.
     """
-
-    cdef kn_pool *pool
-    cdef kn_kept_bytes *held  # the bytes of responses that batches keep alive
-    cdef int64_t rows
-    cdef int64_t sizes[16]  # bytes by field
-    cdef public bint awaited  # whether a coroutine awaits a batch
 
     def __cinit__(self):
         self.pool = kn_pool_new(KEEP_BYTES)
@@ -159,12 +158,6 @@ cdef object BY_TAKE_COLUMNS = object()
 cdef class ColumnBatch:
     """Columns of records, and the other results of the call. See `kafka_native.arrow.ArrowBatch`.
     """
-
-    cdef kn_columns *columns
-    cdef readonly ColumnPlan plan
-    cdef readonly dict positions  # (topic, partition) -> the next offset
-    cdef readonly list ends  # Messages: ends of partitions
-    cdef readonly bint ended  # whether wakeup() or close() ended the call
 
     def __cinit__(self, by):
         if by is not BY_TAKE_COLUMNS:
@@ -308,11 +301,7 @@ cdef class ColumnTaker(PositionTaker):
                 return 0
             raise ValueError(f"{self._place(core)}: larger than a column can be; ask for large_binary or a view")
         if end == KN_FILL_UNFIT:
-            name = self.plan.names[self.fill.unfit_column]
-            kind = self.plan.types[self.fill.unfit_column]
-            why = "the time is out of its range" if kind.startswith("timestamp") else "the bytes aren't UTF-8"
-            other = "timestamp[ms]" if kind.startswith("timestamp") else "binary"
-            raise UnfitError(f"{self._place(core)}: its {name} can't be a {kind}: {why}", f"ask for {other} instead")
+            raise unfit_error(self._place(core), self.plan, self.fill.unfit_column, False)
         return self.take_error(core)
 
     cdef object _place(self, ConsumerCore core):
@@ -329,6 +318,21 @@ cdef class ColumnTaker(PositionTaker):
         return f"{core._cursor.topic} [{core._cursor.partition}] at offset {offset}"
 
 
+cdef ColumnBatch new_batch(ColumnPlan plan, ColumnMemory memory, int64_t count_max, int64_t bytes_max, int64_t pinned_max):
+    # Return a batch without rows, to fill.
+    cdef ColumnBatch batch = ColumnBatch.__new__(ColumnBatch, BY_TAKE_COLUMNS)
+    batch.plan = plan
+    batch.positions = {}
+    batch.ends = []
+    batch.columns = kn_columns_new(plan.specs, plan.count, memory.pool, bytes_max)
+    if batch.columns == NULL:
+        raise MemoryError
+    memory.held.max_bytes = pinned_max
+    kn_columns_set_kept_bytes(batch.columns, memory.held)
+    memory.expect(batch.columns, plan, count_max)
+    return batch
+
+
 def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMemory memory not None, int64_t count_max, double timeout, *,
                  bint return_early=False, bint iterating=False, int64_t bytes_max=2147483647):
     """Return a `ColumnBatch` of up to ``count_max`` records: the body of Consumer.consume_arrow().
@@ -338,20 +342,15 @@ def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMem
     a column with 32-bit offsets.
     """
     cdef ColumnTaker taker = ColumnTaker.__new__(ColumnTaker)
-    cdef ColumnBatch batch = ColumnBatch.__new__(ColumnBatch, BY_TAKE_COLUMNS)
+    cdef ColumnBatch batch
     core._check_opens()
-    taker.plan = batch.plan = plan
+    batch = new_batch(plan, memory, count_max, bytes_max, core.engine.pins.max_bytes)
+    taker.plan = plan
     batch.positions = taker.positions
     batch.ends = taker.ends
     taker.fill.rows_max = count_max
     taker.enough = count_max == 0
-    batch.columns = kn_columns_new(plan.specs, plan.count, memory.pool, bytes_max)
-    if batch.columns == NULL:
-        raise MemoryError
-    memory.held.max_bytes = core.engine.pins.max_bytes
-    kn_columns_set_kept_bytes(batch.columns, memory.held)
     taker.fill.columns = kn_columns_ref(batch.columns)
-    memory.expect(batch.columns, plan, count_max)
     if iterating and core._closed:
         batch.ended = True
         return batch
@@ -394,6 +393,7 @@ def begin_waiting(ConsumerCore core not None):
     The descriptor stays open meanwhile.
     """
     core.polls += 1
+    core._note_call()
     core.polling += 1
     core.engine.users += 1
 
@@ -401,6 +401,7 @@ def begin_waiting(ConsumerCore core not None):
 def end_waiting(ConsumerCore core not None):
     """Note that the coroutine no longer waits."""
     core.polls += 1
+    core._progress += 1
     core.polling -= 1
     core.engine.unuse()
 

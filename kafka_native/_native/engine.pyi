@@ -84,6 +84,8 @@ class Engine:
         *,
         generation: int = ...,
         handshake: bool = ...,
+        raw: bool = ...,
+        replied: bool = ...,
     ) -> None: ...
     def heartbeat(
         self,
@@ -138,6 +140,7 @@ class Cursor:
     token: int
     @property
     def answered(self) -> bool: ...
+    def forget_answer(self) -> None: ...
     @property
     def epoch(self) -> int: ...
     @property

@@ -286,6 +286,18 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.client.log_contexts = settings["log_contexts"]
 
 
+cdef int _configure_topic(kn_engine *engine, kn_produce_config config, bytes name, dict own) except -1:
+    config.acks = own["acks"]
+    config.produce_timeout_ms = own["produce_timeout_ms"]
+    config.message_timeout_ms = own["message_timeout_ms"]
+    config.codec = own["codec"]
+    config.codec_level = own["codec_level"]
+    config.partitioner = <kn_partitioner><int>own["partitioner"]
+    if kn_producer_configure_topic(&engine.producer, name, <int32_t>len(name), &config) != KN_OK:
+        raise MemoryError("no memory for the settings of a topic")
+    return 0
+
+
 FOR_EVER_S = KN_FOR_EVER_S
 THROTTLE_MAX_MS = KN_THROTTLE_MAX_MS
 
@@ -348,6 +360,8 @@ cdef class Engine:
             kn_proxy_free(config.client.connection.proxy)
             kn_tls_free(config.client.connection.tls)
             raise MemoryError("no memory or file descriptors for a client")
+        for name, own in settings["topics"].items():
+            _configure_topic(self.engine, config.produce, name.encode(), own)
         self.engine.owners[0] = &self.handle.engine
         self.engine.owners[1] = &self.engine
         self.fork_count = kn_fork_count()
@@ -521,11 +535,20 @@ cdef class Engine:
         return kn_broker_state_now(kn_engine_broker(self._alive(), handle))
 
     def submit(self, int handle, int api_key, int api_version, bint request_flexible, bint reply_flexible, bytes body not None,
-               uint64_t token, int64_t timeout_ms, *, int generation=0, bint handshake=False):
-        """Send a request body to a broker. The outcome is one REPLY event with ``token``."""
+               uint64_t token, int64_t timeout_ms, *, int generation=0, bint handshake=False, bint raw=False, bint replied=True):
+        """Send a request body to a broker. The outcome is one REPLY event with ``token``.
+
+        ``raw``: neither the request nor its reply has a header. Not ``replied``: the broker sends
+        no reply, and the event comes when the request is written.
+        """
         cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(body)
+        cdef int flags = KN_REQUEST_HANDSHAKE if handshake else 0
+        if raw:
+            flags |= KN_REQUEST_RAW
+        if not replied:
+            flags |= KN_REQUEST_NO_REPLY
         self._check(kn_engine_submit(self._alive(), handle, generation, api_key, api_version, request_flexible, reply_flexible,
-                                     KN_REQUEST_HANDSHAKE if handshake else 0, data, len(body), token, timeout_ms))
+                                     <uint8_t>flags, data, len(body), token, timeout_ms))
 
     def heartbeat(self, int handle, int generation, int api_key, int api_version, bint request_flexible, bint reply_flexible, bytes body not None,
                   uint64_t token, int interval_ms, int timeout_ms):
@@ -869,6 +892,10 @@ cdef class Cursor:
         """Whether a leader has answered since `start()`, so that its offset belongs to this topic.
         """
         return kn_cursor_is_answered(self.cursor)
+
+    def forget_answer(self):
+        """Make `answered` False until a leader answers again. Only while the cursor is stopped."""
+        kn_cursor_forget_answer(self.cursor)
 
     @property
     def high_watermark(self):

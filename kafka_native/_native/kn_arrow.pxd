@@ -1,8 +1,8 @@
 # The Arrow C data and stream interfaces, and the functions of csrc/arrow for the bindings. The headers document them.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from kafka_native._native.kn_engine cimport kn_engine, kn_queue, kn_segment, kn_delivery_counter, kn_topic
-from kafka_native._native.kn_records cimport kn_pool, kn_record_reader
+from kafka_native._native.kn_engine cimport kn_chunk, kn_engine, kn_queue, kn_segment, kn_delivery_counter, kn_topic
+from kafka_native._native.kn_records cimport kn_pool, kn_record, kn_record_reader
 
 
 cdef extern from "arrow/abi.h" nogil:
@@ -61,11 +61,24 @@ cdef extern from "arrow/columns.h" nogil:
         int64_t row_count
         int32_t column_count
         kn_column *columns
+    enum:
+        KN_BLOCK_RECORDS
+    struct kn_column_block:
+        const kn_record *records
+        int32_t count
+        kn_chunk *chunk
+        const char *topic
+        int32_t topic_bytes
+        int32_t partition
+        int32_t leader_epoch
+        int32_t delivery_count
     kn_columns *kn_columns_new(const kn_column_spec *specs, int32_t column_count, kn_pool *pool, int64_t bytes_max)
     kn_columns *kn_columns_ref(kn_columns *columns)
     void kn_columns_unref(kn_columns *columns)
     long kn_columns_live()
     void kn_columns_expect(kn_columns *columns, int32_t column, int64_t row_count, int64_t size_bytes)
+    int kn_columns_append(kn_columns *columns, const kn_column_block *block, int32_t *taken, int32_t *column)
+    void kn_columns_truncate(kn_columns *columns, int64_t row_count)
     struct kn_kept_bytes:
         int64_t max_bytes
     kn_kept_bytes *kn_kept_bytes_new()

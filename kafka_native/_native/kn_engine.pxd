@@ -173,6 +173,8 @@ cdef extern from "net/address.h" nogil:
 cdef extern from "net/connection.h" nogil:
     enum:
         KN_REQUEST_HANDSHAKE
+        KN_REQUEST_NO_REPLY
+        KN_REQUEST_RAW
     struct kn_connection_config:
         size_t receive_max_bytes
         int32_t setup_timeout_ms
@@ -226,6 +228,7 @@ cdef extern from "produce/producer.h" nogil:
         int report_errors_only
     struct kn_producer:
         kn_budget budget
+    int kn_producer_configure_topic(kn_producer *producer, const char *name, int32_t name_bytes, const kn_produce_config *config)
     void kn_producer_refuse(kn_producer *producer)
 
 cdef extern from "consume/consumer.h" nogil:
@@ -352,6 +355,7 @@ cdef extern from "consume/cursor.h" nogil:
     struct kn_cursor:
         uint64_t token
     bint kn_cursor_is_answered(kn_cursor *cursor)
+    void kn_cursor_forget_answer(kn_cursor *cursor)
     struct kn_segment_batch:
         kn_batch_view view
         kn_chunk *chunk

@@ -9,6 +9,9 @@ from typing import Final
 
 from .property import BOTH, CONSUMER, HIGH, LOW, MEDIUM, PRODUCER, Property, State
 
+SOFTWARE_NAME: Final = "kafka-native"
+"""The name of this client library for brokers."""
+
 PROPERTIES: Final[tuple[Property, ...]] = (
     Property(
         "on_delivery",
@@ -44,6 +47,46 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             "principal and a dict of SASL extensions. The client's security thread calls it at "
             "the start and after 80 % of each token's lifetime, even if the application doesn't "
             "call poll()."
+        ),
+    ),
+    Property(
+        "topics",
+        "object",
+        BOTH,
+        LOW,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "Properties of single topics: a dict of a dict for each topic. They win over the "
+            "client's. A producer's topic may have acks, request.timeout.ms, message.timeout.ms, "
+            "compression.type, compression.level and partitioner; a consumer's may have "
+            "auto.offset.reset. Their other names are accepted, too."
+        ),
+    ),
+    Property(
+        "client.software.name",
+        "string",
+        BOTH,
+        LOW,
+        default=SOFTWARE_NAME,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "The client library's name for the brokers' metrics and logs (KIP-511). A library "
+            "that is built on this one sets its own name. Characters other than a-z, A-Z, 0-9, . "
+            "and - become -; . and - at both ends are removed."
+        ),
+    ),
+    Property(
+        "client.software.version",
+        "string",
+        BOTH,
+        LOW,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "The client library's version, beside client.software.name and with the same "
+            "characters. Not set: the version of kafka_native."
         ),
     ),
     Property(
@@ -241,6 +284,23 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         doc=(
             "Largest size of a decompressed batch. A larger batch is an error of its partition "
             "and doesn't exhaust the client's memory."
+        ),
+    ),
+    Property(
+        "share.acquire.mode",
+        "enum",
+        CONSUMER,
+        LOW,
+        default="batch_optimized",
+        choices=("batch_optimized", "record_limit"),
+        state=State.EFFECTIVE,
+        note="ShareConsumer",
+        python_only=True,
+        doc=(
+            "How many records a share consumer takes from a leader (KIP-1206). batch_optimized: "
+            "whole batches, so there may be more than max.poll.records. record_limit: at most "
+            "max.poll.records. It is the Java client's property. Brokers before Apache Kafka 4.2 "
+            "ignore it."
         ),
     ),
     Property(

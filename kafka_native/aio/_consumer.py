@@ -397,6 +397,10 @@ class AIOConsumer:
         """Sets another user name and password; see `Producer.set_sasl_credentials`."""
         self._core.set_sasl_credentials(username, password)
 
+    async def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Consumer.brokers_add`."""
+        return await wait_for(self._core._client.begin_brokers_add(brokers))
+
     async def subscribe(
         self,
         topics: list[str],
@@ -621,6 +625,10 @@ class AIOConsumer:
     async def lag(self) -> dict[TopicPartition, int | None]:
         """Returns how far each assigned partition is behind its end; see `Consumer.current_lag`."""
         return await wait_for(self._core._begin_lag())
+
+    async def lag_max(self) -> int | None:
+        """Returns the largest known lag of the assigned partitions; see `Consumer.lag_max`."""
+        return await wait_for(self._core._begin_lag_max())
 
     @property
     def on_commit(self) -> OnCommit | None:

@@ -202,6 +202,15 @@ class Metadata:
             self._names_at = min(self._names_at, now)
         self._unnamed |= unknown
 
+    def ids(self, names: Iterable[str]) -> dict[str, bytes]:
+        """The ids of those topics whose id is known."""
+        known = {name: self.topics.get(name) for name in names}
+        return {
+            name: topic.id
+            for name, topic in known.items()
+            if topic is not None and topic.id != NO_ID
+        }
+
     def name_of(self, topic_id: bytes) -> str | None:
         """The name of a topic id, from a reply or from `resolve()`; None: unknown."""
         return self._names.get(topic_id)
@@ -363,10 +372,15 @@ class Metadata:
                 len(reply.topics),
             )
         self.cluster_id = reply.cluster_id or self.cluster_id
-        for broker in reply.brokers:
-            self._pool.update(broker.node_id, broker.host, broker.port, broker.rack)
+        moved = {
+            broker.node_id
+            for broker in reply.brokers
+            if self._pool.update(broker.node_id, broker.host, broker.port, broker.rack)
+        }
         if reply.brokers:
             self._pool.remove_missing({broker.node_id for broker in reply.brokers})
+        if moved:
+            self._report_led_by(moved)
         for source in reply.topics:
             topic = self.topics.get(source.name or "")
             if topic is not None:
@@ -462,6 +476,15 @@ class Metadata:
     def _report(self, topic: Topic) -> None:
         for listener in self.on_topic:
             listener(topic)
+
+    def _report_led_by(self, node_ids: set[int]) -> None:
+        """Reports the topics of brokers that have new connections: their leaders may be the same.
+
+        Listeners know brokers by the handles of their connections.
+        """
+        for topic in list(self.topics.values()):
+            if any(partition.leader in node_ids for partition in topic.partitions):
+                self._report(topic)
 
     def _fail(self, topic: Topic, error: KafkaError) -> None:
         topic.failed = error

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_native._native import records
 from kafka_native.mock import message_sets, versions
+from kafka_native.mock.clock import Clock
 from kafka_native.mock.faults import CLOSE_CONNECTION, PARTITION_ERROR_APIS, Tamper
 from kafka_native.mock.handlers import Incoming
 from kafka_native.mock.log import Refused
 from kafka_native.mock.logs import Logs
 from kafka_native.mock.membership import GroupSettings
 from kafka_native.mock.quorum import Quorum
+from kafka_native.mock.resources import Resources
 from kafka_native.mock.security import ListenerSecurity, Security
 from kafka_native.mock.server import Broker, BrokerCallbacks, BrokerSettings
 from kafka_native.mock.share_partitions import ShareSettings
@@ -78,9 +80,13 @@ class MockCluster:
         Apache Kafka 4.3.
     :param partial_batches: Whether a fetch ends with a part of the next batch if the whole one
         doesn't fit. Kafka brokers that read from files do the same.
+    :param internal_topics: Whether ``__consumer_offsets``, ``__transaction_state`` and
+        ``__share_group_state`` appear when their coordinators are first used. They stay empty.
     :param security: TLS and SASL of all brokers. None means neither.
     :param client_metrics: Whether brokers accept client metrics (KIP-714), as Kafka's brokers do
         with a plugin. ``client_metrics.subscribe()`` selects the metrics.
+    :param clock: The cluster's clock. None means the machine's. With a ``VirtualClock`` time stands
+        still until ``advance()``.
     """
 
     def __init__(
@@ -105,12 +111,15 @@ class MockCluster:
         partial_batches: bool = False,
         transaction_version: int = 2,
         two_phase_commit: bool = False,
+        internal_topics: bool = True,
         security: ListenerSecurity | None = None,
         client_metrics: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         """Start the brokers. The class describes the arguments."""
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
+        security = security or ListenerSecurity()
         settings = ClusterSettings(
             auto_create_topics=auto_create_topics,
             default_partitions=default_partitions,
@@ -124,16 +133,35 @@ class MockCluster:
             versions=versions.ranges(
                 max_versions or {}, client_metrics=client_metrics, two_phase=two_phase_commit
             ),
+            internal_topics=internal_topics,
+            security_protocol=security.protocol,
+            static={
+                "socket.request.max.bytes": str(max_frame_bytes),
+                "max.incremental.fetch.session.cache.slots": str(fetch_session_limit),
+                "transaction.two.phase.commit.enable": str(two_phase_commit).lower(),
+                **security.static_settings(),
+            },
         )
-        security = security or ListenerSecurity()
+        resources = Resources()
         state = self.state = ClusterState(
             settings,
-            GroupSettings(rebalance_delay, group_heartbeat, group_session, group_max_size),
-            ShareSettings(group_heartbeat, group_session),
+            GroupSettings(
+                rebalance_delay, group_heartbeat, group_session, group_max_size, resources
+            ),
+            ShareSettings(group_heartbeat, group_session, resources),
             Quorum(list(range(1, brokers + 1)), transaction_version),
+            resources,
             security,
+            clock or Clock(),
             client_metrics=client_metrics,
         )
+        self._name_parts(state, security)
+        shared = BrokerSettings(
+            self.sasl, self.tls, self.faults, self.clock, max_frame_bytes, fetch_session_limit
+        )
+        self._start_brokers(brokers, port, racks, shared)
+
+    def _name_parts(self, state: ClusterState, security: ListenerSecurity) -> None:
         self.cluster_id = state.cluster_id
         self.faults, self.clock = state.faults, state.clock
         self.topics, self.transactions = state.topics, state.transactions
@@ -143,10 +171,7 @@ class MockCluster:
         self.security = Security(self.tls, self.sasl, self.faults)
         self.client_metrics = ClientMetrics(state.telemetry)
         self._make_aliases()
-        shared = BrokerSettings(
-            self.sasl, self.tls, self.faults, self.clock, max_frame_bytes, fetch_session_limit
-        )
-        self._start_brokers(brokers, port, racks, shared)
+        state.clock.subscribe(self._after_advance)
 
     def _start_brokers(
         self, count: int, port: int, racks: Sequence[str | None], settings: BrokerSettings
@@ -251,6 +276,7 @@ class MockCluster:
 
     def close(self) -> None:
         """Close every socket, and wait for the threads. A second call does nothing."""
+        self.clock.unsubscribe(self._after_advance)
         for broker in self.state.brokers.values():
             broker.stop(rebind=False)
         with self.state.lock:
@@ -393,11 +419,14 @@ class MockCluster:
         """Move the cluster's clock forward, so that everything due in these seconds ends now.
 
         The clock governs sessions, rebalances and memberships of groups, locks of share groups,
-        transactions, waiting fetches, a coordinator's loading, and ``delay_responses()``. Clients
-        keep the machine's time. Raises ``ValueError`` for a negative number.
+        transactions, waiting fetches, quotas, a coordinator's loading, ``delay_responses()``, and
+        records older than the own ``retention.ms`` of their topic. Clients keep the machine's
+        time. Raises ``ValueError`` for a negative number.
         """
-        with self.state.lock:
-            self.clock.advance(seconds)
+        self.clock.advance(seconds)
+
+    def _after_advance(self) -> None:
+        self.state.enforce_retention_times()
         self.state.wake_requests()
 
     # --- brokers and leaders ---

@@ -412,6 +412,16 @@ class PartitionLog:
 
     # --- look-ups ---
 
+    def first_offset_since(self, timestamp: int) -> int:
+        """Return the offset after the first batches that are older than a timestamp.
+
+        A batch without a timestamp isn't old.
+        """
+        for batch in self._batches:
+            if not 0 <= batch.max_timestamp < timestamp:
+                return max(batch.base_offset, self.start_offset)
+        return self.end_offset if self._batches else self.start_offset
+
     def offset_of_time(self, timestamp: int) -> tuple[int, int, int] | None:
         """Return offset, timestamp and leader epoch of the first record that is not older."""
         for batch in self._batches:

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.consumer_groups import State as GroupState
 from kafka_native.mock.membership import GroupError
-from kafka_native.mock.share_partitions import SharePartition, ShareSettings, State
+from kafka_native.mock.share_partitions import (
+    GroupShareSettings,
+    SharePartition,
+    ShareSettings,
+    State,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,14 +61,14 @@ class ShareGroup:
     protocol_type = "share"
 
     def __init__(
-        self, group_id: str, settings: ShareSettings, topics: Mapping[str, Topic], clock: Clock
+        self, group_id: str, settings: GroupShareSettings, topics: Mapping[str, Topic], clock: Clock
     ) -> None:
         """Make an empty group. ``topics`` and ``clock`` are the cluster's."""
         self.id = group_id
         self.epoch = 0
         self.members: dict[str, ShareMember] = {}
         self.partitions: dict[Key, SharePartition] = {}
-        self._settings = settings
+        self.settings = settings
         self._clock = clock
         self._topics = topics
         self._seen: object = None
@@ -87,7 +92,7 @@ class ShareGroup:
             if not is_join:
                 text = f"Member {request.member_id} is not a member of group {self.id}."
                 raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, text=text)
-            limit = self._settings.max_size
+            limit = self.settings.max_size
             if limit is not None and len(self.members) >= limit:
                 raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED)
             member = ShareMember(request.member_id, client_id, host, self._clock)
@@ -122,7 +127,7 @@ class ShareGroup:
         """Remove members whose session expired."""
         now = self._clock.now()
         for member in list(self.members.values()):
-            if now - member.last_seen > self._settings.session_seconds:
+            if now - member.last_seen > self.settings.session_seconds:
                 del self.members[member.id]
 
     def _assign(self) -> None:
@@ -157,7 +162,9 @@ class ShareGroup:
         """Return the group's state in a partition, or make it."""
         key = (topic.id, number)
         if key not in self.partitions:
-            self.partitions[key] = SharePartition(topic.partitions[number], self._settings)
+            self.partitions[key] = SharePartition(
+                topic.partitions[number], self.settings, self._clock.time_ms()
+            )
         return self.partitions[key]
 
     def topics_of(self) -> dict[str, dict[int, SharePartition]]:
@@ -233,6 +240,11 @@ class ShareGroups:
             found.refresh(self._clock.now())
             return found.state_of(offset)
 
+    def lock_end(self, group_id: str, topic: str, partition: int, offset: int) -> float:
+        """Return when the lock of an acquired record expires, in the cluster's time."""
+        with self._lock:
+            return self._partition(group_id, topic, partition).lock_end(offset)
+
     def expire_locks(self, group_id: str) -> None:
         """Expire all locks of a group now."""
         with self._lock:
@@ -274,7 +286,7 @@ class ShareGroups:
         group = self._groups.get(group_id)
         if group is None and make:
             group = self._groups[group_id] = ShareGroup(
-                group_id, self.settings, self._topics, self._clock
+                group_id, self.settings.of(group_id), self._topics, self._clock
             )
         if group is None:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=f"Group {group_id} not found.")

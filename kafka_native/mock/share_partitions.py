@@ -7,6 +7,7 @@ method. There is no timer: each access calls ``refresh()`` first, which expires 
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,10 +17,17 @@ from kafka_native._reference.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kafka_native.mock.log import PartitionLog
+    from kafka_native.mock.resources import Resources
     from kafka_native.mock.topics import Partition
     from kafka_native.protocol.share import AcknowledgementBatch
 
-GAP, ACCEPT, RELEASE, REJECT = range(4)
+_DURATION = re.compile(
+    r"by_duration:P((?P<D>\d+)D)?(T((?P<H>\d+)H)?((?P<M>\d+)M)?((?P<S>\d+(\.\d+)?)S)?)?"
+)
+_SECONDS = {"D": 86_400, "H": 3600, "M": 60, "S": 1}
+
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 
 
 class State(Enum):
@@ -36,10 +44,19 @@ _FINAL_STATES = {GAP: State.ARCHIVED, ACCEPT: State.ACKNOWLEDGED, REJECT: State.
 
 
 class ShareSettings:
-    """The settings of all share groups. Tests may change them."""
+    """The settings of all share groups. Tests may change them.
 
-    def __init__(self, heartbeat_seconds: float, session_seconds: float) -> None:
-        """Use Kafka's defaults, except for heartbeats and sessions."""
+    A group's own settings win. ``of()`` combines both.
+    """
+
+    def __init__(
+        self, heartbeat_seconds: float, session_seconds: float, resources: Resources
+    ) -> None:
+        """Use Kafka's defaults, except for heartbeats and sessions.
+
+        ``resources`` has the settings of single groups.
+        """
+        self._resources = resources
         self.heartbeat_seconds = heartbeat_seconds
         self.session_seconds = session_seconds
         self.lock_seconds = 30.0
@@ -48,6 +65,69 @@ class ShareSettings:
         self.in_flight_max = 2000
         self.session_limit = 2000
         self.max_size: int | None = None
+        self.renew_enabled = True
+
+    def of(self, group_id: str) -> GroupShareSettings:
+        """Return the settings of a group. They follow later changes."""
+        return GroupShareSettings(group_id, self, self._resources)
+
+
+class GroupShareSettings:
+    """The settings of one share group: its own, or those of all share groups."""
+
+    def __init__(self, group_id: str, shared: ShareSettings, resources: Resources) -> None:
+        """Combine the settings of all share groups with those of this group."""
+        self._group_id = group_id
+        self._shared = shared
+        self._resources = resources
+
+    def _number(self, name: str) -> int | None:
+        return self._resources.number_of_group(self._group_id, name)
+
+    @property
+    def heartbeat_ms(self) -> int:
+        """The heartbeat interval in milliseconds."""
+        own = self._number("share.heartbeat.interval.ms")
+        return int(self._shared.heartbeat_seconds * 1000) if own is None else own
+
+    @property
+    def session_seconds(self) -> float:
+        """How many seconds a member may send nothing."""
+        own = self._number("share.session.timeout.ms")
+        return self._shared.session_seconds if own is None else own / 1000
+
+    @property
+    def lock_seconds(self) -> float:
+        """How many seconds a member may hold a record."""
+        own = self._number("share.record.lock.duration.ms")
+        return self._shared.lock_seconds if own is None else own / 1000
+
+    @property
+    def delivery_limit(self) -> int:
+        """How often a record is delivered at most."""
+        return self._number("share.delivery.count.limit") or self._shared.delivery_limit
+
+    @property
+    def in_flight_max(self) -> int:
+        """The maximum number of acquired records of a partition."""
+        return self._number("share.partition.max.record.locks") or self._shared.in_flight_max
+
+    @property
+    def auto_offset_reset(self) -> str:
+        """Where a partition starts: ``latest``, ``earliest`` or ``by_duration:PnDTnHnMn.nS``."""
+        own = self._resources.text_of_group(self._group_id, "share.auto.offset.reset")
+        return own or self._shared.auto_offset_reset
+
+    @property
+    def may_renew(self) -> bool:
+        """Whether members may renew the locks of records (KIP-1222)."""
+        own = self._resources.text_of_group(self._group_id, "share.renew.acknowledge.enable")
+        return self._shared.renew_enabled if own is None else own != "false"
+
+    @property
+    def max_size(self) -> int | None:
+        """The maximum number of members. None means no limit."""
+        return self._shared.max_size
 
 
 class _Record:
@@ -71,14 +151,12 @@ class Range(NamedTuple):
 class SharePartition:
     """The records of one partition in one group."""
 
-    def __init__(self, partition: Partition, settings: ShareSettings) -> None:
-        """Begin at the log's start or end, depending on ``auto_offset_reset``."""
+    def __init__(self, partition: Partition, settings: GroupShareSettings, now_ms: int) -> None:
+        """Begin at the offset of ``auto_offset_reset``."""
         log = partition.log
         self._partition = partition
         self._settings = settings
-        self.start = self.end = (
-            log.start_offset if settings.auto_offset_reset == "earliest" else log.end_offset
-        )
+        self.start = self.end = _first_offset(log, settings.auto_offset_reset, now_ms)
         self._records: dict[int, _Record] = {}
         self._leader_epoch = partition.leader_epoch
 
@@ -110,6 +188,10 @@ class SharePartition:
         self.start = self.end = offset
         self._records.clear()
 
+    def lock_end(self, offset: int) -> float:
+        """Return when the lock of an acquired record expires."""
+        return self._records[offset].until
+
     def next_expiry(self) -> float:
         """Return the time at which the next lock expires."""
         held = (each.until for each in self._records.values() if each.state is State.ACQUIRED)
@@ -140,9 +222,12 @@ class SharePartition:
         self._partition.wake()
 
     def acquire(
-        self, member: str, max_records: int, max_bytes: int, now: float
+        self, member: str, max_records: int, max_bytes: int, now: float, *, strict: bool = False
     ) -> tuple[list[memoryview], list[Range]]:
-        """Acquire records for a member, and return their batches and ranges."""
+        """Acquire records for a member, and return their batches and ranges.
+
+        With ``strict`` there are at most ``max_records``. Otherwise the last batch is whole.
+        """
         self.refresh(now)
         log = self._partition.log
         free = (offset for offset in range(self.start, self.end) if self._is_free(offset))
@@ -154,10 +239,11 @@ class SharePartition:
         slices, _ = log.read(first, max_bytes)
         if not slices:
             return [], []
-        last = records.batch_headers(b"".join(slices))[-1].last_offset
+        batches = records.batch_headers(b"".join(slices))
+        ends = {each.last_offset for each in batches}
         taken: list[int] = []
-        for offset in range(first, last + 1):
-            if len(taken) >= max_records:
+        for offset in range(first, batches[-1].last_offset + 1):
+            if len(taken) >= max_records and (strict or offset - 1 in ends):
                 break
             if self._is_free(offset):
                 record = self._records.setdefault(offset, _Record())
@@ -184,9 +270,12 @@ class SharePartition:
     # --- acknowledgement ---
 
     def acknowledge(
-        self, member: str, batches: Iterable[AcknowledgementBatch], now: float
+        self, member: str, batches: Iterable[AcknowledgementBatch], now: float, *, renews: bool
     ) -> ErrorCode:
-        """Apply acknowledgements: all of them, or none and an error code."""
+        """Apply acknowledgements: all of them, or none and an error code.
+
+        ``renews``: the request may renew locks (KIP-1222).
+        """
         self.refresh(now)
         types_by_offset: dict[int, int] = {}
         before = -1
@@ -194,8 +283,10 @@ class SharePartition:
             count, types = each.last_offset - each.first_offset + 1, each.acknowledge_types
             if each.first_offset <= before or count < 1 or len(types) not in (1, count):
                 return ErrorCode.INVALID_REQUEST
-            if any(kind not in range(4) for kind in types):
+            if any(kind not in range(RENEW + renews) for kind in types):
                 return ErrorCode.INVALID_REQUEST
+            if RENEW in types and not self._settings.may_renew:
+                return ErrorCode.INVALID_RECORD_STATE
             before = each.last_offset
             if each.last_offset >= self.end:
                 return ErrorCode.INVALID_RECORD_STATE
@@ -207,7 +298,9 @@ class SharePartition:
             if record is None or record.state is not State.ACQUIRED or record.member != member:
                 return ErrorCode.INVALID_RECORD_STATE
         for offset, kind in types_by_offset.items():
-            if kind == RELEASE:
+            if kind == RENEW:
+                self._records[offset].until = now + self._settings.lock_seconds
+            elif kind == RELEASE:
                 self._make_available(self._records[offset])
             else:
                 self._records[offset].state = _FINAL_STATES[kind]
@@ -233,3 +326,15 @@ class SharePartition:
         while self.start < self.end and self._records[self.start].state in _DONE:
             del self._records[self.start]
             self.start += 1
+
+
+def _first_offset(log: PartitionLog, reset: str, now_ms: int) -> int:
+    """Return the offset at which a group starts in a partition."""
+    if reset == "earliest":
+        return log.start_offset
+    before = _DURATION.fullmatch(reset)
+    if before is None:
+        return log.end_offset
+    seconds = sum(float(before[name] or 0) * factor for name, factor in _SECONDS.items())
+    found = log.offset_of_time(now_ms - int(seconds * 1000))
+    return log.end_offset if found is None else found[0]

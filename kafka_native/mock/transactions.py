@@ -7,7 +7,6 @@ lock guards it.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -65,12 +64,12 @@ class Transactional:
     kept: tuple[int, int] | None = None
     """Producer id and epoch of the open transaction, if a newer instance has kept it (KIP-939)."""
 
-    def begin(self, now: float) -> None:
+    def begin(self, clock: Clock) -> None:
         """Begin a transaction, unless one is open."""
         if self.state is not State.ONGOING:
             self.state = State.ONGOING
-            self.deadline = now + self.timeout_s
-            self.started_ms = int(time.time() * 1000)
+            self.deadline = clock.now() + self.timeout_s
+            self.started_ms = clock.time_ms()
 
     def end(self, *, commit: bool) -> None:
         """End the open transaction."""
@@ -209,12 +208,12 @@ class Transactions:
 
     def add_partitions(self, found: Transactional, keys: Iterable[Key]) -> None:
         """Add partitions to the transaction."""
-        found.begin(self._clock.now())
+        found.begin(self._clock)
         found.partitions.update(keys)
 
     def add_group(self, found: Transactional, group: str) -> None:
         """Add a group to the transaction, for its offsets."""
-        found.begin(self._clock.now())
+        found.begin(self._clock)
         found.groups.add(group)
 
     def write(self, key: Key, producer_id: int, epoch: int, *, implicitly: bool) -> ErrorCode:

@@ -22,7 +22,7 @@ from kafka_native.streams_group import Subtopology, Topology
 from tests.syntax import parsed
 
 CLUSTER = {"client_instance_id", "cluster_id", "list_topics"}
-CLIENT = {"close", "fatal_error", "metrics", "set_sasl_credentials"}
+CLIENT = {"brokers_add", "close", "fatal_error", "metrics", "set_sasl_credentials"}
 TRANSACTIONS = {
     "abort_transaction",
     "begin_transaction",
@@ -39,6 +39,7 @@ ASSIGNMENT = {
     "incremental_assign",
     "incremental_unassign",
     "lag",
+    "lag_max",
     "offsets_for_times",
     "pause",
     "paused",
@@ -87,9 +88,12 @@ PUBLIC: dict[type[Any], set[str]] = {
     ShareConsumer: CLIENT
     | {
         "acknowledge",
+        "acknowledge_arrow",
         "acknowledge_offset",
+        "client_instance_id",
         "commit_async",
         "commit_sync",
+        "consume_arrow",
         "poll",
         "set_acknowledgement_commit_callback",
         "subscribe",

@@ -7,19 +7,35 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import confluent_kafka
+import pyarrow
 import pytest
 
-from kafka_native import IllegalStateException, KafkaError, ShareConsumer, TopicPartition
+from kafka_native import (
+    AcknowledgeType,
+    IllegalStateException,
+    KafkaError,
+    ShareConsumer,
+    TopicPartition,
+)
+from kafka_native.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+from kafka_native.arrow import ShareArrowBatch
 from tests.broker import java
 from tests.broker.cluster import Cluster, quiet
 from tests.broker.support import TopicMaker, our_producer, output_of
-from tests.waiting import wait_for
+from tests.waiting import WAIT_S, wait_for
 
 COUNT = 3000
 STEP = 500  # produced at once
@@ -306,6 +322,147 @@ def test_explicit_acknowledgements_and_markers_of_transactions(
         for offset in offsets[TopicPartition(topic, 0)]
     }
     assert counted == {0, 1, 2, 3, 4, 6, 7, 8, 9, 10}
+
+
+@pytest.mark.slow
+def test_record_limit_splits_batches(kafka: Cluster, new_group: NewGroup) -> None:
+    topic, group = new_group(kafka, 1)
+    with our_producer(kafka, **{"linger.ms": 1000}) as producer:
+        producer.produce_many(topic, [str(each) for each in range(10)])
+    strict = {"max_poll_records": 4, "share_acquire_mode": "record_limit"}
+    with sharing(kafka, group, topic, **strict) as one, sharing(kafka, group, topic) as other:
+        first = wait_for(lambda: numbers(one.poll(0.5)), "records")
+        assert first == [0, 1, 2, 3]
+        assert wait_for(lambda: numbers(other.poll(0.5)), "the rest of the batch") == [
+            *range(4, 10)
+        ]
+    with sharing(kafka, group, topic, max_poll_records=4) as whole:
+        assert wait_for(lambda: numbers(whole.poll(0.5)), "records") == [*range(10)]
+
+
+LOCK_S = 12
+
+
+@pytest.fixture
+def renewing_member(
+    kafka: Cluster, tmp_path: Path
+) -> Iterator[Callable[[str, str], tuple[subprocess.Popen[bytes], Path]]]:
+    """Start Java's KafkaShareConsumer, which renews its locks until it gets a line."""
+    source = Path(__file__).parent / "java" / "RenewingMember.java"
+    classes, output = java.compiled(source, tmp_path / "classes"), tmp_path / "output"
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(group: str, topic: str) -> tuple[subprocess.Popen[bytes], Path]:
+        command = java.java_command(
+            "RenewingMember", kafka.bootstrap, group, topic, plugins=classes
+        )
+        with output.open("wb") as out:
+            running.append(
+                subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT
+                )
+            )
+        return running[-1], output
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def change_group(kafka: Cluster, group: str, **settings: str) -> None:
+    """Change settings of a group. They have underscores for dots."""
+    entries = [
+        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
+    with AdminClient(quiet(kafka.conf())) as admin:
+        admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
+
+
+@pytest.mark.slow
+def test_javas_renewals_and_ours_keep_records_from_each_other(
+    kafka: Cluster,
+    new_group: NewGroup,
+    renewing_member: Callable[[str, str], tuple[subprocess.Popen[bytes], Path]],
+    tool: Tool,
+) -> None:
+    topic, group = new_group(kafka, 1)
+    change_group(kafka, group, share_record_lock_duration_ms=str(LOCK_S * 1000))
+    produce(kafka, topic, 0, 5)
+    with sharing(kafka, group, topic, share_acknowledgement_mode="explicit") as consumer:
+        mine = wait_for(lambda: [*consumer.poll(0.5)], "our records")
+        assert numbers(mine) == [*range(5)]
+        process, output = renewing_member(group, topic)
+        produce(kafka, topic, 5, 10)
+
+        def renewed() -> None:
+            for each in mine:
+                consumer.acknowledge(each, AcknowledgeType.RENEW)
+            assert consumer.commit_sync() == {TopicPartition(topic, 0): None}
+
+        def theirs() -> set[str]:
+            renewed()
+            return {each for each in output.read_text().split("\n")[:-1] if "got" in each}
+
+        expected = {f"got {number} 1" for number in range(5, 10)}
+        wait_for(lambda: theirs() == expected, "Java has the others")
+        end = time.monotonic() + 1.5 * LOCK_S  # so locks without a renewal have expired
+        while time.monotonic() < end:
+            assert theirs() == expected
+            time.sleep(0.2)
+        for each in mine:
+            consumer.acknowledge(each)
+        assert consumer.commit_sync() == {TopicPartition(topic, 0): None}
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        wait_for(lambda: "accepted" in output.read_text(), "Java has accepted its records")
+        assert consumer.poll(0.5).is_empty()
+    assert {each for each in output.read_text().split("\n") if "got" in each} == expected
+    wait_for(lambda: is_done(kafka, group, tool), "everything is accepted")
+
+
+@pytest.mark.slow
+def test_group_without_renewals_refuses_them(kafka: Cluster, new_group: NewGroup) -> None:
+    topic, group = new_group(kafka, 1)
+    change_group(kafka, group, share_renew_acknowledge_enable="false")
+    produce(kafka, topic, 0, 1)
+    with sharing(kafka, group, topic, share_acknowledgement_mode="explicit") as consumer:
+        (message,) = wait_for(lambda: [*consumer.poll(0.5)], "a record")
+        consumer.acknowledge(message, AcknowledgeType.RENEW)
+        (error,) = consumer.commit_sync().values()
+        assert error is not None
+        assert error.args[0].code() == KafkaError.INVALID_RECORD_STATE
+
+
+@pytest.mark.slow
+def test_rows_are_acknowledged_by_a_mask(kafka: Cluster, new_group: NewGroup, tool: Tool) -> None:
+    topic, group = new_group(kafka, 1)
+    produce(kafka, topic, 0, 1000)
+    seen: dict[int, int] = {}
+    with sharing(kafka, group, topic, share_acknowledgement_mode="explicit") as consumer:
+
+        def take() -> bool:
+            columns = ["value", "delivery_count"]
+            batch = consumer.consume_arrow(0.5, columns=columns)
+            rows = [(int(each["value"]), each["delivery_count"]) for each in _rows(batch)]
+            seen.update(rows)
+            consumer.acknowledge_arrow(batch)
+            again = [number % 10 == 7 and count == 1 for number, count in rows]
+            consumer.acknowledge_arrow(batch, AcknowledgeType.RELEASE, mask=again)
+            return sum(seen.values()) == 1100
+
+        wait_for(take, "all rows, and each tenth twice")
+        assert set(consumer.commit_sync().values()) <= {None}
+    assert seen == {number: 2 if number % 10 == 7 else 1 for number in range(1000)}
+    wait_for(lambda: is_done(kafka, group, tool), "everything is accepted")
+
+
+def _rows(batch: ShareArrowBatch) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pyarrow.record_batch(batch).to_pylist()
+    return found
 
 
 @pytest.mark.slow

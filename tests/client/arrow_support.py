@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_native import Consumer, Message
-from kafka_native.arrow import COLUMNS, ArrowBatch
+from kafka_native.arrow import COLUMNS, ArrowRows
 from tests.waiting import WAIT_S
 
 ALL = tuple(COLUMNS)
 
 
-def record_batch(batch: ArrowBatch) -> pa.RecordBatch:
+def record_batch(batch: ArrowRows) -> pa.RecordBatch:
     """Return a batch in pyarrow, after pyarrow's full check of lengths, offsets and UTF-8."""
     found = pa.record_batch(batch)
     found.validate(full=True)
@@ -23,7 +23,7 @@ def record_batch(batch: ArrowBatch) -> pa.RecordBatch:
     return found
 
 
-def rows(batch: ArrowBatch) -> list[dict[str, Any]]:
+def rows(batch: ArrowRows) -> list[dict[str, Any]]:
     """Return a dict for each row, with times as numbers."""
     found = record_batch(batch)
     for number, field in enumerate(found.schema):
@@ -32,7 +32,7 @@ def rows(batch: ArrowBatch) -> list[dict[str, Any]]:
     return found.to_pylist()
 
 
-def offsets(*batches: ArrowBatch) -> list[int]:
+def offsets(*batches: ArrowRows) -> list[int]:
     return [row["offset"] for batch in batches for row in rows(batch)]
 
 
@@ -52,6 +52,7 @@ def row_of(message: Message) -> dict[str, Any]:
         if not headers
         else [{"key": key, "value": value} for key, value in headers],
         "leader_epoch": message.leader_epoch(),
+        "delivery_count": message.delivery_count(),
     }
 
 

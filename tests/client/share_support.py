@@ -20,6 +20,7 @@ def new_group(client: Client) -> str:
     """Return a name for a group. Groups of this cluster begin at the earliest offset."""
     settings = client.cluster.share.settings
     settings.auto_offset_reset, settings.delivery_limit, settings.lock_seconds = "earliest", 5, 30.0
+    settings.renew_enabled = True
     return f"share-{next(_numbers)}"
 
 

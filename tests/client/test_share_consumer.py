@@ -57,9 +57,10 @@ def test_a_poll_returns_a_container_of_messages(client: Client, topic: str, grou
 def test_two_members_share_the_records_of_one_partition(client: Client) -> None:
     topic, group = client.topic(), new_group(client)
     fill(client, topic, 400)
+    strict = {"max_poll_records": 50, "share_acquire_mode": "record_limit"}
     with (
-        sharing(client, group, topic, max_poll_records=50) as one,
-        sharing(client, group, topic, max_poll_records=50) as other,
+        sharing(client, group, topic, **strict) as one,
+        sharing(client, group, topic, **strict) as other,
     ):
         found: list[list[Message]] = [[], []]
         while len(found[0]) + len(found[1]) < 400:
@@ -70,6 +71,18 @@ def test_two_members_share_the_records_of_one_partition(client: Client) -> None:
         assert not offsets[0] & offsets[1]
         assert all(offsets)
         assert {each.delivery_count() for mine in found for each in mine} == {1}
+
+
+@pytest.mark.parametrize(
+    ("mode", "counts"), [("batch_optimized", [8]), ("record_limit", [3, 3, 2])]
+)
+def test_the_acquire_mode_decides_whether_batches_are_whole(
+    client: Client, topic: str, group: str, mode: str, counts: list[int]
+) -> None:
+    fill(client, topic, 8, **{"linger.ms": 50})
+    assert len(client.cluster.batches(topic, 0)) == 1
+    with sharing(client, group, topic, max_poll_records=3, share_acquire_mode=mode) as consumer:
+        assert [consumer.poll(20).count() for _ in counts] == counts
 
 
 def test_close_releases_unacknowledged_records(client: Client) -> None:
@@ -265,6 +278,7 @@ def test_a_closed_share_consumer_raises(client: Client) -> None:
         (consumer.acknowledge_offset, ("t", 0, 0)),
         (consumer.set_acknowledgement_commit_callback, (None,)),
         (consumer.set_sasl_credentials, ("a", "b")),
+        (consumer.brokers_add, ("a:1",)),
     ]
     for call, arguments in calls:
         with pytest.raises(IllegalStateException, match="Share consumer closed"):

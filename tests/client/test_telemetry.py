@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native import Consumer, KafkaError, Producer, TopicPartition
+from kafka_native import Consumer, KafkaError, Producer, ShareConsumer, TopicPartition
 from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.client import LAST_PUSH_S
@@ -210,6 +210,18 @@ def test_asyncio_clients_push_too(client: Client, cluster: MockCluster) -> None:
     last = {push.client_instance_id: push for push in cluster.pushed_metrics}
     assert len(last) == 2
     assert all(push.terminating for push in last.values())
+
+
+def test_share_consumers_push_and_have_an_id(client: Client, cluster: MockCluster) -> None:
+    conf = {"bootstrap.servers": client.bootstrap, "group.id": "shared"}
+    with ShareConsumer(conf) as consumer:
+        consumer.subscribe([client.topic(2)])
+        consumer.poll(0)
+        found = consumer.client_instance_id(WAIT_S)
+        pushes(cluster)
+    last = {push.client_instance_id: push for push in cluster.pushed_metrics}
+    assert list(last) == [bytes(found)]
+    assert last[bytes(found)].terminating
 
 
 # --- without pushes ---

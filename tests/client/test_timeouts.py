@@ -191,8 +191,10 @@ CALLS: dict[type, dict[str, Callable[[Make, float], object]]] = {
         "seek_to_time": lambda make, timeout: consumer(make).seek_to_time(0, timeout=timeout),
     },
     ShareConsumer: {
+        "client_instance_id": lambda make, timeout: sharing(make).client_instance_id(timeout),
         "close": lambda make, timeout: sharing(make).close(timeout),
         "commit_sync": commit_shared,
+        "consume_arrow": lambda make, timeout: sharing(make).consume_arrow(timeout),
         "poll": lambda make, timeout: sharing(make).poll(timeout),
     },
     StreamsGroupMember: {

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.consumer.share_group import (
+from kafka_native.control.consumer.held_records import (
+    RENEWED,
     Acknowledgement,
     Acquired,
-    Limits,
+    HeldRange,
     Outcome,
-    ShareSessions,
 )
+from kafka_native.control.consumer.share_group import BATCH_OPTIMIZED, Limits, ShareSessions
 from kafka_native.control.group.membership import Member
 from kafka_native.control.requests import Backoff, Call
 from kafka_native.errors import KafkaError
@@ -72,7 +73,7 @@ class World:
         self.sessions = ShareSessions(
             Member("g", None, "share", "m"),
             self.metadata,  # type: ignore[arg-type]
-            Limits(500, 1, 1000, 10),
+            Limits(500, 1, 1000, 10, BATCH_OPTIMIZED),
             timeout_s=60.0,
             backoff=lambda: Backoff(0.1, 1.0, lambda low, high: 1.0),
             on_records=self.records.extend,
@@ -245,6 +246,74 @@ def test_acknowledgements_without_a_fetch_have_their_own_request() -> None:
         ShareAcknowledgeResponse(responses=[ACKED(topic_id=ID, partitions=[ACKED.PartitionData()])])
     )
     assert [error for _, error in world.outcomes] == [None]
+
+
+def renewal(acknowledgement: Acknowledgement) -> tuple[Acknowledgement, HeldRange]:
+    """Return a renewal of the same records, and their range."""
+    session, key = acknowledgement.session, acknowledgement.key
+    (first, last, _), *_ = acknowledgement.batches
+    held = HeldRange(session, key, first, bytearray([RENEWED]) * (last - first + 1))
+    return Acknowledgement(session, key, "t", [(first, last, b"\4")], renewed=[held]), held
+
+
+def test_renewals_are_sent_first_and_alone_and_then_the_fetch() -> None:
+    world = World(0, 2)
+    final = world.give(0, 0, 4)
+    renewed, held = renewal(world.give(2, 5, 9))
+    world.sessions.acknowledge([final, renewed])
+    world.sessions.fetch()
+    message = world.sent()
+    assert type(message).__name__ == "ShareAcknowledgeRequest"
+    assert message.is_renew_ack
+    assert named(message.topics) == [2]
+    parts = [ACKED.PartitionData(partition_index=2)]
+    world.clock.now += 1
+    world.answer(
+        ShareAcknowledgeResponse(
+            acquisition_lock_timeout_ms=20_000, responses=[ACKED(topic_id=ID, partitions=parts)]
+        )
+    )
+    assert held.until == world.clock.now + 20
+    message = world.sent()
+    assert type(message).__name__ == "ShareFetchRequest"
+    assert not message.is_renew_ack
+    assert named(message.topics) == [0]
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        (
+            ShareAcknowledgeResponse(
+                responses=[ACKED(topic_id=ID, partitions=[ACKED.PartitionData(error_code=121)])]
+            ),
+            KafkaError.INVALID_RECORD_STATE,
+        ),
+        (KafkaError(KafkaError._INVALID_ARG), KafkaError._UNSUPPORTED_FEATURE),
+        (KafkaError(KafkaError._TRANSPORT), KafkaError._TRANSPORT),
+    ],
+)
+def test_failed_renewal_gives_the_record_up(reply: Any, code: int) -> None:
+    world = World(0)
+    renewed, held = renewal(world.give(0, 0, 4))
+    world.sessions.acknowledge([renewed])
+    world.answer(reply)
+    assert held.until == 0
+    assert not held.accepts(0)
+    assert [error.code() for _, error in world.outcomes if error is not None] == [code]
+
+
+def test_ending_session_sends_renewals_before_its_last_request() -> None:
+    world = World(0)
+    renewed, _ = renewal(world.give(0, 0, 4))
+    world.sessions.acknowledge([renewed])
+    world.sessions.end(lambda: None)
+    message = world.sent()
+    assert message.is_renew_ack
+    assert message.share_session_epoch == 1
+    parts = [ACKED.PartitionData()]
+    world.answer(ShareAcknowledgeResponse(responses=[ACKED(topic_id=ID, partitions=parts)]))
+    assert world.sent().share_session_epoch == -1
 
 
 def test_acknowledgements_of_a_removed_partition_are_sent_before_it_is_forgotten() -> None:

@@ -435,6 +435,63 @@ static void test_a_run_goes_on_elsewhere_when_a_batch_is_full(void)
     teardown();
 }
 
+static void setup_with(enum kn_partitioner partitioner)
+{
+    setup();
+    kn_topic_free(topic);
+    engine->config.produce.partitioner = partitioner;
+    topic = kn_topic_new(&engine->producer, "orders", 6, 77);
+    CHECK(topic);
+}
+
+static void test_round_robin_takes_the_partitions_in_turn(void)
+{
+    setup_with(KN_PARTITIONER_ROUND_ROBIN);
+    int status;
+    CHECK_EQ(produce_ten("k", -1, &status), 10); /* staged */
+    set_partitions(5);
+    CHECK_EQ(produce_ten("k", -1, &status), 10); /* in a run */
+    for (int i = 0; i < 5; i++) CHECK_EQ(produce_to(-1, i % 2 ? "k" : NULL, "x"), KN_OK);
+    CHECK_EQ(produce_to(3, "k", "named"), KN_OK);
+    CHECK(strcmp(drain(0), "0 5 0 5 x") == 0);
+    CHECK(strcmp(drain(1), "1 6 1 6 x") == 0);
+    CHECK(strcmp(drain(2), "2 7 2 7 x") == 0);
+    CHECK(strcmp(drain(3), "3 8 3 8 x named") == 0);
+    CHECK(strcmp(drain(4), "4 9 4 9 x") == 0);
+    teardown();
+}
+
+static void test_round_robin_leaves_out_partitions_without_a_leader(void)
+{
+    setup_with(KN_PARTITIONER_ROUND_ROBIN);
+    int status;
+    struct kn_broker *leaders[5] = {&brokers[0], NULL, &brokers[0], NULL, NULL};
+    CHECK_EQ(kn_topic_set_partitions(topic, NULL, 5, leaders, NULL), KN_OK);
+    CHECK_EQ(produce_ten("k", -1, &status), 10);
+    CHECK(strcmp(drain(0), "0 2 4 6 8") == 0);
+    CHECK(strcmp(drain(2), "1 3 5 7 9") == 0);
+    leaders[0] = leaders[2] = NULL;
+    CHECK_EQ(kn_topic_set_partitions(topic, NULL, 5, leaders, NULL), KN_OK);
+    CHECK_EQ(produce_ten("k", -1, &status), 10); /* none has one: all wait in turn */
+    for (int i = 0; i < 5; i++) CHECK_EQ(partition_of(i)->open->writer.record_count, 2);
+    set_partitions(5);
+    for (int i = 0; i < 5; i++) CHECK_EQ(strlen(drain(i)), 3);
+    teardown();
+}
+
+static void test_sticky_ignores_keys(void)
+{
+    setup_with(KN_PARTITIONER_STICKY);
+    int status;
+    set_partitions(4);
+    CHECK_EQ(produce_ten("k", -1, &status), 10);
+    CHECK_EQ(produce_ten(NULL, -1, &status), 10);
+    int32_t partition = atomic_load(&topic->sticky.accumulator)->partition;
+    CHECK_EQ(partition_of(partition)->open->writer.record_count, 20);
+    drain(partition);
+    teardown();
+}
+
 static void test_staged_records_expire(void)
 {
     setup();
@@ -594,6 +651,9 @@ int main(void)
     RUN(test_a_run_stops_where_a_single_call_would_fail);
     RUN(test_a_run_chooses_each_partition_once);
     RUN(test_a_run_goes_on_elsewhere_when_a_batch_is_full);
+    RUN(test_round_robin_takes_the_partitions_in_turn);
+    RUN(test_round_robin_leaves_out_partitions_without_a_leader);
+    RUN(test_sticky_ignores_keys);
     RUN(test_staged_records_expire);
     RUN(test_a_refusing_engine_takes_no_lock);
     RUN(test_topic_id);

@@ -103,6 +103,12 @@ OUTPUT = {
         "failures: 0",
         "left to do: [0]",
     ],
+    "share_arrow.py": ["errors: []", "9900 temperatures, sum 194000"],
+    "share_renew.py": [
+        "errors: []",
+        "done, each once: [0, 1, 2, 3, 4, 5, 6, 7]",
+        "renewed more than once: True",
+    ],
     "streams_group.py": ["first runs [0, 1, 2, 3]", "first stops [", "second runs ["],
     "commits.py": [
         "committed: ",
@@ -117,7 +123,12 @@ OUTPUT = {
         "paused: None",
         "resumed: b'93'",
     ],
-    "lag.py": ["yet: None", "the first message: 49 and after the last: 0", "assigned: [0]"],
+    "lag.py": [
+        "yet: None",
+        "the first message: 49 and after the last: 0",
+        "assigned: [0]",
+        "them: 0",
+    ],
     "from_confluent_kafka.py": [
         "refused: _VALUE_SERIALIZATION",
         "100 messages delivered by kafka_native.producer",

@@ -26,7 +26,7 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
         ("asyncio.md", 3),
         ("monitoring.md", 4),
         ("transactions.md", 3),
-        ("share-groups.md", 2),
+        ("share-groups.md", 4),
         ("streams-groups.md", 2),
     ],
 )

@@ -12,13 +12,14 @@ import pytest
 
 from tests import downloads
 from tests.broker import cluster, java, old_kafka
+from tests.broker.matrix import brokers
 from tests.compat.programs import PROGRAMS
 from tests.packaging.requirements import WITNESSES, read
 from tests.spark import jvm, versions
 from tests.tidy import tree
 from tests.waiting import PROGRAM_S
 
-ALL_JARS = [java.JARS, java.STREAMS_JARS, jvm.JARS, *map(old_kafka.jars_of, old_kafka.VERSIONS)]
+ALL_JARS = [java.STREAMS_JARS, jvm.JARS, *map(brokers.jars_of, brokers.RELEASES)]
 WANTED = downloads.JarSet("kafka-x", Path("pom.xml"), "copy")
 COMMANDS = "mvn|pip|cargo|npm|curl|wget"
 FETCHES = re.compile(
@@ -125,6 +126,12 @@ def test_pip_refuses_another_file(
     said = capfd.readouterr().err
     assert f"Expected sha256 {'0' * 64}" in said
     assert downloads.sha256(wheel) in said
+
+
+def test_the_matrix_has_the_release_of_the_other_tests_and_the_old_ones() -> None:
+    assert brokers.RELEASES[-1] == java.KAFKA_VERSION
+    assert set(old_kafka.VERSIONS) < set(brokers.RELEASES)
+    assert java.JARS in ALL_JARS
 
 
 def test_every_set_has_hashes() -> None:

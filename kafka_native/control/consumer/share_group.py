@@ -22,10 +22,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_native.control.brokers.coordinator import Coordinator
+from kafka_native.control.consumer.held_records import (
+    Acknowledgement,
+    Acquired,
+    Outcome,
+    Session,
+    ShareKey,
+)
 from kafka_native.control.errors import SHARE_SESSION_ERRORS, STALE_METADATA_ERRORS
 from kafka_native.control.group.heartbeats import JOIN_EPOCH, LEAVE_EPOCH, Heartbeats, State
 from kafka_native.control.group.membership import GroupSettings, Member, PollWatch
@@ -41,6 +48,7 @@ from kafka_native.protocol.share import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
+from kafka_native.types import AcknowledgeType
 
 if TYPE_CHECKING:
     from kafka_native.config import Config
@@ -52,9 +60,6 @@ if TYPE_CHECKING:
     from kafka_native.logs import Logger
 
 Heartbeat: TypeAlias = ShareGroupHeartbeatRequest
-ShareKey: TypeAlias = tuple[bytes, int]
-"""A partition by topic id. A recreated topic has another id."""
-
 _TOO_OLD = (
     "the broker doesn't speak the share group protocol (KIP-932): Apache Kafka does since 4.1"
 )
@@ -183,8 +188,8 @@ class ShareMembership(Heartbeats[Heartbeat, ShareGroupHeartbeatResponse]):
 
 
 FINAL_EPOCH = -1
-LAST_EPOCH = 0x7FFFFFFF
-RELEASE = 2
+BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
+ACQUIRE_MODES = {"batch_optimized": BATCH_OPTIMIZED, "record_limit": RECORD_LIMIT}
 LOCK_MIN_S, LOCK_MAX_S = 1.0, 3600.0
 """The limits of a lock's duration: the brokers' limits of group.share.record.lock.duration.ms."""
 DEFECT_PAUSE_S = 1.0
@@ -193,11 +198,6 @@ OFFSETS_MAX = 1 << 22
 """The maximum number of records of one partition in a reply.
 
 Brokers allow a group 2,000 to 10,000 (group.share.partition.max.record.locks).
-"""
-
-
-Batch: TypeAlias = tuple[int, int, bytes]
-"""The first and last offset, and the acknowledgement types: one byte for all records, or one each.
 """
 
 
@@ -213,61 +213,8 @@ class Limits:
     """fetch.max.bytes"""
     max_records: int
     """max.poll.records"""
-
-
-@dataclass(slots=True, eq=False)
-class Session:
-    """One session with one leader."""
-
-    node: int
-    epoch: int = 0
-    partitions: set[ShareKey] = field(default_factory=set)
-    waiting: list[Acknowledgement] = field(default_factory=list)
-    busy: bool = False
-    asked: bool = False  # a fetch was sent since the application wanted records
-    closing: bool = False
-    over: bool = False
-
-    def advance(self) -> None:
-        """Takes the next epoch after a successful reply."""
-        self.epoch = self.epoch + 1 if self.epoch < LAST_EPOCH else 1
-
-    def take(self) -> list[Acknowledgement]:
-        """The acknowledgements of the next request. One per partition: ranges might overlap."""
-        taken: dict[ShareKey, Acknowledgement] = {}
-        self.waiting = [
-            each for each in self.waiting if taken.setdefault(each.key, each) is not each
-        ]
-        return list(taken.values())
-
-
-@dataclass(slots=True, eq=False)
-class Acquired:
-    """Acquired records of one partition, as the broker sent them."""
-
-    session: Session
-    key: ShareKey
-    topic: str
-    records: bytes | memoryview
-    ranges: list[tuple[int, int, int]]
-    """The first and last offset and the delivery count, in offset order."""
-    until: float
-    """When the lock expires (monotonic seconds)."""
-
-
-@dataclass(slots=True, eq=False)
-class Acknowledgement:
-    """Acknowledgements of one partition. ``batches`` are in offset order and don't overlap."""
-
-    session: Session
-    key: ShareKey
-    topic: str
-    """Empty if the application has never seen the records."""
-    batches: list[Batch]
-    on_done: Callable[[KafkaError | None], None] = lambda error: None
-
-
-Outcome: TypeAlias = tuple[Acknowledgement, KafkaError | None]
+    acquire_mode: int
+    """share.acquire.mode: BATCH_OPTIMIZED or RECORD_LIMIT"""
 
 
 class ShareSessions:
@@ -440,8 +387,9 @@ class ShareSessions:
             return self._acknowledge(session, FINAL_EPOCH, now)
         wanted = self._by_leader.get(session.node, set())
         fetches = self._wanted and not session.asked and bool(wanted)
+        # A fetch that renews locks would return no records.
         if session.waiting and (
-            not fetches or any(each.key not in wanted for each in session.waiting)
+            not fetches or any(each.key not in wanted or each.renewed for each in session.waiting)
         ):
             return self._acknowledge(session, session.epoch, now)
         return self._fetch(session, set(wanted), now) if fetches else None
@@ -479,6 +427,7 @@ class ShareSessions:
             max_bytes=limits.max_bytes,
             max_records=limits.max_records,
             batch_size=limits.max_records,
+            share_acquire_mode=limits.acquire_mode,
             topics=topics,
             forgotten_topics_data=forgotten,
         )
@@ -508,12 +457,14 @@ class ShareSessions:
             )
             for topic_id, numbers in _by_topic(batches)
         ]
-        if epoch == FINAL_EPOCH and session.waiting:
+        renews = any(each.renewed for each in taken)
+        if epoch == FINAL_EPOCH and (session.waiting or renews):
             epoch = session.epoch  # not the last request yet: a partition has more
         message = ShareAcknowledgeRequest(
             group_id=self._member.group_id,
             member_id=self._member.member_id,
             share_session_epoch=epoch,
+            is_renew_ack=renews,
             topics=topics,
         )
         last = epoch == FINAL_EPOCH
@@ -564,7 +515,9 @@ class ShareSessions:
                 ]
                 name = names.get(key[0])
                 if ranges and name is None:  # a topic that isn't wanted any more
-                    batches = [(first, last, bytes([RELEASE])) for first, last, _ in ranges]
+                    batches = [
+                        (first, last, bytes([AcknowledgeType.RELEASE])) for first, last, _ in ranges
+                    ]
                     session.waiting.append(Acknowledgement(session, key, "", batches))
                 elif ranges and name is not None:
                     found.append(Acquired(session, key, name, each.records or b"", ranges, until))
@@ -578,15 +531,20 @@ class ShareSessions:
     def _on_acknowledged(
         self, session: Session, taken: list[Acknowledgement], last: bool, reply: Reply
     ) -> None:
+        if _cannot_renew(reply, taken):
+            session.busy = False
+            self._settle([(each, _no_renewal()) for each in taken])
+            return
         if not self._answered(session, taken, reply):
             return
         response: ShareAcknowledgeResponse = reply
+        until = self._clock() + _lock_s(response.acquisition_lock_timeout_ms)
         answers = {
             (topic.topic_id, each.partition_index): _error(each.error_code, each.error_message)
             for topic in response.responses
             for each in topic.partitions
         }
-        self._settle([(each, answers.get(each.key, _unanswered())) for each in taken])
+        self._settle([(each, answers.get(each.key, _unanswered())) for each in taken], until)
         if any(
             error is not None and error.code() in STALE_METADATA_ERRORS
             for error in answers.values()
@@ -651,9 +609,12 @@ class ShareSessions:
             self._on_error(None if topic is None else topic.name, key[1], error)
         self._pause(key)
 
-    def _settle(self, outcomes: list[Outcome]) -> None:
+    def _settle(self, outcomes: list[Outcome], until: float = 0.0) -> None:
+        """Reports outcomes. ``until``: when renewed locks expire."""
         if outcomes:
             for each, error in outcomes:
+                for held in each.renewed:
+                    held.until = until if error is None else 0.0
                 each.on_done(error)
             self._on_outcomes(outcomes)
 
@@ -723,6 +684,20 @@ def _session_over() -> KafkaError:
     return KafkaError(KafkaError.SHARE_SESSION_NOT_FOUND, text)
 
 
+def _cannot_renew(reply: Reply, taken: list[Acknowledgement]) -> bool:
+    """Whether the request couldn't be encoded, because its version has no renewals."""
+    return (
+        isinstance(reply, KafkaError)
+        and reply.code() == KafkaError._INVALID_ARG
+        and any(each.renewed for each in taken)
+    )
+
+
+def _no_renewal() -> KafkaError:
+    text = "the broker doesn't renew locks (KIP-1222): Apache Kafka does since 4.2"
+    return KafkaError(KafkaError._UNSUPPORTED_FEATURE, text)
+
+
 def _unanswered() -> KafkaError:
     return KafkaError(
         KafkaError._BAD_MSG,
@@ -781,6 +756,7 @@ class ShareConsumerControl:
                 config.integer("fetch.min.bytes"),
                 config.integer("fetch.max.bytes"),
                 config.integer("max.poll.records"),
+                ACQUIRE_MODES[config.text("share.acquire.mode")],
             ),
             timeout_s=settings.timeout_s,
             backoff=self._backoff,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
@@ -15,6 +14,8 @@ from kafka_native.protocol.quorum import (
     RemoveRaftVoterResponse,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
@@ -101,7 +102,7 @@ def describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuoru
 
 def _partition(call: Call) -> DescribeQuorumResponse.Topic.Partition:
     cluster, kind = call.cluster, DescribeQuorumResponse.Topic.Partition
-    leader, now_ms = cluster.controller_id(), int(time.time() * 1000)
+    leader, now_ms = cluster.controller_id(), cluster.clock.time_ms()
     return kind(
         partition_index=0,
         error_message=None,
@@ -185,3 +186,19 @@ def unregister_broker(call: Call, request: UnregisterBrokerRequest) -> Unregiste
         cluster.quorum.unregistered.add(request.broker_id)
         cluster.quorum.count_change()
     return UnregisterBrokerResponse(error_message=None)
+
+
+def unregister_controller(
+    call: Call, request: UnregisterControllerRequest
+) -> UnregisterControllerResponse:
+    """Unregister a controller until it starts again (KIP-1312)."""
+    quorum = call.cluster.quorum
+    with call.cluster.lock:
+        if request.controller_id not in quorum.controllers:
+            text = f"Controller ID {request.controller_id} is not currently registered."
+            return UnregisterControllerResponse(
+                error_code=ErrorCode.CONTROLLER_ID_NOT_REGISTERED, error_message=text
+            )
+        quorum.controllers.remove(request.controller_id)
+        quorum.count_change()
+    return UnregisterControllerResponse(error_message=None)

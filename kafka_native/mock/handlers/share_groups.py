@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.clock import RequestWait
 from kafka_native.mock.handlers.fetch import corrupt
 from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.handlers.leaders import Found, Hints, find
@@ -18,7 +19,7 @@ from kafka_native.mock.share_groups import (
     Key,
     ShareSession,
 )
-from kafka_native.mock.topics import Waiter
+from kafka_native.mock.topics import SHARE_GROUP_STATE, Waiter
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.share import (
     NodeEndpoint,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 _PART = ShareFetchResponse.ShareFetchableTopicResponse.PartitionData
 _FIRST_HINTS = 1
+RECORD_LIMIT = 1
+"""The acquire mode in which max_records is strict (KIP-1206)."""
 
 
 def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
@@ -55,6 +58,7 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
                 text = f"Group {request.group_id} is not a share group."
                 raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
             group = share.find(request.group_id, make=request.member_epoch == JOIN_EPOCH)
+            call.cluster.ensure_internal_topic(SHARE_GROUP_STATE)
             if request.member_epoch == LEAVE_EPOCH:
                 group.leave(request.member_id)
                 return ShareGroupHeartbeatResponse(
@@ -68,7 +72,7 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
         return ShareGroupHeartbeatResponse(
             member_id=member.id,
             member_epoch=member.epoch,
-            heartbeat_interval_ms=int(share.settings.heartbeat_seconds * 1000),
+            heartbeat_interval_ms=group.settings.heartbeat_ms,
             assignment=_assignment(member.assigned) if has_assignment else None,
         )
 
@@ -85,9 +89,10 @@ def _assignment(assigned: set[Key]) -> ShareGroupHeartbeatResponse.Assignment:
 class _Acknowledgements:
     """The acknowledgements of one request, and the result for each partition."""
 
-    def __init__(self, call: Call, hints: Hints) -> None:
+    def __init__(self, call: Call, hints: Hints, *, renews: bool) -> None:
         self.call = call
         self.hints = hints
+        self.renews = renews
         self.answers: dict[Key, tuple[int, tuple[int, int]]] = {}
 
     def take(self, session: ShareSession, key: Key, batches: list[AcknowledgementBatch]) -> None:
@@ -101,7 +106,8 @@ class _Acknowledgements:
             )
             if pushed is None or pushed.done or not pushed.code:
                 held = session.group.partition(found.topic, key[1])
-                error = held.acknowledge(session.member_id, batches, self.call.cluster.clock.now())
+                now = self.call.cluster.clock.now()
+                error = held.acknowledge(session.member_id, batches, now, renews=self.renews)
             if pushed is not None and pushed.code:
                 error = pushed.code
         self.answers[key] = (error, self.hints.leader(error, found.partition))
@@ -156,7 +162,11 @@ class _ShareFetchAttempt:
         if self.records_left > 0 and self.bytes_left > 0:
             now = self.call.cluster.clock.now()
             slices, ranges = held.acquire(
-                self.session.member_id, self.records_left, self.bytes_left, now
+                self.session.member_id,
+                self.records_left,
+                self.bytes_left,
+                now,
+                strict=self.request.share_acquire_mode == RECORD_LIMIT,
             )
             if ranges:
                 self.records_left -= sum(last - first + 1 for first, last, _ in ranges)
@@ -174,7 +184,7 @@ class _ShareFetchAttempt:
 
     def reply(self, acknowledged: _Acknowledgements) -> Reply:
         """Return the response: the partitions with records, an error, or acknowledgements."""
-        response = ShareFetchResponse(acquisition_lock_timeout_ms=_lock_ms(self.call))
+        response = ShareFetchResponse(acquisition_lock_timeout_ms=_lock_ms(self.session))
         records: list[list[memoryview]] = []
         for key in sorted(self.answers.keys() | acknowledged.answers.keys()):
             answer, slices = self.answers.get(key) or (
@@ -201,6 +211,11 @@ class _ShareFetchAttempt:
         return Reply(response, records)
 
 
+def _wants_records(request: ShareFetchRequest) -> bool:
+    """Return whether a ShareFetch asks for records. One that renews locks can't."""
+    return any((request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms))
+
+
 def _endpoints(hints: Hints) -> list[NodeEndpoint]:
     return [
         NodeEndpoint(
@@ -210,8 +225,8 @@ def _endpoints(hints: Hints) -> list[NodeEndpoint]:
     ]
 
 
-def _lock_ms(call: Call) -> int:
-    return int(call.cluster.share.settings.lock_seconds * 1000)
+def _lock_ms(session: ShareSession) -> int:
+    return int(session.group.settings.lock_seconds * 1000)
 
 
 def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchResponse | None:
@@ -221,11 +236,13 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
     """
     cluster = call.cluster
     hints = Hints(call, _FIRST_HINTS)
-    acknowledged = _Acknowledgements(call, hints)
+    acknowledged = _Acknowledgements(call, hints, renews=request.is_renew_ack)
     epoch = request.share_session_epoch
     with cluster.lock:
         given = [(topic.topic_id, each) for topic in request.topics for each in topic.partitions]
         if epoch == FIRST_EPOCH and any(each.acknowledgement_batches for _, each in given):
+            return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+        if request.is_renew_ack and _wants_records(request):
             return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
         session, error = cluster.share.session(
             call.broker.id, request.group_id or "", request.member_id or "", epoch, call.connection
@@ -243,19 +260,20 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
                 session.partitions.pop((topic.topic_id, number), None)
         if epoch == FINAL_EPOCH:
             cluster.share.close(call.broker.id, session)
+        if epoch == FINAL_EPOCH or request.is_renew_ack:
             return _ShareFetchAttempt(call, request, session, hints).reply(acknowledged)
-    deadline = cluster.clock.now() + max(request.max_wait_ms, 0) / 1000
+    wait = RequestWait(cluster.clock, request.max_wait_ms)
     waiter = Waiter()
     while True:
         with cluster.lock:
             done = _ShareFetchAttempt(call, request, session, hints)
             if not call.connection.is_closing:
                 done.acquire_all()
-            now = cluster.clock.now()
-            if done.answers or done.has_error or now >= deadline or call.connection.is_closing:
+            now, left = cluster.clock.now(), wait.left()
+            if done.answers or done.has_error or left <= 0 or call.connection.is_closing:
                 return done.reply(acknowledged)
             waiter.watch(cluster.waiters, done.partitions)
-        waiter.wait(cluster.lock, max(min(deadline, done.expires) - now, 0))
+        waiter.wait(cluster.lock, min(left, max(done.expires - now, 0)))
         if call.connection.is_abandoned():
             return None  # acquire no records for a client that has disconnected
 
@@ -263,7 +281,7 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
 def share_acknowledge(call: Call, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
     """Process acknowledgements. The final epoch ends the session and releases the other records."""
     hints = Hints(call, _FIRST_HINTS)
-    acknowledged = _Acknowledgements(call, hints)
+    acknowledged = _Acknowledgements(call, hints, renews=request.is_renew_ack)
     epoch = request.share_session_epoch
     share = call.cluster.share
     part = ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse
@@ -282,7 +300,7 @@ def share_acknowledge(call: Call, request: ShareAcknowledgeRequest) -> ShareAckn
                 )
         if epoch == FINAL_EPOCH:
             share.close(call.broker.id, session)
-    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=_lock_ms(call))
+    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=_lock_ms(session))
     for key, (code, (leader, leader_epoch)) in acknowledged.answers.items():
         answer = part.PartitionData(partition_index=key[1], error_code=code)
         answer.current_leader.leader_id, answer.current_leader.leader_epoch = leader, leader_epoch

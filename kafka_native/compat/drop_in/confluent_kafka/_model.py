@@ -1,8 +1,9 @@
 """confluent_kafka's name for a part of `kafka_native.types`."""
 
+from enum import IntEnum
+
 from kafka_native._native.message import ConfluentMessage as Message
 from kafka_native.types import (
-    AcknowledgeType,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     ConsumerGroupType,
@@ -29,3 +30,11 @@ __all__ = [
     "TopicCollection",
     "TopicPartitionInfo",
 ]
+
+
+class AcknowledgeType(IntEnum):
+    """A consumer's decision about a record of a share group."""
+
+    ACCEPT = cimpl.SHARE_ACKNOWLEDGE_TYPE_ACCEPT
+    RELEASE = cimpl.SHARE_ACKNOWLEDGE_TYPE_RELEASE
+    REJECT = cimpl.SHARE_ACKNOWLEDGE_TYPE_REJECT

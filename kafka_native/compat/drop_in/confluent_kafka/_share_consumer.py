@@ -23,6 +23,7 @@ class ShareConsumer(native.ShareConsumer):
     """A `kafka_native.ShareConsumer` that behaves like confluent_kafka's."""
 
     _client = ClosedClient(CLOSED_TEXT, IllegalStateException)
+    _acknowledge_types = frozenset({1, 2, 3})  # no RENEW there
     _eager = True
     _message_type = ConfluentMessage
 

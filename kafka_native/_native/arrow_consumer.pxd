@@ -1,0 +1,35 @@
+# The columns of consumed records, for the modules that fill them.
+from libc.stdint cimport int64_t
+
+from kafka_native._native.kn_arrow cimport kn_column_spec, kn_columns, kn_kept_bytes
+from kafka_native._native.kn_records cimport kn_pool
+
+
+cdef class ColumnPlan:
+    cdef kn_column_spec specs[16]
+    cdef readonly int count
+    cdef readonly tuple names
+    cdef readonly tuple types
+
+
+cdef class ColumnMemory:
+    cdef kn_pool *pool
+    cdef kn_kept_bytes *held  # the bytes of responses that batches keep alive
+    cdef int64_t rows
+    cdef int64_t sizes[16]  # bytes by field
+    cdef public bint awaited  # whether a coroutine awaits a batch
+
+    cdef void expect(self, kn_columns *columns, ColumnPlan plan, int64_t count_max) noexcept
+    cdef void remember(self, kn_columns *columns, ColumnPlan plan) noexcept
+
+
+cdef class ColumnBatch:
+    cdef kn_columns *columns
+    cdef readonly ColumnPlan plan
+    cdef readonly dict positions  # (topic, partition) -> the next offset
+    cdef readonly list ends  # Messages: ends of partitions
+    cdef readonly bint ended  # whether wakeup() or close() ended the call
+
+
+cdef object unfit_error(str place, ColumnPlan plan, int column, bint is_full)
+cdef ColumnBatch new_batch(ColumnPlan plan, ColumnMemory memory, int64_t count_max, int64_t bytes_max, int64_t pinned_max)
