@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -21,6 +22,7 @@ from tests.broker.streams import (
 from tests.broker.support import (
     CODECS,
     TopicMaker,
+    end_of,
     flush,
     leaders,
     our_consumer,
@@ -153,23 +155,34 @@ def test_a_client_started_while_a_broker_is_away(
     wait_in_sync(owned3, topic)
 
 
-def test_rack_aware_producer_uses_only_leaders_in_its_rack(
-    kafka3: Cluster, new_topic: TopicMaker
+def test_rack_aware_producers_use_only_leaders_in_their_rack(
+    kafka3: Cluster, new_topic: TopicMaker, tool: Callable[..., bytes]
 ) -> None:
     topic = new_topic(kafka3, PARTITIONS)
     by_partition = wait_for(lambda: leaders(kafka3, topic), "leaders")
-    conf = {
-        "bootstrap.servers": kafka3.bootstrap,
-        "client.rack": f"rack-{by_partition[0]}",
-        "partitioner.rack.aware": True,
-        "sticky.partitioning.linger.ms": 0,
-    }
+    near = {number for number, leader in by_partition.items() if leader == by_partition[0]}
+    assert near < set(by_partition)
+    conf = {"client.rack": f"rack-{by_partition[0]}", "partitioner.rack.aware": True}
     delivered = DeliveryCounts()
-    with kafka_native.Producer(conf, on_delivery=delivered) as producer:
+    with kafka_native.Producer(
+        {"bootstrap.servers": kafka3.bootstrap, "sticky.partitioning.linger.ms": 0, **conf},
+        on_delivery=delivered,
+    ) as producer:
         for number in range(1000):
             producer.produce(topic, payload.make(topic, 0, number))
         flush(producer)
-    near = {number for number, leader in by_partition.items() if leader == by_partition[0]}
     assert sum(delivered.values()) == 1000
     assert set(delivered) == near
-    assert near < set(by_partition)
+    # Java's producer puts its messages there, too
+    properties = [f"{name}={str(value).lower()}" for name, value in conf.items()]
+    load = ["--num-records", "3000", "--record-size", "1000", "--throughput", "-1"]
+    tool(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--bootstrap-server", kafka3.bootstrap, "--topic", topic, *load),
+        *("--command-property", *properties, "batch.size=2000"),
+    )
+    witness = their_consumer(kafka3)
+    ends = {number: end_of(witness, topic, number) for number in by_partition}
+    witness.close()
+    assert sum(ends.values()) == 4000
+    assert {number for number, end in ends.items() if end > delivered[number]} == near
