@@ -19,7 +19,7 @@ from kafka_native._native.enums import STATUS_FATAL, STATUS_TOO_LARGE
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native._native.relay import Relay
-from kafka_native.client import Client, UninitializedClient, existing, own_client
+from kafka_native.client_core import ClientCore, UninitializedClient, existing, own_client
 from kafka_native.config import parse
 from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.transactions import (
@@ -116,7 +116,7 @@ class Producer(ProducerCore):
     """
 
     _client = UninitializedClient()
-    _eager = False  # whether to connect without work, see `Client`
+    _eager = False  # whether to connect without work, see `ClientCore`
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """Raises KafkaException (_INVALID_ARG) for an unknown property or an invalid value."""
@@ -132,7 +132,7 @@ class Producer(ProducerCore):
         if interceptors is not None:
             # Interceptors get every message. They filter for on_delivery.
             everything["report_errors_only"] = False
-        self._client = Client(
+        self._client = ClientCore(
             settings,
             "producer",
             everything,
@@ -1068,13 +1068,15 @@ def _offsets_of(positions: list[TopicPartition]) -> dict[Key, OffsetPosition]:
     }
 
 
-def _partitions_of(client: Client, timeout_s: float, topic: str, hint: str | None = None) -> int:
+def _partitions_of(
+    client: ClientCore, timeout_s: float, topic: str, hint: str | None = None
+) -> int:
     """Waits for the number of a topic's partitions and returns it."""
     return begin_partitions_of(client, timeout_s, topic, hint).result()
 
 
 def begin_partitions_of(
-    client: Client, timeout_s: float, topic: str, hint: str | None = PARTITIONER_HINT
+    client: ClientCore, timeout_s: float, topic: str, hint: str | None = PARTITIONER_HINT
 ) -> PendingCall[int]:
     """Begins to ask the control thread for the number of a topic's partitions."""
     router = client.main.router
@@ -1093,7 +1095,7 @@ def begin_partitions_of(
 
 
 def _exception_of(
-    client: Client, marks_fatal: bool, status: int, text: str | None, where: str | None
+    client: ClientCore, marks_fatal: bool, status: int, text: str | None, where: str | None
 ) -> KafkaException:
     """The exception of `produce()` for an engine status.
 

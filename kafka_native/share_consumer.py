@@ -20,7 +20,7 @@ from kafka_native._native.enums import STATUS_TOO_LARGE
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
 from kafka_native._native.share_core import ACCEPT, GAP, UNDECIDED, open_acquired
-from kafka_native.client import Client, UninitializedClient, own_client
+from kafka_native.client_core import ClientCore, UninitializedClient, own_client
 from kafka_native.config import Config, parse
 from kafka_native.control.consumer.share_group import (
     Acknowledgement,
@@ -112,7 +112,7 @@ class _Inbox:
     It doesn't keep the consumer alive.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ClientCore) -> None:
         self._engine = client.engine
         self.fetched: deque[Acquired] = deque()
         self.polls = 0
@@ -182,7 +182,7 @@ class ShareConsumer:
 
     _client = UninitializedClient()
     _message_type: type[Message] = Message
-    _eager = False  # whether to connect without work, see `Client`
+    _eager = False  # whether to connect without work, see `ClientCore`
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """Creates a share consumer.
@@ -230,11 +230,11 @@ class ShareConsumer:
         self._client.engine.pins.message_type = self._message_type
         self._client.main.start()
 
-    def _make_client(self, settings: Config, everything: dict[str, Any]) -> Client:
+    def _make_client(self, settings: Config, everything: dict[str, Any]) -> ClientCore:
         managers = partial(self._make_managers, settings)
-        return Client(settings, "consumer", everything, managers, eager=self._eager)
+        return ClientCore(settings, "consumer", everything, managers, eager=self._eager)
 
-    def _make_managers(self, settings: Config, client: Client) -> Managers:
+    def _make_managers(self, settings: Config, client: ClientCore) -> Managers:
         self._inbox = inbox = _Inbox(client)
         hooks = ShareHooks(
             on_records=inbox.on_records,

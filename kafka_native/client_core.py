@@ -68,15 +68,15 @@ HANDLE_CLOSED_TEXT = "Handle has been closed"
 """The error text of `list_topics()` and similar calls on a closed client."""
 
 ADMISSION_CHECK_INTERVAL_S = 0.1
-"""The interval at which `Client.await_admission()` checks whether all brokers are down."""
+"""The interval at which `ClientCore.await_admission()` checks whether all brokers are down."""
 
-_clients: weakref.WeakSet[Client] = weakref.WeakSet()
-_dropped: set[Client] = set()
+_clients: weakref.WeakSet[ClientCore] = weakref.WeakSet()
+_dropped: set[ClientCore] = set()
 """Dropped clients whose control threads are still ending."""
 _names = iter(range(1, 1 << 62))
 
 
-class Client:
+class ClientCore:
     """One client's engine and control thread."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Client:
         config: Config,
         kind: str,
         settings: Mapping[str, object],
-        make_managers: Callable[[Client], Managers] = lambda client: Managers(),
+        make_managers: Callable[[ClientCore], Managers] = lambda client: Managers(),
         *,
         eager: bool = False,
         fatal_flag: bool = True,
@@ -662,7 +662,7 @@ class Observed:
         """Adds a client; TypeError: it isn't one."""
         # an asyncio client keeps its synchronous client in _core
         for each in (client, getattr(client, "_core", None)):
-            if isinstance(getattr(each, "_client", None), Client):
+            if isinstance(getattr(each, "_client", None), ClientCore):
                 self._clients.append(weakref.ref(each))
                 return
         raise TypeError(
@@ -687,14 +687,14 @@ class UninitializedClient:
     It is a class attribute. The instance's own attribute hides it.
     """
 
-    def __get__(self, instance: object, owner: type) -> Client:
+    def __get__(self, instance: object, owner: type) -> ClientCore:
         """Raises RuntimeError."""
         if instance is None:
             return self  # type: ignore[return-value]  # on the class, for tools that list its members
         raise RuntimeError(f"{owner.__name__} is not initialised: call super().__init__(conf)")
 
 
-def own_client(owner: Any) -> Client | None:
+def own_client(owner: Any) -> ClientCore | None:
     """The client of an object; None: its class didn't call ``super().__init__()``, or not yet.
 
     It doesn't use ``vars()``: that creates the object's ``__dict__``, in which CPython then looks
@@ -704,7 +704,7 @@ def own_client(owner: Any) -> Client | None:
         client = owner._client
     except (AttributeError, RuntimeError):
         return None
-    return client if isinstance(client, Client) else None
+    return client if isinstance(client, ClientCore) else None
 
 
 def _do_nothing() -> None:
