@@ -18,8 +18,9 @@ from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
 from kafka_native._native.enums import STATUS_CLOSED, STATUS_PURGED, STATUS_TIMED_OUT
 from kafka_native._native.snapshots import note_throttle
 from kafka_native.config import Config, parse_bootstrap
+from kafka_native.control.brokers.bootstrap import canonical_servers
 from kafka_native.control.brokers.broker import Broker
-from kafka_native.control.brokers.pool import BrokerPool, canonical_servers
+from kafka_native.control.brokers.pool import BrokerPool
 from kafka_native.control.brokers.security import (
     Authenticator,
     Connections,
@@ -307,13 +308,45 @@ class ClientCore:
         if self._mock is not None:
             return parse_bootstrap(self._mock.bootstrap_servers)
         servers = self.config.bootstrap
-        if self.config.text("client.dns.lookup") != "resolve_canonical_bootstrap_servers_only":
-            return servers
+        return self._canonical(servers) if self._uses_canonical_names else servers
 
+    @property
+    def _uses_canonical_names(self) -> bool:
+        lookup = self.config.text("client.dns.lookup")
+        return lookup == "resolve_canonical_bootstrap_servers_only"
+
+    def _canonical(self, servers: list[tuple[str, int]]) -> list[tuple[str, int]]:
         def warn(host: str, error: OSError) -> None:
             self.logger.warning("%s has no canonical name: %s", host, error)
 
         return canonical_servers(servers, self.config.text("broker.address.family"), warn)
+
+    def brokers_add(self, brokers: object) -> int:
+        """Adds bootstrap servers; see `Producer.brokers_add`."""
+        return self.begin_brokers_add(brokers).result()
+
+    def begin_brokers_add(self, brokers: object) -> PendingCall[int]:
+        """Begins `brokers_add()` without waiting."""
+        if not isinstance(brokers, str):
+            raise TypeError(f"brokers must be a str, not {type(brokers).__name__}")
+        self.check_open(HANDLE_CLOSED_TEXT)
+        servers = parse_bootstrap(brokers, self.config.text("security.protocol"))
+
+        def make(_: float, done: Callable[[int | KafkaError], None]) -> list[Call]:
+            def add(found: list[tuple[str, int]] | Exception) -> None:
+                if isinstance(found, Exception):
+                    done(KafkaError(KafkaError._RESOLVE, f"{brokers}: {found}"))
+                    return
+                self.context.pool.add_bootstrap(found)
+                done(len(servers))
+
+            if self._uses_canonical_names:
+                self._security_worker.run(lambda: self._canonical(servers), add)
+            else:
+                add(servers)
+            return []
+
+        return PendingCall.gather(self.main, make, -1)
 
     def _log_configuration(self) -> None:
         self.logger.debug("a %s of kafka_native %s", self.kind, version())

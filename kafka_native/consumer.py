@@ -875,6 +875,11 @@ class Consumer(ConsumerCalls):
         self._client.check_open(HANDLE_CLOSED_TEXT)
         self._client.set_sasl_credentials(username, password)
 
+    def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Producer.brokers_add`."""
+        self._client.check_open(HANDLE_CLOSED_TEXT)
+        return self._client.brokers_add(brokers)
+
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Asks a broker for brokers, topics and partitions; see `Producer.list_topics`."""
         return self._client.list_topics(topic, timeout)

@@ -766,6 +766,32 @@ class Producer(ProducerCore):
         """
         self._client.set_sasl_credentials(username, password)
 
+    def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs (librdkafka: ``rd_kafka_brokers_add()``).
+
+        The client tries them like those of ``bootstrap.servers``: when it has no other broker, and
+        for a rebootstrap. The call doesn't wait for a connection.
+
+        Parameters
+        ----------
+        brokers : str
+            Comma-separated servers, as in ``bootstrap.servers``.
+
+        Returns
+        -------
+        int
+            The number of servers in ``brokers``, also those that the client knows already.
+
+        Raises
+        ------
+        KafkaException
+            _INVALID_ARG: an entry is not a valid server, or has another protocol than
+            ``security.protocol``. No server is added then.
+        TypeError
+            ``brokers`` is not a str.
+        """
+        return self._client.brokers_add(brokers)
+
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Asks a broker for the cluster's brokers, topics and partitions.
 

@@ -674,6 +674,11 @@ class ShareConsumer:
         with self._access():
             self._client.set_sasl_credentials(username, password)
 
+    def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Producer.brokers_add`."""
+        with self._access():
+            return self._client.brokers_add(brokers)
+
     def metrics(self) -> ClientMetrics:
         """Returns this client's statistics; see `Producer.metrics`."""
         return self._client.metrics(CLOSED_TEXT)

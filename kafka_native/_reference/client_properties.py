@@ -40,7 +40,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         doc=(
             "Comma-separated list of the first brokers to connect to: host, host:port or "
             "[ipv6]:port, each optionally after protocol://. The default port is 9092. The client"
-            " learns the other brokers from the first broker that answers."
+            " tries them in random order, and learns the other brokers from the first one that "
+            "answers."
         ),
     ),
     Property(

@@ -410,6 +410,11 @@ CHANGE_CONTROLLERS: AdminOperation[None, ControllerRequest, ControllerResponse, 
 class QuorumAdmin(AdminBase):
     """Calls about the cluster, its features, its controllers and its brokers."""
 
+    def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Producer.brokers_add`."""
+        self._check_open()
+        return self._client.brokers_add(brokers)
+
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Asks a broker for the cluster's brokers, topics and partitions. Waits for the result.
 

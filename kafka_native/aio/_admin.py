@@ -298,6 +298,9 @@ class AIOAdminClient(Callbacks):
 
     # --- other calls ---
 
+    brokers_add = awaited(
+        AdminClient.brokers_add, lambda client, brokers: client.begin_brokers_add(brokers)
+    )
     metrics = awaited(AdminClient.metrics, lambda client: client.begin_metrics(CLOSED_TEXT))
 
     async def set_sasl_credentials(self, username: str, password: str) -> None:

@@ -397,6 +397,10 @@ class AIOConsumer:
         """Sets another user name and password; see `Producer.set_sasl_credentials`."""
         self._core.set_sasl_credentials(username, password)
 
+    async def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Consumer.brokers_add`."""
+        return await wait_for(self._core._client.begin_brokers_add(brokers))
+
     async def subscribe(
         self,
         topics: list[str],

@@ -290,6 +290,10 @@ class AIOProducer(Callbacks, AIOProducerCore):
         """Sets another user name and password; see `Producer.set_sasl_credentials`."""
         self._core.set_sasl_credentials(username, password)
 
+    async def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Producer.brokers_add`."""
+        return await wait_for(self._core._client.begin_brokers_add(brokers))
+
     async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Asks a broker for brokers, topics and partitions; see `Producer.list_topics`."""
         return await wait_for(self._core._client.begin_list_topics(topic, timeout))

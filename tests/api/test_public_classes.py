@@ -21,7 +21,7 @@ from kafka_native.aio import AIOConsumer, AIOProducer
 from tests.syntax import parsed
 
 CLUSTER = {"client_instance_id", "cluster_id", "list_topics"}
-CLIENT = {"close", "fatal_error", "metrics", "set_sasl_credentials"}
+CLIENT = {"brokers_add", "close", "fatal_error", "metrics", "set_sasl_credentials"}
 TRANSACTIONS = {
     "abort_transaction",
     "begin_transaction",

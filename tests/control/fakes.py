@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from kafka_native.control.brokers.bootstrap import Shuffle
 from kafka_native.control.brokers.pool import BrokerPool
 from kafka_native.control.brokers.security import Authenticator, Connections
 from kafka_native.control.brokers.versions import ASK_EVERYONE, Fallback
@@ -220,6 +221,7 @@ class Cluster:
         rebootstraps: bool = True,
         trigger_s: float = 300,
         make_authenticator: Callable[[Connections], Authenticator] | None = None,
+        shuffle: Shuffle = lambda servers: None,
     ) -> None:
         self.clock = Clock()
         self.engine = FakeEngine()
@@ -242,6 +244,7 @@ class Cluster:
             ),
             rebootstraps=rebootstraps,
             fallback=fallback,
+            shuffle=shuffle,
             clock=self.clock,
         )
         self.engine.on_connect = self._on_connect

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_native._native.engine import THROTTLE_MAX_MS
+from kafka_native.control.brokers.bootstrap import shuffle
 from kafka_native.control.brokers.pool import NEXT_SERVER_S
 from kafka_native.control.brokers.versions import ApiRanges, Handshake, software_version
 from kafka_native.control.requests import Call
@@ -176,6 +177,30 @@ def test_failed_connect_is_reported_once_and_the_next_candidate_is_tried():
     assert [error.code() for error in cluster.errors][-1] == KafkaError._ALL_BROKERS_DOWN
     cluster.bring_up(first)
     assert len(cluster.engine.submitted) == 1
+
+
+def test_new_clients_spread_over_the_bootstrap_servers():
+    begun = set()
+    for _ in range(100):
+        cluster = Cluster(bootstrap=3, shuffle=shuffle)
+        cluster.call()
+        begun.update(cluster.engine.connects)
+    assert begun == {0, 1, 2}
+
+
+def test_each_round_has_each_server_once_in_an_order_of_its_own():
+    rounds = set()
+    cluster = Cluster(bootstrap=3, shuffle=shuffle)
+    cluster.call()
+    for _ in range(100):
+        while len(cluster.engine.connects) < 3:
+            cluster.lose("refused", broker=cluster.engine.connects[-1], generation=0)
+        assert sorted(cluster.engine.connects) == [0, 1, 2]
+        rounds.add(tuple(cluster.engine.connects))
+        last = cluster.engine.connects[-1]
+        cluster.engine.connects.clear()
+        cluster.lose("refused", broker=last, generation=0)
+    assert len(rounds) == 6, "every order occurs"
 
 
 def test_idle_close_by_the_broker_is_no_error():

@@ -1,13 +1,12 @@
 """The brokers that a client knows: bootstrap servers, handshakes, and the delivery of calls.
 
-Thread: the control thread only, except for `canonical_servers()`. Tests pass a fake engine.
+Thread: the control thread only. Tests pass a fake engine.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-import socket
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -26,6 +25,7 @@ from kafka_native._native.enums import (
     STATUS_TRANSPORT,
 )
 from kafka_native.cleaning import printable
+from kafka_native.control.brokers.bootstrap import ServerOrder, Shuffle, shuffle
 from kafka_native.control.brokers.broker import BOOTSTRAP, Broker
 from kafka_native.control.brokers.security import Authenticator, Connections, Encryption
 from kafka_native.control.brokers.versions import (
@@ -147,6 +147,7 @@ class BrokerPool:
         rebootstraps: bool = True,
         fallback: Fallback = ASK_EVERYONE,
         encryption: Encryption | None = None,
+        shuffle: Shuffle = shuffle,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Adds the bootstrap servers. Connects only when there is a call, or if it is eager.
@@ -161,6 +162,7 @@ class BrokerPool:
             all brokers are down again after this time (reconnect.backoff.max.ms).
         :param rebootstraps: Return to the bootstrap servers even if other brokers are known
             (metadata.recovery.strategy, KIP-899).
+        :param shuffle: The order in which servers are tried; tests replace it.
         """
         self._fallback = fallback
         self._encryption = encryption
@@ -197,6 +199,7 @@ class BrokerPool:
         self.features: Mapping[str, int] = {}
         """The cluster's finalized features, by name, from the newest handshake."""
         self._turn = itertools.count()
+        self._order = ServerOrder(shuffle)
         self._next_server_at = 0.0
         self._may_rebootstrap = rebootstraps
         self.connections = 0
@@ -218,6 +221,16 @@ class BrokerPool:
         self._by_handle[handle] = broker
         self._log.debug("%s: added", broker.name)
         return broker
+
+    def add_bootstrap(self, servers: Iterable[tuple[str, int]]) -> None:
+        """Adds bootstrap servers, unless they are known, and tries them if calls wait."""
+        known = {broker.address for broker in self.bootstrap}
+        for host, port in servers:
+            if (host, port) not in known:
+                known.add((host, port))
+                self.bootstrap.append(self._add(BOOTSTRAP, host, port))
+        if self._any:
+            self._connect_one()
 
     def update(self, node_id: int, host: str, port: int, rack: str | None) -> None:
         """Adds or updates a broker from metadata.
@@ -445,7 +458,7 @@ class BrokerPool:
         if not candidates or (now < self._next_server_at and self._is_connecting(candidates)):
             return
         self._next_server_at = now + NEXT_SERVER_S
-        chosen = candidates[next(self._turn) % len(candidates)]
+        chosen = self._order.next(candidates)
         target = self._control(chosen) if chosen.up else chosen
         if target.up:  # there is no memory for a control connection
             self._send_anywhere(lambda call: self._submit(target, call))
@@ -964,29 +977,3 @@ class BrokerPool:
             broker.waiting.clear()
         for call in calls:
             call.answer(error)
-
-
-FAMILIES = {"any": socket.AF_UNSPEC, "v4": socket.AF_INET, "v6": socket.AF_INET6}
-
-
-def canonical_servers(
-    servers: Iterable[tuple[str, int]], family: str, on_unknown: Callable[[str, OSError], None]
-) -> list[tuple[str, int]]:
-    """All addresses of the servers, by their canonical host names. Blocks during name resolution.
-
-    :param family: broker.address.family.
-    :param on_unknown: Called for a server that can't be resolved; it stays in the list unchanged.
-    """
-    found: dict[tuple[str, int], None] = {}
-    for host, port in servers:
-        try:
-            addresses = socket.getaddrinfo(host, port, FAMILIES[family], socket.SOCK_STREAM)
-        except OSError as error:
-            on_unknown(host, error)
-            found[host, port] = None
-            continue
-        for *_, address in addresses:
-            # the address itself if it has no name
-            name, _ = socket.getnameinfo(address, socket.NI_NUMERICSERV)
-            found[name, port] = None
-    return list(found)
