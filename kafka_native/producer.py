@@ -19,8 +19,13 @@ from kafka_native._native.enums import STATUS_FATAL, STATUS_TOO_LARGE
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native._native.relay import Relay
-from kafka_native.client_core import ClientCore, UninitializedClient, existing, own_client
-from kafka_native.config import parse
+from kafka_native.client_core import (
+    ClientCore,
+    UninitializedClient,
+    existing,
+    own_client,
+    settings_of,
+)
 from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.transactions import (
     OUTSTANDING,
@@ -117,10 +122,11 @@ class Producer(ProducerCore):
 
     _client = UninitializedClient()
     _eager = False  # whether to connect without work, see `ClientCore`
+    _host: ClientCore | None = None  # the shared client of which this is a role, in the constructor
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """Raises KafkaException (_INVALID_ARG) for an unknown property or an invalid value."""
-        settings = parse({**(config or {}), **kwargs}, "producer")
+        settings = settings_of(self, {**(config or {}), **kwargs}, "producer")
         on_delivery = settings.function("on_delivery")
         interceptors: Any = settings["interceptors"]
         report_all = on_delivery is not None or interceptors is not None
@@ -138,6 +144,7 @@ class Producer(ProducerCore):
             everything,
             partial(managers_of, settings, everything),
             eager=self._eager,
+            host=self._host,
         )
         if interceptors is not None:
             chain = Chain(interceptors, self._client.logs["interceptor"])

@@ -20,8 +20,8 @@ from kafka_native._native.enums import STATUS_TOO_LARGE
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
 from kafka_native._native.share_core import ACCEPT, GAP, UNDECIDED, open_acquired
-from kafka_native.client_core import ClientCore, UninitializedClient, own_client
-from kafka_native.config import Config, parse
+from kafka_native.client_core import ClientCore, UninitializedClient, own_client, settings_of
+from kafka_native.config import Config
 from kafka_native.control.consumer.share_group import (
     Acknowledgement,
     Acquired,
@@ -183,6 +183,7 @@ class ShareConsumer:
     _client = UninitializedClient()
     _message_type: type[Message] = Message
     _eager = False  # whether to connect without work, see `ClientCore`
+    _host: ClientCore | None = None  # the shared client of which this is a role, in the constructor
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """Creates a share consumer.
@@ -202,10 +203,12 @@ class ShareConsumer:
         given = {**(config or {}), **kwargs}
         refused = [name for name in NOT_APPLICABLE if name in given]
         if refused:
-            parse(given, "consumer")  # an unknown name or an invalid value is the first reason
+            settings_of(
+                self, given, "consumer"
+            )  # an unknown name or an invalid value is the first reason
             _refuse(refused)
         # As in the consumer protocol, the coordinator decides settings such as session timeouts.
-        settings = parse({**given, "group.protocol": "consumer"}, "consumer")
+        settings = settings_of(self, {**given, "group.protocol": "consumer"}, "consumer")
         _check(settings)
         everything = {
             **connection_settings(settings),
@@ -232,7 +235,9 @@ class ShareConsumer:
 
     def _make_client(self, settings: Config, everything: dict[str, Any]) -> ClientCore:
         managers = partial(self._make_managers, settings)
-        return ClientCore(settings, "consumer", everything, managers, eager=self._eager)
+        return ClientCore(
+            settings, "consumer", everything, managers, eager=self._eager, host=self._host
+        )
 
     def _make_managers(self, settings: Config, client: ClientCore) -> Managers:
         self._inbox = inbox = _Inbox(client)

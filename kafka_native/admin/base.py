@@ -65,6 +65,20 @@ class Handle(ClientCore):
         """Queues a callback for the next poll(). Control thread only."""
         self.callbacks.put(callback)
 
+    def poll(self, timeout: float) -> int:
+        """Runs the callbacks that are due; see `AdminBase.poll`."""
+        made = 0
+        timeout_s = deadlines.seconds(timeout)
+        wait_s = None if timeout_s < 0 else timeout_s
+        try:
+            while True:
+                callback = self.callbacks.get(timeout=wait_s)
+                made += 1
+                wait_s = 0
+                callback()
+        except Empty:
+            return made
+
 
 class AdminBase:
     """The base of AdminClient's calls. `AdminClient` describes how to use them."""
@@ -95,7 +109,7 @@ class AdminBase:
 
     @classmethod
     def of(cls, client: object) -> Self:
-        """Creates an admin client on another client: a Producer, Consumer or AdminClient.
+        """Creates an admin client on another one: a Client, Producer, Consumer or AdminClient.
 
             with AdminClient.of(producer) as admin:
                 admin.create_topics([NewTopic("greetings", 3)])["greetings"].result()
@@ -115,7 +129,8 @@ class AdminBase:
         handle = getattr(client, "_client", None)
         if not isinstance(handle, ClientCore):
             raise TypeError(
-                f"a Producer, Consumer or AdminClient is expected, not {type(client).__name__}"
+                "a Client, Producer, Consumer or AdminClient is expected, "
+                f"not {type(client).__name__}"
             )
         handle.check_open(HANDLE_CLOSED_TEXT)
         admin = cls.__new__(cls)
@@ -145,17 +160,7 @@ class AdminBase:
         self._check_open()
         if self._owner is not None or not isinstance(self._client, Handle):
             return 0
-        made = 0
-        timeout_s = deadlines.seconds(timeout)
-        wait_s = None if timeout_s < 0 else timeout_s
-        try:
-            while True:
-                callback = self._client.callbacks.get(timeout=wait_s)
-                made += 1
-                wait_s = 0
-                callback()
-        except Empty:
-            return made
+        return self._client.poll(timeout)
 
     def close(self) -> None:
         """Closes the client; unfinished futures fail with _DESTROY. A second call does nothing.

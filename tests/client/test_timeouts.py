@@ -14,7 +14,14 @@ from typing import Any
 
 import pytest
 
-from kafka_native import CompactedTopic, Consumer, Producer, ShareConsumer, TopicPartition
+from kafka_native import (
+    Client,
+    CompactedTopic,
+    Consumer,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
 from kafka_native.admin import AdminClient, NewTopic
 from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
 from kafka_native.deadlines import FOR_EVER_S, deadline_of, left_s, seconds
@@ -121,8 +128,13 @@ def compacted(make: Make) -> Any:
     return make(CompactedTopic, TOPIC)
 
 
-def admin_poll(make: Make, timeout: float) -> None:
-    client = make(AdminClient)
+def with_role(make: Make) -> Any:
+    client = make(Client)
+    client.producer().produce(TOPIC, b"x")
+    return client
+
+
+def callback_poll(client: Any, timeout: float) -> None:
     client._client.callbacks.put(lambda: None)
     assert client.poll(timeout) == 1
 
@@ -174,6 +186,11 @@ CALLS: dict[type, dict[str, Callable[[Make, float], object]]] = {
         "commit_sync": commit_shared,
         "poll": lambda make, timeout: sharing(make).poll(timeout),
     },
+    Client: {
+        "aclose": lambda make, timeout: asyncio.run(with_role(make).aclose(timeout)),
+        "close": lambda make, timeout: with_role(make).close(timeout),
+        "poll": lambda make, timeout: callback_poll(make(Client), timeout),
+    },
     CompactedTopic: {
         "poll": lambda make, timeout: compacted(make).poll(timeout),
         "scan": lambda make, timeout: compacted(make).scan(timeout),
@@ -183,7 +200,7 @@ CALLS: dict[type, dict[str, Callable[[Make, float], object]]] = {
         "cluster_id": lambda make, timeout: make(AdminClient).cluster_id(timeout),
         "list_groups": lambda make, timeout: make(AdminClient).list_groups(timeout=timeout),
         "list_topics": lambda make, timeout: make(AdminClient).list_topics(timeout=timeout),
-        "poll": admin_poll,
+        "poll": lambda make, timeout: callback_poll(make(AdminClient), timeout),
     },
 }
 WAITS = [(kind, name) for kind, calls in CALLS.items() for name in calls]
