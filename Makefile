@@ -31,7 +31,7 @@ SANITIZED ?= all
 SANITIZED_all := $(wildcard tests/native tests/api tests/client tests/aio tests/mock tests/protocol/test_wire*.py)
 SANITIZED_smoke := $(wildcard $(addprefix tests/client/test_, \
     producer.py consumer.py groups_consumer.py share_consumer.py transactions.py admin_topics.py codecs.py tls.py poll.py \
-    purge.py exit.py consume_arrow.py produce_arrow.py bad_input.py)) \
+    purge.py exit.py shared_client.py consume_arrow.py produce_arrow.py bad_input.py)) \
     $(wildcard tests/native/test_records.py tests/native/test_codecs.py tests/aio/test_aio_producer.py)
 
 # If this is set, each of the hundreds of processes of a test run compiles all its Python modules.

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from kafka_native.deserializing_share_consumer import DeserializingShareConsumer
     from kafka_native.serializing_producer import SerializingProducer
     from kafka_native.share_consumer import ShareConsumer
+    from kafka_native.shared_client import Client
     from kafka_native.streams_group import StreamsGroupMember
 
 __version__ = "0.1.0"
@@ -74,6 +75,7 @@ __all__ = [
     "AcknowledgeType",
     "ArrowReport",
     "Assignor",
+    "Client",
     "CompactedTable",
     "CompactedTopic",
     "ConcurrentModificationException",
@@ -119,6 +121,7 @@ __all__ = [
 
 # Names that few programs use. The first access imports their module.
 _LAZY_NAMES = {
+    "Client": "shared_client",
     "CompactedTable": "compacted",
     "CompactedTopic": "compacted",
     "DeserializingConsumer": "deserializing_consumer",

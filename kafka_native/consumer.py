@@ -16,8 +16,8 @@ from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.message import Message
 from kafka_native._native.methods import implemented_by
 from kafka_native.arrow import ArrowBatch, ArrowStream, Columns, checked_records, plan_of
-from kafka_native.client import HANDLE_CLOSED_TEXT, Client, own_client
-from kafka_native.config import Config, parse
+from kafka_native.client_core import HANDLE_CLOSED_TEXT, ClientCore, own_client, settings_of
+from kafka_native.config import Config
 from kafka_native.consumer_calls import CLOSED_TEXT, ConsumerCalls
 from kafka_native.consumer_events import (
     ConsumerCallbacks,
@@ -80,7 +80,7 @@ class Consumer(ConsumerCalls):
         existing = own_client(self)
         if existing is not None and not existing.closed:
             raise RuntimeError("Consumer already initialized")
-        settings = parse({**(config or {}), **kwargs}, "consumer")
+        settings = settings_of(self, {**(config or {}), **kwargs}, "consumer")
         everything = {
             **connection_settings(settings),
             **producer_settings(settings, 0, False),
@@ -88,7 +88,7 @@ class Consumer(ConsumerCalls):
         }
         strategies: Any = settings["partition.assignment.strategy"]
         assignors = make(strategies)
-        self._client = Client(
+        self._client = ClientCore(
             settings,
             "consumer",
             everything,
@@ -96,6 +96,7 @@ class Consumer(ConsumerCalls):
             eager=self._eager,
             fatal_flag=self._behaviour.fatal_flag,
             no_partition=self._behaviour.no_partition,
+            host=self._host,
         )
         self._rebalancing: Kind | None = None
         self._handled = False
@@ -127,7 +128,7 @@ class Consumer(ConsumerCalls):
         self._client.main.start()
 
     def _make_managers(
-        self, settings: Config, assignors: list[Assignor], client: Client
+        self, settings: Config, assignors: list[Assignor], client: ClientCore
     ) -> Managers:
         on_commit = settings.function("on_commit") or settings.function("offset_commit_cb")
         self._callbacks = ConsumerCallbacks(client, on_commit, self._behaviour.no_partition)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
-from kafka_native.client import UninitializedClient
+from kafka_native.client_core import ClientCore, UninitializedClient
 from kafka_native.consumer_events import ConsumerCallbacks
 from kafka_native.control.consumer.consumer_control import Behaviour, ConsumerControl
 from kafka_native.control.consumer.fetches import Assigned, Given
@@ -48,7 +48,8 @@ class ConsumerCalls(ConsumerCore):
 
     _client = UninitializedClient()
     _behaviour = Behaviour()
-    _eager = False  # whether to connect without work, see `Client`
+    _eager = False  # whether to connect without work, see `ClientCore`
+    _host: ClientCore | None = None  # the shared client of which this is a role, in the constructor
     _control: ConsumerControl
     _callbacks: ConsumerCallbacks
     _timeout_s: float

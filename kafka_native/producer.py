@@ -19,8 +19,13 @@ from kafka_native._native.enums import PARTITIONER_STICKY, STATUS_FATAL, STATUS_
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native._native.relay import Relay
-from kafka_native.client import Client, UninitializedClient, existing, own_client
-from kafka_native.config import parse
+from kafka_native.client_core import (
+    ClientCore,
+    UninitializedClient,
+    existing,
+    own_client,
+    settings_of,
+)
 from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.transactions import (
     OUTSTANDING,
@@ -116,11 +121,12 @@ class Producer(ProducerCore):
     """
 
     _client = UninitializedClient()
-    _eager = False  # whether to connect without work, see `Client`
+    _eager = False  # whether to connect without work, see `ClientCore`
+    _host: ClientCore | None = None  # the shared client of which this is a role, in the constructor
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """Raises KafkaException (_INVALID_ARG) for an unknown property or an invalid value."""
-        settings = parse({**(config or {}), **kwargs}, "producer")
+        settings = settings_of(self, {**(config or {}), **kwargs}, "producer")
         on_delivery = settings.function("on_delivery")
         interceptors: Any = settings["interceptors"]
         report_all = on_delivery is not None or interceptors is not None
@@ -136,12 +142,13 @@ class Producer(ProducerCore):
         if interceptors is not None:
             # Interceptors get every message. They filter for on_delivery.
             everything["report_errors_only"] = False
-        self._client = Client(
+        self._client = ClientCore(
             settings,
             "producer",
             everything,
             partial(managers_of, settings, everything),
             eager=self._eager,
+            host=self._host,
         )
         if interceptors is not None:
             chain = Chain(interceptors, self._client.logs["interceptor"])
@@ -1098,13 +1105,15 @@ def _offsets_of(positions: list[TopicPartition]) -> dict[Key, OffsetPosition]:
     }
 
 
-def _partitions_of(client: Client, timeout_s: float, topic: str, hint: str | None = None) -> int:
+def _partitions_of(
+    client: ClientCore, timeout_s: float, topic: str, hint: str | None = None
+) -> int:
     """Waits for the number of a topic's partitions and returns it."""
     return begin_partitions_of(client, timeout_s, topic, hint).result()
 
 
 def begin_partitions_of(
-    client: Client, timeout_s: float, topic: str, hint: str | None = PARTITIONER_HINT
+    client: ClientCore, timeout_s: float, topic: str, hint: str | None = PARTITIONER_HINT
 ) -> PendingCall[int]:
     """Begins to ask the control thread for the number of a topic's partitions."""
     router = client.main.router
@@ -1123,7 +1132,7 @@ def begin_partitions_of(
 
 
 def _exception_of(
-    client: Client, marks_fatal: bool, status: int, text: str | None, where: str | None
+    client: ClientCore, marks_fatal: bool, status: int, text: str | None, where: str | None
 ) -> KafkaException:
     """The exception of `produce()` for an engine status.
 

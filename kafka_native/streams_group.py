@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kafka_native._native.consumer_core import ConsumerCore
-from kafka_native.client import Client, own_client
+from kafka_native.client_core import ClientCore, own_client
 from kafka_native.config import Config, parse
 from kafka_native.control.group.streams_membership import (
     Endpoints,
@@ -157,7 +157,7 @@ class TaskAssignment:
 class _Inbox:
     """The control thread's news for the application. It doesn't keep the member alive."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ClientCore) -> None:
         self._client = client
         self.step: tuple[Tasks, bool, int] | None = None
         self.statuses: Statuses = ()
@@ -277,7 +277,7 @@ class StreamsGroupMember(ExclusiveClient):
             **producer_settings(settings, 0, False),
             **consumer_settings(settings),
         }
-        self._client = Client(
+        self._client = ClientCore(
             settings, "consumer", everything, partial(self._make_managers, settings, myself)
         )
         self._assignment = TaskAssignment()
@@ -291,7 +291,7 @@ class StreamsGroupMember(ExclusiveClient):
         self._client.main.post(lambda: control.membership.subscribe(time.monotonic()))
 
     def _make_managers(
-        self, settings: Config, myself: StreamsMemberSettings, client: Client
+        self, settings: Config, myself: StreamsMemberSettings, client: ClientCore
     ) -> Managers:
         self._inbox = inbox = _Inbox(client)
         hooks = StreamsHooks(

@@ -498,8 +498,8 @@ static int is_admitted(struct kn_accumulator *accumulator, int *asks)
 static void request_admission(struct kn_accumulator *accumulator, struct kn_broker *broker)
 {
     struct kn_producer *producer = accumulator->producer;
-    struct kn_event *event = kn_event_new(&producer->client->spare_events, KN_EVENT_TXN_PARTITION,
-                                          broker->handle);
+    struct kn_event *event = kn_event_new(&producer->client->control->spare_events,
+                                          KN_EVENT_TXN_PARTITION, broker->handle);
     if (!event) return; /* the next check asks again */
     event->token = accumulator->topic_token;
     event->partition = accumulator->partition;

@@ -108,8 +108,8 @@ static void raise_fatal(struct kn_sender *sender, const struct kn_accumulator *a
                         int status, int16_t error_code)
 {
     kn_producer_refuse(sender->producer);
-    struct kn_event *event = kn_event_new(&sender->broker->client->spare_events, KN_EVENT_FATAL,
-                                          sender->broker->handle);
+    struct kn_event *event = kn_event_new(&sender->broker->client->control->spare_events,
+                                          KN_EVENT_FATAL, sender->broker->handle);
     if (!event) return; /* produce() reports the error anyway, though without the reason */
     event->token = accumulator->topic->token;
     event->partition = accumulator->partition;
@@ -434,8 +434,8 @@ static void request_metadata(struct kn_sender *sender, const struct kn_batch *ba
                              const struct kn_produce_outcome *outcome,
                              const struct kn_produce_response *response)
 {
-    struct kn_event *event = kn_event_new(&sender->broker->client->spare_events, KN_EVENT_PARTITION,
-                                          sender->broker->handle);
+    struct kn_event *event = kn_event_new(&sender->broker->client->control->spare_events,
+                                          KN_EVENT_PARTITION, sender->broker->handle);
     if (!event) return; /* the next failure asks again */
     event->token = batch->topic->token;
     event->partition = batch->partition;
@@ -464,7 +464,7 @@ static int on_sequence_refused(struct kn_sender *sender, const struct kn_batch *
                                int16_t error_code)
 {
     /* First: without memory for the event, the restart would never end. */
-    struct kn_event *event = kn_event_new(&sender->broker->client->spare_events,
+    struct kn_event *event = kn_event_new(&sender->broker->client->control->spare_events,
                                           KN_EVENT_OUT_OF_SEQUENCE, sender->broker->handle);
     if (!event) return 1; /* the broker refuses the next try, too */
     enum kn_sequence_verdict verdict = kn_accumulator_out_of_sequence(batch->accumulator, batch,
@@ -590,8 +590,9 @@ static void note_throttle(struct kn_sender *sender, int32_t throttle_ms, int64_t
 {
     if (throttle_ms <= 0) return;
     sender->held_until_us = now_us + kn_throttle_us(throttle_ms);
-    struct kn_event *event = kn_event_throttled(
-        &sender->broker->client->spare_events, sender->broker->handle, KN_API_PRODUCE, throttle_ms);
+    struct kn_event *event = kn_event_throttled(&sender->broker->client->control->spare_events,
+                                                sender->broker->handle, KN_API_PRODUCE,
+                                                throttle_ms);
     if (event) kn_client_post_event(sender->broker->client, event);
 }
 

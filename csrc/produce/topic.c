@@ -136,7 +136,7 @@ static void want_metadata(struct kn_topic *topic)
     topic->wanted = 1;
     kn_mutex_unlock(&topic->lock);
     if (!first) return;
-    struct kn_event *event = kn_event_new(&topic->producer->client->spare_events,
+    struct kn_event *event = kn_event_new(&topic->producer->client->control->spare_events,
                                           KN_EVENT_TOPIC_WANTED, -1);
     if (event) {
         event->token = topic->token;

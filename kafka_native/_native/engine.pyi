@@ -9,6 +9,7 @@ from kafka_native.errors import KafkaError
 
 class Event:
     kind: int
+    engine: int  # the number of its engine
     broker: int
     generation: int
     token: int
@@ -40,6 +41,7 @@ class EngineHandle:
 
 class Engine:
     handle: EngineHandle
+    number: int
     closed: bool
     error_of: Callable[[int, int, str | None], KafkaError]
     topics: list[Topic]
@@ -48,7 +50,10 @@ class Engine:
     pins: Pins
     notices: deque[tuple[str | None, int | None, int, KafkaError]]
     def __new__(
-        cls, settings: dict[str, Any], error_of: Callable[[int, int, str | None], KafkaError]
+        cls,
+        settings: dict[str, Any],
+        error_of: Callable[[int, int, str | None], KafkaError],
+        host: Engine | None = None,
     ) -> Self: ...
     @property
     def outstanding(self) -> int: ...

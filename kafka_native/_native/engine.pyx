@@ -60,7 +60,7 @@ cdef class Event:
     csrc/net/events.h has the fields of each kind.
     """
 
-    cdef readonly int kind, broker, generation
+    cdef readonly int kind, engine, broker, generation
     cdef readonly uint64_t token
     cdef readonly int status, error_code, api_key
     cdef readonly int partition, leader_id, leader_epoch
@@ -89,6 +89,7 @@ cdef bytes _body_of(kn_event *source):
 cdef Event _event_of(kn_event *source):
     cdef Event event = Event.__new__(Event)
     event.kind = source.kind
+    event.engine = source.engine
     event.broker = source.broker
     event.generation = source.generation
     event.token = source.token
@@ -140,7 +141,7 @@ cdef kn_tls *_new_tls(settings) except? NULL:
         kn_tls_set_function(tls, name.encode(), address)
     missing = kn_tls_missing(tls)
     if missing != NULL:
-        kn_tls_free(tls)
+        kn_tls_unref(tls)
         raise LookupError(f"no address of {missing.decode()}()")
     kn_tls_set_context(tls, <void *><uintptr_t>context)
     return tls
@@ -195,7 +196,7 @@ cdef class Tunnel:
         kn_tunnel_begin(&self.tunnel, self.proxy, PyBytes_AS_STRING(self.host), port, target)
 
     def __dealloc__(self):
-        kn_proxy_free(self.proxy)
+        kn_proxy_unref(self.proxy)
 
     @property
     def logged_in(self):
@@ -331,7 +332,7 @@ cdef class EngineHandle:
         if engine == NULL:
             return False
         with nogil:
-            kn_queue_wait(&engine.client.events, timeout_ms)
+            kn_queue_wait(&engine.client.control.events, timeout_ms)
         return True
 
 
@@ -342,28 +343,38 @@ cdef class Engine:
     ``settings`` has one entry for each field of struct kn_engine_config (see
     `kafka_native.control.settings`). ``error_of(status, error_code, text)`` makes the KafkaError
     for a failed delivery or fetch. Broker threads start with `broker_add()` and end with `close()`.
+
+    With a ``host``, the engine shares its control queue, its TLS context and its proxy: the host's
+    `next_events()` has the events of both, and each names its engine's ``number``.
     """
 
-    def __cinit__(self, dict settings, error_of):
+    def __cinit__(self, dict settings, error_of, Engine host=None):
         cdef kn_engine_config config
+        cdef kn_control_queue *control = NULL
         kn_engine_config_init(&config)
         _fill(&config, settings)
-        config.client.connection.proxy = _new_proxy(settings["proxy"])
-        try:
-            config.client.connection.tls = _new_tls(settings["tls"])
-        except BaseException:
-            kn_proxy_free(config.client.connection.proxy)
-            raise
+        if host is not None:
+            control = host._alive().client.control
+            config.client.connection.proxy = kn_proxy_ref(host.engine.config.client.connection.proxy)
+            config.client.connection.tls = kn_tls_ref(host.engine.config.client.connection.tls)
+        else:
+            config.client.connection.proxy = _new_proxy(settings["proxy"])
+            try:
+                config.client.connection.tls = _new_tls(settings["tls"])
+            except BaseException:
+                kn_proxy_unref(config.client.connection.proxy)
+                raise
         self.handle = EngineHandle.__new__(EngineHandle)
-        self.engine = self.handle.engine = kn_engine_new(&config)
+        self.engine = self.handle.engine = kn_engine_new(&config, control)
         if self.engine == NULL:
-            kn_proxy_free(config.client.connection.proxy)
-            kn_tls_free(config.client.connection.tls)
+            kn_proxy_unref(config.client.connection.proxy)
+            kn_tls_unref(config.client.connection.tls)
             raise MemoryError("no memory or file descriptors for a client")
         for name, own in settings["topics"].items():
             _configure_topic(self.engine, config.produce, name.encode(), own)
         self.engine.owners[0] = &self.handle.engine
         self.engine.owners[1] = &self.engine
+        self.number = self.engine.client.number
         self.fork_count = kn_fork_count()
         codecs_fill(&self.engine.client.codecs)
         self.error_of = error_of
@@ -475,16 +486,19 @@ cdef class Engine:
     def kick_control(self):
         """End a wait in `wait_for_events()`."""
         if self.engine != NULL:
-            kn_queue_kick(&self.engine.client.events)
+            kn_queue_kick(&self.engine.client.control.events)
 
     def next_events(self):
-        """Return the list of new `Event`s (control thread)."""
+        """Return the list of new `Event`s (control thread).
+
+        They include those of engines that share this one's control queue.
+        """
         cdef kn_list items
         cdef kn_list *node
         if self.engine == NULL:
             return []
         kn_list_init(&items)
-        kn_queue_take_all(&self.engine.client.events, &items)
+        kn_queue_take_all(&self.engine.client.control.events, &items)
         events = []
         while not kn_list_empty(&items):
             node = kn_list_pop_front(&items)

@@ -76,6 +76,7 @@ cdef extern from "net/events.h" nogil:
     struct kn_event:
         kn_list node
         kn_event_kind kind
+        int32_t engine
         int32_t broker
         int32_t generation
         uint64_t token
@@ -97,6 +98,10 @@ cdef extern from "net/events.h" nogil:
     void kn_event_free(kn_event *event)
     const int KN_THROTTLE_MAX_MS
 
+cdef extern from "net/control_queue.h" nogil:
+    struct kn_control_queue:
+        kn_queue events
+
 cdef extern from "net/log.h" nogil:
     struct kn_log:
         pass
@@ -107,7 +112,8 @@ cdef extern from "net/tls.h" nogil:
     struct kn_tls:
         pass
     kn_tls *kn_tls_new(int verify_peer, int verify_host)
-    void kn_tls_free(kn_tls *tls)
+    kn_tls *kn_tls_ref(kn_tls *tls)
+    void kn_tls_unref(kn_tls *tls)
     int kn_tls_set_function(kn_tls *tls, const char *name, uintptr_t address)
     const char *kn_tls_missing(const kn_tls *tls)
     const char *kn_tls_function_name(int index)
@@ -145,7 +151,8 @@ cdef extern from "net/proxy.h" nogil:
     struct kn_proxy:
         pass
     kn_proxy *kn_proxy_new(kn_proxy_kind kind, int remote_dns, const char *host, uint16_t port, const uint8_t *login, size_t login_bytes)
-    void kn_proxy_free(kn_proxy *proxy)
+    kn_proxy *kn_proxy_ref(kn_proxy *proxy)
+    void kn_proxy_unref(kn_proxy *proxy)
     enum:
         KN_TUNNEL_SCRATCH_BYTES
     enum kn_tunnel_stage:
@@ -195,7 +202,8 @@ cdef extern from "net/client.h" nogil:
     struct kn_client:
         kn_codec_table codecs
         kn_pool *pool
-        kn_queue events
+        kn_control_queue *control
+        int32_t number
         kn_log log
 
 cdef extern from "produce/producer.h" nogil:
@@ -427,7 +435,7 @@ cdef extern from "engine/engine.h" nogil:
         kn_queue fetched
         kn_delivery_counters counters
     void kn_engine_config_init(kn_engine_config *config)
-    kn_engine *kn_engine_new(const kn_engine_config *config)
+    kn_engine *kn_engine_new(const kn_engine_config *config, kn_control_queue *control)
     void kn_engine_stop(kn_engine *engine)
     kn_engine *kn_engine_closed()
     long kn_engine_live()

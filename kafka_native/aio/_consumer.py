@@ -18,6 +18,7 @@ from typing import Any
 from kafka_native._native.coroutines import MessageSource
 from kafka_native._native.message import Message
 from kafka_native.aio._loop import Waiter, end_threads, wait_for
+from kafka_native.client_core import ClientCore, new_role
 from kafka_native.consumer import CLOSE_S, Consumer
 from kafka_native.consumer_calls import CLOSED_TEXT
 from kafka_native.consumer_events import OnCommit, begin_give_back
@@ -74,6 +75,7 @@ class AIOConsumer:
     """
 
     _core: Core
+    _host: ClientCore | None = None  # the shared client of which this is a role, in the constructor
 
     def __init__(
         self,
@@ -116,7 +118,7 @@ class AIOConsumer:
         core._control.rebalance.in_application = partial(_step, weakref.ref(self))
 
     def _make_core(self, conf: Mapping[str, Any]) -> Core:
-        return Core(conf)
+        return new_role(Core, self._host, conf)
 
     # --- messages ---
 

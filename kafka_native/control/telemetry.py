@@ -109,6 +109,7 @@ SPECS: dict[str, tuple[Spec, ...]] = {
     "producer": (*_BOTH, *_PRODUCER),
     "consumer": (*_BOTH, *_CONSUMER),
     "admin": (),
+    "client": (),
 }
 """The metrics of each kind of client."""
 
@@ -178,7 +179,7 @@ class Sampler:
         clock: Callable[[], float] = time.monotonic,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """``kind``: "producer", "consumer", or "admin", which has no metrics."""
+        """``kind``: "producer", "consumer", or "admin" and "client", which have no metrics."""
         self._context = context
         self.kind = kind
         self._clock = clock

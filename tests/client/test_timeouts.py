@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kafka_native import (
+    Client,
     CompactedTopic,
     Consumer,
     Producer,
@@ -142,8 +143,13 @@ def compacted(make: Make) -> Any:
     return make(CompactedTopic, TOPIC)
 
 
-def admin_poll(make: Make, timeout: float) -> None:
-    client = make(AdminClient)
+def with_role(make: Make) -> Any:
+    client = make(Client)
+    client.producer().produce(TOPIC, b"x")
+    return client
+
+
+def callback_poll(client: Any, timeout: float) -> None:
     client._client.callbacks.put(lambda: None)
     assert client.poll(timeout) == 1
 
@@ -202,6 +208,11 @@ CALLS: dict[type, dict[str, Callable[[Make, float], object]]] = {
         "commit": commit_streaming,
         "poll": lambda make, timeout: streaming(make).poll(timeout),
     },
+    Client: {
+        "aclose": lambda make, timeout: asyncio.run(with_role(make).aclose(timeout)),
+        "close": lambda make, timeout: with_role(make).close(timeout),
+        "poll": lambda make, timeout: callback_poll(make(Client), timeout),
+    },
     CompactedTopic: {
         "poll": lambda make, timeout: compacted(make).poll(timeout),
         "scan": lambda make, timeout: compacted(make).scan(timeout),
@@ -211,7 +222,7 @@ CALLS: dict[type, dict[str, Callable[[Make, float], object]]] = {
         "cluster_id": lambda make, timeout: make(AdminClient).cluster_id(timeout),
         "list_groups": lambda make, timeout: make(AdminClient).list_groups(timeout=timeout),
         "list_topics": lambda make, timeout: make(AdminClient).list_topics(timeout=timeout),
-        "poll": admin_poll,
+        "poll": lambda make, timeout: callback_poll(make(AdminClient), timeout),
     },
 }
 WAITS = [(kind, name) for kind, calls in CALLS.items() for name in calls]

@@ -72,7 +72,7 @@ static void setup(int resolves, const char *host)
 static void teardown(void)
 {
     kn_connection_free(connection);
-    kn_proxy_free(proxy);
+    kn_proxy_unref(proxy);
     close(peer);
     close(listener);
 }
@@ -162,14 +162,14 @@ static void test_errors_of_name_resolution_name_the_host(void)
                "nobody:9092 (not connected): cannot resolve the host name: ");
     CHECK_TEXT(kn_connection_error_text(connection), "; with socks5h:// the proxy does it");
     kn_connection_free(connection);
-    kn_proxy_free(proxy);
+    kn_proxy_unref(proxy);
     config.proxy = proxy = kn_proxy_new(KN_PROXY_HTTP, 0, "nobody", 3128, NULL, 0);
     connection = kn_connection_new(&config, NULL);
     CHECK_EQ(kn_connection_open(connection, "b.test", 9092, 0), KN_ERR_RESOLVE);
     CHECK_TEXT(kn_connection_error_text(connection),
                "b.test:9092 (not connected): cannot resolve the proxy's name: ");
     kn_connection_free(connection);
-    kn_proxy_free(proxy);
+    kn_proxy_unref(proxy);
 }
 
 int main(void)

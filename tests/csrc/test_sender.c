@@ -430,7 +430,8 @@ static void test_backoff_doubles_up_to_its_maximum(void)
         step_at(at_us);
     }
     answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
-    CHECK(kn_list_empty(&engine->client.events.items)); /* the metadata is right, so no event */
+    CHECK(kn_list_empty(
+        &engine->client.control->events.items)); /* the metadata is right, so no event */
     teardown();
 }
 

@@ -170,14 +170,14 @@ static void test_records_for_a_later_partition_wait_in_order(void)
     CHECK_EQ(produce_to(0, NULL, "0"), KN_OK); /* doesn't wait */
     CHECK_EQ(produce_to(4, NULL, "x"), KN_OK);
     CHECK_EQ(produce_to(2, NULL, "b"), KN_OK);
-    CHECK_EQ(list_count(&engine->client.events.items), 1);
+    CHECK_EQ(list_count(&engine->client.control->events.items), 1);
     kn_event_free(event_first());
     CHECK(strcmp(drain(0), "0") == 0);
     set_partitions(3);
     CHECK_EQ(produce_to(2, NULL, "c"), KN_OK);
     CHECK_EQ(produce_to(4, NULL, "y"), KN_OK);
     /* that record was staged before */
-    CHECK_EQ(list_count(&engine->client.events.items), 1);
+    CHECK_EQ(list_count(&engine->client.control->events.items), 1);
     kn_event_free(event_first());
     CHECK(strcmp(drain(2), "a b c") == 0);
     set_partitions(5);
@@ -217,7 +217,7 @@ static void test_metadata_is_wanted_once_per_unknown_period(void)
 {
     setup();
     for (int i = 0; i < 5; i++) CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
-    CHECK_EQ(list_count(&engine->client.events.items), 1);
+    CHECK_EQ(list_count(&engine->client.control->events.items), 1);
     struct kn_event *event = event_first();
     CHECK_EQ(event->kind, KN_EVENT_TOPIC_WANTED);
     CHECK_EQ(event->token, 77);
@@ -229,7 +229,7 @@ static void test_metadata_is_wanted_once_per_unknown_period(void)
     CHECK_EQ(batch->writer.record_count, 5);
     kn_batch_free(batch);
     CHECK_EQ(produce_to(-1, NULL, "y"), KN_OK);
-    CHECK_EQ(list_count(&engine->client.events.items), 1);
+    CHECK_EQ(list_count(&engine->client.control->events.items), 1);
     set_partitions(1);
     CHECK(strcmp(drain(0), "y") == 0);
     teardown();
@@ -263,7 +263,7 @@ static void test_a_message_after_the_failure_of_its_topic_requests_metadata_agai
     fake.on_deliver = produce_again;
     kn_topic_fail(topic, KN_OK, 3, "no such topic");
     CHECK_EQ(list_count(&fake.delivered), 1);
-    CHECK_EQ(list_count(&engine->client.events.items), 1);
+    CHECK_EQ(list_count(&engine->client.control->events.items), 1);
     kn_event_free(event_first());
     set_partitions(1);
     CHECK(strcmp(drain(0), "again") == 0);

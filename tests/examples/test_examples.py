@@ -123,6 +123,12 @@ OUTPUT = {
         "paused: None",
         "resumed: b'93'",
     ],
+    "shared_client.py": [
+        "left to deliver: 0",
+        "read by two members: 100",
+        "control threads: 1",
+        "closed: <Client rdkafka#client-1 (closed)>",
+    ],
     "lag.py": [
         "yet: None",
         "the first message: 49 and after the last: 0",

@@ -201,22 +201,37 @@ class BrokerPool:
         # by address: a broker and the same bootstrap server share one
         self._outages = Outages(clock)
         self._features_epoch = -1
-        self.features: Mapping[str, int] = {}
-        """The cluster's finalized features, by name, from the newest handshake."""
+        self._features: Mapping[str, int] = {}
         self._turn = itertools.count()
         self._order = ServerOrder(shuffle)
         self._next_server_at = 0.0
         self._may_rebootstrap = rebootstraps
         self.connections = 0
         """The number of connections so far."""
-        self.rebootstrapping = False
-        """True until the next metadata: only the bootstrap servers count as members of the cluster.
-        """
+        self._rebootstrapping = False
         self.on_rebootstrap: list[Callable[[], None]] = []
         """Called when the pool returns to the bootstrap servers."""
         self._on_throttled = on_throttled
         self._authenticator = None if make_authenticator is None else make_authenticator(self)
         self.bootstrap = [self._add(BOOTSTRAP, host, port) for host, port in bootstrap]
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The cluster's finalized features, by name, from the newest handshake."""
+        return self._features
+
+    def note_features(self, ranges: ApiRanges) -> None:
+        """Stores the features of a handshake, unless newer ones are known."""
+        if ranges.features_epoch >= self._features_epoch:
+            self._features_epoch, self._features = ranges.features_epoch, ranges.features
+
+    @property
+    def rebootstrapping(self) -> bool:
+        """Whether only the bootstrap servers count as members of the cluster.
+
+        It ends with the next metadata.
+        """
+        return self._rebootstrapping
 
     # --- known brokers ---
 
@@ -275,7 +290,7 @@ class BrokerPool:
 
     def remove_missing(self, node_ids: set[int]) -> None:
         """Removes brokers that metadata no longer contain. Ends a rebootstrap."""
-        self.rebootstrapping = False
+        self._rebootstrapping = False
         for node_id in self.nodes.keys() - node_ids:
             self._remove(self.nodes.pop(node_id))
             if node_id in self._controls:
@@ -596,19 +611,23 @@ class BrokerPool:
         """
         if not self._may_rebootstrap:
             return
-        self.rebootstrapping = True
+        self._rebootstrapping = True
         is_due = self._outages.is_due(REBOOTSTRAP, None)
         (self._log.info if is_due else self._log.debug)("starting again from the bootstrap servers")
+        self._close_all()
+        for listener in list(self.on_rebootstrap):
+            listener()
+        if self._any:
+            self._connect_one()
+
+    def _close_all(self) -> None:
+        """Closes every connection. It opens again with its next call."""
         for broker in self._by_handle.values():
             if broker.up or broker.handshake is not None or broker.authentication is not None:
                 broker.ranges = None
                 broker.handshake = None
                 broker.authentication = None
                 self._engine.broker_close(broker.handle, broker.generation, 0)
-        for listener in self.on_rebootstrap:
-            listener()
-        if self._any:
-            self._connect_one()
 
     # --- events ---
 
@@ -719,8 +738,7 @@ class BrokerPool:
         self._log.debug("%s: up", broker.name)
         if self.logs["feature"].on:
             self.logs["feature"].debug("%s: %s", broker.name, ranges)
-        if ranges.features_epoch >= self._features_epoch:
-            self._features_epoch, self.features = ranges.features_epoch, ranges.features
+        self.note_features(ranges)
         self._engine.broker_open(broker.handle, broker.generation, ranges.produce, ranges.fetch)
         waiting = list(broker.waiting)
         broker.waiting.clear()

@@ -270,11 +270,17 @@ class Authenticator:
         *,
         timeout_s: float,
         log: Log,
+        refreshes: bool = True,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         spread: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        """``timeout_s``: the timeout of one reply (socket.timeout.ms)."""
+        """``timeout_s``: the timeout of one reply (socket.timeout.ms).
+
+        ``refreshes``: whether it refreshes the mechanism's credentials. Of the authenticators that
+        share a mechanism, one does.
+        """
+        self._refreshes = refreshes
         self._connections = connections
         self.mechanism = mechanism
         self._worker = worker
@@ -308,7 +314,7 @@ class Authenticator:
 
     def _refresh(self, now: float) -> float:
         at = self.mechanism.refresh_at
-        if self._refreshing or at == NEVER:
+        if self._refreshing or at == NEVER or not self._refreshes:
             return NEVER
         due = max(self._refresh_not_before, now + at - self._wall_clock())
         if now < due:

@@ -221,7 +221,11 @@ def adapted(message: Request, version: int) -> Request:
     elif isinstance(message, TxnOffsetCommitRequest) and version < FIRST_WITH_MEMBER:
         message = copy.copy(message)
         # older coordinators don't check the member
-        message.generation_id, message.member_id, message.group_instance_id = -1, "", None
+        message.generation_id_or_member_epoch, message.member_id, message.group_instance_id = (
+            -1,
+            "",
+            None,
+        )
     elif isinstance(message, DescribeConfigsRequest) and version < FIRST_WITH_DOCUMENTATION:
         message = copy.copy(message)  # older brokers have none of it
         message.include_documentation = False
