@@ -35,7 +35,7 @@ from kafka_native.pending_call import PendingCall
 from kafka_native.protocol.streams import KeyValue, StreamsGroupHeartbeatRequest, TopicInfo
 from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Event
-from kafka_native.types import ConsumerGroupMetadata, TopicPartition
+from kafka_native.types import ConsumerGroupMetadata, TopicPartition, Uuid
 
 CLOSED_TEXT = "Streams group member closed"
 CLOSE_S = 30.0
@@ -490,6 +490,16 @@ class StreamsGroupMember(ExclusiveClient):
         with self._access():
             self._client.set_sasl_credentials(username, password)
 
+    def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Producer.brokers_add`."""
+        with self._access():
+            return self._client.brokers_add(brokers)
+
+    def client_instance_id(self, timeout: float = -1) -> Uuid:
+        """Returns the id under which metrics are pushed; see `Producer.client_instance_id`."""
+        with self._access():
+            return self._client.client_instance_id(seconds(timeout))
+
     def metrics(self) -> ClientMetrics:
         """Returns this client's statistics; see `Producer.metrics`."""
         return self._client.metrics(CLOSED_TEXT)
@@ -512,14 +522,17 @@ class StreamsGroupMember(ExclusiveClient):
         if self._client.closed:
             return
         with self._access():
+            deadline: float | None = 0.0  # if it can't be computed: don't wait
             try:
-                self._leave(timeout)
+                deadline = deadline_of(timeout)
+                self._leave(deadline)
             finally:
+                self._client.push_last(left_s(deadline))
                 self._core._mark_closed()
                 self._client.close()
                 self._client.release()
 
-    def _leave(self, timeout: float) -> None:
+    def _leave(self, deadline: float | None) -> None:
         ended, engine, control = Event(), self._client.engine, self._control
 
         def done() -> None:
@@ -527,8 +540,8 @@ class StreamsGroupMember(ExclusiveClient):
             engine.kick()
 
         self._post(lambda: control.close(done, time.monotonic()))
-        if not self._core._serve_until(ended.is_set, left_s(deadline_of(timeout))):
-            self._client.logger.warning("leaving the streams group took longer than %g s", timeout)
+        if not self._core._serve_until(ended.is_set, left_s(deadline)):
+            self._client.logger.warning("leaving the streams group took too long")
 
     def _post(self, work: Callable[[], None]) -> None:
         self._client.main.post(work)

@@ -97,18 +97,17 @@ int32_t kn_sticky_draw(const struct kn_sticky *sticky, const struct kn_partition
 {
     struct candidates found = {.count = 0};
     if (!sticky->config->rack_aware || table->count == 1) return kn_sticky_random(table, not);
-    int32_t first = table->count > CANDIDATES_MAX
-                        ? (int32_t)kn_random_below((uint32_t)table->count)
-                        : 0;
-    bool not_in_rack = not >= 0 && !is_in_rack(table->partitions[not]);
+    int32_t first = table->count > CANDIDATES_MAX ? (int32_t)kn_random_below((uint32_t)table->count)
+                                                  : 0;
+    bool not_in_rack = not>= 0 && !is_in_rack(table->partitions[not]);
     for (int32_t i = 0; i < table->count && found.count < CANDIDATES_MAX; i++) {
         int32_t partition = (first + i) % table->count;
-        if (partition != not && is_in_rack(table->partitions[partition]))
+        if (partition != not &&is_in_rack(table->partitions[partition]))
             add_candidate(&found, partition, 0);
     }
     if (found.count) return found.partitions[kn_random_below((uint32_t)found.count)];
     /* only the last one is in the rack, or none */
-    return not < 0 || not_in_rack ? kn_sticky_random(table, not) : not;
+    return not< 0 || not_in_rack ? kn_sticky_random(table, not) : not;
 }
 
 int32_t kn_sticky_choose(const struct kn_sticky *sticky, const struct kn_partition_table *table,

@@ -246,8 +246,7 @@ static int append_run(struct kn_topic *topic, struct kn_append *appends, int32_t
     if (!table) return produce_staged(topic, appends, count, appended);
     accumulator = chosen->table == table ? chosen->accumulator
                                          : choose_partition(topic, table, &appends[0]);
-    while (run < count &&
-           (next = choose_partition(topic, table, &appends[run])) == accumulator)
+    while (run < count && (next = choose_partition(topic, table, &appends[run])) == accumulator)
         run++;
     int status = !accumulator ? produce_staged(topic, appends, run, appended)
                               : append_to(topic, table, accumulator, appends, run, appended);

@@ -104,6 +104,7 @@ PUBLIC: dict[type[Any], set[str]] = {
     StreamsGroupMember: CLIENT
     | {
         "assignment",
+        "client_instance_id",
         "commit",
         "consumer_group_metadata",
         "endpoints",

@@ -204,6 +204,7 @@ CALLS: dict[type, dict[str, Callable[[Make, float], object]]] = {
         "poll": lambda make, timeout: sharing(make).poll(timeout),
     },
     StreamsGroupMember: {
+        "client_instance_id": lambda make, timeout: streaming(make).client_instance_id(timeout),
         "close": lambda make, timeout: streaming(make).close(timeout),
         "commit": commit_streaming,
         "poll": lambda make, timeout: streaming(make).poll(timeout),

@@ -413,8 +413,7 @@ static void test_a_run_chooses_each_partition_once(void)
         CHECK_EQ(kn_topic_produce_run(topic, messages, 2, &queued), KN_OK);
         CHECK_EQ(queued, 2);
         used = 0;
-        for (int32_t partition = 0; partition < 4; partition++)
-            used += drain(partition)[0] != 0;
+        for (int32_t partition = 0; partition < 4; partition++) used += drain(partition)[0] != 0;
         together += used == 1;
     }
     CHECK(together > 850 && together < 1150); /* a quarter: the second choice is as the first */
