@@ -372,6 +372,8 @@ class Metadata:
                 len(reply.topics),
             )
         self.cluster_id = reply.cluster_id or self.cluster_id
+        if reply.cluster_id is not None:
+            self._pool.set_cluster_id(reply.cluster_id)
         for broker in reply.brokers:
             self._pool.update(broker.node_id, broker.host, broker.port, broker.rack)
         if reply.brokers:
