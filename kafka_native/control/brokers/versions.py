@@ -25,6 +25,7 @@ from kafka_native.protocol.offsets import (
 )
 from kafka_native.protocol.quorum import UpdateFeaturesRequest
 from kafka_native.protocol.schema import ZERO_UUID, Request
+from kafka_native.protocol.streams import StreamsGroupDescribeRequest
 from kafka_native.protocol.topics import DeleteTopicsRequest
 from kafka_native.protocol.transactions import (
     InitProducerIdRequest,
@@ -55,6 +56,8 @@ FIRST_TWO_PHASE = 6
 
 It is used only for two-phase commit.
 """
+FIRST_WITH_NODES = 1
+"""The first StreamsGroupDescribe version with the nodes of a topology (KIP-1331)."""
 CLIENT_METRICS = 16
 """The resource type of client metrics in ListConfigResources."""
 FIRST_WITH_ALL_RESOURCES = 1
@@ -121,6 +124,8 @@ class ApiRanges:
             first, last = (
                 (FIRST_TWO_PHASE, last) if message.enable2_pc else (first, FIRST_TWO_PHASE - 1)
             )
+        elif isinstance(message, StreamsGroupDescribeRequest):
+            first = FIRST_WITH_NODES if message.include_topology_description else first
         elif isinstance(message, LeaveGroupRequest) and not message.member_id:
             first = FIRST_WITH_MEMBERS
         elif isinstance(message, ListConfigResourcesRequest) and message.resource_types != [
