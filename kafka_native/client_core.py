@@ -212,6 +212,7 @@ class ClientCore:
             "logs": self.logs,
             "reports_closes": config.flag("log.connection.close"),
             "rebootstraps": config["metadata.recovery.strategy"] == "rebootstrap",
+            "checks_cluster": config.flag("metadata.cluster.check.enable"),
             "fallback": _fallback_of(config),
             "encryption": self._encryption,
             "client_rack": config.text("client.rack") or None,
