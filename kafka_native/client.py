@@ -459,6 +459,7 @@ class Client:
             self._event_worker.stop()
             self.engine.close()
             self._close_mock()
+            self._wipe_secrets()
             self.logger.debug("closed")
             self.logs.close()
 
@@ -517,11 +518,16 @@ class Client:
             self._stopped()
             self._close_mock()
         finally:
+            self._wipe_secrets()
             self.logger.debug("closed")
             self.logs.close()
             _dropped.discard(self)
             if self._ended is not None:
                 self._ended.release()
+
+    def _wipe_secrets(self) -> None:
+        if self._mechanism is not None:
+            self._mechanism.close()
 
     def _close_mock(self) -> None:
         if self._mock is not None:
