@@ -555,6 +555,7 @@ class ClientCore:
             self._stop_workers()
             self.engine.close()
             self._close_mock()
+            self._wipe_secrets()
             self.logger.debug("closed")
             self.logs.close()
             self._leave_host()
@@ -637,12 +638,17 @@ class ClientCore:
             self._stopped()
             self._close_mock()
         finally:
+            self._wipe_secrets()
             self.logger.debug("closed")
             self.logs.close()
             self._leave_host()
             _dropped.discard(self)
             if self._ended is not None:
                 self._ended.release()
+
+    def _wipe_secrets(self) -> None:
+        if self._mechanism is not None:
+            self._mechanism.close()
 
     def _close_mock(self) -> None:
         if self._mock is not None:
