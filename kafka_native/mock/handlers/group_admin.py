@@ -20,6 +20,7 @@ from kafka_native.protocol.share import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
 )
+from kafka_native.protocol.streams import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 
 if TYPE_CHECKING:
     from kafka_native.mock.call import Call
