@@ -119,7 +119,7 @@ class Client:
         tls = encryption and encryption.settings
         self._error_of = _ErrorOf()
         self.engine = Engine({**settings, "proxy": proxy_of(config), "tls": tls}, self._error_of)
-        self._mock = _mock_cluster(config.integer("test.mock.num.brokers"), self.logs["mock"])
+        self._mock = _mock_cluster(config, self.logs["mock"])
         self._log_configuration()
         self._closed = False
         self.fatal: KafkaError | None = None
@@ -724,11 +724,12 @@ def _mechanism_of(config: Config) -> Mechanism | None:
     return mechanism_of(config)
 
 
-def _mock_cluster(brokers: int, log: Log) -> MockCluster | None:
+def _mock_cluster(config: Config, log: Log) -> MockCluster | None:
     """The mock cluster for test.mock.num.brokers; 0: none.
 
     Topics get four partitions, as in librdkafka.
     """
+    brokers = config.integer("test.mock.num.brokers")
     if brokers == 0:
         return None
     from kafka_native.mock import MockCluster  # imported only when needed
@@ -738,6 +739,7 @@ def _mock_cluster(brokers: int, log: Log) -> MockCluster | None:
         brokers,
     )
     cluster = MockCluster(brokers, default_partitions=4)
+    cluster.delay_responses(None, config.integer("test.mock.broker.rtt") / 1000)
     log.debug("the mock cluster listens at %s", cluster.bootstrap_servers)
     return cluster
 
