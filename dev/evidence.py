@@ -68,6 +68,10 @@ _COMMON_EVIDENCE: Final = {
         "tests/client/test_scenarios_rebootstrap.py::test_missing_metadata_lead_back_to_the_bootstrap_server",
         "kafka_native/control/metadata.py::trigger_s",
     ),
+    "metadata.cluster.check.enable": _at(
+        "tests/client/test_scenarios_rebootstrap.py::test_without_the_check_another_cluster_is_taken",
+        "kafka_native/control/brokers/pool.py::checks_cluster",
+    ),
     "topic.metadata.refresh.interval.ms": _at(
         f"{_TIME}test_metadata_is_refreshed_at_the_configured_interval",
         "kafka_native/control/metadata.py::refresh_s",

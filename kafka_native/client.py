@@ -165,6 +165,7 @@ class Client:
             reports_closes=config.flag("log.connection.close"),
             eager_s=config.integer("reconnect.backoff.max.ms") / 1000 if self.eager else None,
             rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
+            checks_cluster=config.flag("metadata.cluster.check.enable"),
             fallback=_fallback_of(config),
             encryption=encryption,
         )

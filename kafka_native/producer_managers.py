@@ -81,6 +81,7 @@ def _transactions_of(settings: Config, client: Client, coordinator: Coordinator)
         request_s=settings.integer("socket.timeout.ms") / 1000,
         backoff=_backoff(settings),
         group_coordinator=of_group,
+        metadata=client.context.metadata,
         version=lambda: pool.features.get(TRANSACTION_VERSION, 0),
         on_fatal=client.on_fatal,
         handle_events=lambda: client.main.handle_events(),

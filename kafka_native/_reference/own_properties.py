@@ -47,6 +47,20 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         ),
     ),
     Property(
+        "metadata.cluster.check.enable",
+        "boolean",
+        BOTH,
+        LOW,
+        default=True,
+        python_only=True,
+        state=State.EFFECTIVE,
+        doc=(
+            "Send the expected cluster and node id with each connection. If a broker has others, "
+            "the client starts again from bootstrap.servers (KIP-1242). It needs Apache Kafka 4.4 "
+            "and metadata.recovery.strategy=rebootstrap."
+        ),
+    ),
+    Property(
         "proxy.url",
         "string",
         BOTH,

@@ -209,6 +209,7 @@ TRANSACTION_RETRIABLE_ERRORS: Final = (
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,  # of TxnOffsetCommit: newer metadata may have another id
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError._BAD_MSG,  # a corrupt reply; the next one may come from another broker
     }

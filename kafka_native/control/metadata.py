@@ -202,6 +202,15 @@ class Metadata:
             self._names_at = min(self._names_at, now)
         self._unnamed |= unknown
 
+    def ids(self, names: Iterable[str]) -> dict[str, bytes]:
+        """The ids of those topics whose id is known."""
+        known = {name: self.topics.get(name) for name in names}
+        return {
+            name: topic.id
+            for name, topic in known.items()
+            if topic is not None and topic.id != NO_ID
+        }
+
     def name_of(self, topic_id: bytes) -> str | None:
         """The name of a topic id, from a reply or from `resolve()`; None: unknown."""
         return self._names.get(topic_id)
@@ -363,6 +372,8 @@ class Metadata:
                 len(reply.topics),
             )
         self.cluster_id = reply.cluster_id or self.cluster_id
+        if reply.cluster_id is not None:
+            self._pool.set_cluster_id(reply.cluster_id)
         for broker in reply.brokers:
             self._pool.update(broker.node_id, broker.host, broker.port, broker.rack)
         if reply.brokers:

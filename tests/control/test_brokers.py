@@ -77,7 +77,7 @@ def test_old_broker_is_asked_again_in_a_version_it_has():
 
 @pytest.mark.parametrize(
     ("ranges", "produce", "fetch"),
-    [({0: (0, 2), 1: (0, 3)}, 2, 3), ({0: (14, 20), 1: (3, 99)}, -1, 17), ({0: (3, 99)}, 13, -1)],
+    [({0: (0, 2), 1: (0, 3)}, 2, 3), ({0: (14, 20), 1: (3, 99)}, -1, 18), ({0: (3, 99)}, 13, -1)],
 )
 def test_data_versions_are_the_newest_common_ones(ranges, produce, fetch):
     offer = ApiRanges(ranges)
@@ -112,7 +112,9 @@ def test_refused_handshake_is_reported_once_with_its_own_code(code):
     for generation in range(1, 4):
         cluster.pool.on_connected(event(generation=generation))
         broker = cluster.pool.bootstrap[0]
-        broker.handshake = SimpleNamespace(on_reply=lambda body: KafkaError(code, "who are you?"))
+        broker.handshake = SimpleNamespace(
+            on_reply=lambda body: KafkaError(code, "who are you?"), expected=None
+        )
         sent = cluster.engine.submitted.pop()
         cluster.pool.on_reply(event(token=sent.token, generation=generation, body=b""))
         cluster.pool.on_disconnected(

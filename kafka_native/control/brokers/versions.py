@@ -6,6 +6,7 @@ import copy
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kafka_native._native.enums import FETCH_VERSIONS, PRODUCE_VERSIONS
 from kafka_native.control.requests import ANY_VERSION
@@ -24,17 +25,26 @@ from kafka_native.protocol.offsets import (
 )
 from kafka_native.protocol.quorum import UpdateFeaturesRequest
 from kafka_native.protocol.schema import ZERO_UUID, Request
+from kafka_native.protocol.streams import StreamsGroupDescribeRequest
 from kafka_native.protocol.topics import DeleteTopicsRequest
-from kafka_native.protocol.transactions import InitProducerIdRequest, ListTransactionsRequest
+from kafka_native.protocol.transactions import (
+    InitProducerIdRequest,
+    ListTransactionsRequest,
+    TxnOffsetCommitRequest,
+)
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME = "kafka-native"
 
 LAST_BY_NAME = 9
 """The last OffsetCommit and OffsetFetch version with topic names; later ones have topic ids."""
+LAST_TXN_BY_NAME = 5
+"""The last TxnOffsetCommit version with topic names; later ones have topic ids (KIP-1319)."""
 MAX_TIMESTAMP = -3
 """The ListOffsets timestamp that means the record with the highest timestamp (KIP-734)."""
 FIRST_WITH_MAX_TIMESTAMP = 7
+FIRST_WITH_IDS = 5
+"""The first ApiVersions version with the ids of the expected broker (KIP-1242)."""
 FIRST_FOR_OTHERS = 3
 """The first CreateDelegationToken version for another owner's token (KIP-373)."""
 FIRST_WITH_MEMBERS = 3
@@ -46,6 +56,8 @@ FIRST_TWO_PHASE = 6
 
 It is used only for two-phase commit.
 """
+FIRST_WITH_NODES = 1
+"""The first StreamsGroupDescribe version with the nodes of a topology (KIP-1331)."""
 CLIENT_METRICS = 16
 """The resource type of client metrics in ListConfigResources."""
 FIRST_WITH_ALL_RESOURCES = 1
@@ -86,7 +98,7 @@ class ApiRanges:
         """Like `choose()`, but only among versions that can express this message."""
         first, last = message.min_version, min(message.max_version, newest)
         if _is_by_name(message):
-            last = LAST_BY_NAME
+            last = LAST_TXN_BY_NAME if isinstance(message, TxnOffsetCommitRequest) else LAST_BY_NAME
         elif isinstance(message, OffsetForLeaderEpochRequest):
             first = FIRST_FOR_CLIENTS
         elif isinstance(message, ListOffsetsRequest) and any(
@@ -112,6 +124,8 @@ class ApiRanges:
             first, last = (
                 (FIRST_TWO_PHASE, last) if message.enable2_pc else (first, FIRST_TWO_PHASE - 1)
             )
+        elif isinstance(message, StreamsGroupDescribeRequest):
+            first = FIRST_WITH_NODES if message.include_topology_description else first
         elif isinstance(message, LeaveGroupRequest) and not message.member_id:
             first = FIRST_WITH_MEMBERS
         elif isinstance(message, ListConfigResourcesRequest) and message.resource_types != [
@@ -222,7 +236,7 @@ def _adapt_offset_fetch(message: OffsetFetchRequest, version: int) -> OffsetFetc
 
 def _is_by_name(message: Request) -> bool:
     """Whether a topic's id isn't known."""
-    if isinstance(message, OffsetCommitRequest):
+    if isinstance(message, OffsetCommitRequest | TxnOffsetCommitRequest):
         return any(topic.topic_id == ZERO_UUID for topic in message.topics)
     if isinstance(message, OffsetFetchRequest):
         return any(
@@ -237,19 +251,41 @@ def software_version(version: str) -> str:
     return re.sub(r"[^a-zA-Z0-9.-]", "-", version).strip(".-") or "unknown"
 
 
+class ExpectedBroker(NamedTuple):
+    """The broker that the client expects at an address."""
+
+    cluster_id: str
+    node_id: int
+
+
 class Handshake:
     """One connection's ApiVersions exchange: our newest version, then one of the broker's."""
 
-    def __init__(self, client_version: str) -> None:
-        """The broker gets ``client_version``."""
+    def __init__(
+        self,
+        client_version: str,
+        version: int = ApiVersionsRequest.max_version,
+        expected: ExpectedBroker | None = None,
+        *,
+        last: bool = False,
+    ) -> None:
+        """The broker gets ``client_version``. ``version`` is the first one to try.
+
+        ``expected``: the broker refuses the connection if it is another one (KIP-1242, from version
+        5 on). ``last``: the connection is ready once the broker has replied.
+        """
         self._client_version = software_version(client_version)
-        self.version = ApiVersionsRequest.max_version
+        self.version = version
+        self.expected = expected
+        self.last = last
 
     def request(self) -> bytes:
         """The body to send in ``self.version``."""
         message = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=self._client_version
         )
+        if self.expected is not None:
+            message.cluster_id, message.node_id = self.expected
         return message.encode(self.version)
 
     def on_reply(self, body: bytes) -> ApiRanges | KafkaError | None:
@@ -283,3 +319,37 @@ class Handshake:
             )
         self.version = version
         return None
+
+
+class Handshakes:
+    """Makes the exchanges of a client's connections."""
+
+    def __init__(self, client_version: str, *, checks_cluster: bool) -> None:
+        """``checks_cluster``: brokers get the ids of the expected broker (KIP-1242)."""
+        self._client_version = client_version
+        self._checks_cluster = checks_cluster
+        # the first version to try: the newest of the last broker that has answered
+        self._version = ApiVersionsRequest.max_version
+        self.cluster_id: str | None = None
+        """From the last metadata. None: unknown, or the client has started again since then."""
+
+    def first(self, node_id: int | None) -> Handshake:
+        """The first exchange of a connection. ``node_id`` None: any broker will do."""
+        return Handshake(self._client_version, self._version, self._expected(node_id))
+
+    def second(self, node_id: int | None, ranges: ApiRanges) -> Handshake | None:
+        """The exchange after the authentication: brokers check ids only then. None: no check."""
+        expected, version = self._expected(node_id), ranges.choose(ApiVersionsRequest)
+        if expected is None or version < FIRST_WITH_IDS:
+            return None
+        return Handshake(self._client_version, version, expected, last=True)
+
+    def note(self, ranges: ApiRanges) -> None:
+        """Takes what a broker has answered. The next connections begin with its newest version."""
+        version = ranges.choose(ApiVersionsRequest)
+        self._version = version if version >= 0 else self._version
+
+    def _expected(self, node_id: int | None) -> ExpectedBroker | None:
+        if not self._checks_cluster or self.cluster_id is None or node_id is None:
+            return None
+        return ExpectedBroker(self.cluster_id, node_id)

@@ -443,12 +443,7 @@ class FetchManager:
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
         """The ids of those topics whose id is known."""
-        known = {name: self._metadata.topics.get(name) for name in names}
-        return {
-            name: topic.id
-            for name, topic in known.items()
-            if topic is not None and topic.id != NO_ID
-        }
+        return self._metadata.ids(names)
 
     def bound_id(self, key: Key) -> bytes:
         """The id of the topic that a partition was read from; zeros: unknown.

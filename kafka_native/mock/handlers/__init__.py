@@ -110,6 +110,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DESCRIBE_TRANSACTIONS: transaction_admin.describe_transactions,
     ApiKey.LIST_TRANSACTIONS: transaction_admin.list_transactions,
     ApiKey.UNREGISTER_BROKER: quorum.unregister_broker,
+    ApiKey.UNREGISTER_CONTROLLER: quorum.unregister_controller,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.describe,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: telemetry.get_subscriptions,

@@ -5,6 +5,7 @@ Also the admin APIs for the offsets of share groups.
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from kafka_native.mock.share_partitions import SharePartition
 
 _OFFSETS = DescribeShareGroupOffsetsResponse.Group
+_NOT_REQUESTED, _NOT_STORED = 0, 1  # states of the description of a topology
 
 
 def _find_share_group(call: Call, group_id: str) -> ShareGroup:
@@ -87,13 +89,25 @@ def describe_streams(
                         else f"Group {name} not found."
                     )
                     raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
-                response.groups.append(group.description)
+                response.groups.append(_requested(group.description, request))
             except GroupError as error:
                 refused = StreamsGroupDescribeResponse.Group(
                     group_id=name, error_code=error.code, error_message=error.text
                 )
                 response.groups.append(refused)
     return response
+
+
+def _requested(
+    group: StreamsGroupDescribeResponse.Group, request: StreamsGroupDescribeRequest
+) -> StreamsGroupDescribeResponse.Group:
+    """Return the group with the description of its topology only if it is requested."""
+    group = copy.copy(group)
+    if not request.include_topology_description:
+        group.topology_description, group.topology_description_status = None, _NOT_REQUESTED
+    elif group.topology_description is None:
+        group.topology_description_status = _NOT_STORED
+    return group
 
 
 def describe_offsets(
