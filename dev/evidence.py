@@ -381,6 +381,10 @@ _COMMON_EVIDENCE: Final = {
         "tests/client/test_config_effect_mock.py::test_client_has_its_own_cluster",
         "kafka_native/client_core.py",
     ),
+    "test.mock.broker.rtt": _at(
+        "tests/client/test_config_effect_mock.py::test_responses_take_the_round_trip_time",
+        "kafka_native/client.py",
+    ),
     "logger": _at(
         "tests/api/test_config.py::test_warnings_go_to_the_users_logger", "kafka_native/config.py"
     ),

@@ -198,7 +198,7 @@ class ClientCore:
         self._encryption = Encryption.of(config, self.logs["security"])
         tls = self._encryption and self._encryption.settings
         self.engine = Engine({**settings, "proxy": proxy_of(config), "tls": tls}, self._error_of)
-        self._mock = _mock_cluster(config.integer("test.mock.num.brokers"), self.logs["mock"])
+        self._mock = _mock_cluster(config, self.logs["mock"])
 
     def _make_pool(self) -> BrokerPool:
         config = self.config
@@ -888,11 +888,12 @@ def _mechanism_of(config: Config) -> Mechanism | None:
     return mechanism_of(config)
 
 
-def _mock_cluster(brokers: int, log: Log) -> MockCluster | None:
+def _mock_cluster(config: Config, log: Log) -> MockCluster | None:
     """The mock cluster for test.mock.num.brokers; 0: none.
 
     Topics get four partitions, as in librdkafka.
     """
+    brokers = config.integer("test.mock.num.brokers")
     if brokers == 0:
         return None
     from kafka_native.mock import MockCluster  # imported only when needed
@@ -902,6 +903,7 @@ def _mock_cluster(brokers: int, log: Log) -> MockCluster | None:
         brokers,
     )
     cluster = MockCluster(brokers, default_partitions=4)
+    cluster.delay_responses(None, config.integer("test.mock.broker.rtt") / 1000)
     log.debug("the mock cluster listens at %s", cluster.bootstrap_servers)
     return cluster
 

@@ -213,6 +213,21 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         ),
     ),
     Property(
+        "test.mock.broker.rtt",
+        "integer",
+        BOTH,
+        LOW,
+        default=0,
+        minimum=0,
+        maximum=3_600_000,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "How many milliseconds the brokers of `test.mock.num.brokers` wait before each "
+            "response. librdkafka has this property, too, but doesn't document it."
+        ),
+    ),
+    Property(
         "transaction.two.phase.commit.enable",
         "boolean",
         PRODUCER,

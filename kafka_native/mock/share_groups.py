@@ -6,7 +6,7 @@ The caller holds the cluster's lock, except in methods that take it themselves.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.consumer_groups import State as GroupState
@@ -175,6 +175,26 @@ class ShareGroup:
             if topic_id in names:
                 found.setdefault(names[topic_id], {})[number] = each
         return found
+
+    def saved(self) -> dict[str, Any]:
+        """Return the state for a file, without members."""
+        return {
+            "id": self.id,
+            "epoch": self.epoch,
+            "partitions": [
+                [topic_id.hex(), number, each.saved()]
+                for (topic_id, number), each in sorted(self.partitions.items())
+            ],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take over the state from a file."""
+        self.epoch = saved["epoch"]
+        by_id = {topic.id: topic for topic in self._topics.values()}
+        for topic_id, number, each in saved["partitions"]:
+            topic = by_id.get(bytes.fromhex(topic_id))
+            if topic is not None:  # the state of a deleted topic isn't needed any longer
+                self.partition(topic, number).restore(each)
 
     def forget(self, topic: Topic) -> bool:
         """Delete the group's state in a topic. Return whether it existed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native import records
 from kafka_native._reference.error_codes import ErrorCode
@@ -119,10 +119,10 @@ class GroupShareSettings:
         return own or self._shared.auto_offset_reset
 
     @property
-    def may_renew(self) -> bool:
+    def renew_enabled(self) -> bool:
         """Whether members may renew the locks of records (KIP-1222)."""
         own = self._resources.text_of_group(self._group_id, "share.renew.acknowledge.enable")
-        return self._shared.renew_enabled if own is None else own != "false"
+        return self._shared.renew_enabled if own is None else own == "true"
 
     @property
     def max_size(self) -> int | None:
@@ -182,6 +182,25 @@ class SharePartition:
     def leader_epoch(self) -> int:
         """The leader epoch of the partition."""
         return self._leader_epoch
+
+    def saved(self) -> dict[str, Any]:
+        """Return the state for a file. Acquired records become available."""
+        available = State.AVAILABLE
+        return {
+            "start": self.start,
+            "end": self.end,
+            "records": [
+                [offset, each.count, (each.state if each.state in _DONE else available).value]
+                for offset, each in sorted(self._records.items())
+            ],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take over the state from a file."""
+        self.start, self.end = saved["start"], saved["end"]
+        for offset, count, state in saved["records"]:
+            record = self._records[offset] = _Record()
+            record.count, record.state = count, State(state)
 
     def move(self, offset: int) -> None:
         """Move the start offset, as if the records after it had never been delivered."""
@@ -285,7 +304,7 @@ class SharePartition:
                 return ErrorCode.INVALID_REQUEST
             if any(kind not in range(RENEW + renews) for kind in types):
                 return ErrorCode.INVALID_REQUEST
-            if RENEW in types and not self._settings.may_renew:
+            if RENEW in types and not self._settings.renew_enabled:
                 return ErrorCode.INVALID_RECORD_STATE
             before = each.last_offset
             if each.last_offset >= self.end:
