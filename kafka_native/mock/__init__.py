@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from kafka_native.mock.accounts import AwsKey, DelegationToken
 from kafka_native.mock.certificates import Certificates, Identity
+from kafka_native.mock.clock import VirtualClock
 from kafka_native.mock.cluster import MockCluster
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.mock.requests import SeenRequest
@@ -33,4 +34,5 @@ __all__ = [
     "SeenHandshake",
     "SeenLogin",
     "SeenRequest",
+    "VirtualClock",
 ]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka_native._native import records
-from kafka_native.mock import message_sets, versions
+from kafka_native.mock import message_sets, saved_state, versions
+from kafka_native.mock.clock import Clock
 from kafka_native.mock.faults import CLOSE_CONNECTION, PARTITION_ERROR_APIS, Tamper
 from kafka_native.mock.handlers import Incoming
 from kafka_native.mock.log import Refused
 from kafka_native.mock.logs import Logs
 from kafka_native.mock.membership import GroupSettings
 from kafka_native.mock.quorum import Quorum
+from kafka_native.mock.resources import Resources
 from kafka_native.mock.security import ListenerSecurity, Security
 from kafka_native.mock.server import Broker, BrokerCallbacks, BrokerSettings
 from kafka_native.mock.share_partitions import ShareSettings
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from kafka_native.mock.certificates import Certificates
     from kafka_native.mock.requests import SeenRequest
     from kafka_native.mock.sasl import SeenLogin
+    from kafka_native.mock.saved_state import SavedState
     from kafka_native.mock.telemetry import PushedMetrics
     from kafka_native.mock.tls import SeenHandshake
     from kafka_native.mock.topics import Partition
@@ -78,9 +82,15 @@ class MockCluster:
         Apache Kafka 4.3.
     :param partial_batches: Whether a fetch ends with a part of the next batch if the whole one
         doesn't fit. Kafka brokers that read from files do the same.
+    :param internal_topics: Whether ``__consumer_offsets``, ``__transaction_state`` and
+        ``__share_group_state`` appear when their coordinators are first used. They stay empty.
     :param security: TLS and SASL of all brokers. None means neither.
     :param client_metrics: Whether brokers accept client metrics (KIP-714), as Kafka's brokers do
         with a plugin. ``client_metrics.subscribe()`` selects the metrics.
+    :param clock: The cluster's clock. None means the machine's. With a ``VirtualClock`` time stands
+        still until ``advance()``.
+    :param load: A folder that ``save()`` wrote. The cluster begins with its state. Raises
+        ``FileNotFoundError`` or ``ValueError`` if the folder has none, or a damaged one.
     """
 
     def __init__(
@@ -105,12 +115,17 @@ class MockCluster:
         partial_batches: bool = False,
         transaction_version: int = 2,
         two_phase_commit: bool = False,
+        internal_topics: bool = True,
         security: ListenerSecurity | None = None,
         client_metrics: bool = False,
+        clock: Clock | None = None,
+        load: str | Path | None = None,
     ) -> None:
         """Start the brokers. The class describes the arguments."""
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
+        saved = None if load is None else saved_state.read(Path(load))
+        security = security or ListenerSecurity()
         settings = ClusterSettings(
             auto_create_topics=auto_create_topics,
             default_partitions=default_partitions,
@@ -124,16 +139,31 @@ class MockCluster:
             versions=versions.ranges(
                 max_versions or {}, client_metrics=client_metrics, two_phase=two_phase_commit
             ),
+            internal_topics=internal_topics,
+            security_protocol=security.protocol,
+            static=security.static_settings()
+            | _limits(max_frame_bytes, fetch_session_limit, two_phase_commit),
         )
-        security = security or ListenerSecurity()
+        resources = Resources()
         state = self.state = ClusterState(
             settings,
-            GroupSettings(rebalance_delay, group_heartbeat, group_session, group_max_size),
-            ShareSettings(group_heartbeat, group_session),
+            GroupSettings(
+                rebalance_delay, group_heartbeat, group_session, group_max_size, resources
+            ),
+            ShareSettings(group_heartbeat, group_session, resources),
             Quorum(list(range(1, brokers + 1)), transaction_version),
+            resources,
             security,
+            clock or Clock(),
             client_metrics=client_metrics,
         )
+        self._name_parts(state, security)
+        shared = BrokerSettings(
+            self.sasl, self.tls, self.faults, self.clock, max_frame_bytes, fetch_session_limit
+        )
+        self._start_brokers(brokers, port, racks, shared, saved)
+
+    def _name_parts(self, state: ClusterState, security: ListenerSecurity) -> None:
         self.cluster_id = state.cluster_id
         self.faults, self.clock = state.faults, state.clock
         self.topics, self.transactions = state.topics, state.transactions
@@ -143,13 +173,15 @@ class MockCluster:
         self.security = Security(self.tls, self.sasl, self.faults)
         self.client_metrics = ClientMetrics(state.telemetry)
         self._make_aliases()
-        shared = BrokerSettings(
-            self.sasl, self.tls, self.faults, self.clock, max_frame_bytes, fetch_session_limit
-        )
-        self._start_brokers(brokers, port, racks, shared)
+        state.clock.subscribe(self._after_advance)
 
     def _start_brokers(
-        self, count: int, port: int, racks: Sequence[str | None], settings: BrokerSettings
+        self,
+        count: int,
+        port: int,
+        racks: Sequence[str | None],
+        settings: BrokerSettings,
+        saved: SavedState | None,
     ) -> None:
         state = self.state
         callbacks = BrokerCallbacks(
@@ -159,6 +191,9 @@ class MockCluster:
             for node in range(1, count + 1):
                 own_port = port + node - 1 if port else 0
                 state.add_broker(Broker(node, HOST, own_port, settings, callbacks))
+            if saved is not None:
+                saved_state.restore(state, saved)
+                self.cluster_id = state.cluster_id = saved.cluster_id
             for broker, rack in zip_longest(state.brokers.values(), racks[:count]):
                 broker.rack = rack
                 broker.start()
@@ -251,10 +286,22 @@ class MockCluster:
 
     def close(self) -> None:
         """Close every socket, and wait for the threads. A second call does nothing."""
+        self.clock.unsubscribe(self._after_advance)
         for broker in self.state.brokers.values():
             broker.stop(rebind=False)
         with self.state.lock:
             self.state.clear_live_brokers()
+
+    def save(self, folder: str | Path) -> None:
+        """Save the state of the cluster to a folder, for ``MockCluster(load=folder)``.
+
+        The folder gets topics with their records, committed offsets, settings, features, ACLs,
+        quotas, SCRAM credentials, delegation tokens, share groups, producer ids and transactions.
+        It doesn't get members of groups, faults, passwords for PLAIN, or the arguments of the
+        cluster. A group without members is left of each group. Only the owner of the files may
+        read them. Clients may use the cluster meanwhile.
+        """
+        saved_state.save(self.state, Path(folder))
 
     @property
     def bootstrap_servers(self) -> str:
@@ -393,11 +440,14 @@ class MockCluster:
         """Move the cluster's clock forward, so that everything due in these seconds ends now.
 
         The clock governs sessions, rebalances and memberships of groups, locks of share groups,
-        transactions, waiting fetches, a coordinator's loading, and ``delay_responses()``. Clients
-        keep the machine's time. Raises ``ValueError`` for a negative number.
+        transactions, waiting fetches, quotas, a coordinator's loading, ``delay_responses()``, and
+        records older than the own ``retention.ms`` of their topic. Clients keep the machine's
+        time. Raises ``ValueError`` for a negative number.
         """
-        with self.state.lock:
-            self.clock.advance(seconds)
+        self.clock.advance(seconds)
+
+    def _after_advance(self) -> None:
+        self.state.enforce_retention_times()
         self.state.wake_requests()
 
     # --- brokers and leaders ---
@@ -632,6 +682,15 @@ class MockCluster:
     def clear_requests(self) -> None:
         """Forget the requests seen so far."""
         self.state.requests.clear()
+
+
+def _limits(frame_max_bytes: int, sessions_max: int, two_phase: bool) -> dict[str, str]:
+    """Return static settings of brokers."""
+    return {
+        "socket.request.max.bytes": str(frame_max_bytes),
+        "max.incremental.fetch.session.cache.slots": str(sessions_max),
+        "transaction.two.phase.commit.enable": str(two_phase).lower(),
+    }
 
 
 def _plant(partition: Partition, data: memoryview) -> None:

@@ -169,9 +169,7 @@ class ConsumerGroup:
 
     def heartbeat_ms(self) -> int:
         """Return the heartbeat interval of the group in milliseconds."""
-        return int(
-            self.settings.heartbeat_intervals.get(self.id, self.settings.heartbeat_seconds) * 1000
-        )
+        return self.settings.heartbeat_ms_of(self.id)
 
     # --- heartbeats ---
 
@@ -524,12 +522,9 @@ class ConsumerGroup:
     def tick(self) -> None:
         """Remove members whose session expired, or who didn't revoke or rejoin in time."""
         now = self.clock.now()
+        session_seconds = self.settings.session_seconds_of(self.id)
         for member in list(self.members.values()):
-            session = (
-                self.settings.session_seconds
-                if member.classic is None
-                else member.classic.session_seconds
-            )
+            session = session_seconds if member.classic is None else member.classic.session_seconds
             deadlines = (member.revoke_deadline, member.join_deadline)
             is_late = any(deadline is not None and now > deadline for deadline in deadlines)
             if now - member.last_seen > session or is_late:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.resources import Resources
 
 if TYPE_CHECKING:
     from kafka_native.mock.clock import Clock
@@ -78,8 +79,13 @@ class GroupSettings:
         heartbeat_seconds: float,
         session_seconds: float,
         max_size: int | None = None,
+        resources: Resources | None = None,
     ) -> None:
-        """Use these values, and Kafka's defaults for the rest."""
+        """Use these values, and Kafka's defaults for the rest.
+
+        ``resources`` has the settings of single groups.
+        """
+        self._resources = resources or Resources()
         self.rebalance_delay = rebalance_delay
         self.heartbeat_seconds = heartbeat_seconds
         self.session_seconds = session_seconds
@@ -89,6 +95,19 @@ class GroupSettings:
         self.migration = "bidirectional"
         self.denied_topics: set[str] = set()
         self.denied_groups: set[str] = set()
+
+    def heartbeat_ms_of(self, group_id: str) -> int:
+        """Return the heartbeat interval of a group of the consumer protocol."""
+        seconds = self.heartbeat_intervals.get(group_id)
+        own = self._resources.number_of_group(group_id, "consumer.heartbeat.interval.ms")
+        if seconds is None and own is not None:
+            return own
+        return int((self.heartbeat_seconds if seconds is None else seconds) * 1000)
+
+    def session_seconds_of(self, group_id: str) -> float:
+        """Return the session timeout of a group of the consumer protocol."""
+        own = self._resources.number_of_group(group_id, "consumer.session.timeout.ms")
+        return self.session_seconds if own is None else own / 1000
 
 
 class Coordinators:

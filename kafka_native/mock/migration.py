@@ -216,9 +216,13 @@ def _must_rejoin(member: ConsumerMember) -> None:
 def leave(
     group: ConsumerGroup, member_id: str, instance_id: str | None, reason: str | None
 ) -> None:
-    """Remove a classic member. Raises ``GroupError``."""
+    """Remove a member by LeaveGroup. Raises ``GroupError``.
+
+    Classic members leave this way, and an administrator removes members of both protocols.
+    """
+    group.tick()
     if not member_id and instance_id is not None:
         member_id = group.static_id(instance_id)
-    member = _find_member(group, member_id, instance_id, None)
+    member = group.find_member(member_id, instance_id)
     group.remove(member)
     group.left.append(Left(member.id, instance_id, reason))

@@ -9,8 +9,18 @@ TRANSACTION_VERSION = "transaction.version"
 
 In level 2 a write adds its partition to the transaction, and each transaction has its own epoch.
 """
-SUPPORTED = {TRANSACTION_VERSION: (0, 2)}
-"""The features that brokers support, and their levels."""
+SUPPORTED = {
+    "eligible.leader.replicas.version": (0, 1),
+    "group.version": (0, 1),
+    "kraft.version": (0, 1),
+    "metadata.version": (7, 33),
+    "share.version": (0, 2),
+    "streams.version": (0, 1),
+    TRANSACTION_VERSION: (0, 2),
+}
+"""The features that brokers of Apache Kafka 4.4 support, and their levels."""
+_STATIC = {"kraft.version"}
+"""Features with level 0 in a cluster whose voters are in the brokers' files."""
 
 
 class Quorum:
@@ -18,7 +28,10 @@ class Quorum:
 
     def __init__(self, brokers: list[int], transaction_version: int) -> None:
         """Start with every broker as a voting controller."""
-        self.levels = {TRANSACTION_VERSION: transaction_version}
+        self.levels = {
+            name: 0 if name in _STATIC else last for name, (_, last) in SUPPORTED.items()
+        }
+        self.levels[TRANSACTION_VERSION] = transaction_version
         self.epoch = 1
         self.changes = 0
         self.voters = {broker: uuid.uuid4().bytes for broker in brokers}

@@ -78,6 +78,18 @@ class ListenerSecurity:
         """Whether clients authenticate with SASL."""
         return self.protocol.lower().startswith("sasl_")
 
+    def static_settings(self) -> dict[str, str]:
+        """Return the settings of brokers that describe this security."""
+        found = {
+            "security.inter.broker.protocol": self.protocol.upper(),
+            "connections.max.reauth.ms": str(self.session_lifetime_ms),
+        }
+        if self.has_sasl:
+            found["sasl.enabled.mechanisms"] = ",".join(self.mechanisms)
+        if self.has_tls:
+            found["ssl.client.auth"] = self.client_certificates
+        return found
+
     def tls(self, faults: Faults) -> TlsListener | None:
         """Make the TLS listener, or None. Raises ``ssl.SSLError`` for an unusable certificate."""
         if not self.has_tls:

@@ -6,12 +6,17 @@ The caller holds the cluster's lock, except in methods that take it themselves.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.consumer_groups import State as GroupState
 from kafka_native.mock.membership import GroupError
-from kafka_native.mock.share_partitions import SharePartition, ShareSettings, State
+from kafka_native.mock.share_partitions import (
+    GroupShareSettings,
+    SharePartition,
+    ShareSettings,
+    State,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,14 +61,14 @@ class ShareGroup:
     protocol_type = "share"
 
     def __init__(
-        self, group_id: str, settings: ShareSettings, topics: Mapping[str, Topic], clock: Clock
+        self, group_id: str, settings: GroupShareSettings, topics: Mapping[str, Topic], clock: Clock
     ) -> None:
         """Make an empty group. ``topics`` and ``clock`` are the cluster's."""
         self.id = group_id
         self.epoch = 0
         self.members: dict[str, ShareMember] = {}
         self.partitions: dict[Key, SharePartition] = {}
-        self._settings = settings
+        self.settings = settings
         self._clock = clock
         self._topics = topics
         self._seen: object = None
@@ -87,7 +92,7 @@ class ShareGroup:
             if not is_join:
                 text = f"Member {request.member_id} is not a member of group {self.id}."
                 raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, text=text)
-            limit = self._settings.max_size
+            limit = self.settings.max_size
             if limit is not None and len(self.members) >= limit:
                 raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED)
             member = ShareMember(request.member_id, client_id, host, self._clock)
@@ -122,7 +127,7 @@ class ShareGroup:
         """Remove members whose session expired."""
         now = self._clock.now()
         for member in list(self.members.values()):
-            if now - member.last_seen > self._settings.session_seconds:
+            if now - member.last_seen > self.settings.session_seconds:
                 del self.members[member.id]
 
     def _assign(self) -> None:
@@ -157,7 +162,9 @@ class ShareGroup:
         """Return the group's state in a partition, or make it."""
         key = (topic.id, number)
         if key not in self.partitions:
-            self.partitions[key] = SharePartition(topic.partitions[number], self._settings)
+            self.partitions[key] = SharePartition(
+                topic.partitions[number], self.settings, self._clock.time_ms()
+            )
         return self.partitions[key]
 
     def topics_of(self) -> dict[str, dict[int, SharePartition]]:
@@ -168,6 +175,26 @@ class ShareGroup:
             if topic_id in names:
                 found.setdefault(names[topic_id], {})[number] = each
         return found
+
+    def saved(self) -> dict[str, Any]:
+        """Return the state for a file, without members."""
+        return {
+            "id": self.id,
+            "epoch": self.epoch,
+            "partitions": [
+                [topic_id.hex(), number, each.saved()]
+                for (topic_id, number), each in sorted(self.partitions.items())
+            ],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take over the state from a file."""
+        self.epoch = saved["epoch"]
+        by_id = {topic.id: topic for topic in self._topics.values()}
+        for topic_id, number, each in saved["partitions"]:
+            topic = by_id.get(bytes.fromhex(topic_id))
+            if topic is not None:  # the state of a deleted topic isn't needed any longer
+                self.partition(topic, number).restore(each)
 
     def forget(self, topic: Topic) -> bool:
         """Delete the group's state in a topic. Return whether it existed."""
@@ -279,7 +306,7 @@ class ShareGroups:
         group = self._groups.get(group_id)
         if group is None and make:
             group = self._groups[group_id] = ShareGroup(
-                group_id, self.settings, self._topics, self._clock
+                group_id, self.settings.of(group_id), self._topics, self._clock
             )
         if group is None:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=f"Group {group_id} not found.")

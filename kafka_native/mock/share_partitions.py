@@ -7,8 +7,9 @@ method. There is no timer: each access calls ``refresh()`` first, which expires 
 
 from __future__ import annotations
 
+import re
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native import records
 from kafka_native._reference.error_codes import ErrorCode
@@ -16,8 +17,15 @@ from kafka_native._reference.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kafka_native.mock.log import PartitionLog
+    from kafka_native.mock.resources import Resources
     from kafka_native.mock.topics import Partition
     from kafka_native.protocol.share import AcknowledgementBatch
+
+_DURATION = re.compile(
+    r"by_duration:P((?P<D>\d+)D)?(T((?P<H>\d+)H)?((?P<M>\d+)M)?((?P<S>\d+(\.\d+)?)S)?)?"
+)
+_SECONDS = {"D": 86_400, "H": 3600, "M": 60, "S": 1}
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 
@@ -36,10 +44,19 @@ _FINAL_STATES = {GAP: State.ARCHIVED, ACCEPT: State.ACKNOWLEDGED, REJECT: State.
 
 
 class ShareSettings:
-    """The settings of all share groups. Tests may change them."""
+    """The settings of all share groups. Tests may change them.
 
-    def __init__(self, heartbeat_seconds: float, session_seconds: float) -> None:
-        """Use Kafka's defaults, except for heartbeats and sessions."""
+    A group's own settings win. ``of()`` combines both.
+    """
+
+    def __init__(
+        self, heartbeat_seconds: float, session_seconds: float, resources: Resources
+    ) -> None:
+        """Use Kafka's defaults, except for heartbeats and sessions.
+
+        ``resources`` has the settings of single groups.
+        """
+        self._resources = resources
         self.heartbeat_seconds = heartbeat_seconds
         self.session_seconds = session_seconds
         self.lock_seconds = 30.0
@@ -49,6 +66,68 @@ class ShareSettings:
         self.session_limit = 2000
         self.max_size: int | None = None
         self.renew_enabled = True
+
+    def of(self, group_id: str) -> GroupShareSettings:
+        """Return the settings of a group. They follow later changes."""
+        return GroupShareSettings(group_id, self, self._resources)
+
+
+class GroupShareSettings:
+    """The settings of one share group: its own, or those of all share groups."""
+
+    def __init__(self, group_id: str, shared: ShareSettings, resources: Resources) -> None:
+        """Combine the settings of all share groups with those of this group."""
+        self._group_id = group_id
+        self._shared = shared
+        self._resources = resources
+
+    def _number(self, name: str) -> int | None:
+        return self._resources.number_of_group(self._group_id, name)
+
+    @property
+    def heartbeat_ms(self) -> int:
+        """The heartbeat interval in milliseconds."""
+        own = self._number("share.heartbeat.interval.ms")
+        return int(self._shared.heartbeat_seconds * 1000) if own is None else own
+
+    @property
+    def session_seconds(self) -> float:
+        """How many seconds a member may send nothing."""
+        own = self._number("share.session.timeout.ms")
+        return self._shared.session_seconds if own is None else own / 1000
+
+    @property
+    def lock_seconds(self) -> float:
+        """How many seconds a member may hold a record."""
+        own = self._number("share.record.lock.duration.ms")
+        return self._shared.lock_seconds if own is None else own / 1000
+
+    @property
+    def delivery_limit(self) -> int:
+        """How often a record is delivered at most."""
+        return self._number("share.delivery.count.limit") or self._shared.delivery_limit
+
+    @property
+    def in_flight_max(self) -> int:
+        """The maximum number of acquired records of a partition."""
+        return self._number("share.partition.max.record.locks") or self._shared.in_flight_max
+
+    @property
+    def auto_offset_reset(self) -> str:
+        """Where a partition starts: ``latest``, ``earliest`` or ``by_duration:PnDTnHnMn.nS``."""
+        own = self._resources.text_of_group(self._group_id, "share.auto.offset.reset")
+        return own or self._shared.auto_offset_reset
+
+    @property
+    def renew_enabled(self) -> bool:
+        """Whether members may renew the locks of records (KIP-1222)."""
+        own = self._resources.text_of_group(self._group_id, "share.renew.acknowledge.enable")
+        return self._shared.renew_enabled if own is None else own == "true"
+
+    @property
+    def max_size(self) -> int | None:
+        """The maximum number of members. None means no limit."""
+        return self._shared.max_size
 
 
 class _Record:
@@ -72,14 +151,12 @@ class Range(NamedTuple):
 class SharePartition:
     """The records of one partition in one group."""
 
-    def __init__(self, partition: Partition, settings: ShareSettings) -> None:
-        """Begin at the log's start or end, depending on ``auto_offset_reset``."""
+    def __init__(self, partition: Partition, settings: GroupShareSettings, now_ms: int) -> None:
+        """Begin at the offset of ``auto_offset_reset``."""
         log = partition.log
         self._partition = partition
         self._settings = settings
-        self.start = self.end = (
-            log.start_offset if settings.auto_offset_reset == "earliest" else log.end_offset
-        )
+        self.start = self.end = _first_offset(log, settings.auto_offset_reset, now_ms)
         self._records: dict[int, _Record] = {}
         self._leader_epoch = partition.leader_epoch
 
@@ -105,6 +182,25 @@ class SharePartition:
     def leader_epoch(self) -> int:
         """The leader epoch of the partition."""
         return self._leader_epoch
+
+    def saved(self) -> dict[str, Any]:
+        """Return the state for a file. Acquired records become available."""
+        available = State.AVAILABLE
+        return {
+            "start": self.start,
+            "end": self.end,
+            "records": [
+                [offset, each.count, (each.state if each.state in _DONE else available).value]
+                for offset, each in sorted(self._records.items())
+            ],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take over the state from a file."""
+        self.start, self.end = saved["start"], saved["end"]
+        for offset, count, state in saved["records"]:
+            record = self._records[offset] = _Record()
+            record.count, record.state = count, State(state)
 
     def move(self, offset: int) -> None:
         """Move the start offset, as if the records after it had never been delivered."""
@@ -249,3 +345,15 @@ class SharePartition:
         while self.start < self.end and self._records[self.start].state in _DONE:
             del self._records[self.start]
             self.start += 1
+
+
+def _first_offset(log: PartitionLog, reset: str, now_ms: int) -> int:
+    """Return the offset at which a group starts in a partition."""
+    if reset == "earliest":
+        return log.start_offset
+    before = _DURATION.fullmatch(reset)
+    if before is None:
+        return log.end_offset
+    seconds = sum(float(before[name] or 0) * factor for name, factor in _SECONDS.items())
+    found = log.offset_of_time(now_ms - int(seconds * 1000))
+    return log.end_offset if found is None else found[0]

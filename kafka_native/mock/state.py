@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 import threading
-import time
 import zlib
 from collections import deque
 from dataclasses import dataclass
@@ -16,23 +15,30 @@ from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.access import Access
-from kafka_native.mock.clock import Clock
 from kafka_native.mock.faults import Faults
 from kafka_native.mock.group_registry import NO_COORDINATOR, Groups
 from kafka_native.mock.log import Refused
 from kafka_native.mock.quorum import TRANSACTION_VERSION, Quorum
 from kafka_native.mock.quotas import Quotas
 from kafka_native.mock.requests import RequestLog
-from kafka_native.mock.resources import Resources
 from kafka_native.mock.share_groups import ShareGroups
 from kafka_native.mock.telemetry import Telemetry
-from kafka_native.mock.topics import NO_LEADER, Topic, is_valid_name
+from kafka_native.mock.topics import (
+    INTERNAL_PARTITIONS,
+    INTERNAL_REPLICAS_MAX,
+    INTERNAL_TOPICS,
+    NO_LEADER,
+    Topic,
+    is_valid_name,
+)
 from kafka_native.mock.transactions import Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kafka_native.mock.clock import Clock
     from kafka_native.mock.membership import Committed, GroupSettings
+    from kafka_native.mock.resources import Resources
     from kafka_native.mock.security import ListenerSecurity
     from kafka_native.mock.server import Broker
     from kafka_native.mock.share_partitions import ShareSettings
@@ -45,7 +51,8 @@ PARTITIONS_MAX = 10_000
 class ClusterSettings:
     """The settings of the cluster. Tests may change them at any time.
 
-    ``MockCluster`` describes them. ``versions`` has the first and the last version of each API.
+    ``MockCluster`` describes them. ``versions`` has the first and the last version of each API,
+    ``static`` the settings of all brokers that only DescribeConfigs shows.
     """
 
     auto_create_topics: bool
@@ -56,6 +63,9 @@ class ClusterSettings:
     leader_hints: bool
     partial_batches: bool
     versions: Mapping[int, tuple[int, int]]
+    security_protocol: str
+    static: Mapping[str, str]
+    internal_topics: bool
 
 
 class ClusterState:
@@ -70,7 +80,9 @@ class ClusterState:
         group_settings: GroupSettings,
         share_settings: ShareSettings,
         quorum: Quorum,
+        resources: Resources,
         security: ListenerSecurity,
+        clock: Clock,
         *,
         client_metrics: bool,
     ) -> None:
@@ -78,7 +90,7 @@ class ClusterState:
         self.settings = settings
         self.cluster_id = secrets.token_urlsafe(16)
         self.lock = threading.RLock()
-        self.faults, self.clock = Faults(), Clock()
+        self.faults, self.clock = Faults(), clock
         self.topics: dict[str, Topic] = {}
         self.waiters: set[Waiter] = set()
         self.groups = Groups(self.lock, group_settings, self.topics, self.clock)
@@ -86,7 +98,7 @@ class ClusterState:
         self.access = Access()
         self.telemetry = Telemetry() if client_metrics else None
         self.sasl = security.sasl(self.lock, self.access, self.faults)
-        self.quotas, self.resources = Quotas(), Resources()
+        self.quotas, self.resources = Quotas(), resources
         self.quorum = quorum
         self.reassignments_held = False
         self.transactions = Transactions(self.write_marker, self._store_offsets, self.clock)
@@ -211,15 +223,29 @@ class ClusterState:
         return [list(nodes) for nodes in assignment]
 
     def add_topic(
-        self, name: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, str | None]
+        self,
+        name: str,
+        replicas: Sequence[Sequence[int]],
+        configs: Mapping[str, str | None],
+        topic_id: bytes | None = None,
     ) -> Topic:
-        """Create a topic with the replicas from ``plan_topic()``."""
-        topic = Topic(name, replicas, configs, self._live)
+        """Create a topic with the replicas from ``plan_topic()``. None makes a new topic id."""
+        topic = Topic(name, replicas, configs, self._live, topic_id)
         self.topics[name] = self._topic_ids[topic.id] = topic
         return topic
 
+    def ensure_internal_topic(self, name: str) -> None:
+        """Create a coordinator's topic when the coordinator is first used."""
+        if self.settings.internal_topics and name not in self.topics:
+            factor = min(len(self.brokers), INTERNAL_REPLICAS_MAX)
+            replicas = [self._replicas(index, factor) for index in range(INTERNAL_PARTITIONS)]
+            self.add_topic(name, replicas, INTERNAL_TOPICS[name])
+
     def make_topic(self, name: str) -> Topic:
         """Create a topic with the defaults, as automatic creation does."""
+        if name in INTERNAL_TOPICS and self.settings.internal_topics:
+            self.ensure_internal_topic(name)
+            return self.topics[name]
         return self.add_topic(name, self.plan_topic(name, None, None, None), {})
 
     def remove_topic(self, topic: Topic) -> None:
@@ -277,6 +303,12 @@ class ClusterState:
         if partition.waiters:
             partition.wake()
 
+    def count_restored(self, partition: Partition) -> None:
+        """Count the batches of a partition from a file."""
+        if self.settings.retention_bytes is not None:
+            self._kept.extend([partition] * partition.log.batch_count())
+            self._kept_bytes += partition.log.size_bytes
+
     def move_start(self, partition: Partition, offset: int) -> None:
         """Move the first offset of a partition forward."""
         freed = partition.log.truncate_before(offset)
@@ -294,6 +326,23 @@ class ClusterState:
                 if partition.log.size_bytes:
                     self._kept_bytes -= partition.log.drop_oldest()
 
+    def enforce_retention_times(self) -> None:
+        """Delete batches that are older than the own ``retention.ms`` of their topic.
+
+        Takes the lock.
+        """
+        with self.lock:
+            now_ms = self.clock.time_ms()
+            for topic in self.topics.values():
+                age_ms = topic.own_retention_ms
+                if age_ms is None:
+                    continue
+                for partition in topic.partitions:
+                    offset = partition.log.first_offset_since(now_ms - age_ms)
+                    if offset > partition.log.start_offset:
+                        self.move_start(partition, offset)
+                        partition.wake()
+
     def write_marker(
         self, key: tuple[str, int], producer_id: int, epoch: int, commit: bool
     ) -> None:
@@ -301,7 +350,7 @@ class ClusterState:
         topic = self.topics.get(key[0])
         partition = None if topic is None else topic.partition(key[1])
         if partition is not None:
-            now = int(time.time() * 1000)
+            now = self.clock.time_ms()
             size = partition.log.end_transaction(
                 producer_id, epoch, now, partition.leader_epoch, commit=commit
             )

@@ -8,6 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from kafka_native.mock.log import PartitionLog
+from kafka_native.mock.settings import TOPIC_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -16,17 +17,35 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 NO_LEADER = -1
 
-# The settings that DescribeConfigs returns for a topic. The cluster obeys only some of them.
-TOPIC_DEFAULTS = {
-    "cleanup.policy": "delete",
-    "compression.type": "producer",
-    "max.message.bytes": "1048588",
-    "message.timestamp.type": "CreateTime",
-    "min.insync.replicas": "1",
-    "retention.bytes": "-1",
-    "retention.ms": "604800000",
-    "segment.bytes": "1073741824",
+GROUP_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE = (
+    "__consumer_offsets",
+    "__transaction_state",
+    "__share_group_state",
+)
+INTERNAL_TOPICS = {
+    GROUP_OFFSETS: {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+    },
+    TRANSACTION_STATE: {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "2",
+        "segment.bytes": "104857600",
+        "unclean.leader.election.enable": "false",
+    },
+    SHARE_GROUP_STATE: {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": "2",
+        "retention.ms": "-1",
+        "segment.bytes": "104857600",
+    },
 }
+"""The topics in which coordinators keep their state, and their settings."""
+INTERNAL_PARTITIONS = 50
+INTERNAL_REPLICAS_MAX = 3
 
 
 def is_valid_name(name: str | None) -> bool:
@@ -153,13 +172,14 @@ class Topic:
         replicas: Sequence[Sequence[int]],
         configs: Mapping[str, str | None],
         live: set[int],
+        topic_id: bytes | None = None,
     ) -> None:
         """Make a partition for each list of replicas.
 
-        ``live`` is the cluster's set of live brokers.
+        ``live`` is the cluster's set of live brokers. ``topic_id`` None makes a new id.
         """
         self.name = name
-        self.id = uuid.uuid4().bytes
+        self.id = topic_id or uuid.uuid4().bytes
         self.configs = {key: value for key, value in configs.items() if value is not None}
         self._live = live
         self.partitions: list[Partition] = []
@@ -174,14 +194,26 @@ class Topic:
         """Return a partition by its number, or None."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
+    @property
+    def is_internal(self) -> bool:
+        """Whether the topic belongs to a coordinator."""
+        return self.name in INTERNAL_TOPICS
+
     def config(self, name: str) -> str:
         """Return a setting, or its default."""
-        return self.configs.get(name, TOPIC_DEFAULTS[name])
+        return self.configs.get(name, TOPIC_SETTINGS[name].default or "")
 
     def max_message_bytes(self, default: int) -> int:
         """Return the size of the largest batch that this topic accepts."""
         value = self.configs.get("max.message.bytes", "")
         return int(value) if value.isdigit() else default
+
+    @property
+    def own_retention_ms(self) -> int | None:
+        """How long the topic keeps records by its own setting, or None."""
+        age_ms = int(self.configs.get("retention.ms", "-1"))
+        is_deleted = "delete" in self.config("cleanup.policy").split(",")
+        return age_ms if age_ms >= 0 and is_deleted else None
 
     @property
     def is_compacted(self) -> bool:

@@ -7,18 +7,17 @@ lock guards it.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.membership import Committed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kafka_native.mock.clock import Clock
-    from kafka_native.mock.membership import Committed
 
 LAST_EPOCH = 0x7FFE
 FIRST_PRODUCER_ID = 1000
@@ -65,12 +64,12 @@ class Transactional:
     kept: tuple[int, int] | None = None
     """Producer id and epoch of the open transaction, if a newer instance has kept it (KIP-939)."""
 
-    def begin(self, now: float) -> None:
+    def begin(self, clock: Clock) -> None:
         """Begin a transaction, unless one is open."""
         if self.state is not State.ONGOING:
             self.state = State.ONGOING
-            self.deadline = now + self.timeout_s
-            self.started_ms = int(time.time() * 1000)
+            self.deadline = clock.now() + self.timeout_s
+            self.started_ms = clock.time_ms()
 
     def end(self, *, commit: bool) -> None:
         """End the open transaction."""
@@ -118,6 +117,49 @@ class Transactions:
         """
         found = self._by_id.pop(transactional_id)
         self._by_producer.pop(found.producer_id, None)
+
+    # --- files ---
+
+    def saved(self) -> dict[str, Any]:
+        """Return the state for a file. Open transactions stay open."""
+        now = self._clock.now()
+        return {
+            "producer_ids": self._producer_ids,
+            "ids": [
+                {
+                    "name": name,
+                    "producer": [each.producer_id, each.epoch],
+                    "timeout_s": each.timeout_s,
+                    "left_s": each.deadline - now,
+                    "state": each.state.value,
+                    "started_ms": each.started_ms,
+                    "partitions": sorted(each.partitions),
+                    "groups": sorted(each.groups),
+                    "offsets": [
+                        [group, *key, *committed]
+                        for group, offsets in each.offsets.items()
+                        for key, committed in offsets.items()
+                    ],
+                    "kept": each.kept,
+                }
+                for name, each in self._by_id.items()
+            ],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take over the state from a file."""
+        self._producer_ids = saved["producer_ids"]
+        now = self._clock.now()
+        for each in saved["ids"]:
+            producer_id, epoch = each["producer"]
+            found = Transactional(producer_id, epoch, each["timeout_s"], State(each["state"]))
+            found.deadline, found.started_ms = now + each["left_s"], each["started_ms"]
+            found.partitions = {(topic, index) for topic, index in each["partitions"]}
+            found.groups = set(each["groups"])
+            for group, topic, index, *committed in each["offsets"]:
+                found.offsets.setdefault(group, {})[topic, index] = Committed(*committed)
+            found.kept = None if each["kept"] is None else tuple(each["kept"])
+            self._by_id[each["name"]] = self._by_producer[found.producer_id] = found
 
     # --- producer ids ---
 
@@ -209,12 +251,12 @@ class Transactions:
 
     def add_partitions(self, found: Transactional, keys: Iterable[Key]) -> None:
         """Add partitions to the transaction."""
-        found.begin(self._clock.now())
+        found.begin(self._clock)
         found.partitions.update(keys)
 
     def add_group(self, found: Transactional, group: str) -> None:
         """Add a group to the transaction, for its offsets."""
-        found.begin(self._clock.now())
+        found.begin(self._clock)
         found.groups.add(group)
 
     def write(self, key: Key, producer_id: int, epoch: int, *, implicitly: bool) -> ErrorCode:

@@ -401,7 +401,9 @@ def test_settings(cli: Cli, cluster: MockCluster) -> None:
     cluster.create_topic("b")
     shown = cli.json("configs", "describe", "topic", "a", "b")
     assert [(each["resource"], each["name"], each["value"], each["source"]) for each in shown] == [
-        ("a", "retention.ms", "5000", "dynamic_topic_config")
+        ("a", "min.insync.replicas", "1", "dynamic_default_broker_config"),
+        ("a", "retention.ms", "5000", "dynamic_topic_config"),
+        ("b", "min.insync.replicas", "1", "dynamic_default_broker_config"),
     ]
     everything = cli.json("configs", "describe", "topic", "b", "--all")
     assert {"retention.ms": "604800000"}.items() <= {
@@ -448,8 +450,12 @@ def test_list_settings_are_extended_and_reduced(cli: Cli, cluster: MockCluster) 
     assert value_after(None, "cleanup.policy=") == ""
     assert value_after("a", "cleanup.policy=b=c") == "b=c"
     cluster.create_topic("a")
-    cli("configs", "set", "topic", "a", "cleanup.policy+=compact", status=1)
-    assert "can't be changed this way" in cli.errors, "the mock cluster was asked to append"
+    cli("configs", "set", "topic", "a", "cleanup.policy+=compact")
+    assert cluster.topics["a"].configs == {"cleanup.policy": "delete,compact"}
+    cli("configs", "set", "topic", "a", "cleanup.policy-=delete")
+    assert cluster.topics["a"].configs == {"cleanup.policy": "compact"}
+    cli("configs", "set", "topic", "a", "retention.ms+=1", status=1)
+    assert "its type is not LIST" in cli.errors
 
 
 def test_secrets_are_not_shown() -> None:

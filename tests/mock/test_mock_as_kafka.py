@@ -250,6 +250,35 @@ def modern_static(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
     other.leave()
 
 
+def modern_removals(cluster: Any, pool: ThreadPoolExecutor, steps: Steps) -> None:
+    """An administrator removes members of the consumer protocol with LeaveGroup."""
+    static = modern.Member(cluster, "static", "a", instance_id="one")
+    dynamic = modern.Member(cluster, "dynamic", "a")
+    other = modern.Member(cluster, "other", "a")
+    for member in (static, dynamic, other):
+        assert member.join().error_code == 0
+
+    def remove(text: str, member_id: str, instance_id: str | None, version: int = 5) -> None:
+        one = LeaveGroupRequest.Member(member_id=member_id, group_instance_id=instance_id)
+        request = LeaveGroupRequest(group_id=modern.GROUP, members=[one])
+        answer = other.wire.ask(request, version)
+        codes = [ErrorCode(each.error_code).name for each in answer.members]
+        steps.append((text, (ErrorCode(answer.error_code).name, codes)))
+
+    remove("no such instance", "", "two")
+    remove("another member of the instance", "dynamic", "one")
+    remove("the instance", "", "one")
+    remove("the instance again", "", "one")
+    remove("the dynamic member", "dynamic", None)
+    remove("no such member", "nobody", None)
+    steps.append(("static is gone", ErrorCode(static.heartbeat().error_code).name))
+    steps.append(("dynamic is gone", ErrorCode(dynamic.heartbeat().error_code).name))
+    steps.append(("other stays", ErrorCode(other.heartbeat().error_code).name))
+    old = LeaveGroupRequest(group_id=modern.GROUP, member_id="other")
+    steps.append(("by version 2", ErrorCode(other.wire.ask(old, 2).error_code).name))
+    steps.append(("other is gone", ErrorCode(other.heartbeat().error_code).name))
+
+
 def static_member_returns(
     cluster: Any,
     pool: ThreadPoolExecutor,
@@ -518,6 +547,7 @@ def _with(member: classic.Member, member_id: str) -> classic.Member:
         modern_bad_joins,
         modern_members,
         modern_static,
+        modern_removals,
         classic_members,
         classic_odds,
         protocols_change,

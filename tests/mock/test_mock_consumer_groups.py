@@ -13,7 +13,7 @@ from kafka_native.protocol.group_admin import (
     DescribeGroupsRequest,
     ListGroupsRequest,
 )
-from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest
+from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, LeaveGroupRequest
 from kafka_native.protocol.offsets import OffsetCommitRequest, OffsetFetchRequest
 from tests.mock.wire import Wire
 
@@ -301,6 +301,27 @@ def test_static_member_leaves_for_a_while(cluster: MockCluster) -> None:
     assert old.ask(2).error_code == ErrorCode.FENCED_INSTANCE_ID
     assert new.leave(-1).member_epoch == -1
     assert settled(other) == [[0, 1, 2, 3]]
+
+
+def test_administrator_removes_a_static_member(cluster: MockCluster) -> None:
+    cluster.create_topic("a", 4)
+    one, two = Member(cluster, "1", "a", instance_id="one"), Member(cluster, "2", "a")
+    one.join()
+    two.join()
+    assert len(settled(one, two)) == 2
+
+    def remove(member_id: str, instance_id: str | None) -> int:
+        leaver = LeaveGroupRequest.Member(member_id=member_id, group_instance_id=instance_id)
+        answer = two.wire.ask(LeaveGroupRequest(group_id=GROUP, members=[leaver]))
+        return int(answer.members[0].error_code)
+
+    assert remove("2", "one") == ErrorCode.FENCED_INSTANCE_ID
+    assert remove("", "one") == 0
+    assert remove("", "one") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert one.heartbeat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert settled(two) == [[0, 1, 2, 3]]
+    assert remove("2", None) == 0
+    assert cluster.group(GROUP).members == {}
 
 
 def test_offsets_are_checked_against_the_member_epoch(cluster: MockCluster) -> None:

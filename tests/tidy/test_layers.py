@@ -49,7 +49,7 @@ MOCK_LAYERS = [
     {"server"},
     {"share_groups"},
     {"state"},
-    {"call", "logs"},
+    {"broker_settings", "call", "logs", "saved_state"},
     {"handlers"},
     {"cluster"},
     {"__main__"},

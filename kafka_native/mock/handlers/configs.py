@@ -5,8 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock.resources import BROKER_LOGGER, CLIENT_METRICS, DEFAULTS, GROUP, SOURCES
-from kafka_native.mock.topics import TOPIC_DEFAULTS
+from kafka_native.mock.broker_settings import static_settings
+from kafka_native.mock.resources import (
+    ALL_BROKERS,
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    FROM_DEFAULT,
+    GROUP,
+    SET,
+    SETTINGS,
+    TOPIC,
+    Described,
+    Problem,
+)
+from kafka_native.mock.settings import TYPES
+from kafka_native.mock.topics import is_valid_name
 from kafka_native.protocol.configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -19,172 +33,167 @@ from kafka_native.protocol.configs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kafka_native.mock.call import Call
-    from kafka_native.mock.topics import Topic
 
-TOPIC = 2
-BROKER = 4
-_FROM_TOPIC = 1
-_FROM_DEFAULT = 5
-_SET, _DELETE = 0, 1
-_BOOLEAN, _STRING, _LONG = 1, 2, 5
+    Change = tuple[str, int, str | None]
 
 
 def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Return the settings of topics, brokers and other resources."""
     response = DescribeConfigsResponse()
     for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
         answer = DescribeConfigsResponse.Resource(
-            error_message=None,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
+            error_message=None, resource_type=kind, resource_name=name
         )
         response.results.append(answer)
         with call.cluster.lock:
-            values = _values(call, resource.resource_type, resource.resource_name)
-        if isinstance(values, ErrorCode):
-            answer.error_code = values
+            problem = _where_problem(call, kind, name, is_reading=True)
+            found = [] if problem is not None else describe(call, kind, name)
+        if problem is not None:
+            answer.error_code, answer.error_message = problem
             continue
         wanted = resource.configuration_keys
         answer.configs = [
-            DescribeConfigsResponse.Resource.Config(
-                name=name,
-                value=value,
-                is_default=source == _FROM_DEFAULT,
-                config_source=source,
-                config_type=_type_of(value),
-                documentation=f"The setting {name}." if request.include_documentation else None,
-            )
-            for name, (value, source) in values.items()
-            if wanted is None or name in wanted
+            _described(each, request)
+            for each in found
+            if wanted is None or each.setting.name in wanted
         ]
     return response
 
 
-def _values(call: Call, kind: int, name: str) -> dict[str, tuple[str, int]] | ErrorCode:
+def _described(
+    each: Described, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse.Resource.Config:
+    kind = DescribeConfigsResponse.Resource.Config
+    setting = each.setting
+    is_secret = setting.type == "password"
+    return kind(
+        name=setting.name,
+        value=None if is_secret else each.value,
+        read_only=setting.is_fixed,
+        is_default=each.source == FROM_DEFAULT,
+        config_source=each.source,
+        is_sensitive=is_secret,
+        synonyms=[
+            kind.Synonym(
+                name=origin.name,
+                value=None if is_secret else origin.value,
+                source=origin.source,
+            )
+            for origin in (each.origins if request.include_synonyms else ())
+        ],
+        config_type=TYPES[setting.type],
+        documentation=f"The setting {setting.name}." if request.include_documentation else None,
+    )
+
+
+def describe(call: Call, kind: int, name: str) -> list[Described]:
+    """Return the settings of a resource that exists, as this broker sees them."""
     cluster = call.cluster
+    if kind == BROKER and name == ALL_BROKERS:
+        return cluster.resources.describe_all_brokers()
+    own = _own(call, kind, name)
+    static = static_settings(cluster, call.broker)
+    return cluster.resources.describe(kind, own, call.broker.id, static)
+
+
+def _own(call: Call, kind: int, name: str) -> dict[str, str]:
     if kind == TOPIC:
-        topic = cluster.topics.get(name)
-        if topic is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return {
-            key: (topic.config(key), _FROM_TOPIC if key in topic.configs else _FROM_DEFAULT)
-            for key in TOPIC_DEFAULTS
-        }
-    if kind == BROKER:
-        return {
-            "auto.create.topics.enable": (
-                str(cluster.settings.auto_create_topics).lower(),
-                _FROM_DEFAULT,
-            ),
-            "default.replication.factor": (str(cluster.settings.replication_factor), _FROM_DEFAULT),
-            "message.max.bytes": (str(cluster.settings.message_max_bytes), _FROM_DEFAULT),
-            "num.partitions": (str(cluster.settings.default_partitions), _FROM_DEFAULT),
-        }
-    if kind in DEFAULTS and name and not _is_elsewhere(call, kind, name):
-        values = cluster.resources.values(kind, name)
-        return {
-            key: (value, SOURCES[kind] if is_set else _FROM_DEFAULT)
-            for key, (value, is_set) in values.items()
-        }
-    return ErrorCode.INVALID_REQUEST
+        return dict(call.cluster.topics[name].configs)
+    return call.cluster.resources.own(kind, name)
 
 
-def _is_elsewhere(call: Call, kind: int, name: str) -> bool:
-    """Return whether only another broker can answer: each broker has its own log levels."""
-    return kind == BROKER_LOGGER and name != str(call.broker.id)
+def _where_problem(call: Call, kind: int, name: str, *, is_reading: bool) -> Problem | None:
+    """Return why this broker has no such resource, or None.
 
-
-def _type_of(value: str) -> int:
-    if value in ("true", "false"):
-        return _BOOLEAN
-    return _LONG if value.removeprefix("-").isdigit() else _STRING
+    Each broker has its own settings and log levels.
+    """
+    if kind == TOPIC:
+        if name in call.cluster.topics:
+            return None
+        if is_reading and not is_valid_name(name):
+            return Problem(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name!r}")
+        missing = f"The topic '{name}' does not exist."
+        return Problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, missing)
+    text: str | None = None
+    if kind not in SETTINGS:
+        text = f"Unknown resource type {kind}"
+    elif kind in (BROKER, BROKER_LOGGER):
+        if name != str(call.broker.id) and not (kind == BROKER and name == ALL_BROKERS):
+            text = f"Unexpected broker id, expected {call.broker.id}, but received {name}"
+    elif not name:
+        text = (
+            "Subscription name can't be empty"
+            if kind == CLIENT_METRICS
+            else "Default group resources are not allowed."
+        )
+    return None if text is None else Problem(ErrorCode.INVALID_REQUEST, text)
 
 
 def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Replace all settings of topics."""
+    """Replace all settings of resources."""
     response = AlterConfigsResponse()
-    for topic, resource in _changes(call, request, response):
-        assert topic is not None
-        topic.configs = {
-            each.name: each.value for each in resource.configs if each.value is not None
-        }
+    for resource in request.resources:
+        changes: list[Change] = [(each.name, SET, each.value) for each in resource.configs]
+        problem = _change(call, resource, {}, changes, only_check=request.validate_only)
+        response.responses.append(_altered(AlterConfigsResponse.Resource, resource, problem))
     return response
 
 
 def incremental_alter_configs(
     call: Call, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Change single settings of topics and of other resources."""
+    """Change single settings of resources."""
     response = IncrementalAlterConfigsResponse()
-    for topic, resource in _changes(call, request, response):
-        if topic is None:
-            changes = {
-                each.name: None if each.config_operation == _DELETE else each.value
-                for each in resource.configs
-            }
-            call.cluster.resources.change(resource.resource_type, resource.resource_name, changes)
-            continue
-        for config in resource.configs:
-            if config.config_operation == _DELETE or config.value is None:
-                topic.configs.pop(config.name, None)
-            else:
-                topic.configs[config.name] = config.value
+    for resource in request.resources:
+        changes: list[Change] = [
+            (each.name, each.config_operation, each.value) for each in resource.configs
+        ]
+        problem = _change(call, resource, None, changes, only_check=request.validate_only)
+        response.responses.append(
+            _altered(IncrementalAlterConfigsResponse.Resource, resource, problem)
+        )
     return response
 
 
-def _changes(
+def _altered(kind: Any, resource: Any, problem: Problem | None) -> Any:
+    code, text = (0, None) if problem is None else problem
+    return kind(
+        error_code=code,
+        error_message=text,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _change(
     call: Call,
-    request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
-    response: Any,
-) -> Iterator[tuple[Topic | None, Any]]:
-    """Yield each resource to change, under the cluster's lock: its topic, or None, and its change.
-
-    The function adds all results to the response. Only IncrementalAlterConfigs can change resources
-    that are not topics.
-    """
-    for resource in request.resources:
-        answer = type(response).Resource(
-            error_message=None,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-        response.responses.append(answer)
-        with call.cluster.lock:
-            if (
-                isinstance(request, IncrementalAlterConfigsRequest)
-                and resource.resource_type in DEFAULTS
-            ):
-                if _may_change(call, resource, answer) and not request.validate_only:
-                    yield None, resource
-                continue
-            topic = _topic_to_change(call, resource, answer)
-            if topic is not None and not request.validate_only:
-                yield topic, resource
-
-
-def _may_change(
-    call: Call,
-    resource: Any,
-    answer: AlterConfigsResponse.Resource | IncrementalAlterConfigsResponse.Resource,
-) -> bool:
-    """Return whether a resource that is not a topic can be changed. If not, set the error."""
-    kind, name = resource.resource_type, resource.resource_name
-    if not name or _is_elsewhere(call, kind, name):
-        answer.error_code, answer.error_message = (
-            ErrorCode.INVALID_REQUEST,
-            f"{name!r} doesn't belong to this broker",
-        )
-        return False
-    for one in resource.configs:
-        problem = call.cluster.resources.refusal(kind, one.name, one.value)
-        if problem is not None or one.config_operation > _DELETE:
-            answer.error_code = ErrorCode.INVALID_CONFIG
-            answer.error_message = problem or f"{one.name} can't be changed this way"
-            return False
-    return True
+    resource: AlterConfigsRequest.Resource | IncrementalAlterConfigsRequest.Resource,
+    own: dict[str, str] | None,
+    changes: list[Change],
+    *,
+    only_check: bool,
+) -> Problem | None:
+    """Change a resource's settings, from ``own`` or from the present ones. Return an error."""
+    cluster, kind, name = call.cluster, resource.resource_type, resource.resource_name
+    resources = cluster.resources
+    with cluster.lock:
+        problem = _where_problem(call, kind, name, is_reading=False)
+        if problem is not None:
+            return problem
+        changed = resources.changed(kind, _own(call, kind, name) if own is None else own, changes)
+        if isinstance(changed, Problem):
+            return changed
+        static = static_settings(cluster, call.broker)
+        given = {key: changed[key] for key, _, _ in changes if key in changed}
+        problem = resources.problem(kind, given, call.broker.id, static)
+        if problem is None and not only_check:
+            if kind == TOPIC:
+                cluster.topics[name].configs = changed
+            else:
+                resources.replace(kind, name, changed)
+        return problem
 
 
 def list_config_resources(
@@ -214,24 +223,3 @@ def list_config_resources(
         for name in known[each]
     ]
     return ListConfigResourcesResponse(config_resources=found)
-
-
-def _topic_to_change(
-    call: Call,
-    resource: AlterConfigsRequest.Resource | IncrementalAlterConfigsRequest.Resource,
-    answer: AlterConfigsResponse.Resource | IncrementalAlterConfigsResponse.Resource,
-) -> Topic | None:
-    """Return the topic of a change, or None and set the error."""
-    is_topic = resource.resource_type == TOPIC
-    topic = call.cluster.topics.get(resource.resource_name) if is_topic else None
-    if topic is None:
-        answer.error_code = (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_topic else ErrorCode.INVALID_REQUEST
-        )
-        return None
-    for one in resource.configs:
-        if one.name not in TOPIC_DEFAULTS or getattr(one, "config_operation", _SET) > _DELETE:
-            answer.error_code = ErrorCode.INVALID_CONFIG
-            answer.error_message = f"{one.name} can't be changed this way"
-            return None
-    return topic

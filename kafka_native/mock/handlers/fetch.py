@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.clock import RequestWait
 from kafka_native.mock.handlers.leaders import Hints, find
 from kafka_native.mock.replies import RECORDS_HERE, Reply
 from kafka_native.mock.sessions import FetchPartition, partitions_of
@@ -217,7 +218,7 @@ def fetch(call: Call, request: FetchRequest) -> Reply | None:
             if not is_full:
                 session.advance()
         wanted = partitions_of(request) if session is None else list(session.partitions.values())
-    deadline = cluster.clock.now() + max(request.max_wait_ms, 0) / 1000
+    wait = RequestWait(cluster.clock, request.max_wait_ms)
     waiter = Waiter()
     while True:
         with cluster.lock:
@@ -225,7 +226,7 @@ def fetch(call: Call, request: FetchRequest) -> Reply | None:
             done = _FetchAttempt(call, request)
             done.read_all(wanted)
             now = cluster.clock.now()
-            left = deadline - now
+            left = wait.left()
             is_news = done.has_error or done.has_redirect
             if (
                 is_news

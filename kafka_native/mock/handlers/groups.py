@@ -9,6 +9,7 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import migration
 from kafka_native.mock.groups import Group, Member, State
 from kafka_native.mock.membership import GroupClient, GroupError
+from kafka_native.mock.topics import GROUP_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_native.protocol.group_admin import (
     DeleteGroupsRequest,
@@ -38,7 +39,12 @@ _FIRST_WITH_COORDINATORS = 4
 _FIRST_WITH_LEAVERS = 3
 _FIRST_WITH_PROTOCOL = 5
 _CONSUMER = "consumer"
-_GROUP_KEY, _TRANSACTION_KEY = 0, 1
+_GROUP_KEY, _TRANSACTION_KEY, _SHARE_KEY = range(3)
+_STATE_TOPICS = {
+    _GROUP_KEY: GROUP_OFFSETS,
+    _TRANSACTION_KEY: TRANSACTION_STATE,
+    _SHARE_KEY: SHARE_GROUP_STATE,
+}
 
 
 # --- coordinators ---
@@ -67,6 +73,9 @@ def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coo
         return _no_coordinator(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if kind == _TRANSACTION_KEY and call.denies_transactional_id(key):
         return _no_coordinator(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if kind in _STATE_TOPICS:
+        with call.cluster.lock:
+            call.cluster.ensure_internal_topic(_STATE_TOPICS[kind])
     broker = call.cluster.coordinator_of(key)
     if broker is None:
         return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)

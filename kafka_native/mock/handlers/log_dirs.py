@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.broker_settings import directories
 from kafka_native.protocol.partitions import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
     from kafka_native.mock.topics import Partition
 
 TOTAL_BYTES = 1 << 40
-
-
-def directories(broker: int) -> tuple[str, str]:
-    """Return the two directories of a broker. Partitions start in the first one."""
-    return f"/mock/broker-{broker}/data-0", f"/mock/broker-{broker}/data-1"
 
 
 def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

@@ -111,7 +111,9 @@ def _describe_topic(call: Call, topic: Topic) -> MetadataResponse.Topic:
         if pushed is not None and pushed.code:
             described.error_code = pushed.code
         parts.append(described)
-    return MetadataResponse.Topic(name=topic.name, topic_id=topic.id, partitions=parts)
+    return MetadataResponse.Topic(
+        name=topic.name, topic_id=topic.id, is_internal=topic.is_internal, partitions=parts
+    )
 
 
 def _partition(partition: Partition) -> MetadataResponse.Topic.Partition:
@@ -213,7 +215,10 @@ def describe_topic_partitions(
             page = topic.partitions[first : first + limit]
             response.topics.append(
                 DescribeTopicPartitionsResponse.Topic(
-                    name=name, topic_id=topic.id, partitions=[_page_partition(one) for one in page]
+                    name=name,
+                    topic_id=topic.id,
+                    is_internal=topic.is_internal,
+                    partitions=[_page_partition(one) for one in page],
                 )
             )
             limit -= len(page)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from kafka_native._native.records import decode_batches
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 _FIRST_WITH_HINTS = 10
 _FIRST_WITH_BATCHES = 3
 _FIRST_IMPLICIT = 12
+_ADMIN_CLIENT = "__admin_client"
+"""The only client id that may write to internal topics."""
 _ACKS = (-1, 0, 1)
 
 
@@ -88,6 +89,9 @@ def _store(
     """Check a batch without the lock, then store it under the lock."""
     answer = ProduceResponse.Topic.Partition(index=part.index, base_offset=-1)
     found = find(call, requested.name, requested.topic_id, part.index)
+    if found.topic is not None and found.topic.is_internal and call.client_id != _ADMIN_CLIENT:
+        answer.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
+        return answer
     if found.topic is not None and found.error == ErrorCode.NO_ERROR:
         data = part.records
         data = data if isinstance(data, memoryview) else memoryview(bytearray(data or b""))
@@ -101,7 +105,7 @@ def _store(
                     and found.topic is not None
                     and found.partition is not None
                 ):
-                    now = int(time.time() * 1000) if found.topic.has_append_time else None
+                    now = call.cluster.clock.time_ms() if found.topic.has_append_time else None
                     is_new = store(found.partition, now, answer)
                     if is_new:
                         call.cluster.count_append(found.partition, len(data))

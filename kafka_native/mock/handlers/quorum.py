@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
@@ -101,7 +100,7 @@ def describe_quorum(call: Call, request: DescribeQuorumRequest) -> DescribeQuoru
 
 def _partition(call: Call) -> DescribeQuorumResponse.Topic.Partition:
     cluster, kind = call.cluster, DescribeQuorumResponse.Topic.Partition
-    leader, now_ms = cluster.controller_id(), int(time.time() * 1000)
+    leader, now_ms = cluster.controller_id(), cluster.clock.time_ms()
     return kind(
         partition_index=0,
         error_message=None,

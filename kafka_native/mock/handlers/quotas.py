@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import TYPE_CHECKING, Any
 
 from kafka_native._reference.error_codes import ErrorCode
@@ -126,7 +125,7 @@ def throttle_ms(call: Call, request: Request, reply: Response | Reply) -> int:
     user = call.connection.login.principal.partition(":")[2]
     with call.cluster.lock:
         return call.cluster.quotas.throttle_ms(
-            call.broker.id, user, call.client_id, key, size, time.monotonic()
+            call.broker.id, user, call.client_id, key, size, call.cluster.clock.now()
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.clock import RequestWait
 from kafka_native.mock.handlers.fetch import corrupt
 from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.handlers.leaders import Found, Hints, find
@@ -18,7 +19,7 @@ from kafka_native.mock.share_groups import (
     Key,
     ShareSession,
 )
-from kafka_native.mock.topics import Waiter
+from kafka_native.mock.topics import SHARE_GROUP_STATE, Waiter
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.share import (
     NodeEndpoint,
@@ -57,6 +58,7 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
                 text = f"Group {request.group_id} is not a share group."
                 raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
             group = share.find(request.group_id, make=request.member_epoch == JOIN_EPOCH)
+            call.cluster.ensure_internal_topic(SHARE_GROUP_STATE)
             if request.member_epoch == LEAVE_EPOCH:
                 group.leave(request.member_id)
                 return ShareGroupHeartbeatResponse(
@@ -70,7 +72,7 @@ def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHear
         return ShareGroupHeartbeatResponse(
             member_id=member.id,
             member_epoch=member.epoch,
-            heartbeat_interval_ms=int(share.settings.heartbeat_seconds * 1000),
+            heartbeat_interval_ms=group.settings.heartbeat_ms,
             assignment=_assignment(member.assigned) if has_assignment else None,
         )
 
@@ -182,7 +184,7 @@ class _ShareFetchAttempt:
 
     def reply(self, acknowledged: _Acknowledgements) -> Reply:
         """Return the response: the partitions with records, an error, or acknowledgements."""
-        response = ShareFetchResponse(acquisition_lock_timeout_ms=_lock_ms(self.call))
+        response = ShareFetchResponse(acquisition_lock_timeout_ms=_lock_ms(self.session))
         records: list[list[memoryview]] = []
         for key in sorted(self.answers.keys() | acknowledged.answers.keys()):
             answer, slices = self.answers.get(key) or (
@@ -223,8 +225,8 @@ def _endpoints(hints: Hints) -> list[NodeEndpoint]:
     ]
 
 
-def _lock_ms(call: Call) -> int:
-    return int(call.cluster.share.settings.lock_seconds * 1000)
+def _lock_ms(session: ShareSession) -> int:
+    return int(session.group.settings.lock_seconds * 1000)
 
 
 def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchResponse | None:
@@ -260,18 +262,18 @@ def share_fetch(call: Call, request: ShareFetchRequest) -> Reply | ShareFetchRes
             cluster.share.close(call.broker.id, session)
         if epoch == FINAL_EPOCH or request.is_renew_ack:
             return _ShareFetchAttempt(call, request, session, hints).reply(acknowledged)
-    deadline = cluster.clock.now() + max(request.max_wait_ms, 0) / 1000
+    wait = RequestWait(cluster.clock, request.max_wait_ms)
     waiter = Waiter()
     while True:
         with cluster.lock:
             done = _ShareFetchAttempt(call, request, session, hints)
             if not call.connection.is_closing:
                 done.acquire_all()
-            now = cluster.clock.now()
-            if done.answers or done.has_error or now >= deadline or call.connection.is_closing:
+            now, left = cluster.clock.now(), wait.left()
+            if done.answers or done.has_error or left <= 0 or call.connection.is_closing:
                 return done.reply(acknowledged)
             waiter.watch(cluster.waiters, done.partitions)
-        waiter.wait(cluster.lock, max(min(deadline, done.expires) - now, 0))
+        waiter.wait(cluster.lock, min(left, max(done.expires - now, 0)))
         if call.connection.is_abandoned():
             return None  # acquire no records for a client that has disconnected
 
@@ -298,7 +300,7 @@ def share_acknowledge(call: Call, request: ShareAcknowledgeRequest) -> ShareAckn
                 )
         if epoch == FINAL_EPOCH:
             share.close(call.broker.id, session)
-    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=_lock_ms(call))
+    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=_lock_ms(session))
     for key, (code, (leader, leader_epoch)) in acknowledged.answers.items():
         answer = part.PartitionData(partition_index=key[1], error_code=code)
         answer.current_leader.leader_id, answer.current_leader.leader_epoch = leader, leader_epoch

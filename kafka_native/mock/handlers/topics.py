@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.broker_settings import static_settings
 from kafka_native.mock.log import Refused
-from kafka_native.mock.topics import NO_LEADER, TOPIC_DEFAULTS
+from kafka_native.mock.resources import TOPIC
+from kafka_native.mock.topics import NO_LEADER
 from kafka_native.protocol.partitions import ElectLeadersRequest, ElectLeadersResponse
 from kafka_native.protocol.schema import ZERO_UUID
 from kafka_native.protocol.topics import (
@@ -21,8 +23,6 @@ from kafka_native.protocol.topics import (
 if TYPE_CHECKING:
     from kafka_native.mock.call import Call
 
-_FROM_TOPIC = 1
-_FROM_DEFAULT = 5
 _FIRST_WITH_IDS = 6
 _PREFERRED = 0
 
@@ -58,10 +58,11 @@ def _create(
     only_check: bool,
 ) -> None:
     cluster = call.cluster
-    configs = {config.name: config.value for config in requested.configs}
-    unknown = sorted(set(configs) - set(TOPIC_DEFAULTS))
-    if unknown:
-        raise Refused(ErrorCode.INVALID_CONFIG, f"unknown topic config {unknown[0]}")
+    static = static_settings(cluster, call.broker)
+    configs = {each.name: each.value for each in requested.configs if each.value is not None}
+    problem = cluster.resources.problem(TOPIC, configs, call.broker.id, static)
+    if problem is not None:
+        raise Refused(*problem)
     assignment = None
     if requested.assignments:
         by_index = {one.partition_index: one.broker_ids for one in requested.assignments}
@@ -81,11 +82,9 @@ def _create(
         answer.replication_factor = len(replicas[0])
         answer.configs = [
             CreateTopicsResponse.Topic.Config(
-                name=name,
-                value=configs.get(name) or default,
-                config_source=_FROM_TOPIC if configs.get(name) else _FROM_DEFAULT,
+                name=each.setting.name, value=each.value, config_source=each.source
             )
-            for name, default in TOPIC_DEFAULTS.items()
+            for each in cluster.resources.describe(TOPIC, configs, call.broker.id, static)
         ]
         if not only_check:
             answer.topic_id = cluster.add_topic(requested.name, replicas, configs).id

@@ -6,7 +6,6 @@ They are ListTransactions, DescribeTransactions, DescribeProducers and WriteTxnM
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
@@ -47,7 +46,7 @@ def list_transactions(call: Call, request: ListTransactionsRequest) -> ListTrans
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     states = set(request.state_filters) - set(unknown)
     producers = set(request.producer_id_filters)
-    now_ms = int(time.time() * 1000)
+    now_ms = call.cluster.clock.time_ms()
 
     def matches(name: str, found: Transactional) -> bool:
         return (
