@@ -26,7 +26,7 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
         ("asyncio.md", 4),
         ("monitoring.md", 4),
         ("transactions.md", 3),
-        ("share-groups.md", 4),
+        ("share-groups.md", 6),
     ],
 )
 def test_the_snippets_of_the_guide_run(page: str, snippets_min: int) -> None:
