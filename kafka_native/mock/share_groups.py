@@ -6,9 +6,11 @@ The caller holds the cluster's lock, except in methods that take it themselves.
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock import dead_letters
 from kafka_native.mock.consumer_groups import State as GroupState
 from kafka_native.mock.membership import GroupError
 from kafka_native.mock.share_partitions import (
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from kafka_native.mock.clock import Clock
     from kafka_native.mock.server import Connection
-    from kafka_native.mock.topics import Topic
+    from kafka_native.mock.topics import Partition, Topic
     from kafka_native.protocol.share import ShareGroupHeartbeatRequest
 
 Key = tuple[bytes, int]
@@ -162,10 +164,25 @@ class ShareGroup:
         """Return the group's state in a partition, or make it."""
         key = (topic.id, number)
         if key not in self.partitions:
+            source = topic.partitions[number]
             self.partitions[key] = SharePartition(
-                topic.partitions[number], self.settings, self._clock.time_ms()
+                source, self.settings, self._clock.time_ms(), partial(self._bury, source)
             )
         return self.partitions[key]
+
+    def _bury(self, source: Partition, offset: int, deliveries: int, reason: str) -> None:
+        """Write about a record that the group gives up to its dead-letter queue, if it has one."""
+        name = self.settings.dead_letter_topic
+        dead_letters.write(
+            None if name is None else self._topics.get(name),
+            source,
+            offset,
+            group_id=self.id,
+            deliveries=deliveries,
+            reason=reason,
+            copies=self.settings.copies_dead_letters,
+            now_ms=self._clock.time_ms(),
+        )
 
     def topics_of(self) -> dict[str, dict[int, SharePartition]]:
         """Return the group's state in existing topics, by topic name and partition."""

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native import records
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.dead_letters import LIMIT_REACHED, REJECTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from kafka_native.mock.log import PartitionLog
     from kafka_native.mock.resources import Resources
@@ -125,6 +126,17 @@ class GroupShareSettings:
         return self._shared.renew_enabled if own is None else own == "true"
 
     @property
+    def dead_letter_topic(self) -> str | None:
+        """The topic for records that the group gives up (KIP-1191)."""
+        return self._resources.text_of_group(self._group_id, "errors.deadletterqueue.topic.name")
+
+    @property
+    def copies_dead_letters(self) -> bool:
+        """Whether that topic gets the records' keys and values."""
+        name = "errors.deadletterqueue.copy.record.enable"
+        return self._resources.text_of_group(self._group_id, name) == "true"
+
+    @property
     def max_size(self) -> int | None:
         """The maximum number of members. None means no limit."""
         return self._shared.max_size
@@ -151,8 +163,18 @@ class Range(NamedTuple):
 class SharePartition:
     """The records of one partition in one group."""
 
-    def __init__(self, partition: Partition, settings: GroupShareSettings, now_ms: int) -> None:
-        """Begin at the offset of ``auto_offset_reset``."""
+    def __init__(
+        self,
+        partition: Partition,
+        settings: GroupShareSettings,
+        now_ms: int,
+        on_dead: Callable[[int, int, str], None],
+    ) -> None:
+        """Begin at the offset of ``auto_offset_reset``.
+
+        ``on_dead`` gets a record that the group gives up: offset, delivery count and reason.
+        """
+        self._on_dead = on_dead
         log = partition.log
         self._partition = partition
         self._settings = settings
@@ -225,9 +247,9 @@ class SharePartition:
         """
         moved = self._leader_epoch != self._partition.leader_epoch
         self._leader_epoch = self._partition.leader_epoch
-        for record in self._records.values():
+        for offset, record in self._records.items():
             if record.state is State.ACQUIRED and (moved or now >= record.until):
-                self._make_available(record)
+                self._make_available(offset, record)
         begin = self._partition.log.start_offset
         for offset in range(self.start, min(begin, self.end)):
             self._records.pop(offset, None)
@@ -320,26 +342,30 @@ class SharePartition:
             if kind == RENEW:
                 self._records[offset].until = now + self._settings.lock_seconds
             elif kind == RELEASE:
-                self._make_available(self._records[offset])
+                self._make_available(offset, self._records[offset])
             else:
                 self._records[offset].state = _FINAL_STATES[kind]
+                if kind == REJECT:
+                    self._on_dead(offset, self._records[offset].count, REJECTED)
         self._advance()
         self._partition.wake()
         return ErrorCode.NO_ERROR
 
     def release(self, member: str) -> None:
         """Release all records of a member."""
-        for record in self._records.values():
+        for offset, record in self._records.items():
             if record.state is State.ACQUIRED and record.member == member:
-                self._make_available(record)
+                self._make_available(offset, record)
         self._advance()
         self._partition.wake()
 
-    def _make_available(self, record: _Record) -> None:
+    def _make_available(self, offset: int, record: _Record) -> None:
         """Make a record available again, or archive it at the delivery limit."""
         over = record.count >= self._settings.delivery_limit
         record.state = State.ARCHIVED if over else State.AVAILABLE
         record.member = ""
+        if over:
+            self._on_dead(offset, record.count, LIMIT_REACHED)
 
     def _advance(self) -> None:
         while self.start < self.end and self._records[self.start].state in _DONE:
