@@ -112,6 +112,8 @@ class ApiRanges:
             last = LAST_TXN_BY_NAME if isinstance(message, TxnOffsetCommitRequest) else LAST_BY_NAME
         elif isinstance(message, OffsetForLeaderEpochRequest):
             first = FIRST_FOR_CLIENTS
+        elif isinstance(message, FindCoordinatorRequest) and message.key_type:
+            first = FIRST_FOR_TRANSACTIONS
         elif isinstance(message, ListOffsetsRequest) and any(
             partition.timestamp == MAX_TIMESTAMP
             for topic in message.topics
@@ -135,8 +137,6 @@ class ApiRanges:
             first, last = (
                 (FIRST_TWO_PHASE, last) if message.enable2_pc else (first, FIRST_TWO_PHASE - 1)
             )
-        elif isinstance(message, FindCoordinatorRequest) and message.key_type:
-            first = FIRST_FOR_TRANSACTIONS
         elif isinstance(message, StreamsGroupDescribeRequest):
             first = FIRST_WITH_NODES if message.include_topology_description else first
         elif isinstance(message, LeaveGroupRequest) and not message.member_id:
