@@ -31,14 +31,14 @@ SANITIZED ?= all
 SANITIZED_all := $(wildcard tests/native tests/api tests/client tests/aio tests/mock tests/protocol/test_wire*.py)
 SANITIZED_smoke := $(wildcard $(addprefix tests/client/test_, \
     producer.py consumer.py groups_consumer.py share_consumer.py transactions.py admin_topics.py codecs.py tls.py poll.py \
-    purge.py exit.py consume_arrow.py produce_arrow.py bad_input.py)) \
+    purge.py exit.py shared_client.py consume_arrow.py produce_arrow.py bad_input.py)) \
     $(wildcard tests/native/test_records.py tests/native/test_codecs.py tests/aio/test_aio_producer.py)
 
 # If this is set, each of the hundreds of processes of a test run compiles all its Python modules.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-broker test-spark-versions test-oom fuzz lint bench docs wheel clean apt-build apt-broker kerberos
+.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-broker matrix test-spark-versions test-oom fuzz lint bench docs wheel clean apt-build apt-broker kerberos
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' Makefile
@@ -122,6 +122,9 @@ test-c: build $(VENV)/.test-ready ## only the C tests
 
 test-broker: build $(VENV)/.test-ready apt-broker ## only the tests on a real Apache Kafka
 	$(PY) -m pytest -m broker $(ARGS)
+
+matrix: build $(VENV)/.test-ready apt-broker kerberos ## each feature on a broker of each release of Apache Kafka; writes docs/COMPATIBILITY.md (ARGS='--release 1.1.1' runs a part)
+	$(PY) -m tests.broker.matrix $(or $(ARGS),--write)
 
 test-spark-versions: build $(VENV)/.test-ready apt-broker ## the Spark package with other versions of PySpark
 	$(PY) -m tests.spark.versions $(ARGS)

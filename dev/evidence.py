@@ -38,10 +38,20 @@ _TOKENS: Final = "tests/security/test_oidc.py::"
 _COMMON_EVIDENCE: Final = {
     "enable.metrics.push": _at(
         "tests/client/test_telemetry.py::test_nothing_is_sent_if_pushes_are_disabled",
-        "kafka_native/client.py",
+        "kafka_native/client_core.py",
     ),
     "client.id": _at(
         f"{_WIRE}test_client_id_is_in_every_request", "csrc/produce/sender.c::client_id"
+    ),
+    "topics": _at(
+        "tests/client/test_topic_properties.py::test_topics_have_their_own_acks_timeout_and_codec",
+        "kafka_native/config.py",
+    ),
+    "client.software.name": _at(
+        f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library", "kafka_native/client.py"
+    ),
+    "client.software.version": _at(
+        f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library", "kafka_native/client.py"
     ),
     "message.pinned.max.kbytes": _at(
         "tests/client/test_pinned_memory.py::test_kept_messages_pin_no_more_than_the_limit",
@@ -256,7 +266,7 @@ _COMMON_EVIDENCE: Final = {
     ),
     "security.protocol": _at(
         "tests/broker/test_sasl.py::test_no_sasl_on_a_listener_with_it_is_a_clear_error",
-        "kafka_native/client.py",
+        "kafka_native/client_core.py",
     ),
     "sasl.mechanisms": _at(
         "tests/broker/test_sasl.py::test_messages_are_written_and_read_with_each_mechanism", _SASL
@@ -273,7 +283,7 @@ _COMMON_EVIDENCE: Final = {
     ),
     "debug": _at(
         "tests/client/test_logging.py::test_each_context_has_lines_on_its_own_logger",
-        "kafka_native/client.py",
+        "kafka_native/client_core.py",
         "kafka_native/control/settings.py",
     ),
     "log_cb": _at(
@@ -282,11 +292,11 @@ _COMMON_EVIDENCE: Final = {
     ),
     "log_level": _at(
         "tests/client/test_logging.py::test_log_level_is_a_syslog_level_and_debug_raises_it",
-        "kafka_native/client.py",
+        "kafka_native/client_core.py",
     ),
     "log.queue": _at(
         "tests/client/test_logging.py::test_with_log_queue_the_applications_poll_calls_the_logger",
-        "kafka_native/client.py",
+        "kafka_native/client_core.py",
     ),
     "log.thread.name": _at(
         "tests/client/test_logging.py::test_log_thread_name_off_leaves_the_thread_out",
@@ -294,11 +304,11 @@ _COMMON_EVIDENCE: Final = {
     ),
     "log.connection.close": _at(
         "tests/client/test_logging.py::test_connection_closed_during_a_request_is_a_warning_if_wanted",
-        "kafka_native/client.py",
+        "kafka_native/client_core.py",
     ),
     "error_cb": _at(
         "tests/client/test_error_cb.py::test_refused_broker_is_one_error_for_all_attempts",
-        "kafka_native/client.py",
+        "kafka_native/client_core.py",
     ),
     "statistics.interval.ms": _at(
         "tests/client/test_statistics.py::test_consume_and_flush_call_back_too",
@@ -310,11 +320,11 @@ _COMMON_EVIDENCE: Final = {
     ),
     "background_event_cb": _at(
         "tests/client/test_callback_properties.py::test_events_come_from_a_thread_of_the_client",
-        "kafka_native/client.py",
+        "kafka_native/client_core.py",
     ),
     "throttle_cb": _at(
         "tests/client/test_purge.py::test_throttled_producer_waits_and_calls_back",
-        "kafka_native/client.py",
+        "kafka_native/client_core.py",
     ),
     "api.version.request": _at(
         f"{_WIRE}test_no_api_versions_request_is_sent_if_turned_off",
@@ -330,13 +340,13 @@ _COMMON_EVIDENCE: Final = {
     ),
     "broker.version.fallback": _at(
         f"{_WIRE}test_no_api_versions_request_is_sent_if_turned_off",
-        "kafka_native/client.py",
+        "kafka_native/client_core.py",
     ),
     "allow.auto.create.topics": _at(
         f"{_WIRE}test_consumer_creates_topics_only_if_configured",
         "kafka_native/control/consumer/fetches.py::create_topics",
         "kafka_native/control/group/subscription.py::create_topics",
-        "kafka_native/client.py",
+        "kafka_native/client_core.py",
     ),
     "interceptors": _at(
         "tests/client/test_interceptors.py::test_interceptors_are_called_in_order_and_before_the_callbacks",
@@ -361,11 +371,11 @@ _COMMON_EVIDENCE: Final = {
     ),
     "client.dns.lookup": _at(
         f"{_SOCKETS}test_bootstrap_servers_get_canonical_names_if_configured",
-        "kafka_native/client.py",
+        "kafka_native/client_core.py",
     ),
     "test.mock.num.brokers": _at(
         "tests/client/test_config_effect_mock.py::test_client_has_its_own_cluster",
-        "kafka_native/client.py",
+        "kafka_native/client_core.py",
     ),
     "logger": _at(
         "tests/api/test_config.py::test_warnings_go_to_the_users_logger", "kafka_native/config.py"
@@ -470,6 +480,10 @@ _PRODUCER_EVIDENCE: Final = {
     "partitioner.availability.timeout.ms": _at(
         "tests/client/test_sticky.py::test_silent_broker_gets_no_messages_after_the_timeout",
         "csrc/produce/sticky.c::availability_timeout_ms",
+    ),
+    "partitioner.rack.aware": _at(
+        "tests/client/test_sticky.py::test_rack_aware_producer_stays_in_its_rack",
+        "csrc/produce/sticky.c::rack_aware",
     ),
 }
 

@@ -1,6 +1,7 @@
 """Messages without a key go to partitions in batches, and a slow broker gets fewer of them.
 
-It starts its own mock cluster. One of its brokers answers late.
+A rack-aware producer keeps them in its rack. The program starts its own mock cluster. One of its
+brokers answers late.
 """
 
 from __future__ import annotations
@@ -38,7 +39,28 @@ def spread(bootstrap: str, topic: str, slow: int) -> None:
     )
 
 
-with MockCluster(brokers=3) as cluster:
+def stay(bootstrap: str, topic: str) -> None:
+    """Produce in the rack "east", and print the partitions of the messages."""
+    used: set[int | None] = set()
+    conf = {
+        "bootstrap.servers": bootstrap,
+        "client.rack": "east",
+        "partitioner.rack.aware": True,
+        "sticky.partitioning.linger.ms": 0,
+    }
+
+    def note(error: object, message: Message) -> None:
+        used.add(message.partition())
+
+    with Producer(conf, on_delivery=note) as producer:
+        for _ in range(1000):
+            producer.produce(topic, "no key")
+        producer.flush(10)
+    print(f"the producer in the rack east used the partitions {sorted(used, key=str)}")
+
+
+with MockCluster(brokers=3, racks=["west", "east", "east"]) as cluster:
     cluster.create_topic("spread", 3)
+    stay(cluster.bootstrap_servers, "spread")
     cluster.delay_responses(cluster.leader("spread", 1), 0.3)
     spread(cluster.bootstrap_servers, "spread", 1)

@@ -29,3 +29,4 @@ with Consumer({"bootstrap.servers": bootstrap}) as consumer:
         consumer.consume_callback(on_message, max_messages=50 - len(lags), timeout=10)
     print("behind after the first message:", lags[0], "and after the last:", lags[-1])
     print("of all that is assigned:", list(consumer.lag().values()))
+    print("the largest of them:", consumer.lag_max())

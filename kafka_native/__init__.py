@@ -26,6 +26,7 @@ from kafka_native.types import (
     OFFSET_END,
     OFFSET_INVALID,
     OFFSET_STORED,
+    PARTITION_UA,
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
     TIMESTAMP_NOT_AVAILABLE,
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
     from kafka_native.deserializing_share_consumer import DeserializingShareConsumer
     from kafka_native.serializing_producer import SerializingProducer
     from kafka_native.share_consumer import ShareConsumer
+    from kafka_native.shared_client import Client
+    from kafka_native.streams_group import StreamsGroupMember
 
 __version__ = "0.1.0"
 
@@ -65,12 +68,14 @@ __all__ = [
     "OFFSET_END",
     "OFFSET_INVALID",
     "OFFSET_STORED",
+    "PARTITION_UA",
     "TIMESTAMP_CREATE_TIME",
     "TIMESTAMP_LOG_APPEND_TIME",
     "TIMESTAMP_NOT_AVAILABLE",
     "AcknowledgeType",
     "ArrowReport",
     "Assignor",
+    "Client",
     "CompactedTable",
     "CompactedTopic",
     "ConcurrentModificationException",
@@ -99,6 +104,7 @@ __all__ = [
     "ProducerRecord",
     "SerializingProducer",
     "ShareConsumer",
+    "StreamsGroupMember",
     "TableChange",
     "ThrottleEvent",
     "TopicCollection",
@@ -115,12 +121,14 @@ __all__ = [
 
 # Names that few programs use. The first access imports their module.
 _LAZY_NAMES = {
+    "Client": "shared_client",
     "CompactedTable": "compacted",
     "CompactedTopic": "compacted",
     "DeserializingConsumer": "deserializing_consumer",
     "DeserializingShareConsumer": "deserializing_share_consumer",
     "SerializingProducer": "serializing_producer",
     "ShareConsumer": "share_consumer",
+    "StreamsGroupMember": "streams_group",
     "TableChange": "compacted",
 }
 # Modules that `import confluent_kafka` also makes available. The first access imports them.

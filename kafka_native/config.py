@@ -96,6 +96,20 @@ TOPIC_PROPERTIES: Final = frozenset(
     }
 )
 """The properties of a topic in librdkafka: their names may begin with ``topic.``."""
+PER_TOPIC: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "producer": (
+            "request.required.acks",
+            "request.timeout.ms",
+            "message.timeout.ms",
+            "compression.codec",
+            "compression.level",
+            "partitioner",
+        ),
+        "consumer": ("auto.offset.reset",),
+    }
+)
+"""The properties that `topics` may set for a single topic, by the kind of client."""
 ALL_REPLICAS: Final = -1
 TRANSACTIONAL_ID_BYTES_MAX: Final = 511
 IDEMPOTENT_IN_FLIGHT_MAX: Final = 5
@@ -115,8 +129,15 @@ _STRATEGIES: Final = {
     "sticky": "EAGER",
     "cooperative-sticky": "COOPERATIVE",
 }
+_IN_MEMORY: Final = {
+    "ssl_ca": "ssl.ca.pem",
+    "ssl_certificate": "ssl.certificate.pem",
+    "ssl_key": "ssl.key.pem",
+}
+"""librdkafka's names of certificates and keys that a program passes as bytes."""
 _TRUE: Final = ("true", "t", "1")
 _FALSE: Final = ("false", "f", "0")
+_BYTES: Final = (bytes, bytearray, memoryview)
 
 # The INERT or deprecated properties that this process has already warned about
 _warned: Final[set[str]] = set()
@@ -186,6 +207,24 @@ class Config(Mapping[str, object]):
         if value is not None and not isinstance(value, str):
             raise TypeError(f"{name} is not a string property")
         return value or ""
+
+    def content(self, name: str) -> bytes:
+        """Return the value of a string property that also accepts bytes; empty if it isn't set."""
+        value = self[name]
+        return value if isinstance(value, bytes) else self.text(name).encode()
+
+    def of_topic(self, topic: str, name: str) -> object:
+        """Return the value of a property for this topic: its own one, or else the client's."""
+        return self._of_topics().get(topic, {}).get(_canonical(name), self[name])
+
+    @property
+    def own_topics(self) -> list[str]:
+        """The topics with properties of their own."""
+        return list(self._of_topics())
+
+    def _of_topics(self) -> Mapping[str, Mapping[str, object]]:
+        found: Any = self._values["topics"]
+        return {} if found is None else found
 
     def function(self, name: str) -> Callable[..., Any] | None:
         """Return a callback, or None."""
@@ -282,10 +321,8 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
     if conf.get("default.topic.config") is not None:
         _check_state(PROPERTIES["default.topic.config"], None, remarks)
     for key, raw in _merged(conf).items():
-        declared = _find(str(key), role)
-        value = (
-            _convert_interceptors(raw, role) if key == "interceptors" else _convert(declared, raw)
-        )
+        declared = _stored_as(_find(str(key), role), raw, conf)
+        value = _converted(declared, raw, role, remarks)
         if not _belongs(declared, role):
             owner = "consumer" if declared.scope == CONSUMER else "producer"
             name = declared.alias_of or declared.name
@@ -392,6 +429,68 @@ def _find(name: str, role: Role) -> Property:
     )
 
 
+def _converted(declared: Property, raw: object, role: Role, remarks: list[Remark]) -> object:
+    if declared.name == "interceptors":
+        return _convert_interceptors(raw, role)
+    if declared.name == "topics":
+        return _convert_topics(raw, role, remarks)
+    return _convert(declared, raw)
+
+
+def _convert_topics(
+    raw: object, role: Role, remarks: list[Remark]
+) -> dict[str, dict[str, object]] | None:
+    """Return the properties of single topics, by topic and name."""
+    if raw is None:
+        return None
+    shape = 'Configuration property "topics" requires a dict of a dict for each topic'
+    if not isinstance(raw, Mapping):
+        _fail(shape, 'for instance {"orders": {"acks": 1}}')
+    converted: dict[str, dict[str, object]] = {}
+    for topic, conf in raw.items():
+        if not isinstance(topic, str) or not topic or not isinstance(conf, Mapping):
+            _fail(shape, 'for instance {"orders": {"acks": 1}}')
+        converted[topic] = {}
+        for key, value in conf.items():
+            try:
+                declared = _topic_property(str(key), role, remarks)
+                if declared is not None:
+                    name = declared.alias_of or declared.name
+                    converted[topic][name] = _convert(declared, value)
+            except KafkaException as error:
+                _fail(f'Topic "{topic}": {error.args[0].str()}', error.hint)
+    return converted
+
+
+def _topic_property(name: str, role: Role, remarks: list[Remark]) -> Property | None:
+    """Return a property that a single topic may have; None: the other kind of client has it."""
+    declared = _find(name, role)
+    canonical = declared.alias_of or declared.name
+    if canonical in PER_TOPIC[role]:
+        return declared
+    if any(canonical in names for names in PER_TOPIC.values()):
+        other = "consumer" if role == "producer" else "producer"
+        text = f"Configuration property {canonical} is a {other} property and will be ignored by "
+        remarks.append((logging.WARNING, f"{text}this {role} instance"))
+        return None
+    hint = (
+        "partitioner_cb gets the name of the topic"
+        if canonical == "partitioner_cb"
+        else f"a {role}'s topic may have {', '.join(PER_TOPIC[role])}"
+    )
+    _fail(f'Configuration property "{name}" can\'t be set for a single topic', hint)
+
+
+def _stored_as(declared: Property, raw: object, conf: Mapping[str, Any]) -> Property:
+    """Return the property that has the value: another one for bytes of librdkafka's ssl_ca."""
+    name = _IN_MEMORY.get(declared.name)
+    if name is None or not isinstance(raw, _BYTES):
+        return declared
+    if conf.get(name):
+        _fail(f"`{declared.name}` and `{name}` are mutually exclusive")
+    return PROPERTIES[name]
+
+
 def _check_state(declared: Property, value: object, remarks: list[Remark]) -> None:
     """Refuse a property that this version can't safely ignore.
 
@@ -448,6 +547,8 @@ def _convert(declared: Property, raw: object) -> object:
         if kind == "enum":
             _fail(f'Configuration property "{name}" cannot be set to empty value')
         return declared.default if raw is None else ""
+    if declared.takes_bytes and isinstance(raw, _BYTES):
+        return bytes(raw) or ""
     if isinstance(raw, (numbers.Number, os.PathLike, uuid.UUID)):
         raw = _plain(raw)
     if not isinstance(raw, (str, int, float)):
@@ -583,12 +684,25 @@ def _convert_text(declared: Property, name: str, text: str) -> str:
         _fail(f'Invalid value for configuration property "{name}": {text}', "exactly one mechanism")
     if name == "broker.version.fallback":
         _check_broker_version(name, text)
+    if name.startswith("client.software."):
+        return _convert_software(name, text)
     if name == "partitioner" and text not in PARTITIONERS:
         _fail(
             f'Invalid value for configuration property "partitioner": {text}',
             _suggest(text, tuple(PARTITIONERS)),
         )
     return text
+
+
+def _convert_software(name: str, text: str) -> str:
+    """Return a name or version of a client library in the form of KIP-511, as librdkafka does."""
+    converted = re.sub(r"[^a-zA-Z0-9.-]", "-", text).strip(".-")
+    if not converted:
+        _fail(
+            f'Invalid value "{text}" for configuration property "{name}"',
+            "it needs a letter or a digit: a-z, A-Z, 0-9",
+        )
+    return converted
 
 
 def _check_broker_version(name: str, text: str) -> None:
@@ -704,6 +818,9 @@ def _conflict(values: dict[str, Any], given: set[str]) -> tuple[str, str | None]
         return "`retries` must be set >= 1", None
     if values["request.required.acks"] != ALL_REPLICAS:
         return "`acks` must be set to `all`", None
+    for topic, own in (values["topics"] or {}).items():
+        if own.get("request.required.acks", ALL_REPLICAS) != ALL_REPLICAS:
+            return f'`acks` of topic "{topic}" must be set to `all`', None
     if values["queuing.strategy"] != "fifo":
         return "`queuing.strategy` must be set to `fifo`", None
     return None
@@ -752,6 +869,10 @@ def _reconcile_transactions(values: dict[str, Any], given: set[str], prefix: str
         if "message.timeout.ms" in given:
             _fail(prefix + "`message.timeout.ms` must be set <= `transaction.timeout.ms`")
         values["message.timeout.ms"] = timeout_max_ms
+    for topic, own in (values["topics"] or {}).items():
+        if not 0 < own.get("message.timeout.ms", timeout_max_ms) <= timeout_max_ms:
+            text = f'`message.timeout.ms` of topic "{topic}" must be set <= '
+            _fail(f"{prefix}{text}`transaction.timeout.ms`")
 
 
 def _reconcile_producer(
@@ -763,14 +884,22 @@ def _reconcile_producer(
         _reconcile_transactions(values, given, prefix)
     if values["enable.gapless.guarantee"] and not values["enable.idempotence"]:
         _fail(prefix + "`enable.idempotence` must be true when `enable.gapless.guarantee` is true")
+    if values["partitioner.rack.aware"] and not (values["client.rack"] or "").strip():
+        _fail(prefix + "`partitioner.rack.aware` requires `client.rack`")
     if values["enable.idempotence"]:
         _reconcile_idempotence(values, given, prefix, remarks)
     timeout_ms = values["message.timeout.ms"]
-    if timeout_ms == 0 or timeout_ms > values["queue.buffering.max.ms"]:
-        return
-    if "queue.buffering.max.ms" in given:
-        _fail(prefix + "`message.timeout.ms` must be greater than `linger.ms`")
-    values["queue.buffering.max.ms"] = timeout_ms - 0.1
+    if 0 < timeout_ms <= values["queue.buffering.max.ms"]:
+        if "queue.buffering.max.ms" in given:
+            _fail(prefix + "`message.timeout.ms` must be greater than `linger.ms`")
+        values["queue.buffering.max.ms"] = timeout_ms - 0.1
+    for topic, own in (values["topics"] or {}).items():
+        if 0 < own.get("message.timeout.ms", 0) <= values["queue.buffering.max.ms"]:
+            text = f'`message.timeout.ms` of topic "{topic}" must be greater than `linger.ms`'
+            _fail(prefix + text)
+        if "partitioner" in own and values["partitioner_cb"] is not None:
+            text = f'`partitioner` of topic "{topic}" has no effect with `partitioner_cb`'
+            _fail(prefix + text, "partitioner_cb gets the name of the topic")
 
 
 def _reconcile_consumer(values: dict[str, Any], given: set[str], prefix: str) -> None:

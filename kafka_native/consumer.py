@@ -16,8 +16,8 @@ from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.message import Message
 from kafka_native._native.methods import implemented_by
 from kafka_native.arrow import ArrowBatch, ArrowStream, Columns, checked_records, plan_of
-from kafka_native.client import HANDLE_CLOSED_TEXT, Client, own_client
-from kafka_native.config import Config, parse
+from kafka_native.client_core import HANDLE_CLOSED_TEXT, ClientCore, own_client, settings_of
+from kafka_native.config import Config
 from kafka_native.consumer_calls import CLOSED_TEXT, ConsumerCalls
 from kafka_native.consumer_events import (
     ConsumerCallbacks,
@@ -80,7 +80,7 @@ class Consumer(ConsumerCalls):
         existing = own_client(self)
         if existing is not None and not existing.closed:
             raise RuntimeError("Consumer already initialized")
-        settings = parse({**(config or {}), **kwargs}, "consumer")
+        settings = settings_of(self, {**(config or {}), **kwargs}, "consumer")
         everything = {
             **connection_settings(settings),
             **producer_settings(settings, 0, False),
@@ -88,7 +88,7 @@ class Consumer(ConsumerCalls):
         }
         strategies: Any = settings["partition.assignment.strategy"]
         assignors = make(strategies)
-        self._client = Client(
+        self._client = ClientCore(
             settings,
             "consumer",
             everything,
@@ -96,6 +96,7 @@ class Consumer(ConsumerCalls):
             eager=self._eager,
             fatal_flag=self._behaviour.fatal_flag,
             no_partition=self._behaviour.no_partition,
+            host=self._host,
         )
         self._rebalancing: Kind | None = None
         self._handled = False
@@ -127,7 +128,7 @@ class Consumer(ConsumerCalls):
         self._client.main.start()
 
     def _make_managers(
-        self, settings: Config, assignors: list[Assignor], client: Client
+        self, settings: Config, assignors: list[Assignor], client: ClientCore
     ) -> Managers:
         on_commit = settings.function("on_commit") or settings.function("offset_commit_cb")
         self._callbacks = ConsumerCallbacks(client, on_commit, self._behaviour.no_partition)
@@ -140,6 +141,7 @@ class Consumer(ConsumerCalls):
             call_back=self._callbacks.add,
             polls=partial(_polls, weakref.ref(self)),
             waits=partial(_waits, weakref.ref(self)),
+            poll_times=partial(_poll_times, weakref.ref(self)),
         )
         self._control = ConsumerControl(
             client.context, settings, hooks, assignors, behaviour=self._behaviour
@@ -868,12 +870,25 @@ class Consumer(ConsumerCalls):
         """Returns the `current_lag()` of each assigned partition."""
         return self._begin_lag().result()
 
+    def lag_max(self) -> int | None:
+        """Returns the largest `current_lag()` of the assigned partitions, as in Java's metrics.
+
+        Partitions whose lag isn't known yet don't count. None: no lag is known. The call makes no
+        request, so the figure is as old as the last fetches.
+        """
+        return self._begin_lag_max().result()
+
     # --- the cluster ---
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Sets another user name and password; see `Producer.set_sasl_credentials`."""
         self._client.check_open(HANDLE_CLOSED_TEXT)
         self._client.set_sasl_credentials(username, password)
+
+    def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Producer.brokers_add`."""
+        self._client.check_open(HANDLE_CLOSED_TEXT)
+        return self._client.brokers_add(brokers)
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Asks a broker for brokers, topics and partitions; see `Producer.list_topics`."""
@@ -1008,6 +1023,12 @@ def _polls(reference: weakref.ref[Consumer]) -> tuple[int, bool]:
     consumer = reference()
     polls, polling, _ = (0, 0, 0) if consumer is None else consumer._poll_counts()
     return polls, polling > 0
+
+
+def _poll_times(reference: weakref.ref[Consumer], end: bool) -> tuple[int, int, int, int]:
+    """The times of the application's polls; see `ConsumerCore._poll_times`."""
+    consumer = reference()
+    return (0, 0, 0, 0) if consumer is None else consumer._poll_times(end)
 
 
 def _waits(reference: weakref.ref[Consumer]) -> tuple[int, bool]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
-from kafka_native.client import UninitializedClient
+from kafka_native.client_core import ClientCore, UninitializedClient
 from kafka_native.consumer_events import ConsumerCallbacks
 from kafka_native.control.consumer.consumer_control import Behaviour, ConsumerControl
 from kafka_native.control.consumer.fetches import Assigned, Given
@@ -48,7 +48,8 @@ class ConsumerCalls(ConsumerCore):
 
     _client = UninitializedClient()
     _behaviour = Behaviour()
-    _eager = False  # whether to connect without work, see `Client`
+    _eager = False  # whether to connect without work, see `ClientCore`
+    _host: ClientCore | None = None  # the shared client of which this is a role, in the constructor
     _control: ConsumerControl
     _callbacks: ConsumerCallbacks
     _timeout_s: float
@@ -457,17 +458,15 @@ class ConsumerCalls(ConsumerCore):
             lambda found: {TopicPartition(*state.key): self._lag(state) for state in found}
         )
 
+    def _begin_lag_max(self) -> PendingCall[int | None]:
+        return self._begin_lag().then(_max_known)
+
     def _lag(self, state: Assigned) -> int | None:
-        cursor = state.cursor
-        position = state.position if state.position >= 0 else state.base.offset
-        if cursor is None or position < 0:
-            return None
-        end = (
-            cursor.last_stable_offset
-            if self._control.fetches.read_committed
-            else cursor.high_watermark
-        )
-        return None if end < 0 else max(0, end - position)
+        return self._control.fetches.lag(state)
+
+
+def _max_known(lags: Mapping[TopicPartition, int | None]) -> int | None:
+    return max((lag for lag in lags.values() if lag is not None), default=None)
 
 
 def _call_rebalance_cb(

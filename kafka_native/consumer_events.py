@@ -15,7 +15,7 @@ from kafka_native._native.enums import (
     STATUS_UNSUPPORTED,
 )
 from kafka_native._native.message import Message
-from kafka_native.client import Client
+from kafka_native.client_core import ClientCore
 from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.positions import Key
 from kafka_native.errors import KafkaError, KafkaException, from_status
@@ -40,7 +40,7 @@ class ConsumerCallbacks:
     """
 
     def __init__(
-        self, client: Client, on_commit: OnCommit | None, no_partition: int | None = None
+        self, client: ClientCore, on_commit: OnCommit | None, no_partition: int | None = None
     ) -> None:
         """``no_partition`` is the partition of errors that concern a whole topic, or none."""
         self._engine = client.engine
@@ -102,12 +102,12 @@ def exception_of(error: KafkaError) -> KafkaException | None:
     return None if error.code() == KafkaError._PARTITION_EOF else KafkaException(error)
 
 
-def fatal_of(client: Client) -> KafkaException | None:
+def fatal_of(client: ClientCore) -> KafkaException | None:
     """The exception that each iteration raises after a fatal error; None: no fatal error."""
     return None if client.fatal is None else KafkaException(client.fatal_error())
 
 
-def give_back(client: Client, fetches: FetchManager, messages: list[Message]) -> None:
+def give_back(client: ClientCore, fetches: FetchManager, messages: list[Message]) -> None:
     """Returns messages to the queue after a signal handler has raised in consume().
 
     They don't count as delivered.
@@ -116,7 +116,7 @@ def give_back(client: Client, fetches: FetchManager, messages: list[Message]) ->
 
 
 def begin_give_back(
-    client: Client, fetches: FetchManager, messages: list[Message]
+    client: ClientCore, fetches: FetchManager, messages: list[Message]
 ) -> PendingCall[None]:
     """Returns messages to the queue that were taken but couldn't be delivered."""
     if client.closed:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from kafka_native._native.engine import exits_elsewhere
-from kafka_native.client import UninitializedClient, own_client
+from kafka_native.client_core import UninitializedClient, own_client
 from kafka_native.errors import ConcurrentModificationException, IllegalStateException
 
 Owner = TypeVar("Owner", bound="ExclusiveClient")

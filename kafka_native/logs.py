@@ -140,14 +140,17 @@ class Logs:
         level: int = INFO,
         call_back: Callable[[Callable[[], None]], None] | None = None,
         lines_max: int = LINES_MAX,
+        host: Logs | None = None,
     ) -> None:
         """Makes the log of a client.
 
         :param contexts: The contexts whose debug lines the client logs.
         :param level: The value of ``log_level``. With contexts, the client logs every level.
         :param call_back: Makes the application's poll() call a function. None: use a log thread.
+        :param host: The log whose queue and thread (or poll()) this log uses.
         """
         self.name = name
+        self._host = host
         self.contexts = frozenset(contexts)
         self._sink = sink
         self._level = DEBUG if contexts else level
@@ -212,11 +215,20 @@ class Logs:
     def _put(self, line: Line, line_count: int) -> None:
         if self._ended:
             self._report(line)  # On the thread that closes the client, which may wait
+        elif self._host is not None:
+            self._host._put_for(self, line, line_count)
+        else:
+            self._put_for(self, line, line_count)
+
+    def _put_for(self, logs: Logs, line: Line, line_count: int) -> None:
+        """Queues a line of this log, or of one that shares the queue."""
+        if self._ended:
+            logs._report(line)
         elif self._lines.qsize() >= self._lines_max:
             with self._lock:
                 self._dropped += line_count
         else:
-            self._lines.put((self, line))
+            self._lines.put((logs, line))
             self._wake_reader()
 
     def _wake_reader(self) -> None:
@@ -255,7 +267,8 @@ class Logs:
                 item = self._lines.get_nowait()
                 if item is not None:
                     self._report_dropped()
-                    self._sink(self.name, item[1])
+                    logs, line = item
+                    logs._sink(logs.name, line)
         except Empty:
             return  # The poll() of another thread took the line
         finally:
@@ -312,7 +325,7 @@ class Logs:
             except Empty:
                 return
             if item is not None:
-                self._report(item[1])
+                item[0]._report(item[1])
 
     def __del__(self) -> None:
         """Makes the thread log the queued lines and end, if the client wasn't closed.

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 from kafka_native.statistics import (
     BrokerMetrics,
     ClientMetrics,
+    ConsumerMetrics,
     GroupMetrics,
     PartitionMetrics,
     TopicMetrics,
@@ -21,7 +22,9 @@ from kafka_native.statistics import (
 
 __all__ = ["SPECS", "Measurement", "Spec", "measurements"]
 
-Metrics: TypeAlias = ClientMetrics | GroupMetrics | BrokerMetrics | TopicMetrics | PartitionMetrics
+Metrics: TypeAlias = (
+    ClientMetrics | ConsumerMetrics | GroupMetrics | BrokerMetrics | TopicMetrics | PartitionMetrics
+)
 
 COUNTER = "counter"
 GAUGE = "gauge"
@@ -65,6 +68,7 @@ class Measurement(NamedTuple):
 LABELS: dict[str, tuple[str, ...]] = {
     "client": ("client",),
     "group": ("client",),
+    "consumer": ("client",),
     "broker": ("client", "broker"),
     "topic": ("client", "topic"),
     "partition": ("client", "topic", "partition"),
@@ -123,6 +127,27 @@ _ALL = [
         joined="1: a member of its group, no rebalance in progress",
     ),
     *_specs("group", COUNTER, NUMBER, rebalance_cnt="Assignments and revocations"),
+    *_specs(
+        "consumer",
+        GAUGE,
+        MESSAGES,
+        lead_min="From the log's start to the position, the smallest of all partitions",
+        lag_max="From the position to the end, the largest of all partitions",
+    ),
+    *[
+        Spec("consumer", field, GAUGE, SECONDS, text, MICROSECONDS)
+        for field, text in (
+            ("time_between_poll_avg", "From the start of a poll to the next one"),
+            ("time_between_poll_max", "The longest time from the start of a poll to the next one"),
+        )
+    ],
+    *_specs(
+        "consumer",
+        GAUGE,
+        NUMBER,
+        poll_idle_ratio_avg="The share of the time in which the application waited for messages",
+        last_poll_seconds_ago="Seconds since the last poll began",
+    ),
     *_specs("broker", GAUGE, NUMBER, up="1: connected and ready for requests"),
     *_specs(
         "broker",
@@ -179,6 +204,7 @@ _ALL = [
         fetchq_cnt="Messages fetched and not yet returned",
         consumer_lag="Messages from the committed offset to the end",
         consumer_lag_stored="Messages from the stored offset to the end",
+        consumer_lead="Messages from the log's start to the position",
     ),
     *_specs(
         "partition",
@@ -231,6 +257,8 @@ def measurements(metrics: ClientMetrics, *, partitions: bool = True) -> Iterator
         yield from _level(
             "group", client, metrics.cgrp, {"joined": int(metrics.cgrp.join_state == "steady")}
         )
+    if metrics.consumer is not None:
+        yield from _level("consumer", client, metrics.consumer, {})
     for broker in metrics.brokers.values():
         yield from _broker({**client, "broker": broker.name}, broker)
     for topic in metrics.topics.values():

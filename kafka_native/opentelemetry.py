@@ -37,7 +37,7 @@ except ImportError as _missing:
 
 from kafka_native._native.engine import fork_count
 from kafka_native._native.message import Message
-from kafka_native.client import Observed
+from kafka_native.client_core import Observed
 from kafka_native.errors import KafkaError
 from kafka_native.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
 from kafka_native.measurements import COUNTER, SPECS, Measurement, measurements

@@ -1,6 +1,6 @@
 """The built-in partitioners: they choose the partition of a record from its key.
 
-The names are librdkafka's. The hashes are exactly those of librdkafka and the Java client, so that
+The hashes are exactly those of librdkafka and the Java client, so that
 all clients write the records of a key to the same partition. The C core computes them
 (``csrc/produce/partitioner.h``). This module only maps names to numbers.
 
@@ -14,7 +14,11 @@ murmur2            murmur2 of the key, as Java                as an empty key: a
 murmur2_random     murmur2 of the key, as Java: Java's own    sticks to a partition for a while
 fnv1a              FNV-1a of the key, as the client sarama    as an empty key: always the same
 fnv1a_random       FNV-1a of the key, as the client sarama    sticks to a partition for a while
+round_robin        each partition in turn                     each partition in turn
 ================== ========================================== ================================
+
+``round_robin`` ignores keys, as Java's RoundRobinPartitioner does. It leaves out partitions that
+have no leader at that time. The other names are librdkafka's.
 
 Use ``murmur2_random`` to choose the same partitions as the Java client. The default,
 ``consistent_random``, is librdkafka's.
@@ -39,6 +43,7 @@ PARTITIONERS: Final[dict[str, int]] = {
     "murmur2_random": enums.PARTITIONER_MURMUR2_RANDOM,
     "fnv1a": enums.PARTITIONER_FNV1A,
     "fnv1a_random": enums.PARTITIONER_FNV1A_RANDOM,
+    "round_robin": enums.PARTITIONER_ROUND_ROBIN,
 }
 """The number of each partitioner in ``enum kn_partitioner``."""
 

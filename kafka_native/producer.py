@@ -15,12 +15,17 @@ from kafka_native._native.arrow_producer import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.delivery_core import DeliveryCore
 from kafka_native._native.engine import begin_exit
-from kafka_native._native.enums import STATUS_FATAL, STATUS_TOO_LARGE
+from kafka_native._native.enums import PARTITIONER_STICKY, STATUS_FATAL, STATUS_TOO_LARGE
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native._native.relay import Relay
-from kafka_native.client import Client, UninitializedClient, existing, own_client
-from kafka_native.config import parse
+from kafka_native.client_core import (
+    ClientCore,
+    UninitializedClient,
+    existing,
+    own_client,
+    settings_of,
+)
 from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.transactions import (
     OUTSTANDING,
@@ -116,28 +121,34 @@ class Producer(ProducerCore):
     """
 
     _client = UninitializedClient()
-    _eager = False  # whether to connect without work, see `Client`
+    _eager = False  # whether to connect without work, see `ClientCore`
+    _host: ClientCore | None = None  # the shared client of which this is a role, in the constructor
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """Raises KafkaException (_INVALID_ARG) for an unknown property or an invalid value."""
-        settings = parse({**(config or {}), **kwargs}, "producer")
+        settings = settings_of(self, {**(config or {}), **kwargs}, "producer")
         on_delivery = settings.function("on_delivery")
         interceptors: Any = settings["interceptors"]
         report_all = on_delivery is not None or interceptors is not None
+        partitioner = settings.function("partitioner_cb")
+        # partitioner_cb may leave the choice to the client, as for a message without a key
+        named = partitioner_id(settings.text("partitioner"))
+        built_in = named if partitioner is None else PARTITIONER_STICKY
         everything = {
             **connection_settings(settings),
             **consumer_settings(settings),
-            **producer_settings(settings, partitioner_id(settings.text("partitioner")), report_all),
+            **producer_settings(settings, built_in, report_all),
         }
         if interceptors is not None:
             # Interceptors get every message. They filter for on_delivery.
             everything["report_errors_only"] = False
-        self._client = Client(
+        self._client = ClientCore(
             settings,
             "producer",
             everything,
             partial(managers_of, settings, everything),
             eager=self._eager,
+            host=self._host,
         )
         if interceptors is not None:
             chain = Chain(interceptors, self._client.logs["interceptor"])
@@ -146,7 +157,6 @@ class Producer(ProducerCore):
             intercept(self, ProducerHooks, chain)
         exception_of = partial(_exception_of, self._client, not self._like_confluent)
         block_s = settings.integer("max.block.ms") / 1000
-        partitioner = settings.function("partitioner_cb")
         partitions_of = partial(
             _partitions_of, self._client, block_s or PARTITIONS_WAIT_S, hint=PARTITIONER_HINT
         )
@@ -182,7 +192,8 @@ class Producer(ProducerCore):
         value, key : bytes, str, any contiguous buffer, or None
             A str is encoded as UTF-8. None is a null.
         partition : int
-            -1 leaves the choice to ``partitioner_cb``, or else to the ``partitioner``. A message
+            -1 (PARTITION_UA) leaves the choice to ``partitioner_cb``, or else to the
+            ``partitioner``. A message
             for a partition that isn't known yet waits for it. If the partition isn't there after
             ``topic.metadata.propagation.max.ms``, the message is reported with _UNKNOWN_PARTITION.
         callback, on_delivery : callable, optional
@@ -766,6 +777,32 @@ class Producer(ProducerCore):
         """
         self._client.set_sasl_credentials(username, password)
 
+    def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs (librdkafka: ``rd_kafka_brokers_add()``).
+
+        The client tries them like those of ``bootstrap.servers``: when it has no other broker, and
+        for a rebootstrap. The call doesn't wait for a connection.
+
+        Parameters
+        ----------
+        brokers : str
+            Comma-separated servers, as in ``bootstrap.servers``.
+
+        Returns
+        -------
+        int
+            The number of servers in ``brokers``, also those that the client knows already.
+
+        Raises
+        ------
+        KafkaException
+            _INVALID_ARG: an entry is not a valid server, or has another protocol than
+            ``security.protocol``. No server is added then.
+        TypeError
+            ``brokers`` is not a str.
+        """
+        return self._client.brokers_add(brokers)
+
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Asks a broker for the cluster's brokers, topics and partitions.
 
@@ -1068,13 +1105,15 @@ def _offsets_of(positions: list[TopicPartition]) -> dict[Key, OffsetPosition]:
     }
 
 
-def _partitions_of(client: Client, timeout_s: float, topic: str, hint: str | None = None) -> int:
+def _partitions_of(
+    client: ClientCore, timeout_s: float, topic: str, hint: str | None = None
+) -> int:
     """Waits for the number of a topic's partitions and returns it."""
     return begin_partitions_of(client, timeout_s, topic, hint).result()
 
 
 def begin_partitions_of(
-    client: Client, timeout_s: float, topic: str, hint: str | None = PARTITIONER_HINT
+    client: ClientCore, timeout_s: float, topic: str, hint: str | None = PARTITIONER_HINT
 ) -> PendingCall[int]:
     """Begins to ask the control thread for the number of a topic's partitions."""
     router = client.main.router
@@ -1093,7 +1132,7 @@ def begin_partitions_of(
 
 
 def _exception_of(
-    client: Client, marks_fatal: bool, status: int, text: str | None, where: str | None
+    client: ClientCore, marks_fatal: bool, status: int, text: str | None, where: str | None
 ) -> KafkaException:
     """The exception of `produce()` for an engine status.
 

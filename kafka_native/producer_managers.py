@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from kafka_native._native.enums import IDEMPOTENCE_OFF, IDEMPOTENCE_WANTED
-from kafka_native.client import Client
+from kafka_native.client_core import ClientCore
 from kafka_native.config import Config
 from kafka_native.control.brokers.coordinator import GROUP, TRANSACTION, Coordinator
 from kafka_native.control.main_thread import Managers
@@ -17,7 +17,7 @@ from kafka_native.control.requests import Backoff
 from kafka_native.errors import KafkaError
 
 
-def managers_of(settings: Config, everything: Mapping[str, object], client: Client) -> Managers:
+def managers_of(settings: Config, everything: Mapping[str, object], client: ClientCore) -> Managers:
     """Returns the managers of a producer with these settings."""
     context = client.context
     router = ProduceRouter(
@@ -53,7 +53,7 @@ def _backoff(settings: Config) -> Backoff:
     )
 
 
-def _coordinator(settings: Config, client: Client, key: str, key_type: int) -> Coordinator:
+def _coordinator(settings: Config, client: ClientCore, key: str, key_type: int) -> Coordinator:
     return Coordinator(
         client.context.pool,
         key,
@@ -63,7 +63,9 @@ def _coordinator(settings: Config, client: Client, key: str, key_type: int) -> C
     )
 
 
-def _transactions_of(settings: Config, client: Client, coordinator: Coordinator) -> Transactions:
+def _transactions_of(
+    settings: Config, client: ClientCore, coordinator: Coordinator
+) -> Transactions:
     pool = client.context.pool
     coordinators: dict[str, Coordinator] = {}
 
@@ -81,6 +83,7 @@ def _transactions_of(settings: Config, client: Client, coordinator: Coordinator)
         request_s=settings.integer("socket.timeout.ms") / 1000,
         backoff=_backoff(settings),
         group_coordinator=of_group,
+        metadata=client.context.metadata,
         version=lambda: pool.features.get(TRANSACTION_VERSION, 0),
         on_fatal=client.on_fatal,
         handle_events=lambda: client.main.handle_events(),
@@ -90,7 +93,7 @@ def _transactions_of(settings: Config, client: Client, coordinator: Coordinator)
     )
 
 
-def _warn_without_idempotence(client: Client, error: KafkaError) -> None:
+def _warn_without_idempotence(client: ClientCore, error: KafkaError) -> None:
     """Warns that the producer works without idempotence. Control thread only.
 
     enable.idempotence is only the default here, and the brokers don't support or allow it.

@@ -23,7 +23,7 @@ except ImportError as _missing:
         f"'kafka-native[prometheus]' ({_missing})"
     ) from None
 
-from kafka_native.client import Observed
+from kafka_native.client_core import Observed
 from kafka_native.measurements import COUNTER, LABELS, Spec, measurements
 
 __all__ = ["ClientCollector"]

@@ -23,8 +23,8 @@ from kafka_native._native.share_core import (
     open_acquired,
 )
 from kafka_native.arrow import Columns, ShareArrowBatch, plan_of, values_of
-from kafka_native.client import Client, own_client
-from kafka_native.config import Config, parse
+from kafka_native.client_core import ClientCore, own_client, settings_of
+from kafka_native.config import Config
 from kafka_native.control.consumer.held_records import (
     Acknowledgement,
     Acquired,
@@ -73,6 +73,7 @@ NOT_APPLICABLE = (
     "queued.min.messages",
     "session.timeout.ms",
     "topic.blacklist",
+    "topics",
 )
 """Consumer properties that a share consumer rejects.
 
@@ -102,7 +103,7 @@ class _Inbox:
     It doesn't keep the consumer alive.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ClientCore) -> None:
         self._engine = client.engine
         self.fetched: deque[Acquired] = deque()
         self.polls = 0
@@ -220,7 +221,8 @@ class ShareConsumer(ExclusiveClient):
     _callback_kind = "acknowledgement commit callback"
     _message_type: type[Message] = Message
     _acknowledge_types: frozenset[int] = frozenset(AcknowledgeType)
-    _eager = False  # whether to connect without work, see `Client`
+    _eager = False  # whether to connect without work, see `ClientCore`
+    _host: ClientCore | None = None  # the shared client of which this is a role, in the constructor
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """Creates a share consumer.
@@ -240,10 +242,12 @@ class ShareConsumer(ExclusiveClient):
         given = {**(config or {}), **kwargs}
         refused = [name for name in NOT_APPLICABLE if name in given]
         if refused:
-            parse(given, "consumer")  # an unknown name or an invalid value is the first reason
+            settings_of(
+                self, given, "consumer"
+            )  # an unknown name or an invalid value is the first reason
             _refuse(refused)
         # As in the consumer protocol, the coordinator decides settings such as session timeouts.
-        settings = parse({**given, "group.protocol": "consumer"}, "consumer")
+        settings = settings_of(self, {**given, "group.protocol": "consumer"}, "consumer")
         _check(settings)
         everything = {
             **connection_settings(settings),
@@ -268,11 +272,13 @@ class ShareConsumer(ExclusiveClient):
         self._client.engine.pins.message_type = self._message_type
         self._client.main.start()
 
-    def _make_client(self, settings: Config, everything: dict[str, Any]) -> Client:
+    def _make_client(self, settings: Config, everything: dict[str, Any]) -> ClientCore:
         managers = partial(self._make_managers, settings)
-        return Client(settings, "consumer", everything, managers, eager=self._eager)
+        return ClientCore(
+            settings, "consumer", everything, managers, eager=self._eager, host=self._host
+        )
 
-    def _make_managers(self, settings: Config, client: Client) -> Managers:
+    def _make_managers(self, settings: Config, client: ClientCore) -> Managers:
         self._inbox = inbox = _Inbox(client)
         hooks = ShareHooks(
             on_records=inbox.on_records,
@@ -823,6 +829,11 @@ class ShareConsumer(ExclusiveClient):
         """Sets another user name and password; see `Producer.set_sasl_credentials`."""
         with self._access():
             self._client.set_sasl_credentials(username, password)
+
+    def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Producer.brokers_add`."""
+        with self._access():
+            return self._client.brokers_add(brokers)
 
     def metrics(self) -> ClientMetrics:
         """Returns this client's statistics; see `Producer.metrics`."""

@@ -18,6 +18,7 @@ __all__ = [
     "BrokerMetrics",
     "BrokerPartition",
     "ClientMetrics",
+    "ConsumerMetrics",
     "EosMetrics",
     "FatalMetrics",
     "GroupMetrics",
@@ -192,6 +193,11 @@ class PartitionMetrics:
     The end is ``hi_offset``, or ``ls_offset`` with ``isolation.level=read_committed``.
     """
     consumer_lag_stored: int = -1
+    consumer_lead: int = -1
+    """Messages from the log's start to the application's position (KIP-223).
+
+    Near 0 the consumer is about to lose messages to the topic's retention. -1: unknown.
+    """
     leader_epoch: int = -1
     txmsgs: int = 0
     """Messages delivered."""
@@ -253,6 +259,34 @@ class GroupMetrics:
     """Assignments and revocations."""
     rebalance_reason: str
     assignment_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMetrics:
+    """The metrics of a consumer and of its application's polls (KIP-223, KIP-517).
+
+    A poll is a call of poll(), consume() or a similar method, or a step of an iteration. Only polls
+    that leave an open batch read the clock. The polls in between share the time equally.
+    Averages and maxima cover the same time as a `Window`, also without ``statistics.interval.ms``.
+    """
+
+    lead_min: int
+    """The smallest ``consumer_lead`` of the assigned partitions; -1: unknown."""
+    lag_max: int
+    """The largest distance from the application's position to the end; -1: unknown.
+
+    It is that of `Consumer.lag_max()`: the uncommitted messages don't count.
+    """
+    time_between_poll_avg: int
+    """From the start of a poll to the start of the next one; -1: no two polls."""
+    time_between_poll_max: int
+    poll_idle_ratio_avg: float
+    """The share of the time in which the application waited for messages, 0 to 1.
+
+    Near 0 the application is the bottleneck, near 1 it has time left.
+    """
+    last_poll_seconds_ago: int
+    """Seconds since the last poll began, 0 inside a poll; -1: the application hasn't polled yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,16 +369,18 @@ class ClientMetrics:
     """Messages fetched for the application."""
     rxmsg_bytes: int
     fatal: FatalMetrics | None = field(default=None)
+    consumer: ConsumerMetrics | None = field(default=None)
+    """None for a client that is no Consumer. librdkafka doesn't have it."""
 
 
 def to_json(metrics: ClientMetrics) -> str:
-    """Return the JSON document of ``stats_cb``, with librdkafka's fields."""
+    """Return the JSON document of ``stats_cb``: librdkafka's fields, then those of our own."""
     return json.dumps(_plain(metrics))
 
 
 def _plain(value: Any) -> object:
     """Convert dataclasses to dicts, without fields that are None."""
-    if isinstance(value, (int, str)):
+    if isinstance(value, (int, float, str)):
         return value
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from tests.broker import java, old_kafka
+from tests.broker import java
+from tests.broker.matrix import brokers
 from tests.downloads import TABLE, fetch, jars, write_table
 from tests.spark import jvm
 
@@ -20,7 +21,7 @@ def main() -> int:
     if why := java.missing():
         print(f"jars can't be fetched: {why}", file=sys.stderr)
         return 1
-    sets = [java.JARS, jvm.JARS, *map(old_kafka.jars_of, old_kafka.VERSIONS)]
+    sets = [java.STREAMS_JARS, jvm.JARS, *map(brokers.jars_of, brokers.RELEASES)]
     if sys.argv[1:]:
         write_table({one.name: fetch(one) for one in sets})
     for one in sets:

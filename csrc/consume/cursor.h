@@ -100,6 +100,12 @@ static inline bool kn_cursor_is_answered(struct kn_cursor *cursor)
     return atomic_load_explicit(&cursor->answered_epoch, memory_order_relaxed) ==
            kn_cursor_epoch(cursor);
 }
+/* Forgets the answers of this fetch epoch, to learn whether another follows. Call it only while the
+ * cursor isn't fetched. */
+static inline void kn_cursor_forget_answer(struct kn_cursor *cursor)
+{
+    atomic_store_explicit(&cursor->answered_epoch, 0, memory_order_relaxed);
+}
 /* The values of the last fetch response; before that, KN_OFFSET_UNKNOWN. */
 static inline int64_t kn_cursor_high_watermark(struct kn_cursor *cursor)
 {

@@ -1,4 +1,4 @@
-/* The Fetch request and response on the wire, versions 0 to 17.
+/* The Fetch request and response on the wire, versions 0 to 18.
  *
  * Thread: any; pure functions over bytes.
  * Who frees: the caller. A response points into its input.
@@ -12,7 +12,7 @@
 
 #define KN_API_FETCH 1
 #define KN_FETCH_VERSION_MIN 0
-#define KN_FETCH_VERSION_MAX 17
+#define KN_FETCH_VERSION_MAX 18
 #define KN_FETCH_ISOLATION_SINCE 4
 #define KN_FETCH_SESSION_SINCE 7
 #define KN_FETCH_FLEXIBLE_SINCE 12

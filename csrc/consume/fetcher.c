@@ -369,7 +369,7 @@ void kn_fetcher_detach(struct kn_fetcher *fetcher, struct kn_cursor *cursor)
 static void post_cursor_event(struct kn_fetcher *fetcher, enum kn_event_kind kind,
                               const struct kn_fetch_job *job, int status, int64_t offset)
 {
-    struct kn_event *event = kn_event_new(&fetcher->broker->client->spare_events, kind,
+    struct kn_event *event = kn_event_new(&fetcher->broker->client->control->spare_events, kind,
                                           fetcher->broker->handle);
     /* no memory: the slot is gone, and the control plane's own check finds it */
     if (!event) return;
@@ -621,7 +621,7 @@ static int take_response(struct kn_fetcher *fetcher, struct kn_chunk *chunk, str
     if (status != KN_OK) return status;
     if (response.throttle_ms > 0) {
         fetcher->not_before_us = now_us + kn_throttle_us(response.throttle_ms);
-        struct kn_event *event = kn_event_throttled(&fetcher->broker->client->spare_events,
+        struct kn_event *event = kn_event_throttled(&fetcher->broker->client->control->spare_events,
                                                     fetcher->broker->handle, KN_API_FETCH,
                                                     response.throttle_ms);
         if (event) kn_client_post_event(fetcher->broker->client, event);

@@ -364,8 +364,8 @@ static void broker_expect_open(struct kn_broker_thread *thread, int64_t now_us)
 /* The connection is up: the control plane negotiates on it. */
 static void broker_connected(struct kn_broker_thread *thread, int64_t now_us)
 {
-    struct kn_event *event = kn_event_new(&thread->broker.client->spare_events, KN_EVENT_CONNECTED,
-                                          thread->broker.handle);
+    struct kn_event *event = kn_event_new(&thread->broker.client->control->spare_events,
+                                          KN_EVENT_CONNECTED, thread->broker.handle);
     if (!event) {
         broker_down_because(thread, KN_ERR_NOMEM, kn_status_text(KN_ERR_NOMEM), 0, now_us);
         return;
@@ -384,8 +384,8 @@ static void broker_connected(struct kn_broker_thread *thread, int64_t now_us)
 
 static void broker_connect(struct kn_broker_thread *thread, int64_t now_us)
 {
-    thread->down_event = kn_event_new(&thread->broker.client->spare_events, KN_EVENT_DISCONNECTED,
-                                      thread->broker.handle);
+    thread->down_event = kn_event_new(&thread->broker.client->control->spare_events,
+                                      KN_EVENT_DISCONNECTED, thread->broker.handle);
     if (!thread->down_event) {
         thread->connect_at_us = now_us + 100000;
         return;
@@ -480,8 +480,8 @@ static void op_attach(struct kn_broker_thread *thread, const struct kn_op *op)
     int status = kn_fetcher_attach(&thread->fetcher, op->cursor, op->epoch, op->offset,
                                    op->leader_epoch);
     if (status == KN_OK) return;
-    struct kn_event *event = kn_event_new(&thread->broker.client->spare_events, KN_EVENT_CURSOR,
-                                          thread->broker.handle);
+    struct kn_event *event = kn_event_new(&thread->broker.client->control->spare_events,
+                                          KN_EVENT_CURSOR, thread->broker.handle);
     /* no memory for the event: the control plane's watchdog notices a cursor without progress */
     if (!event) return;
     event->token = op->cursor->token;

@@ -81,20 +81,10 @@ void kn_engine_config_init(struct kn_engine_config *config)
     };
 }
 
-static int engine_reserves_init(struct kn_engine *engine)
-{
-    if (kn_reserve_init(&engine->client.spare_events, sizeof(struct kn_event), SPARE_EVENTS))
-        return KN_ERR_NOMEM;
-    if (kn_reserve_init(&engine->client.spare_ops, sizeof(struct kn_op), SPARE_OPS) == KN_OK)
-        return KN_OK;
-    kn_reserve_deinit(&engine->client.spare_events);
-    return KN_ERR_NOMEM;
-}
-
 static int engine_queues_init(struct kn_engine *engine)
 {
-    struct kn_queue *queues[3] = {&engine->client.events, &engine->deliveries, &engine->fetched};
-    for (int i = 0; i < 3; i++) {
+    struct kn_queue *queues[2] = {&engine->deliveries, &engine->fetched};
+    for (int i = 0; i < 2; i++) {
         if (kn_queue_init(queues[i]) == KN_OK) continue;
         kn_queue_deinit(queues[i]);
         while (i-- > 0) kn_queue_deinit(queues[i]);
@@ -106,7 +96,7 @@ static int engine_queues_init(struct kn_engine *engine)
 /* Closes the eventfds or pipes of the queues. */
 static void engine_wakes_deinit(struct kn_engine *engine)
 {
-    kn_wake_deinit(&engine->client.events.wake);
+    kn_wake_deinit(&engine->client.control->events.wake);
     kn_wake_deinit(&engine->deliveries.wake);
     kn_wake_deinit(&engine->fetched.wake);
     kn_wake_deinit(&engine->producer.budget.room.wake);
@@ -147,23 +137,22 @@ static int engine_memory_init(struct kn_engine *engine)
 {
     engine->client.pool = kn_pool_new(POOL_KEEP_BYTES);
     if (!engine->client.pool) return KN_ERR_NOMEM;
-    if (engine_reserves_init(engine) == KN_OK) {
+    if (kn_reserve_init(&engine->client.spare_ops, sizeof(struct kn_op), SPARE_OPS) == KN_OK) {
         if (engine_queues_init(engine) == KN_OK) {
             if (kn_producer_init(&engine->producer, &engine->config.produce, &engine->client) ==
                 KN_OK)
                 return KN_OK;
-            kn_queue_deinit(&engine->client.events);
             kn_queue_deinit(&engine->deliveries);
             kn_queue_deinit(&engine->fetched);
         }
-        kn_reserve_deinit(&engine->client.spare_events);
         kn_reserve_deinit(&engine->client.spare_ops);
     }
     kn_pool_free(engine->client.pool);
     return KN_ERR_NOMEM;
 }
 
-struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
+struct kn_engine *kn_engine_new(const struct kn_engine_config *config,
+                                struct kn_control_queue *control)
 {
     struct kn_engine *engine = calloc(1, sizeof *engine);
     if (!engine) return NULL;
@@ -174,14 +163,19 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config)
     engine->consumer.config = &engine->config.fetch;
     engine->consumer.client = &engine->client;
     kn_codec_table_init(&engine->client.codecs);
-    if (engine_memory_init(engine)) {
+    engine->client.control = control ? kn_control_queue_ref(control)
+                                     : kn_control_queue_new(SPARE_EVENTS);
+    if (!engine->client.control || engine_memory_init(engine)) {
+        if (engine->client.control) kn_control_queue_unref(engine->client.control);
         free(engine);
         return NULL;
     }
+    engine->client.number = atomic_fetch_add(&engine->client.control->engine_count, 1);
     kn_mutex_init(&engine->lock, KN_RANK_LEAF);
     kn_delivery_counters_init(&engine->counters, &engine->deliveries, &engine->undelivered,
                               config->produce.report_all, config->produce.report_errors_only);
-    kn_log_init(&engine->client.log, config->client.log_contexts, &engine->client.events);
+    kn_log_init(&engine->client.log, config->client.log_contexts, engine->client.control,
+                engine->client.number);
     atomic_fetch_add(&live_engines, 1);
     kn_fork_watch(&engine->fork_guard, engine_abandon);
     return engine;
@@ -198,21 +192,19 @@ void kn_engine_stop(struct kn_engine *engine)
          topic = kn_producer_topic_next(&engine->producer, topic)) {
         kn_topic_fail(topic, KN_ERR_CLOSED, 0, "the client was closed");
     }
-    kn_queue_kick(&engine->client.events);
+    kn_queue_kick(&engine->client.control->events);
     kn_queue_kick(&engine->deliveries);
     kn_queue_kick(&engine->fetched);
     kn_queue_kick(&engine->producer.budget.room);
 }
 
-/* Frees the entries of the queues. Segments come first: freeing one may wake brokers, which still
+/* Frees the entries of its own queues. Segments come first: freeing one may wake brokers, which still
  * exist. */
 static void engine_drain(struct kn_engine *engine)
 {
     struct kn_list *node;
     while ((node = kn_queue_pop(&engine->fetched)))
         kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
-    while ((node = kn_queue_pop(&engine->client.events)))
-        kn_event_free(KN_LIST_ENTRY(node, struct kn_event, node));
     kn_event_free(atomic_load(&engine->producer.transaction.failure));
     while ((node = kn_queue_pop(&engine->deliveries)))
         kn_batch_free(KN_LIST_ENTRY(node, struct kn_batch, node));
@@ -229,16 +221,15 @@ void kn_engine_free(struct kn_engine *engine)
     while ((node = kn_list_pop_front(&engine->producer.topics)))
         kn_topic_free(KN_LIST_ENTRY(node, struct kn_topic, node));
     kn_delivery_counters_deinit(&engine->counters);
-    kn_queue_deinit(&engine->client.events);
     kn_queue_deinit(&engine->deliveries);
     kn_queue_deinit(&engine->fetched);
     kn_producer_deinit(&engine->producer);
-    kn_reserve_deinit(&engine->client.spare_events);
     kn_reserve_deinit(&engine->client.spare_ops);
     kn_mutex_deinit(&engine->lock);
     kn_pool_free(engine->client.pool);
-    kn_tls_free(engine->config.client.connection.tls);
-    kn_proxy_free(engine->config.client.connection.proxy);
+    kn_control_queue_unref(engine->client.control);
+    kn_tls_unref(engine->config.client.connection.tls);
+    kn_proxy_unref(engine->config.client.connection.proxy);
     free(engine);
     atomic_fetch_sub(&live_engines, 1);
 }
@@ -249,7 +240,7 @@ static void make_closed_engine(void)
 {
     struct kn_engine_config config;
     kn_engine_config_init(&config);
-    struct kn_engine *engine = kn_engine_new(&config);
+    struct kn_engine *engine = kn_engine_new(&config, NULL);
     if (!engine) return;
     kn_engine_stop(engine);
     engine_wakes_deinit(engine);
@@ -368,8 +359,8 @@ static struct kn_control_request *control_request_new(struct kn_broker *broker, 
                                                       size_t frame_max_bytes, uint64_t token)
 {
     struct kn_control_request *control = calloc(1, sizeof *control + frame_max_bytes);
-    struct kn_event *event = control ? kn_event_new(&broker->client->spare_events, KN_EVENT_REPLY,
-                                                    broker->handle)
+    struct kn_event *event = control ? kn_event_new(&broker->client->control->spare_events,
+                                                    KN_EVENT_REPLY, broker->handle)
                                      : NULL;
     if (!event) {
         free(control);
@@ -405,8 +396,11 @@ int kn_engine_submit(struct kn_engine *engine, int32_t handle, int32_t generatio
         if (op) kn_reserve_give(&engine->client.spare_ops, op);
         return KN_ERR_NOMEM;
     }
-    size_t head_bytes = kn_frame_header_write(control->frame, api_key, api_version,
-                                              engine->client.config->client_id, request_flexible);
+    size_t head_bytes = flags & KN_REQUEST_RAW
+                            ? KN_FRAME_LENGTH_BYTES
+                            : kn_frame_header_write(control->frame, api_key, api_version,
+                                                    engine->client.config->client_id,
+                                                    request_flexible);
     if (body_bytes) memcpy(control->frame + head_bytes, body, body_bytes);
     control->piece.iov_base = control->frame;
     control->piece.iov_len = head_bytes + body_bytes;
@@ -654,7 +648,8 @@ int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int im
     struct kn_event *failure = atomic_exchange(&engine->producer.transaction.failure, NULL);
     /* allocated now: if the failure couldn't be reported, the transaction would be committed
      * without the batch */
-    if (!failure) failure = kn_event_new(&engine->client.spare_events, KN_EVENT_TXN_FAILED, -1);
+    if (!failure)
+        failure = kn_event_new(&engine->client.control->spare_events, KN_EVENT_TXN_FAILED, -1);
     if (!failure) return KN_ERR_NOMEM;
     failure->offset = number;
     atomic_store(&engine->producer.transaction.failure, failure);

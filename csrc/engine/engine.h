@@ -30,7 +30,7 @@ struct kn_engine_config {
 
 struct kn_engine {
     /* immutable after new */
-    struct kn_engine_config config; /* the engine owns client.connection.tls and .proxy */
+    struct kn_engine_config config; /* the engine refers to client.connection.tls and .proxy */
     struct kn_fork_guard fork_guard;
     /* the binding's pointers, set to NULL in a forked child; an entry may be NULL */
     struct kn_engine **owners[2];
@@ -57,9 +57,11 @@ struct kn_engine {
 };
 
 void kn_engine_config_init(struct kn_engine_config *config); /* sets librdkafka's defaults */
-/* NULL: no memory or descriptors. Otherwise the engine takes config->client.connection.tls and
- * .proxy. */
-struct kn_engine *kn_engine_new(const struct kn_engine_config *config);
+/* NULL: no memory or descriptors. Otherwise the engine takes the references in
+ * config->client.connection.tls and .proxy. `control`: the queue of another engine, whose control
+ * thread also serves this one; NULL: a queue of its own. */
+struct kn_engine *kn_engine_new(const struct kn_engine_config *config,
+                                struct kn_control_queue *control);
 /* Fails all queued messages (deliveries get KN_ERR_CLOSED), then stops and joins every broker
  * thread. Blocks until each thread has noticed, so call it without the interpreter lock. */
 void kn_engine_stop(struct kn_engine *engine);
@@ -77,6 +79,7 @@ int kn_engine_broker_add(struct kn_engine *engine, int32_t node_id, const char *
 /* NULL: no such handle */
 struct kn_broker *kn_engine_broker(struct kn_engine *engine, int32_t handle);
 /* Sends a request header and a copy of `body`. One KN_EVENT_REPLY with `token` reports the outcome.
+ * With KN_REQUEST_RAW in `flags` there is no header, only the length.
  * - generation: if not 0, the request goes out on that connection only.
  * - reply_flexible: the response header is v1.
  * - timeout_ms: counts from now and includes the wait for a connection. */

@@ -68,7 +68,7 @@ void kn_relay_give(struct kn_relay *relay, struct kn_fetched_batches *fetched, i
 
 static int goes_whole(const struct kn_relay *relay, const struct kn_batch_view *view)
 {
-    const struct kn_produce_config *config = relay->topic->producer->config;
+    const struct kn_produce_config *config = relay->topic->config;
     const struct kn_budget *budget = &relay->topic->producer->budget;
     int codec = kn_batch_view_codec(view);
     int64_t count = view->record_count, bytes = (int64_t)view->raw_bytes;

@@ -20,6 +20,18 @@
 #include "base/status.h"
 #include "net/thread.h"
 
+/* Without it, all clients would use the address that the resolver returns first. */
+static void address_list_shuffle(struct kn_address_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        int j = (int)kn_random_below((uint32_t)i + 1);
+        list->order[i] = list->order[j];
+        list->order[j] = (uint8_t)i;
+    }
+    list->ordered = list->count;
+    list->first = 0;
+}
+
 int kn_address_resolve(struct kn_address_list *list, const char *host, uint16_t port,
                        const struct kn_socket_config *config, const char **why)
 {
@@ -39,8 +51,10 @@ int kn_address_resolve(struct kn_address_list *list, const char *host, uint16_t 
         *why = gai_strerror(failed);
         return KN_ERR_RESOLVE;
     }
-    for (const struct addrinfo *at = list->head; at; at = at->ai_next) list->count++;
-    if (list->first >= list->count) list->first = 0;
+    for (const struct addrinfo *at = list->head; at && list->count < KN_ADDRESSES_MAX;
+         at = at->ai_next)
+        list->count++;
+    if (list->ordered != list->count) address_list_shuffle(list);
     list->fresh_until_us = kn_clock_us() + (int64_t)config->address_ttl_ms * 1000;
     return KN_OK;
 }
@@ -49,7 +63,8 @@ const struct addrinfo *kn_address_next(struct kn_address_list *list)
 {
     if (list->tried >= list->count) return NULL;
     const struct addrinfo *at = list->head;
-    for (int skip = (list->first + list->tried) % list->count; skip > 0; skip--) at = at->ai_next;
+    for (int skip = list->order[(list->first + list->tried) % list->count]; skip > 0; skip--)
+        at = at->ai_next;
     list->tried++;
     return at;
 }

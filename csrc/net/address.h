@@ -20,19 +20,24 @@ struct kn_socket_config {
 };
 
 #define KN_ADDRESS_TEXT_BYTES 72 /* "[" IPv6 "%" scope "]:" port */
+#define KN_ADDRESSES_MAX 128     /* further addresses of a name are ignored */
 
 struct kn_address_list {
     struct addrinfo *head; /* result of getaddrinfo() */
     int count;
-    /* index at which this round begins: it rotates, so that a bad address isn't always first */
+    /* the random order in which clients try the addresses; it stays while their number does */
+    uint8_t order[KN_ADDRESSES_MAX];
+    int ordered;
+    /* index in `order` at which this round begins: it rotates, so that a bad address isn't always
+     * first */
     int first;
     int tried;
     int64_t fresh_until_us;
 };
 
-/* Begins a round over the host's addresses. Resolves the name again only after address_ttl_ms. To
- * change host or port, call kn_address_list_clear() before. KN_OK, or KN_ERR_RESOLVE with the
- * resolver's error text in *why. */
+/* Begins a round over the host's addresses, in random order. Resolves the name again only after
+ * address_ttl_ms. To change host or port, call kn_address_list_clear() before. KN_OK, or
+ * KN_ERR_RESOLVE with the resolver's error text in *why. */
 int kn_address_resolve(struct kn_address_list *list, const char *host, uint16_t port,
                        const struct kn_socket_config *config, const char **why);
 /* Returns the next address of this round; NULL after the last one. */

@@ -8,6 +8,7 @@
 #define KN_NET_BROKER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "base/span.h"
 #include "net/broker_events.h"
@@ -46,6 +47,7 @@ struct kn_broker {
     _Atomic int64_t connects, disconnects, wakeups; /* connects: attempts to connect */
     _Atomic int64_t retries;                        /* batches that are tried again */
     _Atomic int64_t unsent_timeouts, partial_batches;
+    atomic_bool in_client_rack; /* its rack is client.rack */
     /* Produce requests in flight; threads that choose a partition read it */
     atomic_int in_flight;
     /* the time when a batch became due that can't be sent, because the broker isn't connected, is
@@ -62,6 +64,11 @@ void kn_broker_deinit(struct kn_broker *broker);
 static inline int kn_broker_state_now(struct kn_broker *broker)
 {
     return atomic_load_explicit(&broker->state, memory_order_acquire);
+}
+/* Any thread: whether the broker's rack is client.rack. */
+static inline void kn_broker_set_in_client_rack(struct kn_broker *broker, bool in_client_rack)
+{
+    atomic_store_explicit(&broker->in_client_rack, in_client_rack, memory_order_relaxed);
 }
 /* Fills a REPLY event with an outcome and posts it. Broker thread; if the broker was stopped
  * already, the caller's thread. */

@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include "net/broker_events.h"
 #include "net/connection.h"
+#include "net/control_queue.h"
 #include "net/events.h"
 #include "net/log.h"
-#include "net/queue.h"
 #include "net/reserve.h"
 #include "records/codec.h"
 
@@ -34,18 +34,21 @@ struct kn_client {
     void *owner;
     struct kn_codec_table codecs; /* the binding may replace entries before the start */
     struct kn_pool *pool;
+    struct kn_control_queue
+        *control;   /* events for the control thread; other engines may share it */
+    int32_t number; /* the engine's among those that share `control` */
     /* guards itself */
-    struct kn_queue events; /* struct kn_event, for the control thread */
-    struct kn_log log;      /* log lines in `events` */
-    /* memory for events and ops that must not be lost when malloc() fails */
-    struct kn_reserve spare_events, spare_ops;
+    struct kn_log log; /* log lines in `control` */
+    /* memory for ops that must not be lost when malloc() fails */
+    struct kn_reserve spare_ops;
     /* atomic */
     atomic_int measuring; /* > 0: brokers record means (counting.h) */
 };
 
 static inline void kn_client_post_event(struct kn_client *client, struct kn_event *event)
 {
-    kn_queue_push(&client->events, &event->node);
+    event->engine = client->number;
+    kn_queue_push(&client->control->events, &event->node);
 }
 /* Any thread, without a lock held: passes on a batch that has its outcome. The owner returns its
  * budget. It reports the batch if a report is wanted, else frees it. */

@@ -28,6 +28,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/endian.h"
 #include "base/status.h"
 #include "base/wipe.h"
 #include "net/address.h"
@@ -427,7 +428,12 @@ void kn_connection_send(struct kn_connection *connection, struct kn_request *req
     connection->next_correlation_id = connection->next_correlation_id == INT32_MAX
                                           ? 0
                                           : connection->next_correlation_id + 1;
-    kn_frame_head_patch(request->pieces[0].iov_base, request->frame_bytes, request->correlation_id);
+    if (request->flags & KN_REQUEST_RAW)
+        kn_put_i32(request->pieces[0].iov_base,
+                   (int32_t)(request->frame_bytes - KN_FRAME_LENGTH_BYTES));
+    else
+        kn_frame_head_patch(request->pieces[0].iov_base, request->frame_bytes,
+                            request->correlation_id);
     kn_list_push_back(&connection->queued, &request->node);
     connection->request_count++;
     count_queued(connection, request, 1);
@@ -551,6 +557,13 @@ static size_t connection_reply_max_bytes(const struct kn_connection *connection,
     return max_bytes;
 }
 
+/* Whether the next response has no header: see KN_REQUEST_RAW. */
+static bool connection_awaits_raw(struct kn_connection *connection)
+{
+    struct kn_list *first = kn_list_first(&connection->in_flight);
+    return first && (KN_LIST_ENTRY(first, struct kn_request, node)->flags & KN_REQUEST_RAW);
+}
+
 /* Checks whether the frame at `head` is the next expected response. `head` has
  * KN_FRAME_PREFIX_BYTES, or at least the length. */
 static int connection_check_frame(struct kn_connection *connection, const uint8_t *head,
@@ -561,7 +574,9 @@ static int connection_check_frame(struct kn_connection *connection, const uint8_
     struct kn_request *request = first ? KN_LIST_ENTRY(first, struct kn_request, node) : NULL;
     size_t max_bytes = request ? connection_reply_max_bytes(connection, request)
                                : connection->config.receive_max_bytes;
-    int status = kn_frame_length_check(head, max_bytes, &why);
+    bool is_raw = connection_awaits_raw(connection);
+    int status = kn_frame_length_check(head, is_raw ? 0 : sizeof request->correlation_id, max_bytes,
+                                       &why);
     if (status == KN_ERR_TOO_LARGE) {
         const char *whose = max_bytes == connection->config.receive_max_bytes
                                 ? "receive.message.max.bytes"
@@ -575,7 +590,7 @@ static int connection_check_frame(struct kn_connection *connection, const uint8_
     if (!request)
         return connection_fail(connection, KN_ERR_PROTOCOL,
                                "it sent a response that nobody asked for");
-    if (have_bytes < KN_FRAME_PREFIX_BYTES) return KN_OK;
+    if (is_raw || have_bytes < KN_FRAME_PREFIX_BYTES) return KN_OK;
     int32_t correlation_id = (int32_t)kn_frame_u32(head + KN_FRAME_LENGTH_BYTES);
     if (correlation_id == request->correlation_id) return KN_OK;
     kn_count(&connection->stats.rx_unmatched, 1);
@@ -595,7 +610,10 @@ static int connection_deliver(struct kn_connection *connection, struct kn_buffer
         return connection_fail(connection, KN_ERR_NOMEM, "%s", kn_status_text(KN_ERR_NOMEM));
     }
     struct kn_span body = kn_span_of(chunk->buffer->data, chunk->buffer->size_bytes);
-    int status = kn_frame_reply_header_skip(&body, request->flags & KN_REQUEST_FLEXIBLE_REPLY);
+    int status = request->flags & KN_REQUEST_RAW
+                     ? KN_OK
+                     : kn_frame_reply_header_skip(&body,
+                                                  request->flags & KN_REQUEST_FLEXIBLE_REPLY);
     if (status) {
         connection_fail(connection, status, "the header of a response is malformed (API %d v%d)",
                         request->api_key, request->api_version);
@@ -639,7 +657,7 @@ static int connection_parse(struct kn_connection *connection)
         size_t have = connection->ahead_end - connection->ahead_at;
         int status = connection_check_frame(connection, head, have);
         if (status) return status;
-        if (have < KN_FRAME_PREFIX_BYTES) break;
+        if (have < KN_FRAME_PREFIX_BYTES && !connection_awaits_raw(connection)) break;
         size_t frame_bytes = kn_frame_u32(head);
         struct kn_buffer *buffer = kn_buffer_take_unbacked(connection->pool, frame_bytes);
         if (!buffer)

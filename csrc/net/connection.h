@@ -34,6 +34,9 @@ typedef void kn_request_done_fn(struct kn_request *request, int status, struct k
 #define KN_REQUEST_HANDSHAKE 1      /* may be sent before the broker is open */
 #define KN_REQUEST_NO_REPLY 2       /* acks=0 */
 #define KN_REQUEST_FLEXIBLE_REPLY 4 /* response header v1 (tagged fields) */
+/* Length and body, without any header, in both directions. SASL before Kafka 1.0 has such frames.
+ * No other request is in flight meanwhile. */
+#define KN_REQUEST_RAW 8
 
 struct kn_request {
     struct kn_list node;

@@ -1,4 +1,4 @@
-/* Events that the engine reports to the control plane, on one queue.
+/* Events that the engine reports to the control plane, on one queue (control_queue.h).
  *
  * Thread: broker threads (and the façade) create them. The control thread takes them and frees each
  * with kn_event_free(). */
@@ -60,6 +60,7 @@ struct kn_event {
     struct kn_list node;        /* the first field: see reserve.h */
     struct kn_reserve *reserve; /* the reserve that gets the memory back; NULL: free() */
     enum kn_event_kind kind;
+    int32_t engine;     /* its number (control_queue.h) */
     int32_t broker;     /* handle; -1 */
     int32_t generation; /* the connection's, as in CONNECTED */
     uint64_t token;

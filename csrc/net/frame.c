@@ -31,8 +31,8 @@ void kn_frame_head_patch(uint8_t *head, size_t frame_bytes, int32_t correlation_
     kn_put_i32(head + 8, correlation_id);
 }
 
-int kn_frame_length_check(const uint8_t first[KN_FRAME_LENGTH_BYTES], size_t max_bytes,
-                          const char **why)
+int kn_frame_length_check(const uint8_t first[KN_FRAME_LENGTH_BYTES], size_t min_bytes,
+                          size_t max_bytes, const char **why)
 {
     /* Both would be legal lengths under a large receive.message.max.bytes (1.2 GB and 352 MB), but
      * no broker sends them. */
@@ -46,7 +46,7 @@ int kn_frame_length_check(const uint8_t first[KN_FRAME_LENGTH_BYTES], size_t max
         return KN_ERR_PROTOCOL;
     }
     uint32_t length = kn_frame_u32(first);
-    if (length < 4 || length > INT32_MAX) {
+    if (length < min_bytes || length > INT32_MAX) {
         *why = "it sent an impossible frame length: not a Kafka broker, or a listener with another "
                "security.protocol";
         return KN_ERR_PROTOCOL;

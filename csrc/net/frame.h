@@ -20,10 +20,10 @@ static inline uint32_t kn_frame_u32(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Checks the first four bytes of a response. KN_OK, KN_ERR_TOO_LARGE, or KN_ERR_PROTOCOL: the
- * peer doesn't speak Kafka, and *why names the protocol that it resembles. */
-int kn_frame_length_check(const uint8_t first[KN_FRAME_LENGTH_BYTES], size_t max_bytes,
-                          const char **why);
+/* Checks the first four bytes of a response of at least `min_bytes`. KN_OK, KN_ERR_TOO_LARGE, or
+ * KN_ERR_PROTOCOL: the peer doesn't speak Kafka, and *why names the protocol that it resembles. */
+int kn_frame_length_check(const uint8_t first[KN_FRAME_LENGTH_BYTES], size_t min_bytes,
+                          size_t max_bytes, const char **why);
 /* Writes length, api_key, api_version, correlation id, client id and, if flexible, an empty tag
  * section. Returns the bytes written. `to` has room for KN_FRAME_HEADER_MAX_BYTES and the client
  * id. kn_frame_head_patch() fills in length and correlation id later. */

@@ -34,8 +34,8 @@ long kn_heartbeat_live(void) { return atomic_load(&live_count); }
 static int make_event(struct kn_heartbeat *heartbeat)
 {
     if (heartbeat->event) return KN_OK;
-    heartbeat->event = kn_event_new(&heartbeat->broker->client->spare_events, KN_EVENT_REPLY,
-                                    heartbeat->broker->handle);
+    heartbeat->event = kn_event_new(&heartbeat->broker->client->control->spare_events,
+                                    KN_EVENT_REPLY, heartbeat->broker->handle);
     if (!heartbeat->event) return KN_ERR_NOMEM;
     heartbeat->event->token = heartbeat->token;
     heartbeat->event->api_key = heartbeat->request.api_key;

@@ -24,23 +24,23 @@ const char *kn_log_context_name(enum kn_log_context context)
     return names[context];
 }
 
-void kn_log_init(struct kn_log *log, uint32_t contexts, struct kn_queue *events)
+void kn_log_init(struct kn_log *log, uint32_t contexts, struct kn_control_queue *control,
+                 int32_t engine)
 {
     log->contexts = contexts;
-    log->events = events;
-    atomic_init(&log->queued, 0);
-    atomic_init(&log->dropped, 0);
+    log->control = control;
+    log->engine = engine;
 }
 
 void kn_log_write(struct kn_log *log, enum kn_log_context context, int32_t broker, int16_t api_key,
                   const char *format, ...)
 {
     struct kn_event *event = NULL;
-    if (atomic_fetch_add_explicit(&log->queued, 1, memory_order_relaxed) < LINES_MAX)
+    if (atomic_fetch_add_explicit(&log->control->lines_queued, 1, memory_order_relaxed) < LINES_MAX)
         event = kn_event_new(NULL, KN_EVENT_LOG, broker);
     if (!event) {
-        atomic_fetch_sub_explicit(&log->queued, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&log->dropped, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&log->control->lines_queued, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&log->control->lines_dropped, 1, memory_order_relaxed);
         return;
     }
     va_list arguments;
@@ -50,15 +50,16 @@ void kn_log_write(struct kn_log *log, enum kn_log_context context, int32_t broke
     event->status = (int)context;
     event->api_key = api_key;
     event->token = (uint64_t)kn_clock_us();
-    kn_queue_push(log->events, &event->node);
+    event->engine = log->engine;
+    kn_queue_push(&log->control->events, &event->node);
 }
 
 int64_t kn_log_take_dropped(struct kn_log *log)
 {
-    return atomic_exchange_explicit(&log->dropped, 0, memory_order_relaxed);
+    return atomic_exchange_explicit(&log->control->lines_dropped, 0, memory_order_relaxed);
 }
 
 void kn_log_line_taken(struct kn_log *log)
 {
-    atomic_fetch_sub_explicit(&log->queued, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&log->control->lines_queued, 1, memory_order_relaxed);
 }

@@ -1,5 +1,5 @@
-/* Log lines of broker threads (property `debug`). They go into the events queue, and the control
- * thread passes them to the logger.
+/* Log lines of broker threads (property `debug`). They go into the control queue, and the control
+ * thread passes them to the logger. Engines that share the queue share its limit of lines.
  *
  * Thread: kn_log_write() from any thread. It never waits: if LINES_MAX lines wait in the queue, it
  * drops the line and counts it. The control thread calls the other functions.
@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "net/queue.h"
+#include "net/control_queue.h"
 
 /* The contexts of the property `debug`. */
 enum kn_log_context {
@@ -43,13 +43,12 @@ const char *kn_log_context_name(enum kn_log_context context);
 struct kn_log {
     /* immutable */
     uint32_t contexts; /* a bit for each enabled context: 1 << enum kn_log_context */
-    struct kn_queue *events;
-    /* atomic */
-    atomic_int queued;       /* lines in `events` */
-    _Atomic int64_t dropped; /* dropped lines that aren't reported yet */
+    struct kn_control_queue *control;
+    int32_t engine; /* the number in the lines' events */
 };
 
-void kn_log_init(struct kn_log *log, uint32_t contexts, struct kn_queue *events);
+void kn_log_init(struct kn_log *log, uint32_t contexts, struct kn_control_queue *control,
+                 int32_t engine);
 /* The only cost of a line while its context is off. `log` may be NULL. */
 static inline bool kn_log_is_on(const struct kn_log *log, enum kn_log_context context)
 {

@@ -1,6 +1,6 @@
 /* The messages to a proxy, and the checks of its answers.
  *
- * Thread: the connection's. Lock: none. Who frees: kn_proxy_free() the proxy.
+ * Thread: the connection's. Lock: none. Who frees: kn_proxy_unref() the proxy.
  *
  * It reads exactly the bytes of an answer: SOCKS5's by their lengths, HTTP's up to the empty line.
  * (A broker sends nothing before a request, so later bytes aren't a broker's.) Error texts contain
@@ -40,6 +40,7 @@ struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int remote_dns, const cha
     if (strlen(host) >= KN_PROXY_HOST_BYTES || login_bytes > KN_PROXY_LOGIN_BYTES_MAX) return NULL;
     struct kn_proxy *proxy = calloc(1, sizeof *proxy);
     if (!proxy) return NULL;
+    atomic_init(&proxy->refs, 1);
     proxy->kind = kind;
     proxy->remote_dns = remote_dns || kind == KN_PROXY_HTTP;
     snprintf(proxy->host, sizeof proxy->host, "%s", host);
@@ -49,9 +50,15 @@ struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int remote_dns, const cha
     return proxy;
 }
 
-void kn_proxy_free(struct kn_proxy *proxy)
+struct kn_proxy *kn_proxy_ref(struct kn_proxy *proxy)
 {
-    if (!proxy) return;
+    if (proxy) atomic_fetch_add_explicit(&proxy->refs, 1, memory_order_relaxed);
+    return proxy;
+}
+
+void kn_proxy_unref(struct kn_proxy *proxy)
+{
+    if (!proxy || atomic_fetch_sub_explicit(&proxy->refs, 1, memory_order_acq_rel) != 1) return;
     kn_wipe(proxy->login, sizeof proxy->login);
     free(proxy);
 }

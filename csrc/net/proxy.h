@@ -5,11 +5,12 @@
  * Thread: the client owns struct kn_proxy, which is immutable and shared by its broker threads. A
  * connection owns its tunnel.
  * Lock: none.
- * Who frees: the engine frees kn_proxy, which overwrites the login. A tunnel is embedded and owns
- * nothing. The login is sent from its only copy in memory. */
+ * Who frees: kn_proxy has a reference count; engines may share it. The last unref overwrites the
+ * login. A tunnel is embedded and owns nothing. The login is sent from its only copy in memory. */
 #ifndef KN_NET_PROXY_H
 #define KN_NET_PROXY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,7 @@ struct sockaddr;
 enum kn_proxy_kind { KN_PROXY_SOCKS5 = 1, KN_PROXY_HTTP = 2 };
 
 struct kn_proxy {
+    atomic_int refs;
     enum kn_proxy_kind kind;
     /* the proxy resolves the brokers' names; false: the client does (only SOCKS5) */
     bool remote_dns;
@@ -37,10 +39,11 @@ struct kn_proxy {
     uint8_t login[KN_PROXY_LOGIN_BYTES_MAX];
 };
 
-/* NULL: no memory, or `host` or `login` is too long. */
+/* NULL: no memory, or `host` or `login` is too long. The caller has the first reference. */
 struct kn_proxy *kn_proxy_new(enum kn_proxy_kind kind, int remote_dns, const char *host,
                               uint16_t port, const uint8_t *login, size_t login_bytes);
-void kn_proxy_free(struct kn_proxy *proxy); /* NULL is allowed */
+struct kn_proxy *kn_proxy_ref(struct kn_proxy *proxy); /* NULL is allowed */
+void kn_proxy_unref(struct kn_proxy *proxy);           /* NULL is allowed */
 
 enum kn_tunnel_stage {
     KN_TUNNEL_GREETING,

@@ -85,13 +85,20 @@ struct kn_tls *kn_tls_new(int verify_peer, int verify_host)
     if (!tls) return NULL;
     tls->verify_peer = verify_peer;
     tls->verify_host = verify_host;
+    atomic_init(&tls->refs, 1);
     kn_mutex_init(&tls->lock, KN_RANK_LEAF);
     return tls;
 }
 
-void kn_tls_free(struct kn_tls *tls)
+struct kn_tls *kn_tls_ref(struct kn_tls *tls)
 {
-    if (!tls) return;
+    if (tls) atomic_fetch_add_explicit(&tls->refs, 1, memory_order_relaxed);
+    return tls;
+}
+
+void kn_tls_unref(struct kn_tls *tls)
+{
+    if (!tls || atomic_fetch_sub_explicit(&tls->refs, 1, memory_order_acq_rel) != 1) return;
     kn_mutex_deinit(&tls->lock);
     free(tls);
 }

@@ -6,11 +6,12 @@
  * Thread: the client owns struct kn_tls, which its broker threads share. A connection owns its
  * session and ticket.
  * Lock: `lock` (leaf) guards the context.
- * Who frees: the engine frees kn_tls. Python owns the context and keeps it until it sets another
+ * Who frees: kn_tls has a reference count; engines may share it. Python owns the context and keeps it until it sets another
  * one. */
 #ifndef KN_NET_TLS_H
 #define KN_NET_TLS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "net/stream.h"
@@ -72,6 +73,7 @@ struct kn_tls {
     bool verify_peer; /* enable.ssl.certificate.verification */
     /* ssl.endpoint.identification.algorithm=https: the certificate must name the host */
     bool verify_host;
+    atomic_int refs;
     /* under lock */
     struct kn_mutex lock;
     void *context;  /* SSL_CTX */
@@ -80,9 +82,10 @@ struct kn_tls {
 
 extern const struct kn_transport kn_transport_tls;
 
-/* NULL: no memory. No function is set yet. */
+/* NULL: no memory. No function is set yet. The caller has the first reference. */
 struct kn_tls *kn_tls_new(int verify_peer, int verify_host);
-void kn_tls_free(struct kn_tls *tls); /* NULL is allowed */
+struct kn_tls *kn_tls_ref(struct kn_tls *tls); /* NULL is allowed */
+void kn_tls_unref(struct kn_tls *tls);         /* NULL is allowed */
 /* Call before the first connection: sets the address of a function of KN_TLS_FUNCTIONS. 0, or -1
  * for an unknown name. */
 int kn_tls_set_function(struct kn_tls *tls, const char *name, uintptr_t address);

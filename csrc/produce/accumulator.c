@@ -58,6 +58,7 @@ void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_producer 
     atomic_init(&accumulator->leader, NULL);
     atomic_init(&accumulator->batches, 0);
     accumulator->producer = producer;
+    accumulator->config = config;
     accumulator->topic = topic;
     accumulator->topic_token = topic_token;
     accumulator->partition = partition;
@@ -497,8 +498,8 @@ static int is_admitted(struct kn_accumulator *accumulator, int *asks)
 static void request_admission(struct kn_accumulator *accumulator, struct kn_broker *broker)
 {
     struct kn_producer *producer = accumulator->producer;
-    struct kn_event *event = kn_event_new(&producer->client->spare_events, KN_EVENT_TXN_PARTITION,
-                                          broker->handle);
+    struct kn_event *event = kn_event_new(&producer->client->control->spare_events,
+                                          KN_EVENT_TXN_PARTITION, broker->handle);
     if (!event) return; /* the next check asks again */
     event->token = accumulator->topic_token;
     event->partition = accumulator->partition;
@@ -796,7 +797,7 @@ void kn_accumulator_fail_older(struct kn_accumulator *accumulator, int64_t befor
 
 void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us)
 {
-    int64_t timeout_us = (int64_t)config_of(accumulator)->message_timeout_ms * 1000;
+    int64_t timeout_us = (int64_t)accumulator->config->message_timeout_ms * 1000;
     if (accumulator->partition == KN_STAGING) close_staged(accumulator, now_us);
     if (timeout_us > 0)
         kn_accumulator_fail_older(accumulator, now_us - timeout_us, KN_ERR_TIMED_OUT, NULL);

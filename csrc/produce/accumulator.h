@@ -107,7 +107,8 @@ struct kn_accumulator {
     int32_t known_partitions;
     /* immutable */
     struct kn_topic *topic;
-    uint64_t topic_token; /* the topic's token */
+    const struct kn_produce_config *config; /* the topic's */
+    uint64_t topic_token;                   /* the topic's token */
 };
 
 #define KN_STAGING (-1)
@@ -140,6 +141,7 @@ struct kn_append {
     int64_t wall_ms;    /* kn_wall_ms(), if the caller read it for this message; 0: it didn't */
     bool timed;         /* timestamp_ms is the time of produce() */
     bool sticks;        /* a keyless record that stuck to this partition (sticky.h) */
+    int32_t turn;       /* round_robin's choice for this record plus one; 0: none yet */
 };
 
 void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_producer *producer,

@@ -16,7 +16,7 @@ static struct kn_buffer *compress(const struct kn_producer *producer, const stru
     const struct kn_buffer *plain = batch->plain;
     const uint8_t *records = plain->data + KN_BATCH_HEADER_BYTES;
     size_t records_bytes = plain->size_bytes - KN_BATCH_HEADER_BYTES;
-    int level = producer->config->codec_level;
+    int level = batch->topic->config->codec_level;
     struct kn_buffer *out = kn_buffer_take(producer->client->pool, plain->size_bytes);
     if (!out) return NULL;
     out->size_bytes = KN_BATCH_HEADER_BYTES;
@@ -32,7 +32,8 @@ static struct kn_buffer *compress(const struct kn_producer *producer, const stru
 static void encode(const struct kn_producer *producer, struct kn_batch *batch,
                    int16_t produce_version)
 {
-    const struct kn_codec *codec = &producer->client->codecs.codecs[producer->config->codec];
+    int32_t codec_id = batch->topic->config->codec;
+    const struct kn_codec *codec = &producer->client->codecs.codecs[codec_id];
     struct kn_batch_meta meta = {
         .partition_leader_epoch = -1,
         .producer_id = batch->producer_id,
@@ -41,12 +42,11 @@ static void encode(const struct kn_producer *producer, struct kn_batch *batch,
     };
     if (kn_producer_is_transactional(producer)) meta.attributes |= KN_ATTR_TRANSACTIONAL;
     int again = batch->wire != NULL; /* the batch has a new number, and its records are the same */
-    int usable = !again && producer->config->codec != KN_CODEC_NONE && codec->compress &&
-                 (producer->config->codec != KN_CODEC_ZSTD ||
-                  produce_version >= KN_PRODUCE_ZSTD_SINCE);
+    int usable = !again && codec_id != KN_CODEC_NONE && codec->compress &&
+                 (codec_id != KN_CODEC_ZSTD || produce_version >= KN_PRODUCE_ZSTD_SINCE);
     struct kn_buffer *compressed = usable ? compress(producer, codec, batch) : NULL;
     if (!again) batch->wire = compressed ? compressed : batch->plain;
-    if (!again) batch->codec = (int8_t)(compressed ? producer->config->codec : KN_CODEC_NONE);
+    if (!again) batch->codec = (int8_t)(compressed ? codec_id : KN_CODEC_NONE);
     meta.attributes |= batch->codec;
     if (compressed) {
         if (!batch->opaques && !producer->config->report_all) {
@@ -60,15 +60,15 @@ static void encode(const struct kn_producer *producer, struct kn_batch *batch,
 
 static int encode_legacy(const struct kn_producer *producer, struct kn_batch *batch, int8_t magic)
 {
-    const struct kn_codec *codec = &producer->client->codecs.codecs[producer->config->codec];
+    const struct kn_produce_config *config = batch->topic->config;
+    const struct kn_codec *codec = &producer->client->codecs.codecs[config->codec];
     struct kn_batch_view view;
     struct kn_legacy_form form = {
         .magic = magic,
-        .codec_id = codec->compress || producer->config->codec == KN_CODEC_ZSTD
-                        ? (int8_t)producer->config->codec
-                        : KN_CODEC_NONE,
+        .codec_id = codec->compress || config->codec == KN_CODEC_ZSTD ? (int8_t)config->codec
+                                                                      : KN_CODEC_NONE,
         .codec = codec,
-        .level = producer->config->codec_level,
+        .level = config->codec_level,
     };
     int status = kn_batch_view_plain(batch, &view);
     if (status != KN_OK) return status;

@@ -32,7 +32,7 @@ void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_produ
     encoding->producer = producer;
     encoding->produce_version = produce_version;
     encode_queue->count++;
-    if (producer->config->codec == KN_CODEC_NONE || encoding->picks.size_bytes < ENCODE_HERE_BYTES)
+    if (!kn_producer_compresses(producer) || encoding->picks.size_bytes < ENCODE_HERE_BYTES)
         kn_task_run_here(&encoding->task);
     else kn_worker_pool_begin(&producer->workers, &encoding->task);
 }

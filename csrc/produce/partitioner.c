@@ -30,6 +30,8 @@ int32_t kn_partitioner_choose(enum kn_partitioner partitioner, const uint8_t *ke
         break;
     case KN_PARTITIONER_FNV1A: hash = kn_fnv1a(data, size); break;
     case KN_PARTITIONER_RANDOM:
+    case KN_PARTITIONER_ROUND_ROBIN:
+    case KN_PARTITIONER_STICKY:
     default: return KN_PARTITION_ANY;
     }
     return (int32_t)(hash % (uint32_t)count);
@@ -37,5 +39,6 @@ int32_t kn_partitioner_choose(enum kn_partitioner partitioner, const uint8_t *ke
 
 bool kn_partitioner_sticks(enum kn_partitioner partitioner, const uint8_t *key, int32_t key_bytes)
 {
-    return !key || (key_bytes == 0 && partitioner == KN_PARTITIONER_CONSISTENT_RANDOM);
+    return !key || partitioner == KN_PARTITIONER_STICKY ||
+           (key_bytes == 0 && partitioner == KN_PARTITIONER_CONSISTENT_RANDOM);
 }

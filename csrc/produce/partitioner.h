@@ -9,7 +9,10 @@
  *                     like an empty one
  * murmur2_random      the same, but ANY for a null key (an empty one is hashed)
  * fnv1a, fnv1a_random likewise with FNV-1a, as Sarama
- * random              ANY for every key */
+ * random              ANY for every key
+ * round_robin         ANY for every key: the topic takes its partitions in turn
+ * sticky              ANY for every key, as if no record had one. It has no name for users: a
+ *                     partitioner_cb that returns ANY leaves the choice to it */
 #ifndef KN_PRODUCE_PARTITIONER_H
 #define KN_PRODUCE_PARTITIONER_H
 
@@ -23,7 +26,9 @@ enum kn_partitioner { /* named in kafka_native/partitioners.py */
                       KN_PARTITIONER_MURMUR2 = 3,
                       KN_PARTITIONER_MURMUR2_RANDOM = 4,
                       KN_PARTITIONER_FNV1A = 5,
-                      KN_PARTITIONER_FNV1A_RANDOM = 6
+                      KN_PARTITIONER_FNV1A_RANDOM = 6,
+                      KN_PARTITIONER_ROUND_ROBIN = 7,
+                      KN_PARTITIONER_STICKY = 8
 };
 
 #define KN_PARTITION_ANY (-1)

@@ -45,6 +45,7 @@ struct kn_produce_config {
     int32_t sticky_linger_ms;        /* sticky.partitioning.linger.ms */
     bool adaptive_partitioning;      /* partitioner.adaptive.partitioning.enable */
     int32_t availability_timeout_ms; /* partitioner.availability.timeout.ms */
+    bool rack_aware;                 /* partitioner.rack.aware */
     int idempotence;                 /* enable.idempotence, enum kn_idempotence */
     bool gapless;                    /* enable.gapless.guarantee: a failed batch is a fatal error */
     char transactional_id[KN_TRANSACTIONAL_ID_BYTES_MAX]; /* "": none */
@@ -53,9 +54,20 @@ struct kn_produce_config {
     bool report_errors_only; /* delivery.report.only.error */
 };
 
+/* The configuration of one topic. Only acks, produce_timeout_ms, message_timeout_ms, codec,
+ * codec_level and partitioner may differ from the producer's. */
+struct kn_topic_settings {
+    struct kn_list node;
+    char *name;
+    int32_t name_bytes;
+    struct kn_produce_config config;
+};
+
 struct kn_producer {
     /* immutable */
     const struct kn_produce_config *config;
+    struct kn_list topic_settings; /* filled before the first topic is made */
+    bool topics_compress;          /* one of topic_settings has a codec */
     struct kn_client *client;
     /* guards itself */
     struct kn_worker_pool workers; /* threads that compress */
@@ -80,6 +92,17 @@ void kn_producer_deinit(struct kn_producer *producer); /* its topics must be fre
 static inline bool kn_producer_is_transactional(const struct kn_producer *producer)
 {
     return producer->config->transactional_id[0] != 0;
+}
+/* Sets the configuration of a topic. Call it before the engine has a broker or a topic.
+ * KN_OK or KN_ERR_NOMEM. */
+int kn_producer_configure_topic(struct kn_producer *producer, const char *name, int32_t name_bytes,
+                                const struct kn_produce_config *config);
+/* Returns the configuration of a topic: its own one, or else the producer's. */
+const struct kn_produce_config *kn_producer_config_of(const struct kn_producer *producer,
+                                                      const char *name, int32_t name_bytes);
+static inline bool kn_producer_compresses(const struct kn_producer *producer)
+{
+    return producer->config->codec != 0 || producer->topics_compress;
 }
 /* Any thread: from now on the producer takes and sends no message. Messages in flight get their
  * outcome; kn_engine_purge() fails the rest. */

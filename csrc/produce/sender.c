@@ -59,6 +59,14 @@ bool kn_sender_wants_connection(struct kn_sender *sender)
 
 /* --- collecting --- */
 
+/* A request has one value of acks and one timeout for all its batches. */
+static bool may_share_request(const struct kn_produce_config *one,
+                              const struct kn_produce_config *other)
+{
+    return one == other ||
+           (one->acks == other->acks && one->produce_timeout_ms == other->produce_timeout_ms);
+}
+
 /* Checks each partition that is due. Partitions to check again are added only afterwards, so that a
  * request gets one batch per partition. */
 static void pick_batches(struct kn_sender *sender, struct kn_picks *picks, int64_t now_us)
@@ -73,7 +81,13 @@ static void pick_batches(struct kn_sender *sender, struct kn_picks *picks, int64
     while (picks->size_bytes < REQUEST_BYTES && again_count < KN_PICKS_MAX &&
            picks->count < KN_PICKS_MAX && (first = kn_schedule_first(&sender->schedule)) &&
            (flushing || first->at_us <= now_us)) {
-        struct kn_accumulator *accumulator = kn_schedule_pop(&sender->schedule).accumulator;
+        struct kn_schedule_entry entry = kn_schedule_pop(&sender->schedule);
+        struct kn_accumulator *accumulator = entry.accumulator;
+        if (picks->count > 0 && !may_share_request(accumulator->topic->config,
+                                                   picks->batches[0]->topic->config)) {
+            again[again_count++] = entry; /* for the next request */
+            continue;
+        }
         int64_t next_us;
         struct kn_batch *batch = kn_topic_take(accumulator, sender->broker, now_us, &next_us);
         if (next_us != KN_NEVER)
@@ -94,8 +108,8 @@ static void raise_fatal(struct kn_sender *sender, const struct kn_accumulator *a
                         int status, int16_t error_code)
 {
     kn_producer_refuse(sender->producer);
-    struct kn_event *event = kn_event_new(&sender->broker->client->spare_events, KN_EVENT_FATAL,
-                                          sender->broker->handle);
+    struct kn_event *event = kn_event_new(&sender->broker->client->control->spare_events,
+                                          KN_EVENT_FATAL, sender->broker->handle);
     if (!event) return; /* produce() reports the error anyway, though without the reason */
     event->token = accumulator->topic->token;
     event->partition = accumulator->partition;
@@ -107,11 +121,10 @@ static void raise_fatal(struct kn_sender *sender, const struct kn_accumulator *a
 static void refuse(struct kn_sender *sender, struct kn_batch *batch, int status)
 {
     char text[160];
-    const struct kn_producer *producer = sender->producer;
     int length = snprintf(text, sizeof text,
                           "%s can't be sent to a broker that has Produce up to version %d only",
                           status == KN_ERR_UNSUPPORTED
-                              ? sender->broker->client->codecs.codecs[producer->config->codec].name
+                              ? sender->broker->client->codecs.codecs[batch->topic->config->codec].name
                               : "so much at once",
                           (int)sender->produce_version);
     kn_batch_set_error(batch, status, 0, text, (size_t)length);
@@ -168,18 +181,17 @@ static int64_t refuse_all(struct kn_sender *sender)
 static int64_t deadline_us(const struct kn_sender *sender, struct kn_batch *const *batches,
                            int32_t count, int64_t now_us)
 {
-    const struct kn_produce_config *config = sender->producer->config;
     int32_t request_timeout_ms = sender->broker->client->config->request_timeout_ms;
     /* so that the broker's own timeout response arrives in time */
-    int64_t timeout_ms = config->produce_timeout_ms + 500;
+    int64_t timeout_ms = batches[0]->topic->config->produce_timeout_ms + 500;
     if (timeout_ms < request_timeout_ms) timeout_ms = request_timeout_ms;
     int64_t deadline = now_us + timeout_ms * 1000;
-    if (config->message_timeout_ms <= 0) return deadline;
     int64_t expiry = INT64_MAX;
     for (int32_t i = 0; i < count; i++) {
-        if (batches[i]->created_us < expiry) expiry = batches[i]->created_us;
+        int64_t message_timeout_ms = batches[i]->topic->config->message_timeout_ms;
+        int64_t expiry_us = batches[i]->created_us + message_timeout_ms * 1000;
+        if (message_timeout_ms > 0 && expiry_us < expiry) expiry = expiry_us;
     }
-    expiry += (int64_t)config->message_timeout_ms * 1000;
     if (expiry < now_us + LAST_CHANCE_US) expiry = now_us + LAST_CHANCE_US;
     return expiry < deadline ? expiry : deadline;
 }
@@ -284,6 +296,7 @@ static struct kn_produce *produce_new(struct kn_sender *sender, struct kn_batch 
                                       int32_t batch_count, int64_t now_us)
 {
     const struct kn_produce_config *config = sender->producer->config;
+    const struct kn_produce_config *of_topic = batches[0]->topic->config; /* may_share_request() */
     const char *client_id = sender->broker->client->config->client_id;
     struct kn_produce *produce = produce_allocate(
         batches, batch_count, strlen(client_id) + strlen(config->transactional_id));
@@ -293,7 +306,7 @@ static struct kn_produce *produce_new(struct kn_sender *sender, struct kn_batch 
     request->api_key = KN_API_PRODUCE;
     request->api_version = describe_partitions(sender, produce);
     int flexible = request->api_version >= KN_PRODUCE_FLEXIBLE_SINCE;
-    if (config->acks == 0) request->flags |= KN_REQUEST_NO_REPLY;
+    if (of_topic->acks == 0) request->flags |= KN_REQUEST_NO_REPLY;
     if (flexible) request->flags |= KN_REQUEST_FLEXIBLE_REPLY;
     request->deadline_us = deadline_us(sender, batches, batch_count, now_us);
     request->on_done = on_produce_done;
@@ -301,8 +314,8 @@ static struct kn_produce *produce_new(struct kn_sender *sender, struct kn_batch 
         request->message_count += batches[i]->writer.record_count;
     struct kn_produce_request body = {
         .version = request->api_version,
-        .acks = config->acks,
-        .timeout_ms = config->produce_timeout_ms,
+        .acks = of_topic->acks,
+        .timeout_ms = of_topic->produce_timeout_ms,
         .transactional_id = config->transactional_id[0] ? config->transactional_id : NULL,
         .partitions = produce->partitions,
         .partition_count = batch_count,
@@ -382,7 +395,7 @@ static void fail_batch(struct kn_sender *sender, struct kn_batch *batch, int may
     const struct kn_produce_config *config = producer->config;
     int refusing = atomic_load_explicit(&producer->refusing, memory_order_acquire);
     int closed = refusing == KN_ERR_CLOSED;
-    int64_t timeout_us = (int64_t)config->message_timeout_ms * 1000;
+    int64_t timeout_us = (int64_t)batch->topic->config->message_timeout_ms * 1000;
     int expired = timeout_us > 0 && batch->created_us + timeout_us <= now_us;
     if (may_retry && !refusing && !expired && !sender->purging &&
         batch->attempts <= config->retries) {
@@ -421,8 +434,8 @@ static void request_metadata(struct kn_sender *sender, const struct kn_batch *ba
                              const struct kn_produce_outcome *outcome,
                              const struct kn_produce_response *response)
 {
-    struct kn_event *event = kn_event_new(&sender->broker->client->spare_events, KN_EVENT_PARTITION,
-                                          sender->broker->handle);
+    struct kn_event *event = kn_event_new(&sender->broker->client->control->spare_events,
+                                          KN_EVENT_PARTITION, sender->broker->handle);
     if (!event) return; /* the next failure asks again */
     event->token = batch->topic->token;
     event->partition = batch->partition;
@@ -451,7 +464,7 @@ static int on_sequence_refused(struct kn_sender *sender, const struct kn_batch *
                                int16_t error_code)
 {
     /* First: without memory for the event, the restart would never end. */
-    struct kn_event *event = kn_event_new(&sender->broker->client->spare_events,
+    struct kn_event *event = kn_event_new(&sender->broker->client->control->spare_events,
                                           KN_EVENT_OUT_OF_SEQUENCE, sender->broker->handle);
     if (!event) return 1; /* the broker refuses the next try, too */
     enum kn_sequence_verdict verdict = kn_accumulator_out_of_sequence(batch->accumulator, batch,
@@ -577,8 +590,9 @@ static void note_throttle(struct kn_sender *sender, int32_t throttle_ms, int64_t
 {
     if (throttle_ms <= 0) return;
     sender->held_until_us = now_us + kn_throttle_us(throttle_ms);
-    struct kn_event *event = kn_event_throttled(
-        &sender->broker->client->spare_events, sender->broker->handle, KN_API_PRODUCE, throttle_ms);
+    struct kn_event *event = kn_event_throttled(&sender->broker->client->control->spare_events,
+                                                sender->broker->handle, KN_API_PRODUCE,
+                                                throttle_ms);
     if (event) kn_client_post_event(sender->broker->client, event);
 }
 
@@ -714,7 +728,7 @@ static int may_pick(const struct kn_sender *sender, int can_send, int32_t limit)
                                                                      : KN_ENCODE_QUEUE_MAX;
     if (sender->encode_queue.count >= ahead) return 0;
     if (can_send && sender->broker->in_flight + sender->encode_queue.count < limit) return 1;
-    return producer->config->codec != KN_CODEC_NONE && sender->picked_full;
+    return kn_producer_compresses(producer) && sender->picked_full;
 }
 
 void kn_sender_fail_picked(struct kn_sender *sender, int status, int64_t now_us)
@@ -738,7 +752,7 @@ int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
 {
     const struct kn_produce_config *config = sender->producer->config;
     int32_t limit = config->max_in_flight < PIPELINE_MAX ? config->max_in_flight : PIPELINE_MAX;
-    int is_slow_here = config->codec != KN_CODEC_NONE && sender->producer->workers.size == 0;
+    int is_slow_here = kn_producer_compresses(sender->producer) && sender->producer->workers.size == 0;
     if (sender->produce_version < KN_PRODUCE_VERSION_MIN)
         return note_blocked(sender, now_us, KN_NEVER);
     if (config->idempotence == KN_IDEMPOTENCE_DEMANDED &&

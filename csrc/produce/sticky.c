@@ -37,34 +37,89 @@ static int32_t queue_of(struct kn_accumulator *accumulator, int64_t not_blocked_
            atomic_load_explicit(&leader->in_flight, memory_order_relaxed);
 }
 
+/* Partitions to choose from, and their queues. */
+struct candidates {
+    int32_t count, longest;
+    int32_t partitions[CANDIDATES_MAX], queues[CANDIDATES_MAX];
+};
+
+static bool is_in_rack(const struct kn_accumulator *accumulator)
+{
+    const struct kn_broker *leader = kn_accumulator_leader(accumulator);
+    return leader && atomic_load_explicit(&leader->in_client_rack, memory_order_relaxed);
+}
+
+static void add_candidate(struct candidates *found, int32_t partition, int32_t queue)
+{
+    found->partitions[found->count] = partition;
+    found->queues[found->count++] = queue;
+    if (queue > found->longest) found->longest = queue;
+}
+
+/* Collects partitions that should get messages. in_rack: only those with a leader in the client's
+ * rack, and then all partitions are tried. */
+static void collect_by_queue(const struct kn_sticky *sticky, const struct kn_partition_table *table,
+                             bool in_rack, struct candidates *found)
+{
+    int64_t timeout_us = (int64_t)sticky->config->availability_timeout_ms * 1000;
+    int64_t not_blocked_before_us = timeout_us > 0 ? kn_clock_us() - timeout_us : INT64_MIN;
+    int32_t first = 0, tried_max = table->count;
+    found->count = found->longest = 0;
+    if (table->count > CANDIDATES_MAX) {
+        first = (int32_t)kn_random_below((uint32_t)table->count);
+        if (!in_rack) tried_max = CANDIDATES_MAX;
+    }
+    for (int32_t i = 0; i < tried_max && found->count < CANDIDATES_MAX; i++) {
+        int32_t partition = (first + i) % table->count;
+        struct kn_accumulator *accumulator = table->partitions[partition];
+        if (in_rack && !is_in_rack(accumulator)) continue;
+        int32_t queue = queue_of(accumulator, not_blocked_before_us);
+        if (queue >= 0) add_candidate(found, partition, queue);
+    }
+}
+
+/* Returns one of the candidates, at least one; the shorter its queue, the more probable. */
+static int32_t choose_by_queue(const struct candidates *found)
+{
+    uint32_t total = 0;
+    for (int32_t i = 0; i < found->count; i++)
+        total += (uint32_t)(found->longest - found->queues[i] + 1);
+    uint32_t at = kn_random_below(total);
+    for (int32_t i = 0;; i++) {
+        uint32_t weight = (uint32_t)(found->longest - found->queues[i] + 1);
+        if (at < weight) return found->partitions[i];
+        at -= weight;
+    }
+}
+
+int32_t kn_sticky_draw(const struct kn_sticky *sticky, const struct kn_partition_table *table,
+                       int32_t not)
+{
+    struct candidates found = {.count = 0};
+    if (!sticky->config->rack_aware || table->count == 1) return kn_sticky_random(table, not);
+    int32_t first = table->count > CANDIDATES_MAX ? (int32_t)kn_random_below((uint32_t)table->count)
+                                                  : 0;
+    bool not_in_rack = not>= 0 && !is_in_rack(table->partitions[not]);
+    for (int32_t i = 0; i < table->count && found.count < CANDIDATES_MAX; i++) {
+        int32_t partition = (first + i) % table->count;
+        if (partition != not &&is_in_rack(table->partitions[partition]))
+            add_candidate(&found, partition, 0);
+    }
+    if (found.count) return found.partitions[kn_random_below((uint32_t)found.count)];
+    /* only the last one is in the rack, or none */
+    return not< 0 || not_in_rack ? kn_sticky_random(table, not) : not;
+}
+
 int32_t kn_sticky_choose(const struct kn_sticky *sticky, const struct kn_partition_table *table,
                          int32_t not)
 {
-    const struct kn_produce_config *config = sticky->config;
+    struct candidates found;
     if (table->count == 1) return 0;
-    if (!config->adaptive_partitioning) return kn_sticky_random(table, not);
-    int32_t queues[CANDIDATES_MAX];
-    int32_t candidate_count = table->count < CANDIDATES_MAX ? table->count : CANDIDATES_MAX;
-    int32_t first = candidate_count < table->count
-                        ? (int32_t)kn_random_below((uint32_t)table->count)
-                        : 0;
-    int64_t timeout_us = (int64_t)config->availability_timeout_ms * 1000;
-    int64_t not_blocked_before_us = timeout_us > 0 ? kn_clock_us() - timeout_us : INT64_MIN;
-    int32_t longest = -1;
-    for (int32_t i = 0; i < candidate_count; i++) {
-        queues[i] = queue_of(table->partitions[(first + i) % table->count], not_blocked_before_us);
-        if (queues[i] > longest) longest = queues[i];
-    }
-    uint32_t total = 0;
-    for (int32_t i = 0; i < candidate_count; i++)
-        total += queues[i] < 0 ? 0 : (uint32_t)(longest - queues[i] + 1);
-    if (!total) return kn_sticky_random(table, not); /* all are equal */
-    uint32_t at = kn_random_below(total);
-    for (int32_t i = 0;; i++) {
-        uint32_t weight = queues[i] < 0 ? 0 : (uint32_t)(longest - queues[i] + 1);
-        if (at < weight) return (first + i) % table->count;
-        at -= weight;
-    }
+    if (!sticky->config->adaptive_partitioning) return kn_sticky_draw(sticky, table, not);
+    found.count = 0;
+    if (sticky->config->rack_aware) collect_by_queue(sticky, table, true, &found);
+    if (!found.count) collect_by_queue(sticky, table, false, &found);
+    return found.count ? choose_by_queue(&found) : kn_sticky_draw(sticky, table, not);
 }
 
 static struct kn_accumulator *next_of(const struct kn_sticky *sticky,
@@ -109,7 +164,8 @@ struct kn_accumulator *kn_sticky_renew(struct kn_sticky *sticky,
         int64_t now_us = kn_clock_us();
         int64_t since_us = behind_since_us(last, now_us),
                 next_since_us = behind_since_us(next, now_us);
-        if (since_us && next_since_us && since_us >= next_since_us) next = last;
+        bool enters_rack = sticky->config->rack_aware && is_in_rack(next) && !is_in_rack(last);
+        if (since_us && next_since_us && since_us >= next_since_us && !enters_rack) next = last;
     }
     return exchange_sticky(sticky, last, next, wall_ms);
 }

@@ -23,7 +23,10 @@
  * waiting, in flight) plus its broker's requests in flight. Its weight is the length of the longest
  * queue minus its own, plus one. The weight is 0 for a partition without a leader, or whose broker
  * hasn't been ready for partitioner.availability.timeout.ms. Without adaptive partitioning the next
- * one is random, but not the last one. */
+ * one is random, but not the last one.
+ *
+ * With partitioner.rack.aware the next one is chosen among the partitions whose leader is in the
+ * client's rack (KIP-1123). If none of these should get messages, it is chosen among all. */
 #ifndef KN_PRODUCE_STICKY_H
 #define KN_PRODUCE_STICKY_H
 
@@ -82,6 +85,10 @@ static inline struct kn_accumulator *kn_sticky_accumulator(struct kn_sticky *sti
 /* Returns a random partition: not `not` if there is a choice, and one with a leader if it finds one
  * quickly. */
 int32_t kn_sticky_random(const struct kn_partition_table *table, int32_t not);
+/* Returns a random partition for a message without a key: in the client's rack, if the producer is
+ * rack-aware and there is one. `not` as above. */
+int32_t kn_sticky_draw(const struct kn_sticky *sticky, const struct kn_partition_table *table,
+                       int32_t not);
 /* Returns the next choice; `not` is the last one. */
 int32_t kn_sticky_choose(const struct kn_sticky *sticky, const struct kn_partition_table *table,
                          int32_t not);

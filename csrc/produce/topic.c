@@ -7,6 +7,7 @@
 #include "base/status.h"
 
 #define UNLOCKED_DRAINS 8 /* rounds without the staging lock before the last one with it */
+#define TURNS_MAX 32 /* partitions without a leader that round_robin passes over for a record */
 
 static struct kn_topic_windows *windows_new(void)
 {
@@ -35,17 +36,23 @@ struct kn_topic *kn_topic_new(struct kn_producer *producer, const char *name, in
     /* without memory the statistics stay empty */
     if (producer->client->config->statistics) topic->windows = windows_new();
     topic->token = token;
-    topic->partitioner = producer->config->partitioner;
-    topic->sticky.linger_ms = producer->config->sticky_linger_ms;
+    topic->config = kn_producer_config_of(producer, name, name_bytes);
+    topic->partitioner = topic->config->partitioner;
+    /* with round_robin no record sticks */
+    topic->sticky.linger_ms = topic->partitioner == KN_PARTITIONER_ROUND_ROBIN
+                                  ? 0
+                                  : producer->config->sticky_linger_ms;
     kn_list_init(&topic->node);
     atomic_init(&topic->adaptive_level.batches, 0);
     atomic_init(&topic->adaptive_level.form, 0);
     atomic_init(&topic->table, NULL);
+    atomic_init(&topic->turn, 0);
     atomic_init(&topic->missing, false);
     atomic_init(&topic->sticky.accumulator, NULL);
     atomic_init(&topic->sticky.until_ms, 0);
     topic->sticky.config = producer->config;
     kn_accumulator_init(&topic->staging, producer, topic, token, KN_STAGING);
+    topic->staging.config = topic->config;
     kn_mutex_init(&topic->lock, KN_RANK_LEAF);
     return topic;
 }
@@ -79,6 +86,24 @@ int32_t kn_topic_partition_count(struct kn_topic *topic)
 
 /* --- choosing a partition --- */
 
+/* Returns the next partition in turn that has a leader; the next one if it finds none. A record
+ * keeps its turn if it is looked at twice, otherwise partitions would be skipped. */
+static struct kn_accumulator *partition_in_turn(struct kn_topic *topic,
+                                                const struct kn_partition_table *table,
+                                                struct kn_append *append)
+{
+    uint32_t count = (uint32_t)table->count;
+    int32_t chosen = append->turn - 1;
+    if (chosen < 0 || chosen >= table->count) {
+        int32_t tries = table->count < TURNS_MAX ? table->count : TURNS_MAX;
+        do chosen = (int32_t)(atomic_fetch_add_explicit(&topic->turn, 1, memory_order_relaxed) %
+                              count);
+        while (!kn_accumulator_leader(table->partitions[chosen]) && tries-- > 0);
+        append->turn = chosen + 1;
+    }
+    return table->partitions[chosen];
+}
+
 /* Chooses the partition of a record; NULL: it asked for an unknown partition. Sets append->sticks.
  */
 static inline struct kn_accumulator *choose_partition(struct kn_topic *topic,
@@ -92,9 +117,12 @@ static inline struct kn_accumulator *choose_partition(struct kn_topic *topic,
     int32_t chosen = kn_partitioner_choose(topic->partitioner, message->key, message->key_bytes,
                                            table->count);
     if (chosen >= 0) return table->partitions[chosen];
-    if (!topic->sticky.linger_ms ||
-        !kn_partitioner_sticks(topic->partitioner, message->key, message->key_bytes))
+    if (topic->partitioner == KN_PARTITIONER_ROUND_ROBIN)
+        return partition_in_turn(topic, table, append);
+    if (!kn_partitioner_sticks(topic->partitioner, message->key, message->key_bytes))
         return table->partitions[kn_sticky_random(table, -1)];
+    if (!topic->sticky.linger_ms)
+        return table->partitions[kn_sticky_draw(&topic->sticky, table, -1)];
     append->sticks = 1;
     return kn_sticky_accumulator(&topic->sticky, table, append->wall_ms);
 }
@@ -108,7 +136,7 @@ static void want_metadata(struct kn_topic *topic)
     topic->wanted = 1;
     kn_mutex_unlock(&topic->lock);
     if (!first) return;
-    struct kn_event *event = kn_event_new(&topic->producer->client->spare_events,
+    struct kn_event *event = kn_event_new(&topic->producer->client->control->spare_events,
                                           KN_EVENT_TOPIC_WANTED, -1);
     if (event) {
         event->token = topic->token;
@@ -199,19 +227,31 @@ static int append_one(struct kn_topic *topic, struct kn_append *append)
     return status;
 }
 
-/* Appends the first records that go to one partition. */
+/* The partition of the record that ended a run, chosen once. table NULL: not chosen. */
+struct chosen {
+    const struct kn_partition_table *table;
+    struct kn_accumulator *accumulator;
+};
+
+/* Appends the first records that go to one partition. *chosen: the partition of the first record,
+ * and on return that of the record behind the appended ones. */
 static int append_run(struct kn_topic *topic, struct kn_append *appends, int32_t count,
-                      int32_t *appended)
+                      struct chosen *chosen, int32_t *appended)
 {
     const struct kn_partition_table *table = atomic_load_explicit(&topic->table,
                                                                   memory_order_acquire);
+    struct kn_accumulator *accumulator, *next = NULL;
+    int32_t run = 1;
     *appended = 0;
     if (!table) return produce_staged(topic, appends, count, appended);
-    struct kn_accumulator *accumulator = choose_partition(topic, table, &appends[0]);
-    int32_t run = 1;
-    while (run < count && choose_partition(topic, table, &appends[run]) == accumulator) run++;
-    return !accumulator ? produce_staged(topic, appends, run, appended)
-                        : append_to(topic, table, accumulator, appends, run, appended);
+    accumulator = chosen->table == table ? chosen->accumulator
+                                         : choose_partition(topic, table, &appends[0]);
+    while (run < count && (next = choose_partition(topic, table, &appends[run])) == accumulator)
+        run++;
+    int status = !accumulator ? produce_staged(topic, appends, run, appended)
+                              : append_to(topic, table, accumulator, appends, run, appended);
+    *chosen = (struct chosen){*appended == run && run < count ? table : NULL, next};
+    return status;
 }
 
 /* Checked after the budget was taken: the thread that ends a transaction first closes it and then
@@ -248,6 +288,7 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
     int32_t ready = 0;
     int64_t bytes = 0;
     int refusal = KN_OK, status = KN_OK;
+    struct chosen chosen = {NULL, NULL};
     *queued = 0;
     for (; ready < count &&
            (refusal = append_init(topic, &messages[ready], &appends[ready])) == KN_OK;
@@ -267,7 +308,7 @@ int kn_topic_produce_run(struct kn_topic *topic, const struct kn_message *messag
     if (!in_transaction(topic->producer)) status = no_transaction(topic->producer);
     while (*queued < ready && (status == KN_OK || status == KN_ERR_STALE)) {
         int32_t appended;
-        status = append_run(topic, appends + *queued, ready - *queued, &appended);
+        status = append_run(topic, appends + *queued, ready - *queued, &chosen, &appended);
         *queued += appended;
     }
     if (*queued == ready) return refusal;
@@ -441,6 +482,7 @@ static struct kn_partition_table *table_new(struct kn_topic *topic, int32_t coun
             return NULL;
         }
         kn_accumulator_init(accumulator, topic->producer, topic, topic->token, i);
+        accumulator->config = topic->config;
         kn_accumulator_grant(accumulator, topic->producer->producer_id,
                              topic->producer->producer_epoch);
         kn_accumulator_set_topic_id(accumulator, topic->id);

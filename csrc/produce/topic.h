@@ -34,6 +34,7 @@ struct kn_topic_windows {          /* for statistics: counting.h */
 struct kn_topic { /* begins on a cache line; the first line has the fields that produce() reads */
     /* immutable */
     struct kn_producer *producer;
+    const struct kn_produce_config *config; /* its own one, or the producer's */
     enum kn_partitioner partitioner;
     /* atomic */
     /* NULL: unknown, so records are staged; a record for a partition that isn't in the table is
@@ -47,6 +48,7 @@ struct kn_topic { /* begins on a cache line; the first line has the fields that 
     int64_t created_us;
     struct kn_topic_windows *windows;        /* NULL: no statistics */
     struct kn_adaptive_level adaptive_level; /* atomic */
+    atomic_uint turn;    /* for the partitioner round_robin: counts its choices */
     atomic_bool missing; /* the cluster has no such topic: records aren't staged */
     struct kn_list node; /* in the producer's list of topics, under the producer's lock */
     /* guards itself */

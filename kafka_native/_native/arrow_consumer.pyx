@@ -393,6 +393,7 @@ def begin_waiting(ConsumerCore core not None):
     The descriptor stays open meanwhile.
     """
     core.polls += 1
+    core._note_call()
     core.polling += 1
     core.engine.users += 1
 
@@ -400,6 +401,7 @@ def begin_waiting(ConsumerCore core not None):
 def end_waiting(ConsumerCore core not None):
     """Note that the coroutine no longer waits."""
     core.polls += 1
+    core._progress += 1
     core.polling -= 1
     core.engine.unuse()
 

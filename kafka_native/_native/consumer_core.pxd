@@ -30,6 +30,12 @@ cdef class PositionTaker(Taker):
 cdef class ConsumerCore:
     cdef Engine engine
     cdef int64_t polls  # number of calls for messages and of returns from callbacks
+    cdef int64_t _progress  # of `polls`: those that are no calls
+    # Times of calls that leave the open batch. The calls since the previous one share the time.
+    cdef int64_t _called_us  # the last such call; 0: none
+    cdef int64_t _between_us  # sum of the times between them
+    cdef int64_t _between_calls  # number of calls in these times
+    cdef int64_t _between_max_us  # the longest time of a call, since `_poll_times(True)`
     cdef int polling  # number of threads in such a call, without those inside a callback
     cdef int holding  # number of these threads that hold messages and wait for more
     cdef object _error_for  # (end of partition?, status, error_code, cursor, offset, next_offset) -> KafkaError
@@ -68,6 +74,7 @@ cdef class ConsumerCore:
     cdef int _gather(self, Taker taker, double timeout, bint return_early) except -1
     # Methods that only this module calls.
     cdef Message _error_message(self, object topic, object partition, int64_t offset, object error)
+    cdef void _note_call(self) noexcept
     cdef Message _notice(self)
     cdef Batch _batch_at(self, int32_t number)
     cdef bint _next_batch(self) except -1

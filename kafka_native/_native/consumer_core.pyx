@@ -363,6 +363,7 @@ cdef class ConsumerCore:
             self._call_back(False)
         finally:
             self.polls += 1
+            self._progress += 1
             self.polling += 1
 
     cdef _call_back(self, bint closing):
@@ -372,6 +373,7 @@ cdef class ConsumerCore:
                 callback = self.engine.callbacks.popleft()
                 callback()
                 self.polls += 1
+                self._progress += 1
         finally:
             self._callback_thread = NO_THREAD
             if self._callback_waiters:
@@ -436,10 +438,23 @@ cdef class ConsumerCore:
             if not self._wait(deadline):
                 return None
 
+    cdef void _note_call(self) noexcept:
+        # Take the time of a call, for statistics. `_next_in_batch()` takes none.
+        cdef int64_t now_us = kn_clock_us()
+        cdef int64_t calls = self.polls - self._progress - self._between_calls
+        if self._called_us == 0:
+            self._progress += calls  # the first one: no time before it
+        elif calls > 0:
+            self._between_us += now_us - self._called_us
+            self._between_calls += calls
+            self._between_max_us = max(self._between_max_us, (now_us - self._called_us) // calls)
+        self._called_us = now_us
+
     cdef Message _next_message(self, double timeout, bint iterating):
         # The slow way to a message: callbacks, opening batches, waiting.
         self._check_open()
         self.polls += 1
+        self._note_call()
         self.polling += 1
         try:
             return self._wait_for_message(timeout, iterating)
@@ -449,6 +464,7 @@ cdef class ConsumerCore:
     cdef int _gather(self, Taker taker, double timeout, bint return_early) except -1:
         self._check_open()
         self.polls += 1
+        self._note_call()
         self.polling += 1
         try:
             self._gather_into(taker, timeout, return_early)
@@ -532,6 +548,7 @@ cdef class ConsumerCore:
         while message is not None:
             count += 1
             self.polls += 1  # the previous message is processed
+            self._progress += 1
             callback(message)
             if self._woken:
                 self._woken = False
@@ -573,6 +590,17 @@ cdef class ConsumerCore:
     def _poll_counts(self):
         """Return the number of polls, of threads that poll now, and of those that hold messages."""
         return self.polls, self.polling, self.holding
+
+    def _poll_times(self, bint end):
+        """Return the time of the last call that left its open batch, and the times between calls.
+
+        The times are their sum, the number of calls and the longest one since the last
+        ``_poll_times(True)``, in microseconds of the monotonic clock.
+        """
+        longest_us = self._between_max_us
+        if end:
+            self._between_max_us = 0
+        return self._called_us, self._between_us, self._between_calls, longest_us
 
     # --- close ---
 

@@ -161,6 +161,7 @@ cdef class MessageSource:
     def begin(self):
         """Note that a coroutine waits for messages from now on (``max.poll.interval.ms``)."""
         self.core.polls += 1
+        self.core._note_call()
         self.core.polling += 1
         if self.core.engine.engine != NULL:
             kn_queue_idle_begin(&self.core.engine.engine.fetched)
@@ -174,6 +175,7 @@ cdef class MessageSource:
     def touch(self):
         """Note that a callback has returned, so the application is alive."""
         self.core.polls += 1
+        self.core._progress += 1
 
     def hold(self, int more):
         """Count one more (1) or one less (-1) waiter that holds messages."""

@@ -18,6 +18,7 @@ cdef class EngineHandle:
 cdef class Engine:
     cdef kn_engine *engine  # the handle's; kn_engine_closed() once it is freed; NULL in a forked child
     cdef readonly EngineHandle handle
+    cdef readonly int number  # of the events of this engine, among engines with one control queue
     cdef unsigned fork_count
     cdef readonly bint closed
     cdef readonly object error_of  # (status, error_code, text) -> KafkaError

@@ -9,6 +9,7 @@ from kafka_native.errors import KafkaError
 
 class Event:
     kind: int
+    engine: int  # the number of its engine
     broker: int
     generation: int
     token: int
@@ -40,6 +41,7 @@ class EngineHandle:
 
 class Engine:
     handle: EngineHandle
+    number: int
     closed: bool
     error_of: Callable[[int, int, str | None], KafkaError]
     topics: list[Topic]
@@ -48,7 +50,10 @@ class Engine:
     pins: Pins
     notices: deque[tuple[str | None, int | None, int, KafkaError]]
     def __new__(
-        cls, settings: dict[str, Any], error_of: Callable[[int, int, str | None], KafkaError]
+        cls,
+        settings: dict[str, Any],
+        error_of: Callable[[int, int, str | None], KafkaError],
+        host: Engine | None = None,
     ) -> Self: ...
     @property
     def outstanding(self) -> int: ...
@@ -68,6 +73,7 @@ class Engine:
     def next_events(self) -> list[Event]: ...
     def take_dropped_lines(self) -> int: ...
     def broker_add(self, node_id: int, host: str, port: int) -> int: ...
+    def broker_set_in_client_rack(self, handle: int, in_client_rack: bool) -> None: ...
     def broker_connect(self, handle: int) -> None: ...
     def broker_state(self, handle: int) -> int: ...
     def submit(
@@ -83,6 +89,8 @@ class Engine:
         *,
         generation: int = ...,
         handshake: bool = ...,
+        raw: bool = ...,
+        replied: bool = ...,
     ) -> None: ...
     def heartbeat(
         self,
@@ -137,6 +145,7 @@ class Cursor:
     token: int
     @property
     def answered(self) -> bool: ...
+    def forget_answer(self) -> None: ...
     @property
     def epoch(self) -> int: ...
     @property

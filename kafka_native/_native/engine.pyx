@@ -60,7 +60,7 @@ cdef class Event:
     csrc/net/events.h has the fields of each kind.
     """
 
-    cdef readonly int kind, broker, generation
+    cdef readonly int kind, engine, broker, generation
     cdef readonly uint64_t token
     cdef readonly int status, error_code, api_key
     cdef readonly int partition, leader_id, leader_epoch
@@ -89,6 +89,7 @@ cdef bytes _body_of(kn_event *source):
 cdef Event _event_of(kn_event *source):
     cdef Event event = Event.__new__(Event)
     event.kind = source.kind
+    event.engine = source.engine
     event.broker = source.broker
     event.generation = source.generation
     event.token = source.token
@@ -140,7 +141,7 @@ cdef kn_tls *_new_tls(settings) except? NULL:
         kn_tls_set_function(tls, name.encode(), address)
     missing = kn_tls_missing(tls)
     if missing != NULL:
-        kn_tls_free(tls)
+        kn_tls_unref(tls)
         raise LookupError(f"no address of {missing.decode()}()")
     kn_tls_set_context(tls, <void *><uintptr_t>context)
     return tls
@@ -195,7 +196,7 @@ cdef class Tunnel:
         kn_tunnel_begin(&self.tunnel, self.proxy, PyBytes_AS_STRING(self.host), port, target)
 
     def __dealloc__(self):
-        kn_proxy_free(self.proxy)
+        kn_proxy_unref(self.proxy)
 
     @property
     def logged_in(self):
@@ -263,6 +264,7 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.produce.sticky_linger_ms = settings["sticky_linger_ms"]
     to.produce.adaptive_partitioning = settings["adaptive_partitioning"]
     to.produce.availability_timeout_ms = settings["availability_timeout_ms"]
+    to.produce.rack_aware = settings["rack_aware"]
     to.produce.idempotence = settings["idempotence"]
     to.produce.gapless = settings["gapless"]
     _fill_text(to.produce.transactional_id, 512, settings["transactional_id"])
@@ -283,6 +285,18 @@ cdef void _fill(kn_engine_config *to, dict settings) except *:
     to.fetch.decompressed_max_bytes = settings["decompressed_max_bytes"]
     to.client.statistics = settings["statistics"]
     to.client.log_contexts = settings["log_contexts"]
+
+
+cdef int _configure_topic(kn_engine *engine, kn_produce_config config, bytes name, dict own) except -1:
+    config.acks = own["acks"]
+    config.produce_timeout_ms = own["produce_timeout_ms"]
+    config.message_timeout_ms = own["message_timeout_ms"]
+    config.codec = own["codec"]
+    config.codec_level = own["codec_level"]
+    config.partitioner = <kn_partitioner><int>own["partitioner"]
+    if kn_producer_configure_topic(&engine.producer, name, <int32_t>len(name), &config) != KN_OK:
+        raise MemoryError("no memory for the settings of a topic")
+    return 0
 
 
 FOR_EVER_S = KN_FOR_EVER_S
@@ -318,7 +332,7 @@ cdef class EngineHandle:
         if engine == NULL:
             return False
         with nogil:
-            kn_queue_wait(&engine.client.events, timeout_ms)
+            kn_queue_wait(&engine.client.control.events, timeout_ms)
         return True
 
 
@@ -329,26 +343,38 @@ cdef class Engine:
     ``settings`` has one entry for each field of struct kn_engine_config (see
     `kafka_native.control.settings`). ``error_of(status, error_code, text)`` makes the KafkaError
     for a failed delivery or fetch. Broker threads start with `broker_add()` and end with `close()`.
+
+    With a ``host``, the engine shares its control queue, its TLS context and its proxy: the host's
+    `next_events()` has the events of both, and each names its engine's ``number``.
     """
 
-    def __cinit__(self, dict settings, error_of):
+    def __cinit__(self, dict settings, error_of, Engine host=None):
         cdef kn_engine_config config
+        cdef kn_control_queue *control = NULL
         kn_engine_config_init(&config)
         _fill(&config, settings)
-        config.client.connection.proxy = _new_proxy(settings["proxy"])
-        try:
-            config.client.connection.tls = _new_tls(settings["tls"])
-        except BaseException:
-            kn_proxy_free(config.client.connection.proxy)
-            raise
+        if host is not None:
+            control = host._alive().client.control
+            config.client.connection.proxy = kn_proxy_ref(host.engine.config.client.connection.proxy)
+            config.client.connection.tls = kn_tls_ref(host.engine.config.client.connection.tls)
+        else:
+            config.client.connection.proxy = _new_proxy(settings["proxy"])
+            try:
+                config.client.connection.tls = _new_tls(settings["tls"])
+            except BaseException:
+                kn_proxy_unref(config.client.connection.proxy)
+                raise
         self.handle = EngineHandle.__new__(EngineHandle)
-        self.engine = self.handle.engine = kn_engine_new(&config)
+        self.engine = self.handle.engine = kn_engine_new(&config, control)
         if self.engine == NULL:
-            kn_proxy_free(config.client.connection.proxy)
-            kn_tls_free(config.client.connection.tls)
+            kn_proxy_unref(config.client.connection.proxy)
+            kn_tls_unref(config.client.connection.tls)
             raise MemoryError("no memory or file descriptors for a client")
+        for name, own in settings["topics"].items():
+            _configure_topic(self.engine, config.produce, name.encode(), own)
         self.engine.owners[0] = &self.handle.engine
         self.engine.owners[1] = &self.engine
+        self.number = self.engine.client.number
         self.fork_count = kn_fork_count()
         codecs_fill(&self.engine.client.codecs)
         self.error_of = error_of
@@ -460,16 +486,19 @@ cdef class Engine:
     def kick_control(self):
         """End a wait in `wait_for_events()`."""
         if self.engine != NULL:
-            kn_queue_kick(&self.engine.client.events)
+            kn_queue_kick(&self.engine.client.control.events)
 
     def next_events(self):
-        """Return the list of new `Event`s (control thread)."""
+        """Return the list of new `Event`s (control thread).
+
+        They include those of engines that share this one's control queue.
+        """
         cdef kn_list items
         cdef kn_list *node
         if self.engine == NULL:
             return []
         kn_list_init(&items)
-        kn_queue_take_all(&self.engine.client.events, &items)
+        kn_queue_take_all(&self.engine.client.control.events, &items)
         events = []
         while not kn_list_empty(&items):
             node = kn_list_pop_front(&items)
@@ -507,6 +536,10 @@ cdef class Engine:
         self._check(handle)
         return handle
 
+    def broker_set_in_client_rack(self, int handle, bint in_client_rack):
+        """Set whether the broker's rack is the client's. A rack-aware producer prefers its partitions (KIP-1123)."""
+        kn_broker_set_in_client_rack(kn_engine_broker(self._alive(), handle), in_client_rack)
+
     def broker_connect(self, int handle):
         """Connect now, even if there is nothing to send."""
         self._check(kn_engine_broker_connect(self._alive(), handle))
@@ -516,11 +549,20 @@ cdef class Engine:
         return kn_broker_state_now(kn_engine_broker(self._alive(), handle))
 
     def submit(self, int handle, int api_key, int api_version, bint request_flexible, bint reply_flexible, bytes body not None,
-               uint64_t token, int64_t timeout_ms, *, int generation=0, bint handshake=False):
-        """Send a request body to a broker. The outcome is one REPLY event with ``token``."""
+               uint64_t token, int64_t timeout_ms, *, int generation=0, bint handshake=False, bint raw=False, bint replied=True):
+        """Send a request body to a broker. The outcome is one REPLY event with ``token``.
+
+        ``raw``: neither the request nor its reply has a header. Not ``replied``: the broker sends
+        no reply, and the event comes when the request is written.
+        """
         cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(body)
+        cdef int flags = KN_REQUEST_HANDSHAKE if handshake else 0
+        if raw:
+            flags |= KN_REQUEST_RAW
+        if not replied:
+            flags |= KN_REQUEST_NO_REPLY
         self._check(kn_engine_submit(self._alive(), handle, generation, api_key, api_version, request_flexible, reply_flexible,
-                                     KN_REQUEST_HANDSHAKE if handshake else 0, data, len(body), token, timeout_ms))
+                                     <uint8_t>flags, data, len(body), token, timeout_ms))
 
     def heartbeat(self, int handle, int generation, int api_key, int api_version, bint request_flexible, bint reply_flexible, bytes body not None,
                   uint64_t token, int interval_ms, int timeout_ms):
@@ -864,6 +906,10 @@ cdef class Cursor:
         """Whether a leader has answered since `start()`, so that its offset belongs to this topic.
         """
         return kn_cursor_is_answered(self.cursor)
+
+    def forget_answer(self):
+        """Make `answered` False until a leader answers again. Only while the cursor is stopped."""
+        kn_cursor_forget_answer(self.cursor)
 
     @property
     def high_watermark(self):

@@ -76,6 +76,7 @@ cdef extern from "net/events.h" nogil:
     struct kn_event:
         kn_list node
         kn_event_kind kind
+        int32_t engine
         int32_t broker
         int32_t generation
         uint64_t token
@@ -97,6 +98,10 @@ cdef extern from "net/events.h" nogil:
     void kn_event_free(kn_event *event)
     const int KN_THROTTLE_MAX_MS
 
+cdef extern from "net/control_queue.h" nogil:
+    struct kn_control_queue:
+        kn_queue events
+
 cdef extern from "net/log.h" nogil:
     struct kn_log:
         pass
@@ -107,7 +112,8 @@ cdef extern from "net/tls.h" nogil:
     struct kn_tls:
         pass
     kn_tls *kn_tls_new(int verify_peer, int verify_host)
-    void kn_tls_free(kn_tls *tls)
+    kn_tls *kn_tls_ref(kn_tls *tls)
+    void kn_tls_unref(kn_tls *tls)
     int kn_tls_set_function(kn_tls *tls, const char *name, uintptr_t address)
     const char *kn_tls_missing(const kn_tls *tls)
     const char *kn_tls_function_name(int index)
@@ -145,7 +151,8 @@ cdef extern from "net/proxy.h" nogil:
     struct kn_proxy:
         pass
     kn_proxy *kn_proxy_new(kn_proxy_kind kind, int remote_dns, const char *host, uint16_t port, const uint8_t *login, size_t login_bytes)
-    void kn_proxy_free(kn_proxy *proxy)
+    kn_proxy *kn_proxy_ref(kn_proxy *proxy)
+    void kn_proxy_unref(kn_proxy *proxy)
     enum:
         KN_TUNNEL_SCRATCH_BYTES
     enum kn_tunnel_stage:
@@ -173,6 +180,8 @@ cdef extern from "net/address.h" nogil:
 cdef extern from "net/connection.h" nogil:
     enum:
         KN_REQUEST_HANDSHAKE
+        KN_REQUEST_NO_REPLY
+        KN_REQUEST_RAW
     struct kn_connection_config:
         size_t receive_max_bytes
         int32_t setup_timeout_ms
@@ -193,7 +202,8 @@ cdef extern from "net/client.h" nogil:
     struct kn_client:
         kn_codec_table codecs
         kn_pool *pool
-        kn_queue events
+        kn_control_queue *control
+        int32_t number
         kn_log log
 
 cdef extern from "produce/producer.h" nogil:
@@ -218,6 +228,7 @@ cdef extern from "produce/producer.h" nogil:
         int32_t sticky_linger_ms
         int adaptive_partitioning
         int32_t availability_timeout_ms
+        int rack_aware
         int idempotence
         int gapless
         char *transactional_id
@@ -225,6 +236,7 @@ cdef extern from "produce/producer.h" nogil:
         int report_errors_only
     struct kn_producer:
         kn_budget budget
+    int kn_producer_configure_topic(kn_producer *producer, const char *name, int32_t name_bytes, const kn_produce_config *config)
     void kn_producer_refuse(kn_producer *producer)
 
 cdef extern from "consume/consumer.h" nogil:
@@ -351,6 +363,7 @@ cdef extern from "consume/cursor.h" nogil:
     struct kn_cursor:
         uint64_t token
     bint kn_cursor_is_answered(kn_cursor *cursor)
+    void kn_cursor_forget_answer(kn_cursor *cursor)
     struct kn_segment_batch:
         kn_batch_view view
         kn_chunk *chunk
@@ -405,6 +418,7 @@ cdef extern from "net/broker.h" nogil:
     struct kn_broker:
         pass
     int kn_broker_state_now(kn_broker *broker)
+    void kn_broker_set_in_client_rack(kn_broker *broker, int in_client_rack)
 
 cdef extern from "engine/engine.h" nogil:
     struct kn_engine_config:
@@ -421,7 +435,7 @@ cdef extern from "engine/engine.h" nogil:
         kn_queue fetched
         kn_delivery_counters counters
     void kn_engine_config_init(kn_engine_config *config)
-    kn_engine *kn_engine_new(const kn_engine_config *config)
+    kn_engine *kn_engine_new(const kn_engine_config *config, kn_control_queue *control)
     void kn_engine_stop(kn_engine *engine)
     kn_engine *kn_engine_closed()
     long kn_engine_live()

@@ -60,6 +60,8 @@ cdef extern from "produce/partitioner.h" nogil:
         KN_PARTITIONER_MURMUR2_RANDOM
         KN_PARTITIONER_FNV1A
         KN_PARTITIONER_FNV1A_RANDOM
+        KN_PARTITIONER_ROUND_ROBIN
+        KN_PARTITIONER_STICKY
 
 cdef extern from "produce/producer.h" nogil:
     enum:

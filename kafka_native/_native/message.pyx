@@ -293,6 +293,13 @@ cdef class Message:
             return (<Overrides>self._overrides).value
         return _bytes_of(self._value_data, self._value_bytes)
 
+    def is_tombstone(self):
+        """Return True if the record's value is null: in a compacted topic it deletes its key.
+
+        A Message with an `error()` is not a tombstone.
+        """
+        return self.value() is None and self.error() is None
+
     def deserialized_key(self):
         """Return `key()`, which a deserializing client has replaced by an object."""
         return self.key()

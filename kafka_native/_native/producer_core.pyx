@@ -555,7 +555,8 @@ cdef class ProducerCore(DeliveryCore):
 
     # --- partitioner_cb: on the caller's thread, without a lock, and before any message is queued ---
 
-    cdef int32_t _choose(self, kn_topic *target, topic, key, str where) except -1:
+    cdef int32_t _choose(self, kn_topic *target, topic, key, str where) except? -2:
+        # -1: the function leaves the choice to the client.
         cdef Piece piece
         cdef str name = exact_text(topic)
         cdef int32_t count
@@ -574,10 +575,10 @@ cdef class ProducerCore(DeliveryCore):
             count = self._partitions_of(name)
         answer = self._partitioner(name, data, count)
         if not PyIndex_Check(answer):
-            raise TypeError(f"{where}partitioner_cb returned {answer!r} for topic {name!r}: it must return an int from 0 to {count - 1}")
+            raise TypeError(f"{where}partitioner_cb returned {answer!r} for topic {name!r}: it must return an int from 0 to {count - 1}, or -1")
         number = PyNumber_Index(answer)
-        if not 0 <= number < count:
-            raise ValueError(f"{where}partitioner_cb returned {number} for topic {name!r}, whose partitions are 0 to {count - 1}")
+        if not -1 <= number < count:
+            raise ValueError(f"{where}partitioner_cb returned {number} for topic {name!r}, whose partitions are 0 to {count - 1} (-1: the client chooses)")
         return number
 
     cdef tuple _choose_all(self, kn_topic *target, topic, tuple keys, tuple partitions, Py_ssize_t count):

@@ -40,7 +40,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         doc=(
             "Comma-separated list of the first brokers to connect to: host, host:port or "
             "[ipv6]:port, each optionally after protocol://. The default port is 9092. The client"
-            " learns the other brokers from the first broker that answers."
+            " tries them in random order, and learns the other brokers from the first one that "
+            "answers."
         ),
     ),
     Property(
@@ -724,7 +725,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=255,
         state=State.EFFECTIVE,
         note="sent in Fetch (KIP-392) and to the group, for rack-aware assignors (KIP-881)",
-        doc="The rack of this client, for fetching from a nearby replica. At most 255 bytes.",
+        doc=(
+            "The rack of this client, for fetching from a nearby replica, and for producing to a "
+            "nearby leader with partitioner.rack.aware. At most 255 bytes."
+        ),
     ),
     Property(
         "retry.backoff.ms",

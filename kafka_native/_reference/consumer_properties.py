@@ -273,7 +273,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         state=State.EFFECTIVE,
         doc=(
             "How long the consumer doesn't fetch from a partition after an error. The time grows "
-            "up to 10 s while the errors continue."
+            "up to 10 s while the errors continue. If the topic may not be read "
+            "(TOPIC_AUTHORIZATION_FAILED), the time is ten times as long, and at least 1 s."
         ),
     ),
     Property(

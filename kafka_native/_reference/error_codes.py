@@ -162,6 +162,9 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
 
 
 RETRIABLE: Final[frozenset[int]] = frozenset(
@@ -416,5 +419,8 @@ TEXTS: Final[dict[int, str]] = {
     131: "Broker: The supplied topology epoch is invalid",
     132: "Broker: The supplied topology epoch is outdated",
     133: "Broker: The limit of share sessions has been reached",
+    134: "Broker: The group could not be deleted",
+    135: "Broker: The topology description could not be updated",
+    136: "Broker: The given controller ID was not registered",
 }
 """The text of each code. It is librdkafka's, except for codes that librdkafka doesn't have."""

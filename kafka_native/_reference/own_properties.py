@@ -9,6 +9,9 @@ from typing import Final
 
 from .property import BOTH, CONSUMER, HIGH, LOW, MEDIUM, PRODUCER, Property, State
 
+SOFTWARE_NAME: Final = "kafka-native"
+"""The name of this client library for brokers."""
+
 PROPERTIES: Final[tuple[Property, ...]] = (
     Property(
         "on_delivery",
@@ -44,6 +47,46 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             "principal and a dict of SASL extensions. The client's security thread calls it at "
             "the start and after 80 % of each token's lifetime, even if the application doesn't "
             "call poll()."
+        ),
+    ),
+    Property(
+        "topics",
+        "object",
+        BOTH,
+        LOW,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "Properties of single topics: a dict of a dict for each topic. They win over the "
+            "client's. A producer's topic may have acks, request.timeout.ms, message.timeout.ms, "
+            "compression.type, compression.level and partitioner; a consumer's may have "
+            "auto.offset.reset. Their other names are accepted, too."
+        ),
+    ),
+    Property(
+        "client.software.name",
+        "string",
+        BOTH,
+        LOW,
+        default=SOFTWARE_NAME,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "The client library's name for the brokers' metrics and logs (KIP-511). A library "
+            "that is built on this one sets its own name. Characters other than a-z, A-Z, 0-9, . "
+            "and - become -; . and - at both ends are removed."
+        ),
+    ),
+    Property(
+        "client.software.version",
+        "string",
+        BOTH,
+        LOW,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "The client library's version, beside client.software.name and with the same "
+            "characters. Not set: the version of kafka_native."
         ),
     ),
     Property(
@@ -212,6 +255,20 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             "Messages without a key avoid a broker to which the client couldn't send due requests"
             " for this time (KIP-794). 0 turns this off. It is the Java client's property and "
             "needs partitioner.adaptive.partitioning.enable."
+        ),
+    ),
+    Property(
+        "partitioner.rack.aware",
+        "boolean",
+        PRODUCER,
+        LOW,
+        default=False,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "Messages without a key go to partitions whose leader is in the rack of client.rack, "
+            "and to all partitions while no leader there takes messages (KIP-1123). It is the Java "
+            "client's property and needs client.rack."
         ),
     ),
     Property(

@@ -336,7 +336,11 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         HIGH,
         default="consistent_random",
         state=State.EFFECTIVE,
-        doc="How the producer chooses a partition for a message that names none.",
+        doc=(
+            "How the producer chooses a partition for a message that names none. round_robin is "
+            "this package's: it takes the partitions in turn, except those without a leader, and "
+            "ignores keys."
+        ),
     ),
     Property(
         "partitioner_cb",
@@ -347,8 +351,9 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         note="in produce(), on the thread that calls it",
         doc=(
             "Called as partitioner_cb(topic, key, partition_count) for each message that names no"
-            " partition. It returns a number from 0 to partition_count - 1. key is bytes or None."
-            " It replaces partitioner."
+            " partition. It returns a number from 0 to partition_count - 1, or -1 (PARTITION_UA): "
+            "then the client chooses as for a message without a key. key is bytes or None. It "
+            "replaces partitioner."
         ),
     ),
     Property(

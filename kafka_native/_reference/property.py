@@ -64,6 +64,8 @@ class Property:
     deprecated: bool = False
     sensitive: bool = False
     """Logs, reprs and errors never show its value."""
+    takes_bytes: bool = False
+    """A string property that also accepts bytes: a certificate or a key in any form."""
     python_only: bool = False
     """confluent_kafka or this package has it, and librdkafka's own list doesn't."""
 

@@ -71,7 +71,11 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         LOW,
         sensitive=True,
         state=State.EFFECTIVE,
-        doc="The client's private key as a PEM text.",
+        takes_bytes=True,
+        doc=(
+            "The client's private key: a PEM text, or bytes in PEM, DER or PKCS#12 form. "
+            "ssl.key.password opens it."
+        ),
     ),
     Property(
         "ssl_key",
@@ -79,7 +83,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.INTERNAL,
-        doc="An option of librdkafka's C interface; use ssl.key.pem.",
+        doc="An option of librdkafka's C interface; use ssl.key.pem. Bytes are accepted.",
     ),
     Property(
         "ssl.certificate.location",
@@ -98,7 +102,12 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
-        doc="The client's certificate and its intermediate certificates as a PEM text.",
+        takes_bytes=True,
+        doc=(
+            "The client's certificate and its intermediate certificates: a PEM text, or bytes in "
+            "PEM, DER (one certificate) or PKCS#12 form. A PKCS#12 store also has the key, and "
+            "ssl.key.password opens it."
+        ),
     ),
     Property(
         "ssl_certificate",
@@ -106,7 +115,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.INTERNAL,
-        doc="An option of librdkafka's C interface; use ssl.certificate.pem.",
+        doc="An option of librdkafka's C interface; use ssl.certificate.pem. Bytes are accepted.",
     ),
     Property(
         "ssl.ca.location",
@@ -141,9 +150,10 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.EFFECTIVE,
+        takes_bytes=True,
         doc=(
-            "Certificates of trusted authorities as a PEM text, in addition to those of "
-            "ssl.ca.location."
+            "Certificates of trusted authorities, in addition to those of ssl.ca.location: a PEM "
+            "text, or bytes in PEM, DER (one certificate) or PKCS#12 form."
         ),
     ),
     Property(
@@ -152,7 +162,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         BOTH,
         LOW,
         state=State.INTERNAL,
-        doc="An option of librdkafka's C interface; use ssl.ca.pem.",
+        doc="An option of librdkafka's C interface; use ssl.ca.pem. Bytes are accepted.",
     ),
     Property(
         "ssl.ca.certificate.stores",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar
 
 from kafka_native import deadlines
 from kafka_native._native.engine import exits_elsewhere
-from kafka_native.client import HANDLE_CLOSED_TEXT, Client
+from kafka_native.client_core import HANDLE_CLOSED_TEXT, ClientCore
 from kafka_native.config import parse
 from kafka_native.control.main_thread import end_of
 from kafka_native.control.operations import (
@@ -53,11 +53,11 @@ CLOSED_TEXT = "AdminClient has been closed"
 INT16_MAX, INT32_MAX, INT64_MAX = (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1
 
 
-class Handle(Client):
+class Handle(ClientCore):
     """A client whose callbacks wait for `AdminClient.poll()`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """See `Client`."""
+        """See `ClientCore`."""
         self.callbacks: SimpleQueue[Callable[[], object]] = SimpleQueue()
         super().__init__(*args, **kwargs)
 
@@ -65,14 +65,28 @@ class Handle(Client):
         """Queues a callback for the next poll(). Control thread only."""
         self.callbacks.put(callback)
 
+    def poll(self, timeout: float) -> int:
+        """Runs the callbacks that are due; see `AdminBase.poll`."""
+        made = 0
+        timeout_s = deadlines.seconds(timeout)
+        wait_s = None if timeout_s < 0 else timeout_s
+        try:
+            while True:
+                callback = self.callbacks.get(timeout=wait_s)
+                made += 1
+                wait_s = 0
+                callback()
+        except Empty:
+            return made
+
 
 class AdminBase:
     """The base of AdminClient's calls. `AdminClient` describes how to use them."""
 
     _handle = Handle
-    _client: Client
+    _client: ClientCore
     _eager = False
-    """Whether to connect without work, see `Client`."""
+    """Whether to connect without work, see `ClientCore`."""
     _owner: object | None = None
     """The owner of the client, if this object doesn't own it."""
     _closed = False
@@ -95,7 +109,7 @@ class AdminBase:
 
     @classmethod
     def of(cls, client: object) -> Self:
-        """Creates an admin client on another client: a Producer, Consumer or AdminClient.
+        """Creates an admin client on another one: a Client, Producer, Consumer or AdminClient.
 
             with AdminClient.of(producer) as admin:
                 admin.create_topics([NewTopic("greetings", 3)])["greetings"].result()
@@ -113,9 +127,10 @@ class AdminBase:
         :raises RuntimeError: ``client`` is closed.
         """
         handle = getattr(client, "_client", None)
-        if not isinstance(handle, Client):
+        if not isinstance(handle, ClientCore):
             raise TypeError(
-                f"a Producer, Consumer or AdminClient is expected, not {type(client).__name__}"
+                "a Client, Producer, Consumer or AdminClient is expected, "
+                f"not {type(client).__name__}"
             )
         handle.check_open(HANDLE_CLOSED_TEXT)
         admin = cls.__new__(cls)
@@ -123,7 +138,7 @@ class AdminBase:
         admin._use(handle)
         return admin
 
-    def _use(self, client: Client) -> None:
+    def _use(self, client: ClientCore) -> None:
         self._client = client
         self._timeout_s = client.config.integer("socket.timeout.ms") / 1000
         self._operations = client.operations()
@@ -145,17 +160,7 @@ class AdminBase:
         self._check_open()
         if self._owner is not None or not isinstance(self._client, Handle):
             return 0
-        made = 0
-        timeout_s = deadlines.seconds(timeout)
-        wait_s = None if timeout_s < 0 else timeout_s
-        try:
-            while True:
-                callback = self._client.callbacks.get(timeout=wait_s)
-                made += 1
-                wait_s = 0
-                callback()
-        except Empty:
-            return made
+        return self._client.poll(timeout)
 
     def close(self) -> None:
         """Closes the client; unfinished futures fail with _DESTROY. A second call does nothing.

@@ -20,7 +20,7 @@ from kafka_native.admin.base import (
     node_id,
     nodes_of,
 )
-from kafka_native.control.brokers.versions import SOFTWARE_NAME, software_version
+from kafka_native.control.brokers.versions import software_version
 from kafka_native.control.operations import AdminOperation, Operation, Portion, Steps, brokers
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import (
@@ -42,7 +42,7 @@ from kafka_native.protocol.quorum import (
 )
 from kafka_native.protocol.schema import ZERO_UUID
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
-from kafka_native.types import ClusterMetadata, Node, Uuid, version
+from kafka_native.types import ClusterMetadata, Node, Uuid
 
 METADATA_TOPIC = "__cluster_metadata"
 
@@ -254,11 +254,12 @@ def _cluster_of(
 
 
 def _describe_features(
-    broker: int,
+    broker: int, software_name: str, client_version: str
 ) -> AdminOperation[None, None, ApiVersionsResponse, FeatureMetadata]:
     """Sends ApiVersions to this broker; negative: to any broker."""
     request = ApiVersionsRequest(
-        client_software_name=SOFTWARE_NAME, client_software_version=software_version(version())
+        client_software_name=software_name,
+        client_software_version=software_version(client_version),
     )
     return AdminOperation(
         destination=brokers(lambda _: None if broker < 0 else broker),
@@ -410,6 +411,11 @@ CHANGE_CONTROLLERS: AdminOperation[None, ControllerRequest, ControllerResponse, 
 class QuorumAdmin(AdminBase):
     """Calls about the cluster, its features, its controllers and its brokers."""
 
+    def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Producer.brokers_add`."""
+        self._check_open()
+        return self._client.brokers_add(brokers)
+
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Asks a broker for the cluster's brokers, topics and partitions. Waits for the result.
 
@@ -473,9 +479,9 @@ class QuorumAdmin(AdminBase):
         :param broker: The broker to ask; -1: any.
         :return: One future.
         """
-        return self._start_one(
-            _describe_features(broker_id(broker)), None, self._request_timeout(request_timeout)
-        )
+        client = self._client
+        kind = _describe_features(broker_id(broker), client.software_name, client.software_version)
+        return self._start_one(kind, None, self._request_timeout(request_timeout))
 
     def update_features(
         self,

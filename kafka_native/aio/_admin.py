@@ -28,7 +28,7 @@ from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._loop import call_in_loop, end_threads, wait_for
 from kafka_native.aio._loop import in_loop as future_in_loop
 from kafka_native.aio._producer import AIOProducer
-from kafka_native.client import Client
+from kafka_native.client_core import ClientCore
 from kafka_native.errors import KafkaError
 from kafka_native.pending_call import PendingCall
 from kafka_native.types import ConsumerGroupState, ConsumerGroupType, TopicCollection
@@ -88,7 +88,7 @@ def in_loop(
 
 def awaited(
     call: Callable[Concatenate[AdminClient, P], V],
-    begin: Callable[Concatenate[Client, P], PendingCall[V]],
+    begin: Callable[Concatenate[ClientCore, P], PendingCall[V]],
 ) -> Callable[Concatenate[AIOAdminClient, P], Coroutine[Any, Any, V]]:
     """Makes a coroutine from a method that waits.
 
@@ -229,9 +229,11 @@ class AIOAdminClient(Callbacks):
 
     # --- the cluster and its settings ---
 
-    list_topics = awaited(AdminClient.list_topics, Client.begin_list_topics)
-    cluster_id = awaited(AdminClient.cluster_id, Client.begin_cluster_id)
-    client_instance_id = awaited(AdminClient.client_instance_id, Client.begin_client_instance_id)
+    list_topics = awaited(AdminClient.list_topics, ClientCore.begin_list_topics)
+    cluster_id = awaited(AdminClient.cluster_id, ClientCore.begin_cluster_id)
+    client_instance_id = awaited(
+        AdminClient.client_instance_id, ClientCore.begin_client_instance_id
+    )
     describe_cluster = in_loop(AdminClient.describe_cluster)
     describe_configs = in_loop(AdminClient.describe_configs)
     alter_configs = in_loop(AdminClient.alter_configs)
@@ -296,6 +298,9 @@ class AIOAdminClient(Callbacks):
 
     # --- other calls ---
 
+    brokers_add = awaited(
+        AdminClient.brokers_add, lambda client, brokers: client.begin_brokers_add(brokers)
+    )
     metrics = awaited(AdminClient.metrics, lambda client: client.begin_metrics(CLOSED_TEXT))
 
     async def set_sasl_credentials(self, username: str, password: str) -> None:

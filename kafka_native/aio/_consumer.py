@@ -18,6 +18,7 @@ from typing import Any
 from kafka_native._native.coroutines import MessageSource
 from kafka_native._native.message import Message
 from kafka_native.aio._loop import Waiter, end_threads, wait_for
+from kafka_native.client_core import ClientCore, new_role
 from kafka_native.consumer import CLOSE_S, Consumer
 from kafka_native.consumer_calls import CLOSED_TEXT
 from kafka_native.consumer_events import OnCommit, begin_give_back
@@ -74,6 +75,7 @@ class AIOConsumer:
     """
 
     _core: Core
+    _host: ClientCore | None = None  # the shared client of which this is a role, in the constructor
 
     def __init__(
         self,
@@ -116,7 +118,7 @@ class AIOConsumer:
         core._control.rebalance.in_application = partial(_step, weakref.ref(self))
 
     def _make_core(self, conf: Mapping[str, Any]) -> Core:
-        return Core(conf)
+        return new_role(Core, self._host, conf)
 
     # --- messages ---
 
@@ -397,6 +399,10 @@ class AIOConsumer:
         """Sets another user name and password; see `Producer.set_sasl_credentials`."""
         self._core.set_sasl_credentials(username, password)
 
+    async def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Consumer.brokers_add`."""
+        return await wait_for(self._core._client.begin_brokers_add(brokers))
+
     async def subscribe(
         self,
         topics: list[str],
@@ -621,6 +627,10 @@ class AIOConsumer:
     async def lag(self) -> dict[TopicPartition, int | None]:
         """Returns how far each assigned partition is behind its end; see `Consumer.current_lag`."""
         return await wait_for(self._core._begin_lag())
+
+    async def lag_max(self) -> int | None:
+        """Returns the largest known lag of the assigned partitions; see `Consumer.lag_max`."""
+        return await wait_for(self._core._begin_lag_max())
 
     @property
     def on_commit(self) -> OnCommit | None:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from kafka_native._native.coroutines import WakeupFd
 from kafka_native._native.engine import Engine
-from kafka_native.client import Client
+from kafka_native.client_core import ClientCore
 from kafka_native.deadlines import left_s
 from kafka_native.errors import KafkaException
 from kafka_native.pending_call import RUN_BOUND_S, PendingCall
@@ -172,11 +172,11 @@ async def wait_for(call: PendingCall[T]) -> T:
     return call.result_now(in_time=await wait_for_thread(call.subscribe, call.bound_s))
 
 
-async def end_threads(client: Client, push_last: PendingCall[None] | None = None) -> None:
+async def end_threads(client: ClientCore, push_last: PendingCall[None] | None = None) -> None:
     """Ends the control thread and the engine's threads without blocking the loop.
 
     After that, closing takes no time. ``push_last``: the last push of clients with metrics, see
-    `Client.begin_push_last()`. It is the control thread's last work with a waiting caller.
+    `ClientCore.begin_push_last()`. It is the control thread's last work with a waiting caller.
     """
     main = client.main
     if push_last is not None:

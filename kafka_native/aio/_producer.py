@@ -18,6 +18,7 @@ from kafka_native._native.methods import implemented_by
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._loop import Waiter, call_in_loop, end_threads, wait_for
+from kafka_native.client_core import ClientCore, new_role
 from kafka_native.control.producer.transactions import Kind
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
@@ -59,6 +60,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
     """
 
     _core: Core
+    _host: ClientCore | None = None  # the shared client of which this is a role, in the constructor
 
     def __init__(
         self,
@@ -104,7 +106,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         self._closing: asyncio.Task[None] | None = None
 
     def _make_core(self, conf: Mapping[str, Any]) -> Core:
-        return Core(conf)
+        return new_role(Core, self._host, conf)
 
     # --- producing ---
 
@@ -289,6 +291,10 @@ class AIOProducer(Callbacks, AIOProducerCore):
     async def set_sasl_credentials(self, username: str, password: str) -> None:
         """Sets another user name and password; see `Producer.set_sasl_credentials`."""
         self._core.set_sasl_credentials(username, password)
+
+    async def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Producer.brokers_add`."""
+        return await wait_for(self._core._client.begin_brokers_add(brokers))
 
     async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Asks a broker for brokers, topics and partitions; see `Producer.list_topics`."""

@@ -19,9 +19,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from OpenSSL import SSL, crypto
 
 from kafka_native._native.engine import Tunnel
+from kafka_native._reference.own_properties import SOFTWARE_NAME
 from kafka_native.control.brokers.security import MESSAGE_MAX, WRAPPED
 from kafka_native.control.brokers.versions import (
-    SOFTWARE_NAME,
     ApiRanges,
     Handshake,
     software_version,

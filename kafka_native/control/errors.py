@@ -148,8 +148,13 @@ HEARTBEAT_FATAL_ERRORS: Final = NOT_OFFERED_ERRORS | {
     KafkaError.UNRELEASED_INSTANCE_ID,
     KafkaError.FENCED_INSTANCE_ID,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.STREAMS_INVALID_TOPOLOGY,
+    KafkaError.STREAMS_INVALID_TOPOLOGY_EPOCH,
+    KafkaError.STREAMS_TOPOLOGY_FENCED,
 }
 """For KIP-848's heartbeats, as in librdkafka: another attempt fails, too.
+
+The last three are errors of streams groups (KIP-1071).
 
 After UNRELEASED_INSTANCE_ID it would take over the instance id of an active member.
 """
@@ -209,6 +214,7 @@ TRANSACTION_RETRIABLE_ERRORS: Final = (
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,  # of TxnOffsetCommit: newer metadata may have another id
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError._BAD_MSG,  # a corrupt reply; the next one may come from another broker
     }

@@ -3,6 +3,8 @@
 The control thread runs the managers. It passes their calls to the broker pool, and the engine's
 events to them. Application threads pass work with `run()` and wait for the result. Only the control
 thread touches the managers' state.
+
+The control thread of a shared client also runs the managers of its roles: see `role_thread`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from kafka_native._native.engine import exits_elsewhere
 from kafka_native._native.enums import (
@@ -44,10 +46,10 @@ from kafka_native.deadlines import seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import DEBUG
 from kafka_native.protocol import ApiKey
-from kafka_native.threads import Thread, new_future
+from kafka_native.threads import RLock, Thread, new_future
 
 if TYPE_CHECKING:
-    from kafka_native._native.engine import EngineHandle, Event
+    from kafka_native._native.engine import Engine, EngineHandle, Event
 
 T = TypeVar("T")
 
@@ -147,6 +149,33 @@ class Managers:
         return None if self.consumer is None else self.consumer.fetches
 
 
+class Role(Protocol):
+    """The control plane of a role, as its host's control thread sees it: see `role_thread`."""
+
+    engine: Engine
+    touched: bool
+    """Its managers are polled in the next iteration."""
+
+    @property
+    def get_if_alive(self) -> Callable[[], Role | None]:
+        """A function that returns the role, or None while the garbage collector frees it."""
+
+    def touch(self) -> None:
+        """Polls the managers in the next iteration."""
+
+    def pending_work(self) -> int:
+        """The number of queued functions."""
+
+    def step_if_due(self, work: int) -> float:
+        """Runs the role if it has something to do. Returns the time of the next step."""
+
+    def take_event(self, event: Event) -> None:
+        """Handles an event of the role's engine."""
+
+    def begin_stop(self) -> None:
+        """Asks the role to end in its next step."""
+
+
 class MainThread:
     """Owns the control plane of one client.
 
@@ -195,6 +224,10 @@ class MainThread:
         self.stopping = False
         self._link = _Link(self)
         self._thread = Thread(self._link.run, f"kafka-native {self._logs.name}")
+        # by the number of their engine; weak, as `Link.main`
+        self._roles: dict[int, Callable[[], Role | None]] = {}
+        self._adopting = RLock()  # guards `stopping`, so that no role joins a host that ends
+        self._touches_roles = False  # this iteration may have changed the state of any role
 
     def start(self) -> None:
         """Starts the thread. It keeps the C engine in use, even after `stop()` has timed out."""
@@ -217,8 +250,10 @@ class MainThread:
         """Asks the thread to stop. It then fails the unfinished calls and calls ``at_end``."""
         if at_end is not None:
             self._on_close.append(lambda _: self.post(at_end))
-        if not self.stopping:
+        with self._adopting:
+            is_first = not self.stopping
             self.stopping = True
+        if is_first:
             self.hold()
         self.engine.kick_control()
 
@@ -358,9 +393,26 @@ class MainThread:
         Returns the seconds to sleep, negative: until an event.
         """
         self.handle_events()
+        roles = [(role, role.pending_work()) for role in self._live_roles()]
         work = len(self._work)
-        if work:  # handle all events that were sent before this work was posted
-            self.handle_events()
+        if work or any(count for _, count in roles):
+            self.handle_events()  # all that were sent before this work was posted
+        if self._touches_roles:
+            self._touches_roles = False
+            for role, _ in roles:
+                role.touch()
+        wake_up = min([NEVER, *(role.step_if_due(count) for role, count in roles)])
+        wake_up = min(wake_up, self.step(work))  # after the roles, which may have asked for more
+        self._touches_roles |= work > 0 and bool(self._roles)
+        if self._touches_roles or any(role.touched for role, _ in roles):
+            return 0.0
+        return -1.0 if wake_up == NEVER else max(0.0, wake_up - time.monotonic())
+
+    def step(self, work: int) -> float:
+        """Runs this number of queued functions and what is due.
+
+        Returns the time (monotonic seconds) of the next step.
+        """
         self._report_dropped()
         if time.monotonic() >= self._orphaned_at:
             self._orphaned_at = NEVER
@@ -372,13 +424,7 @@ class MainThread:
         except Exception:
             self._on_defect()
             wake_up = time.monotonic() + DEFECT_PAUSE_S
-        return (
-            0.0
-            if self._work
-            else -1.0
-            if wake_up == NEVER
-            else max(0.0, wake_up - time.monotonic())
-        )
+        return 0.0 if self._work else wake_up
 
     def end(self) -> None:
         """Writes the remaining log lines and fails the unfinished calls."""
@@ -390,18 +436,24 @@ class MainThread:
                 self._on_end()
 
     def _end(self) -> None:
-        for event in self.engine.next_events():
-            if event.kind == EVENT_LOG:
-                self._guarded(event)
+        self._take_last_lines()
         self._report_dropped()
         closed = KafkaError(KafkaError._DESTROY, "the client is closed")
         self._do_all()  # queued work may begin calls; they fail with the others
+        for role in self._live_roles():
+            role.begin_stop()
+            role.step_if_due(0)
         self.pool.fail_all(closed)
         if self.router is not None:
             self.router.close(closed)
         for listener in self._on_close:
             listener(closed)
         self._do_all()
+
+    def _take_last_lines(self) -> None:
+        for event in self.engine.next_events():
+            if event.kind == EVENT_LOG:
+                self._guarded(event)
 
     def _do_all(self) -> None:
         while self._work:
@@ -461,7 +513,38 @@ class MainThread:
     def handle_events(self) -> None:
         """Handles all events that the engine has queued."""
         for event in self.engine.next_events():
-            self._guarded(event)
+            if self._roles and event.engine != self.engine.number:
+                find = self._roles.get(event.engine)
+                role = None if find is None else find()
+                if role is not None:
+                    role.take_event(event)
+            else:
+                self._touches_roles |= bool(self._roles) and event.kind != EVENT_LOG
+                self._guarded(event)
+
+    # --- roles: control thread only, except for the first function ---
+
+    def adopt(self, role: Role) -> None:
+        """Runs the managers of a role from now on. Any thread.
+
+        RuntimeError: the client is closed.
+        """
+        with self._adopting:
+            self.check_running()
+            self._roles[role.engine.number] = role.get_if_alive
+
+    def release(self, role: Role) -> None:
+        """Forgets a role that has ended."""
+        self._roles.pop(role.engine.number, None)
+
+    def touch_roles(self) -> None:
+        """Polls all roles in the next iteration: something has changed that concerns them."""
+        self._touches_roles = True
+
+    def _live_roles(self) -> list[Role]:
+        """The roles. One that the garbage collector is freeing comes back: see `hold()`."""
+        found = (role() for role in list(self._roles.values()))
+        return [role for role in found if role is not None]
 
     def _guarded(self, event: Event) -> None:
         try:

@@ -2,8 +2,9 @@
 
 It refreshes on a schedule (topic.metadata.refresh.interval.ms). It refreshes quickly while a wanted
 topic is missing or a leader has moved (topic.metadata.refresh.fast.interval.ms, doubling). At most
-one request is in flight. It ignores a leader with a lower epoch than the known one (KIP-320): the
-broker that sent it was behind.
+one request is in flight. The metadata of a shared client ask for the topics of all its roles, too,
+and pass each reply to them. A cache ignores a leader with a lower epoch than the known one
+(KIP-320): the broker that sent it was behind.
 
 The pool returns to the bootstrap servers in three cases (KIP-899, KIP-1102): no broker can be
 reached, no broker replies for too long, or a broker asks for it. After that, nothing is sent to the
@@ -15,6 +16,7 @@ Thread: the control thread only.
 from __future__ import annotations
 
 import time
+import weakref
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -106,13 +108,18 @@ class Metadata:
         timeout_s: float,
         trigger_s: float = NEVER,
         clock: Callable[[], float] = time.monotonic,
+        host: Metadata | None = None,
     ) -> None:
         """Times are in seconds and come from the properties named above.
 
         With ``refresh_s`` <= 0 there is no periodic refresh. ``trigger_s``: how long requests may
         fail before the client asks the bootstrap servers (metadata.recovery.rebootstrap.trigger.ms,
-        KIP-1102).
+        KIP-1102). ``host``: the metadata that ask for these topics, too, from `attach()` on.
         """
+        self._host = host
+        self._attached = False
+        # of a shared client: the metadata of its roles. The garbage collector may free a role.
+        self._roles: list[weakref.ref[Metadata]] = []
         self._pool = pool
         self._log = pool.logs["metadata"]
         self._topic_log = pool.logs["topic"]
@@ -123,7 +130,8 @@ class Metadata:
         self._backoff = Backoff(fast_s, fast_max_s)
         self._trigger_s = max(trigger_s, fast_s)
         self._trying_since: float | None = None
-        self._in_flight = False
+        self._in_flight = 0  # the number of requests
+        self._refused = False  # one of them has failed
         self._again = False
         self._unasked = False  # a topic is wanted that no request has contained yet
         self._next_at = NEVER
@@ -148,6 +156,26 @@ class Metadata:
         self._names_at = NEVER
         self._names_backoff = Backoff(fast_s, fast_max_s)
         pool.on_rebootstrap.append(self._forget_leaders)
+
+    def attach(self) -> None:
+        """Lets the host ask for these topics from now on."""
+        if self._host is not None:
+            self._host._roles.append(weakref.ref(self))
+            self._attached = True
+            self.cluster_id = self._host.cluster_id
+            if self.topics:
+                self._ask_first_time(self._clock())
+
+    def detach(self) -> None:
+        """The end of `attach()`."""
+        if self._host is not None:
+            self._attached = False
+            self._host._roles = [each for each in self._host._roles if each() not in (self, None)]
+
+    @property
+    def _sharing(self) -> list[Metadata]:
+        """The caches that share the requests of this one, and their replies: itself first."""
+        return [self, *(role for each in self._roles if (role := each()) is not None)]
 
     def want(self, name: str, now: float, *, create: bool = False) -> Topic:
         """Keeps this topic up to date from now on. ``create``: the broker may create it."""
@@ -202,13 +230,25 @@ class Metadata:
             self._names_at = min(self._names_at, now)
         self._unnamed |= unknown
 
+    def ids(self, names: Iterable[str]) -> dict[str, bytes]:
+        """The ids of those topics whose id is known."""
+        known = {name: self.topics.get(name) for name in names}
+        return {
+            name: topic.id
+            for name, topic in known.items()
+            if topic is not None and topic.id != NO_ID
+        }
+
     def name_of(self, topic_id: bytes) -> str | None:
         """The name of a topic id, from a reply or from `resolve()`; None: unknown."""
         return self._names.get(topic_id)
 
     def refresh(self, now: float) -> None:
         """Requests metadata soon because something seems out of date; repeats have a back-off."""
-        if self._in_flight:
+        if self._host is not None:
+            if self._attached:
+                self._host.refresh(now)
+        elif self._in_flight:
             self._again = True
         else:
             self._next_at = min(
@@ -217,6 +257,10 @@ class Metadata:
 
     def _ask_first_time(self, now: float) -> None:
         """Requests a new topic at once, without the back-off of other missing topics."""
+        if self._host is not None:
+            if self._attached:
+                self._host._ask_first_time(now)
+            return
         self._unasked = True
         if self._in_flight or self._trying_since is not None:  # the last request failed
             self.refresh(now)
@@ -292,8 +336,31 @@ class Metadata:
         """Stops looking up these names: their topics are deleted or not wanted any more."""
         self._unnamed.difference_update(topic_ids)
 
+    def _requests(self) -> list[MetadataRequest]:
+        """The requests for the topics of this cache and those that share it.
+
+        Roles whose topics brokers may create have a request of their own, so that no topic of
+        another role is created.
+        """
+        names: dict[str, bool] = {}  # and whether brokers may create the topic
+        for each in self._sharing:
+            creates = any(topic.create for topic in each.topics.values())
+            for name in each.topics:
+                names[name] = names.get(name, False) or creates
+        return [
+            MetadataRequest(
+                topics=[
+                    MetadataRequest.Topic(name=name)
+                    for name, may in names.items()
+                    if may is creates
+                ],
+                allow_auto_topic_creation=creates,
+            )
+            for creates in dict.fromkeys(names.values())
+        ]
+
     def _ask_topics(self, now: float) -> tuple[list[Call], float]:
-        if not self.topics:
+        if not any(each.topics for each in self._sharing) or self._host is not None:
             return [], NEVER
         trigger_at = NEVER if self._trying_since is None else self._trying_since + self._trigger_s
         if now >= trigger_at:
@@ -305,18 +372,21 @@ class Metadata:
         if self._trying_since is None:
             self._trying_since = now
             trigger_at = now + self._trigger_s
-        self._in_flight = True
-        self._again = self._unasked = False
-        names = [MetadataRequest.Topic(name=name) for name in self.topics]
-        create = any(topic.create for topic in self.topics.values())
-        message = MetadataRequest(topics=names, allow_auto_topic_creation=create)
-        self._log.debug("asking for %d topic(s)", len(names))
-        return [Call(message, ANY_BROKER, now + self._timeout_s, self._on_reply)], trigger_at
+        self._unasked = self._refused = False
+        for each in self._sharing:
+            each._again = False
+            each._confirm_at = NEVER
+        messages = self._requests()
+        self._in_flight = len(messages)
+        self._log.debug("asking for %d topic(s)", sum(len(each.topics or ()) for each in messages))
+        deadline = now + self._timeout_s
+        return [Call(each, ANY_BROKER, deadline, self._on_reply) for each in messages], trigger_at
 
     def _on_reply(self, reply: Reply) -> None:
-        self._in_flight = False
+        self._in_flight -= 1
         now = self._clock()
         if isinstance(reply, KafkaError) or reply.error_code:
+            self._refused = True
             self._next_at = now + self._backoff.next_s()
             if self._log.on:
                 error = reply if isinstance(reply, KafkaError) else KafkaError(reply.error_code)
@@ -330,17 +400,23 @@ class Metadata:
                 self._pool.rebootstrap()
             return
         self._trying_since = None
-        self._confirm_at = NEVER
         self.take(reply)
-        missing = self._fail_missing(now)
+        missing = self._for_each(lambda each: each._is_incomplete(now))
         if self._unasked:
             self._next_at = now
-        elif missing or self._again or self._waits_for_leaders():
+        elif missing or self._refused:
             self._next_at = now + self._backoff.next_s()
         else:
             self._backoff.reset()
             self._next_at = now + self._refresh_s
-        self._next_at = min(self._next_at, self._confirm_at)
+        self._next_at = min(self._next_at, *(each._confirm_at for each in self._sharing))
+
+    def _is_incomplete(self, now: float) -> bool:
+        """Whether topics, partitions or leaders are missing after a reply.
+
+        Gives up topics that are missing for too long.
+        """
+        return self._fail_missing(now) | self._again or self._waits_for_leaders()
 
     def _forget_leaders(self) -> None:
         """After a rebootstrap, forgets all leaders until new metadata name them, with any epoch."""
@@ -354,6 +430,25 @@ class Metadata:
 
     def take(self, reply: MetadataResponse) -> None:
         """Stores the brokers and topics of a reply to this cache or to another caller."""
+        if self._host is None:
+            self._for_each(lambda each: each._take(reply))
+        elif self._attached:
+            self._host.take(reply)
+
+    def _for_each(self, use: Callable[[Metadata], bool | None]) -> bool:
+        """Passes each cache that shares the replies to ``use``. Whether it returned True once."""
+        found = False
+        for each in self._sharing:
+            try:
+                found |= bool(use(each))
+            except Exception:
+                if each is self:
+                    raise
+                # a defect of one role must not keep the reply from the others
+                each._log.exception("the metadata could not be used")
+        return found
+
+    def _take(self, reply: MetadataResponse) -> None:
         if self._log.on:
             ids = ", ".join(str(broker.node_id) for broker in reply.brokers)
             self._log.debug(
@@ -363,10 +458,15 @@ class Metadata:
                 len(reply.topics),
             )
         self.cluster_id = reply.cluster_id or self.cluster_id
-        for broker in reply.brokers:
-            self._pool.update(broker.node_id, broker.host, broker.port, broker.rack)
+        moved = {
+            broker.node_id
+            for broker in reply.brokers
+            if self._pool.update(broker.node_id, broker.host, broker.port, broker.rack)
+        }
         if reply.brokers:
             self._pool.remove_missing({broker.node_id for broker in reply.brokers})
+        if moved:
+            self._report_led_by(moved)
         for source in reply.topics:
             topic = self.topics.get(source.name or "")
             if topic is not None:
@@ -462,6 +562,15 @@ class Metadata:
     def _report(self, topic: Topic) -> None:
         for listener in self.on_topic:
             listener(topic)
+
+    def _report_led_by(self, node_ids: set[int]) -> None:
+        """Reports the topics of brokers that have new connections: their leaders may be the same.
+
+        Listeners know brokers by the handles of their connections.
+        """
+        for topic in list(self.topics.values()):
+            if any(partition.leader in node_ids for partition in topic.partitions):
+                self._report(topic)
 
     def _fail(self, topic: Topic, error: KafkaError) -> None:
         topic.failed = error

@@ -28,6 +28,7 @@ from kafka_native.logs import Logger
 from kafka_native.protocol.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.protocol.schema import Request
+from kafka_native.protocol.topics import CreateTopicsRequest
 from kafka_native.types import Node, TopicPartition
 
 T = TypeVar("T")
@@ -271,6 +272,11 @@ class Operation:
     def controller(self, keys: list[KeyT]) -> Steps[dict[KeyT, Target]]:
         """The controller."""
         found = yield from self.cluster()
+        is_old = self.pool.offering(MetadataRequest) and not self.pool.offering(CreateTopicsRequest)
+        if found.controller_id < 0 and is_old:
+            text = "the brokers name no controller: this call needs Apache Kafka 0.10.1 or newer"
+            error = KafkaError(KafkaError._UNSUPPORTED_FEATURE, text)
+            return dict.fromkeys(keys, error)
         if found.controller_id not in self.pool.nodes:
             error = KafkaError(
                 KafkaError.NOT_CONTROLLER, "the cluster has no controller at the moment"

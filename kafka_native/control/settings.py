@@ -13,6 +13,7 @@ from kafka_native._native.enums import (
     ISOLATION_READ_UNCOMMITTED,
 )
 from kafka_native.logs import contexts_of, mask_of
+from kafka_native.partitioners import partitioner_id
 
 if TYPE_CHECKING:
     from kafka_native.config import Config
@@ -76,11 +77,29 @@ def producer_settings(config: Config, partitioner: int, report_all: bool) -> dic
         "sticky_linger_ms": config["sticky.partitioning.linger.ms"],
         "adaptive_partitioning": config["partitioner.adaptive.partitioning.enable"],
         "availability_timeout_ms": config["partitioner.availability.timeout.ms"],
+        "rack_aware": config["partitioner.rack.aware"],
         "idempotence": _idempotence(config),
         "gapless": config["enable.gapless.guarantee"],
         "transactional_id": config.text("transactional.id"),
         "report_all": report_all,
         "report_errors_only": config["delivery.report.only.error"],
+        "topics": {
+            topic: _topic_settings(config, topic, partitioner)
+            for topic in (config.own_topics if config.role == "producer" else ())
+        },
+    }
+
+
+def _topic_settings(config: Config, topic: str, partitioner: int) -> dict[str, object]:
+    """The settings of a topic that has its own properties; ``partitioner`` is the client's."""
+    own = str(config.of_topic(topic, "partitioner"))
+    return {
+        "acks": config.of_topic(topic, "acks"),
+        "produce_timeout_ms": config.of_topic(topic, "request.timeout.ms"),
+        "message_timeout_ms": config.of_topic(topic, "message.timeout.ms"),
+        "codec": CODECS[str(config.of_topic(topic, "compression.codec"))],
+        "codec_level": config.of_topic(topic, "compression.level"),
+        "partitioner": (partitioner if own == config.text("partitioner") else partitioner_id(own)),
     }
 
 

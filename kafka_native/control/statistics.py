@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native import snapshots
 from kafka_native._native.enums import (
@@ -34,6 +34,7 @@ from kafka_native.statistics import (
     BrokerMetrics,
     BrokerPartition,
     ClientMetrics,
+    ConsumerMetrics,
     EosMetrics,
     FatalMetrics,
     GroupMetrics,
@@ -132,6 +133,15 @@ def _state(state: str, broker: Broker) -> str:
     return "REAUTH" if under_way.again else AUTH_STATES[under_way.asked]
 
 
+class Polls(NamedTuple):
+    """The application's polls until the end of a window: sums since the start."""
+
+    at: float
+    sum_us: int = 0
+    calls: int = 0
+    idle_us: int = 0
+
+
 class Statistics:
     """The manager whose `poll()` makes the documents that are due."""
 
@@ -168,6 +178,9 @@ class Statistics:
         self._made_at = clock()
         self._due = self._made_at + interval_s if interval_s > 0 and stats_cb is not None else NEVER
         self._waits = False  # a document waits for the application
+        self._polls_since = Polls(self._made_at)
+        self._polls_seen = 0
+        self._noted_at = self._polled_after = self._made_at
         self._since: dict[str, tuple[str, float]] = {}
 
     # --- documents ---
@@ -175,6 +188,7 @@ class Statistics:
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `requests.Manager`."""
         self._record_states(now)
+        self._note_polls(now)
         if now >= self._due:
             next_due = self._due + self._interval_s
             self._due = next_due if next_due > now else now + self._interval_s
@@ -237,6 +251,7 @@ class Statistics:
             cgrp=self._group(now),
             eos=self._eos(now),
             fatal=self._fatal_metrics(),
+            consumer=None if self._control is None else self._consumer(topics, now, end),
             **counted,
         )
 
@@ -389,10 +404,62 @@ class Statistics:
             app_offset=assigned.position if assigned.position >= 0 else OFFSET_INVALID,
             consumer_lag=_lag(end, offsets["committed_offset"]),
             consumer_lag_stored=_lag(end, offsets["stored_offset"]),
+            consumer_lead=_lead(assigned, counted.get("lo_offset", OFFSET_INVALID)),
             **place,
             **offsets,
             **counted,
         )
+
+    # --- the consumer, and its application's polls ---
+
+    def _consumer(
+        self, topics: dict[str, TopicMetrics], now: float, end: bool
+    ) -> ConsumerMetrics | None:
+        control = self._control
+        if control is None:
+            return None
+        leads = [
+            each.consumer_lead
+            for topic in topics.values()
+            for each in topic.partitions.values()
+            if each.consumer_lead >= 0
+        ]
+        lags = [control.fetches.lag(each) for each in control.fetches.assigned.values()]
+        called_us, sum_us, calls, max_us = control.poll_times(end)
+        idle_us = snapshots.idle_us(self._context.engine)
+        since = self._polls_since
+        if end:
+            self._polls_since = Polls(now, sum_us, calls, idle_us)
+        count = calls - since.calls
+        waited_s, elapsed_s = (idle_us - since.idle_us) / 1_000_000, now - since.at
+        return ConsumerMetrics(
+            lead_min=min(leads, default=-1),
+            lag_max=max((lag for lag in lags if lag is not None), default=-1),
+            time_between_poll_avg=(sum_us - since.sum_us) // count if count else -1,
+            time_between_poll_max=max_us if count else -1,
+            poll_idle_ratio_avg=min(1.0, waited_s / elapsed_s) if elapsed_s > 0 else 0.0,
+            last_poll_seconds_ago=self._last_poll_s(called_us, now),
+        )
+
+    def _note_polls(self, now: float) -> None:
+        """Records when the application polled last, by the number of its polls.
+
+        Polls that take messages of an open batch read no clock.
+        """
+        if self._control is not None:
+            polls, _ = self._control.polls()
+            if polls != self._polls_seen:
+                self._polls_seen, self._polled_after = polls, self._noted_at
+            self._noted_at = now
+
+    def _last_poll_s(self, called_us: int, now: float) -> int:
+        assert self._control is not None
+        self._note_polls(now)
+        _, inside = self._control.polls()
+        if inside or not called_us:
+            return 0 if inside else -1
+        called_s = now - (time.monotonic_ns() / 1e9 - called_us / 1e6)
+        return max(0, int(now - max(called_s, self._polled_after)))
 
     # --- the group, and a producer's identity ---
 
@@ -472,6 +539,12 @@ def _fetch_state(assigned: Assigned) -> str:
     if assigned.waiting:
         return "offset-query" if assigned.offset < 0 else "validate-epoch-wait"
     return "offset-wait" if assigned.due > 0 else "none"
+
+
+def _lead(assigned: Assigned, start: int) -> int:
+    """The distance from the log's start to the application's position; -1: unknown."""
+    position = assigned.position if assigned.position >= 0 else assigned.base.offset
+    return max(0, position - start) if start >= 0 and position >= 0 else -1
 
 
 def _lag(end: int, offset: int) -> int:

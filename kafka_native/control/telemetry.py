@@ -109,6 +109,7 @@ SPECS: dict[str, tuple[Spec, ...]] = {
     "producer": (*_BOTH, *_PRODUCER),
     "consumer": (*_BOTH, *_CONSUMER),
     "admin": (),
+    "client": (),
 }
 """The metrics of each kind of client."""
 
@@ -178,7 +179,7 @@ class Sampler:
         clock: Callable[[], float] = time.monotonic,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """``kind``: "producer", "consumer", or "admin", which has no metrics."""
+        """``kind``: "producer", "consumer", or "admin" and "client", which have no metrics."""
         self._context = context
         self.kind = kind
         self._clock = clock
@@ -418,14 +419,8 @@ class Telemetry:
         if subscription is None or not subscription.specs or self._outdated or over or not offering:
             done(None)
             return []
-        target = offering[0]
-        if self._sampler.kind == "consumer" and target is not None:
-            try:
-                target = self._pool.uncontended(PushTelemetryRequest, target)
-            except MemoryError:
-                done(None)
-                return []
-        return [self._push(subscription, target, deadline, lambda reply: done(None), last=True)]
+        last = self._push(subscription, offering[0], deadline, lambda _: done(None), last=True)
+        return [last]
 
     # --- polling ---
 

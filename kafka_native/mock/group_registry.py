@@ -10,7 +10,7 @@ from kafka_native.mock import migration
 from kafka_native.mock.consumer_groups import ConsumerGroup
 from kafka_native.mock.groups import Group
 from kafka_native.mock.membership import Committed, Coordinators, GroupError, GroupSettings, Left
-from kafka_native.mock.streams_groups import StreamsGroup
+from kafka_native.mock.streams_groups import DescribedStreamsGroup, Roles, StreamsGroup
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.consumer_protocol import ConsumerProtocolAssignment
 
@@ -50,7 +50,8 @@ class MemberInfo(NamedTuple):
 class GroupInfo(NamedTuple):
     """A group as it is at one moment.
 
-    - ``type``: ``classic``, ``consumer`` or ``streams``.
+    - ``type``: ``classic``, ``consumer`` or ``streams``. A streams group's members have tasks:
+      (subtopology id, partition) pairs.
     - ``state``: the name that Kafka shows.
     - ``generation``: the generation, or the group epoch.
     - ``protocol``: the assignor.
@@ -149,10 +150,24 @@ class Groups:
             migration.upgrade(group, made, self._topics)
         return self._put(made, group)
 
+    def for_streams_heartbeat(self, group_id: str, *, make: bool) -> StreamsGroup:
+        """Return the group of a member of a streams group. Raises ``GroupError``."""
+        group = self.find(group_id)
+        if isinstance(group, StreamsGroup):
+            return group
+        if group is not None and (group.members or not make):
+            text = f"Group {group_id} is not a streams group."
+            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
+        if not make:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, text=f"Group {group_id} not found.")
+        made = StreamsGroup(group_id, self.settings, self._topics, self._clock)
+        self._put(made, group)
+        return made
+
     def put_streams(self, description: StreamsGroupDescribeResponse.Group) -> None:
         """Add a streams group. It replaces a group of the same name and keeps its offsets."""
         self._put(
-            StreamsGroup(description, self.settings, self._topics, self._clock),
+            DescribedStreamsGroup(description, self.settings, self._topics, self._clock),
             self.find(description.group_id),
         )
 
@@ -249,7 +264,9 @@ class Groups:
                 one.instance_id,
                 one.client_id,
                 one.epoch,
-                self._with_names(one.assigned),
+                group.task_names(one)
+                if isinstance(group, StreamsGroup)
+                else self._with_names(one.assigned),
                 {} if one.classic is None else dict(one.classic.protocols),
                 None,
             )
@@ -363,6 +380,33 @@ class Groups:
         """Add a streams group that StreamsGroupDescribe returns. It keeps the group's offsets."""
         with self._lock:
             self.put_streams(group)
+
+    def assign_tasks(self, group_id: str, tasks: Mapping[str, Roles] | None) -> None:
+        """Set the target assignment of a streams group, instead of its assignor's.
+
+        :param tasks: The (subtopology id, partition) pairs of each member, by their role. A member
+            that is not named gets none. None returns to the assignor.
+        """
+        with self._lock:
+            group = self._streams_group(group_id)
+            group.pin_tasks(
+                None
+                if tasks is None
+                else {self._member_id(group, name): roles for name, roles in tasks.items()}
+            )
+
+    def set_standby_tasks(self, group_id: str, count: int) -> None:
+        """Set the number of standby tasks of each task: num.standby.replicas of the group."""
+        with self._lock:
+            group = self._streams_group(group_id)
+            group.standby_count = count
+            group.rebalance()
+
+    def _streams_group(self, group_id: str) -> StreamsGroup:
+        group = self._group(group_id)
+        if not isinstance(group, StreamsGroup):
+            raise ValueError(f"group {group_id} is not a streams group")
+        return group
 
     def set_committed(
         self, group_id: str, offsets: Mapping[tuple[str, int], int | Committed]

@@ -37,6 +37,7 @@ class Quorum:
         self.voters = {broker: uuid.uuid4().bytes for broker in brokers}
         self.endpoints: dict[int, list[tuple[str, str, int]]] = {}
         self.unregistered: set[int] = set()
+        self.controllers = set(brokers)
 
     def count_change(self) -> None:
         """Count a change: the metadata log has one more record."""

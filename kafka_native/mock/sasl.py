@@ -180,6 +180,11 @@ class Login:
             self._sasl.expired_sessions += 1
         return False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection may send any request: authenticated, or without SASL."""
+        return self._state is _State.OPEN
+
     def note_api_versions(self) -> None:
         """Note that ApiVersions was answered. A second one is not allowed."""
         if self._state is _State.BEGUN:

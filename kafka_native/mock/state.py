@@ -129,6 +129,7 @@ class ClusterState:
             return
         self._live.add(broker)
         self.quorum.unregistered.discard(broker)
+        self.quorum.controllers.add(broker)
         for partition in self.partitions():
             if partition.leader == NO_LEADER and broker in partition.replicas:
                 partition.lead(broker)

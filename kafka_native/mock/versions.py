@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 # derive the broker's features from it.
 ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.PRODUCE: (0, 13),
-    ApiKey.FETCH: (4, 17),
-    ApiKey.LIST_OFFSETS: (1, 10),
+    ApiKey.FETCH: (4, 18),
+    ApiKey.LIST_OFFSETS: (1, 11),
     ApiKey.METADATA: (0, 13),
     ApiKey.OFFSET_COMMIT: (2, 10),
     ApiKey.OFFSET_FETCH: (1, 10),
@@ -26,7 +26,7 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DESCRIBE_GROUPS: (0, 6),
     ApiKey.LIST_GROUPS: (0, 5),
     ApiKey.SASL_HANDSHAKE: (0, 1),
-    ApiKey.API_VERSIONS: (0, 4),
+    ApiKey.API_VERSIONS: (0, 5),
     ApiKey.CREATE_TOPICS: (2, 7),
     ApiKey.DELETE_TOPICS: (1, 6),
     ApiKey.DELETE_RECORDS: (0, 2),
@@ -35,7 +35,7 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
     ApiKey.END_TXN: (0, 5),
     ApiKey.WRITE_TXN_MARKERS: (1, 2),
-    ApiKey.TXN_OFFSET_COMMIT: (0, 5),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 6),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
     ApiKey.DESCRIBE_ACLS: (1, 3),
     ApiKey.CREATE_ACLS: (1, 3),
@@ -50,7 +50,7 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.RENEW_DELEGATION_TOKEN: (1, 2),
     ApiKey.EXPIRE_DELEGATION_TOKEN: (1, 2),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: (1, 3),
-    ApiKey.DELETE_GROUPS: (0, 2),
+    ApiKey.DELETE_GROUPS: (0, 3),
     ApiKey.ELECT_LEADERS: (0, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 1),
@@ -77,10 +77,12 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.SHARE_ACKNOWLEDGE: (1, 2),
     ApiKey.ADD_RAFT_VOTER: (0, 1),
     ApiKey.REMOVE_RAFT_VOTER: (0, 0),
-    ApiKey.STREAMS_GROUP_DESCRIBE: (0, 0),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: (0, 1),
+    ApiKey.STREAMS_GROUP_DESCRIBE: (0, 1),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
+    ApiKey.UNREGISTER_CONTROLLER: (0, 0),
 }
 
 CLIENT_METRICS_APIS: dict[ApiKey, tuple[int, int]] = {

@@ -83,13 +83,13 @@ class ListGroupsResponse(Response, api_key=ApiKey.LIST_GROUPS, versions="0-5", f
     groups: list[Group] = array(Group, "0+")
 
 
-class DeleteGroupsRequest(Request, api_key=ApiKey.DELETE_GROUPS, versions="0-2", flexible="2+"):
+class DeleteGroupsRequest(Request, api_key=ApiKey.DELETE_GROUPS, versions="0-3", flexible="2+"):
     """Delete groups without members."""
 
     groups_names: list[str] = array(string(), "0+")
 
 
-class DeleteGroupsResponse(Response, api_key=ApiKey.DELETE_GROUPS, versions="0-2", flexible="2+"):
+class DeleteGroupsResponse(Response, api_key=ApiKey.DELETE_GROUPS, versions="0-3", flexible="2+"):
     """The outcome for each group."""
 
     class Group(Struct):
@@ -97,6 +97,7 @@ class DeleteGroupsResponse(Response, api_key=ApiKey.DELETE_GROUPS, versions="0-2
 
         group_id: str = string("0+")
         error_code: int = int16("0+")
+        error_message: str | None = error_text("3+", nullable="3+", default=None, ignorable=True)
 
     throttle_time_ms: int = int32("0+")
     results: list[Group] = array(Group, "0+")

@@ -1,6 +1,7 @@
 """Administration of the cluster: features, brokers and the metadata quorum.
 
-The APIs are UpdateFeatures, UnregisterBroker, DescribeQuorum, AddRaftVoter and RemoveRaftVoter.
+The APIs are UpdateFeatures, UnregisterBroker, UnregisterController, DescribeQuorum, AddRaftVoter
+and RemoveRaftVoter.
 """
 
 from __future__ import annotations
@@ -68,6 +69,24 @@ class UnregisterBrokerRequest(
 
 class UnregisterBrokerResponse(
     Response, api_key=ApiKey.UNREGISTER_BROKER, versions="0", flexible="0+"
+):
+    """The outcome of the removal."""
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = error_text("0+", nullable="0+")
+
+
+class UnregisterControllerRequest(
+    Request, api_key=ApiKey.UNREGISTER_CONTROLLER, versions="0", flexible="0+"
+):
+    """Remove the registration of a controller that won't come back."""
+
+    controller_id: int = int32("0+")
+
+
+class UnregisterControllerResponse(
+    Response, api_key=ApiKey.UNREGISTER_CONTROLLER, versions="0", flexible="0+"
 ):
     """The outcome of the removal."""
 

@@ -1,7 +1,6 @@
 """Streams groups (KIP-1071): membership, and descriptions of groups.
 
-The members of Kafka Streams are written in Java. The client only describes their groups. Tests use
-the heartbeat to create a group.
+`StreamsGroupMember` sends the heartbeats, and `AdminClient` describes groups.
 """
 
 from __future__ import annotations
@@ -62,8 +61,38 @@ class TaskOffset(Struct):
     offset: int = int64("0+")
 
 
+class TopologyNode(Struct):
+    """A node of a topology: a source (1), a processor (2) or a sink (3)."""
+
+    name: str = string("0+")
+    node_type: int = int8("0+")
+    source_topics: list[str] = array(string(), "0+")
+    sink_topic: str | None = string("0+", nullable="0+", default=None)
+    stores: list[str] = array(string(), "0+")
+    successors: list[str] = array(string(), "0+")
+
+
+class TopologyDescription(Struct):
+    """The nodes of an application's topology and their edges (KIP-1331)."""
+
+    class Subtopology(Struct):
+        """A part of the topology with its own tasks."""
+
+        subtopology_id: str = string("0+")
+        nodes: list[TopologyNode] = array(TopologyNode, "0+")
+
+    class GlobalStore(Struct):
+        """A store whose data each member has: the nodes that fill it."""
+
+        source: TopologyNode = struct(TopologyNode, "0+")
+        processor: TopologyNode = struct(TopologyNode, "0+")
+
+    subtopologies: list[Subtopology] = array(Subtopology, "0+")
+    global_stores: list[GlobalStore] = array(GlobalStore, "0+")
+
+
 class StreamsGroupHeartbeatRequest(
-    Request, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"
+    Request, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-1", flexible="0+"
 ):
     """Join, stay in or leave a streams group. Unchanged fields are None."""
 
@@ -111,7 +140,7 @@ class StreamsGroupHeartbeatRequest(
 
 
 class StreamsGroupHeartbeatResponse(
-    Response, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-0", flexible="0+"
+    Response, api_key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-1", flexible="0+"
 ):
     """The member's epoch, and its tasks if they have changed."""
 
@@ -140,12 +169,14 @@ class StreamsGroupHeartbeatResponse(
     member_id: str = string("0+")
     member_epoch: int = int32("0+")
     heartbeat_interval_ms: int = int32("0+")
-    acceptable_recovery_lag: int = int32("0+")
+    acceptable_recovery_lag_legacy: int = int32("0")
     task_offset_interval_ms: int = int32("0+")
+    acceptable_recovery_lag: int = int64("1+", default=-1, ignorable=True)
     status: list[Status] | None = array(Status, "0+", nullable="0+")
     active_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
+    topology_description_required: bool = boolean("1+")
     endpoint_information_epoch: int = int32("0+")
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = array(
         EndpointToPartitions, "0+", nullable="0+", default=None
@@ -153,16 +184,17 @@ class StreamsGroupHeartbeatResponse(
 
 
 class StreamsGroupDescribeRequest(
-    Request, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"
+    Request, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-1", flexible="0+"
 ):
     """Ask for the state of streams groups."""
 
     group_ids: list[str] = array(string(), "0+")
     include_authorized_operations: bool = boolean("0+")
+    include_topology_description: bool = boolean("1+")
 
 
 class StreamsGroupDescribeResponse(
-    Response, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-0", flexible="0+"
+    Response, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-1", flexible="0+"
 ):
     """The state of the groups."""
 
@@ -221,6 +253,38 @@ class StreamsGroupDescribeResponse(
         topology: Topology | None = struct(Topology, "0+", nullable="0+")
         members: list[Member] = array(Member, "0+")
         authorized_operations: int = int32("0+", default=-0x80000000)
+        topology_description: TopologyDescription | None = struct(
+            TopologyDescription, "1+", nullable="1+"
+        )
+        topology_description_status: int = int8("1+")
+        assignor_name: str | None = string("1+", nullable="1+", default=None, ignorable=True)
 
     throttle_time_ms: int = int32("0+")
     groups: list[Group] = array(Group, "0+")
+
+
+class StreamsGroupTopologyDescriptionUpdateRequest(
+    Request,
+    api_key=ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+    versions="0",
+    flexible="0+",
+):
+    """Send the description of the topology, after a heartbeat's response has asked for it."""
+
+    group_id: str = string("0+")
+    member_id: str = string("0+")
+    topology_epoch: int = int32("0+")
+    topology_description: TopologyDescription = struct(TopologyDescription, "0+")
+
+
+class StreamsGroupTopologyDescriptionUpdateResponse(
+    Response,
+    api_key=ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+    versions="0",
+    flexible="0+",
+):
+    """The outcome of the update."""
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = error_text("0+", nullable="0+", default=None)

@@ -15,6 +15,7 @@ from kafka_native.protocol.schema import (
     int32,
     int64,
     string,
+    uuid,
 )
 
 
@@ -154,7 +155,7 @@ class EndTxnResponse(Response, api_key=ApiKey.END_TXN, versions="0-5", flexible=
 
 
 class TxnOffsetCommitRequest(
-    Request, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"
+    Request, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-6", flexible="3+"
 ):
     """Commit offsets of a group together with a transaction."""
 
@@ -169,21 +170,22 @@ class TxnOffsetCommitRequest(
             committed_leader_epoch: int = int32("2+", default=-1, ignorable=True)
             committed_metadata: str | None = string("0+", nullable="0+")
 
-        name: str = string("0+")
+        name: str = string("0-5", ignorable=True)
+        topic_id: bytes = uuid("6+", ignorable=True)
         partitions: list[Partition] = array(Partition, "0+")
 
     transactional_id: str = string("0+")
     group_id: str = string("0+")
     producer_id: int = int64("0+")
     producer_epoch: int = int16("0+")
-    generation_id: int = int32("3+", default=-1)
+    generation_id_or_member_epoch: int = int32("3+", default=-1)
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", nullable="3+", default=None)
     topics: list[Topic] = array(Topic, "0+")
 
 
 class TxnOffsetCommitResponse(
-    Response, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"
+    Response, api_key=ApiKey.TXN_OFFSET_COMMIT, versions="0-6", flexible="3+"
 ):
     """The outcome for each partition."""
 
@@ -196,7 +198,8 @@ class TxnOffsetCommitResponse(
             partition_index: int = int32("0+")
             error_code: int = int16("0+")
 
-        name: str = string("0+")
+        name: str = string("0-5", ignorable=True)
+        topic_id: bytes = uuid("6+", ignorable=True)
         partitions: list[Partition] = array(Partition, "0+")
 
     throttle_time_ms: int = int32("0+")

@@ -16,14 +16,20 @@ from kafka_native.protocol.schema import (
 )
 
 
-class ApiVersionsRequest(Request, api_key=ApiKey.API_VERSIONS, versions="0-4", flexible="3+"):
-    """Ask a broker for its APIs and versions. It is the first request on a connection."""
+class ApiVersionsRequest(Request, api_key=ApiKey.API_VERSIONS, versions="0-5", flexible="3+"):
+    """Ask a broker for its APIs and versions. It is the first request on a connection.
+
+    ``cluster_id`` and ``node_id`` name the broker that the client expects (KIP-1242). A request has
+    both or neither.
+    """
 
     client_software_name: str = string("3+", ignorable=True)
     client_software_version: str = string("3+", ignorable=True)
+    cluster_id: str | None = string("5+", nullable="5+", default=None, ignorable=True)
+    node_id: int = int32("5+", default=-1, ignorable=True)
 
 
-class ApiVersionsResponse(Response, api_key=ApiKey.API_VERSIONS, versions="0-4", flexible="3+"):
+class ApiVersionsResponse(Response, api_key=ApiKey.API_VERSIONS, versions="0-5", flexible="3+"):
     """The APIs and versions of the broker.
 
     Its header always has version 0, so that every client can read the refusal of a version.

@@ -13,7 +13,7 @@ from OpenSSL import SSL, crypto
 from kafka_native.config import Config
 from kafka_native.errors import KafkaException
 
-from .certificates import blocks_of, certificate_blocks
+from .certificates import binary_certificates, blocks_of, certificate_blocks, is_binary
 from .sources import Files, Material, refuse
 
 PROBE: Final = "probe"
@@ -81,11 +81,11 @@ class Authorities:
         self._context = context
         self._files = files
         self._store = context.get_cert_store()
-        location, pem = config.text("ssl.ca.location"), config.text("ssl.ca.pem")
+        location, content = config.text("ssl.ca.location"), config.content("ssl.ca.pem")
         if location and location != PROBE:
             self._load("ssl.ca.location", location)
-        if pem:
-            self._add(Material("ssl.ca.pem", "", pem.encode()))
+        if content:
+            self._add(Material("ssl.ca.pem", "", content), config.text("ssl.key.password"))
         if location == PROBE or (required and not self.trusted):
             self._probe()
         if required and not self.trusted:
@@ -162,9 +162,14 @@ class Authorities:
         for each in found:
             self._load_file(each)
 
-    def _add(self, material: Material) -> None:
-        """Add the certificates of a text."""
+    def _add(self, material: Material, password: str) -> None:
+        """Add the certificates of a text, or those in DER or PKCS#12 form."""
         assert self._store is not None, "a new context has a store"
+        if is_binary(material):
+            for each in binary_certificates(material, password):
+                self._store.add_cert(crypto.X509.from_cryptography(each))
+            self.trusted.append(str(material))
+            return
         blocks = certificate_blocks(material)
         for number, block in enumerate(blocks, 1):
             try:

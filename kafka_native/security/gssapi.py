@@ -125,7 +125,7 @@ class GssapiExchange(Exchange):
         self._mechanism = mechanism
         self._host = host
         self._context: Any = None
-        self._is_agreed = False
+        self.said_all = False
 
     def begin(self) -> bytes:
         """Return the first token. The library may request a ticket from the KDC."""
@@ -146,7 +146,7 @@ class GssapiExchange(Exchange):
 
     def respond(self, challenge: bytes) -> bytes | None:
         """Return the next token. After mutual authentication, choose no security layer."""
-        if self._is_agreed:
+        if self.said_all:
             self.done = True
             return None
         try:
@@ -155,8 +155,8 @@ class GssapiExchange(Exchange):
             offer = self._context.unwrap(challenge).message
             if len(offer) != 4 or not offer[0] & NO_LAYER:
                 raise SaslError("the broker requires a security layer, which Kafka doesn't have")
-            self._is_agreed = True
             answer: bytes = self._context.wrap(bytes([NO_LAYER, 0, 0, 0]), False).message
+            self.said_all = True
         except self._mechanism.problem as error:
             raise SaslError(shown(str(error))) from None
         return answer

@@ -40,6 +40,11 @@ class Exchange(ABC):
 
     done = False
     """True when the mechanism has all that it needs to trust the broker."""
+    said_all = False
+    """True when the mechanism has made its last message and needs no reply to it.
+
+    A broker before 1.0 sends none then.
+    """
     problem = ""
     """The broker's description of a failure, if the broker reports the failure itself later."""
 

@@ -18,7 +18,7 @@ from kafka_native.config import Config
 
 from . import cipher_suites, tls_errors
 from .authorities import Authorities, reasons
-from .certificates import Identity, identity, keystore, revocation_lists, subject
+from .certificates import Identity, identity, is_keystore, keystore, revocation_lists, subject
 from .openssl import ffi, lib, library_version, set_list
 from .sources import Files, Material, refuse
 
@@ -181,9 +181,11 @@ def _identity_of(config: Config, files: Files) -> Identity | None:
         files,
         "ssl.certificate",
         config.text("ssl.certificate.location"),
-        config.text("ssl.certificate.pem"),
+        config.content("ssl.certificate.pem"),
     )
-    key = _material(files, "ssl.key", config.text("ssl.key.location"), config.text("ssl.key.pem"))
+    key = _material(
+        files, "ssl.key", config.text("ssl.key.location"), config.content("ssl.key.pem")
+    )
     if store and (other := chain or key):
         refuse(f"ssl.keystore.location and {other.name}: set one of them")
     if store:
@@ -191,6 +193,8 @@ def _identity_of(config: Config, files: Files) -> Identity | None:
             config.text("ssl.keystore.password") if config.is_set("ssl.keystore.password") else None
         )
         return keystore(files.read("ssl.keystore.location", store), password)
+    if chain and key is None and is_keystore(chain):
+        return keystore(chain, config.text("ssl.key.password") or None, "ssl.key.password")
     if chain and key:
         return identity(chain, key, config.text("ssl.key.password"))
     if chain:
@@ -203,10 +207,10 @@ def _identity_of(config: Config, files: Files) -> Identity | None:
     return None
 
 
-def _material(files: Files, name: str, path: str, text: str) -> Material | None:
+def _material(files: Files, name: str, path: str, content: bytes) -> Material | None:
     """Return the content of the property NAME.location or NAME.pem, or None."""
-    if path and text:
+    if path and content:
         refuse(f"{name}.location and {name}.pem: set one of them")
     if path:
         return files.read(f"{name}.location", path)
-    return Material(f"{name}.pem", "", text.encode()) if text else None
+    return Material(f"{name}.pem", "", content) if content else None

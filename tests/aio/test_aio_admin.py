@@ -20,6 +20,7 @@ from tests.waiting import WAIT_S
 from .support import in_loop, kafka_error
 
 COROUTINES = {
+    "brokers_add",
     "list_topics",
     "client_instance_id",
     "cluster_id",

@@ -228,6 +228,7 @@ async def test_positions_and_offsets(client: Client) -> None:
         assert await consumer.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
         assert (await consumer.committed([partition], WAIT_S))[0].offset == 4
         assert list((await consumer.lag()).values()) == [9]
+        assert await consumer.lag_max() == 9
         with kafka_error(KafkaError._CONFLICT):
             await consumer.incremental_assign([partition])
         await consumer.incremental_unassign([partition])

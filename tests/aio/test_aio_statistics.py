@@ -56,6 +56,10 @@ async def test_consumers_stats_cb_is_made_by_its_calls_and_raises_there(client: 
     async with await client.reader(topic, **group(), **conf) as consumer:
         with pytest.raises(LookupError, match="seen"):
             await poll_for_ever(consumer)
-        assert (await consumer.metrics()).rxmsgs == 5
+        metrics = await consumer.metrics()
+        assert metrics.rxmsgs == 5
+        assert metrics.consumer is not None
+        await consumer.poll(0)
+        assert consumer._core._poll_times(False)[2] > 0
     for document in documents:
         check_level("client", document)

@@ -38,6 +38,7 @@ CONSUMER_CALLS: Calls = CALLS_OF_BOTH | {
     "resume": lambda consumer, partitions: consumer.resume(partitions),
     "paused": lambda consumer, _: consumer.paused(),
     "lag": lambda consumer, _: consumer.lag(),
+    "lag_max": lambda consumer, _: consumer.lag_max(),
     "commit": lambda consumer, partitions: consumer.commit(offsets=partitions, asynchronous=False),
     "committed": lambda consumer, partitions: consumer.committed(partitions, WAIT_S),
     "offsets_for_times": lambda consumer, partitions: consumer.offsets_for_times(

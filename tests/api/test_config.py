@@ -305,6 +305,14 @@ def test_too_long_names_are_errors_instead_of_being_cut() -> None:
     assert ours({**PLAIN, "client.rack": "x" * 256}) == KafkaError._INVALID_ARG
 
 
+def test_a_rack_aware_producer_needs_a_rack() -> None:
+    aware = {**PLAIN, "partitioner.rack.aware": True}
+    for rack in ({}, {"client.rack": ""}, {"client.rack": " "}):
+        with pytest.raises(KafkaException, match=r"requires `client\.rack`"):
+            parse({**aware, **rack}, "producer")
+    assert parse({**aware, "client.rack": "east"}, "producer").flag("partitioner.rack.aware")
+
+
 def test_a_list_of_servers_is_an_error_with_advice() -> None:
     with pytest.raises(KafkaException, match="comma-separated"):
         parse({"bootstrap.servers": ["a", "b"]}, "producer")

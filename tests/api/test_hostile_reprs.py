@@ -57,7 +57,9 @@ NAMELESS = {
     "ConsumerGroupMetadata",
 }  # fmt: skip
 """Their reprs contain no name, or a name in Python's own repr."""
-CLIENTS = {"AdminClient", "CompactedTopic", "Consumer", "Producer", "ShareConsumer"}
+CLIENTS = {
+    "AdminClient", "CompactedTopic", "Consumer", "Producer", "ShareConsumer", "StreamsGroupMember",
+}  # fmt: skip
 """The configuration names them, not the network."""
 NAMES = {"ClusterMetadata", "TopicMetadata", "GroupMetadata"}
 """``str()`` of them is the name, as in confluent_kafka. It is data, so it is unchanged."""

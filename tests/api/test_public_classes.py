@@ -12,16 +12,17 @@ from typing import Any
 
 import pytest
 
-from kafka_native import Consumer, Producer, ShareConsumer
+from kafka_native import Client, Consumer, Producer, ShareConsumer, StreamsGroupMember
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.coroutines import AIOProducerCore
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native.aio import AIOConsumer, AIOProducer, AIOShareConsumer
+from kafka_native.streams_group import Subtopology, Topology
 from tests.syntax import parsed
 
 CLUSTER = {"client_instance_id", "cluster_id", "list_topics"}
-CLIENT = {"close", "fatal_error", "metrics", "set_sasl_credentials"}
+CLIENT = {"brokers_add", "close", "fatal_error", "metrics", "set_sasl_credentials"}
 TRANSACTIONS = {
     "abort_transaction",
     "begin_transaction",
@@ -38,6 +39,7 @@ ASSIGNMENT = {
     "incremental_assign",
     "incremental_unassign",
     "lag",
+    "lag_max",
     "offsets_for_times",
     "pause",
     "paused",
@@ -102,6 +104,20 @@ PUBLIC: dict[type[Any], set[str]] = {
             "wakeup",
         },
     ),
+    StreamsGroupMember: CLIENT
+    | {
+        "assignment",
+        "client_instance_id",
+        "commit",
+        "consumer_group_metadata",
+        "endpoints",
+        "member_id",
+        "poll",
+        "report",
+        "shut_down_application",
+    },
+    Client: {"aclose", "admin", "close", "consumer", "metrics", "poll", "producer"}
+    | {"share_consumer"},
 }
 CLASSES = pytest.mark.parametrize("cls", PUBLIC, ids=lambda cls: cls.__name__)
 
@@ -118,7 +134,9 @@ def written_in(cls: type[Any]) -> dict[str, Written]:
     ]
     found: dict[str, Written] = {}
     for each in body:
-        if isinstance(each, Written) and not each.name.startswith("_"):
+        if not isinstance(each, Written) or each.name.startswith("_"):
+            continue
+        if "overload" not in map(ast.unparse, each.decorator_list):
             found.setdefault(each.name, each)
     return found
 
@@ -155,14 +173,15 @@ def shown_parameters(method: Callable[..., Any]) -> list[inspect.Parameter]:
 def made(cls: type[Any]) -> Iterator[Any]:
     """Yield a client of this class, without a broker."""
     conf: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda error: None}
-    if "Consumer" in cls.__name__:
+    arguments = [Topology([Subtopology("0", ["t"])])] if cls is StreamsGroupMember else []
+    if "Consumer" in cls.__name__ or arguments:
         conf["group.id"] = "none"
     if cls.__name__.startswith("AIO"):
         client = cls(conf)
         yield client
         client._core.close(0)
     else:
-        client = cls(conf)
+        client = cls(conf, *arguments)
         yield client
         client.close(0)
 

@@ -59,6 +59,15 @@ SHARE_GROUPS = {
     "group.share.delivery.count.limit": "10",
 }
 
+# Tasks move without long waits.
+STREAMS_GROUPS = {
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.session.timeout.ms": "10000",
+    "group.streams.min.heartbeat.interval.ms": "500",
+    "group.streams.heartbeat.interval.ms": "1000",
+    "group.streams.initial.rebalance.delay.ms": "0",
+}
+
 
 class NoBroker(Exception):
     """No broker is possible here. The text has the reason."""
@@ -139,6 +148,7 @@ def properties(
         ),
         "security.inter.broker.protocol": protocol,
         "log.dirs": log_dir,
+        **({"broker.rack": f"rack-{node}"} if count > 1 else {}),
         "num.partitions": "2",
         "auto.create.topics.enable": "false",
         "default.replication.factor": str(count),
@@ -149,8 +159,7 @@ def properties(
         "transaction.state.log.replication.factor": str(count),
         "transaction.state.log.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
-        # A crashed member is removed soon, and the other group protocol moves partitions without
-        # long waits.
+        # A crashed member is removed soon, and members of the other protocol don't wait long.
         "group.min.session.timeout.ms": "1000",
         "group.consumer.min.session.timeout.ms": "1000",
         "group.consumer.session.timeout.ms": "6000",
@@ -171,7 +180,7 @@ def properties(
         # ACLs can be created and deleted, but every user may do everything.
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
-        **SHARE_GROUPS,
+        **(SHARE_GROUPS | STREAMS_GROUPS),
     }
 
 

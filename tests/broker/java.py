@@ -15,6 +15,13 @@ KAFKA_VERSION = "4.4.0"
 JARS = downloads.JarSet(
     f"kafka-{KAFKA_VERSION}", Path(__file__).parent / "pom.xml", "copy-dependencies"
 )
+STREAMS_JARS = downloads.JarSet(
+    f"kafka-streams-{KAFKA_VERSION}",
+    Path(__file__).parent / "streams-pom.xml",
+    "copy-dependencies",
+    (f"kafka={KAFKA_VERSION}",),
+)
+"""Kafka Streams. It needs `JARS`, too."""
 
 
 def missing() -> str | None:
@@ -29,22 +36,31 @@ def jars() -> Path:
 
 
 def java_command(
-    main_class: str, *args: str, options: list[str] | None = None, plugins: Path | None = None
+    main_class: str,
+    *args: str,
+    options: list[str] | None = None,
+    plugins: Path | None = None,
+    jar_sets: tuple[downloads.JarSet, ...] = (),
 ) -> list[str]:
     """The command line of a class in Kafka's jars; without options, one that suits a tool.
 
-    ``plugins``: a folder of classes that are to be found, too.
+    ``plugins``: a folder of classes that are to be found, too. ``jar_sets``: further jars.
     """
     if options is None:
         options = [*LEAN, "-Xmx256m"]
-    classes = f"{jars()}/*" if plugins is None else f"{jars()}/*:{plugins}"
+    classes = class_path(jar_sets) + ("" if plugins is None else f":{plugins}")
     mapped = shared_classes.options("broker" if main_class.startswith("kafka.") else "tool")
     return ["java", *options, *mapped, "-cp", classes, main_class, *args]
 
 
-def compiled(source: Path, into: Path) -> Path:
+def class_path(jar_sets: tuple[downloads.JarSet, ...] = ()) -> str:
+    """Return the class path of Kafka's jars and of further ones."""
+    return ":".join(f"{each}/*" for each in [jars(), *map(downloads.jars, jar_sets)])
+
+
+def compiled(source: Path, into: Path, jar_sets: tuple[downloads.JarSet, ...] = ()) -> Path:
     """Compile a source file that needs Kafka's jars, and return the folder ``into``."""
-    options = ["-Xlint:all", "-Werror", "-d", str(into), "-cp", f"{jars()}/*"]
+    options = ["-Xlint:all", "-Werror", "-d", str(into), "-cp", class_path(jar_sets)]
     output("javac", *options, str(source))
     return into
 

@@ -1,8 +1,8 @@
-"""Apache Kafka from before 0.11 and of 0.11: one broker and its ZooKeeper, as processes of this
-machine.
+"""Apache Kafka with ZooKeeper: one broker and its ZooKeeper, as processes of this machine.
 
-They run on a Java of today with the dependencies that they were released with, and ZooKeeper is
-among those.
+They run on a Java of today. The releases before 1.0 have the dependencies that they were released
+with, and ZooKeeper is among those. The later ones have a newer ZooKeeper: theirs can't connect on
+Java 14 and newer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from tests.waiting import wait_for
 VERSIONS = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3")
 SCALA = {"0.11.0.3": "2.12"}
 POM = Path(__file__).parent / "old-pom.xml"
+NEWER_POM = Path(__file__).parent / "zookeeper-pom.xml"
 UP_TIMEOUT_SECONDS = 180
 LOG_FORMAT = """\
 log4j.rootLogger=WARN, out
@@ -38,7 +40,11 @@ log4j.appender.out.layout.ConversionPattern=%d %p %c %m%n
 
 
 def jars_of(version: str) -> downloads.JarSet:
-    """Return a version's jars, and those with which it was released."""
+    """Return a version's jars, and those that it needs."""
+    if not version.startswith("0."):
+        return downloads.JarSet(
+            f"kafka-{version}", NEWER_POM, "copy-dependencies", (f"kafka={version}",)
+        )
     properties = (f"kafka={version}", f"scala={SCALA.get(version, '2.11')}")
     return downloads.JarSet(f"kafka-{version}", POM, "copy-dependencies", properties)
 
@@ -46,30 +52,35 @@ def jars_of(version: str) -> downloads.JarSet:
 class OldKafka:
     """A broker of the ZooKeeper era, with automatic topic creation."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, java_options: Sequence[str] = TEST_OPTIONS) -> None:
         self.version = version
-        self._port, self._keeper_port = free_ports(2)
-        self.bootstrap = f"{HOST}:{self._port}"
-        self._directory = Path(tempfile.mkdtemp(prefix="kafka-native-old-"))
+        self.port, self.keeper_port = free_ports(2)
+        self.bootstrap = f"{HOST}:{self.port}"
+        self.directory = Path(tempfile.mkdtemp(prefix="kafka-native-old-"))
         self._processes: list[subprocess.Popen[bytes]] = []
-        libraries = downloads.jars(jars_of(version))
-        log_format = self._file("log4j.properties", LOG_FORMAT)
-        self._java = [
+        self.libraries = self.jars()
+        log_format = self.file("log4j.properties", LOG_FORMAT)
+        self.java = [
             "java",
-            *TEST_OPTIONS,
+            *java_options,
             f"-Dlog4j.configuration=file:{log_format}",
+            "-Dzookeeper.admin.enableServer=false",  # it would listen on a port of its own choice
             "-cp",
-            f"{libraries}/*",
+            f"{self.libraries}/*",
         ]
 
-    def start(self) -> None:
-        """Return when the broker accepts connections."""
-        properties = {
+    def jars(self) -> Path:
+        """Return the folder of its jars."""
+        return downloads.jars(jars_of(self.version))
+
+    def properties(self) -> dict[str, str]:
+        """Return the broker's configuration."""
+        return {
             "broker.id": "1",
             "host.name": HOST,
-            "port": str(self._port),
-            "zookeeper.connect": f"{HOST}:{self._keeper_port}",
-            "log.dirs": str(self._directory / "data"),
+            "port": str(self.port),
+            "zookeeper.connect": f"{HOST}:{self.keeper_port}",
+            "log.dirs": str(self.directory / "data"),
             "num.partitions": "1",
             "log.cleaner.enable": "false",
             # a hundred years, for old timestamps; not all versions support "for ever"
@@ -79,23 +90,35 @@ class OldKafka:
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "transaction.state.log.num.partitions": "1",
+            "group.initial.rebalance.delay.ms": "0",
         }
-        text = "".join(f"{name}={value}\n" for name, value in properties.items())
-        keeper_data = self._directory / "zookeeper"
-        keeper = [
-            "org.apache.zookeeper.server.ZooKeeperServerMain",
-            str(self._keeper_port),
-            str(keeper_data),
-        ]
-        self._run("zookeeper", keeper)
-        self._wait_for(self._keeper_port)
-        self._run("broker", ["kafka.Kafka", self._file("broker.properties", text)])
-        self._wait_for(self._port)
+
+    def start(self) -> None:
+        """Return when the broker leads a partition."""
+        self.start_processes()
         admin = AdminClient(quiet(self.client_config))
         missing = f"leaders of Apache Kafka {self.version}"
         wait_for(
             lambda: self._leads(admin), lambda: f"{missing}:\n{self._said()}", UP_TIMEOUT_SECONDS
         )
+
+    def start_processes(self) -> None:
+        """Start ZooKeeper and the broker. Return when the broker accepts connections."""
+        keeper_data = self.directory / "zookeeper"
+        keeper = [
+            "org.apache.zookeeper.server.ZooKeeperServerMain",
+            str(self.keeper_port),
+            str(keeper_data),
+        ]
+        self._run("zookeeper", keeper)
+        self._wait_for(self.keeper_port)
+        self.run_broker()
+
+    def run_broker(self) -> None:
+        """Start the broker alone. Return when it accepts connections."""
+        text = "".join(f"{name}={value}\n" for name, value in self.properties().items())
+        self._run("broker", ["kafka.Kafka", self.file("broker.properties", text)])
+        self._wait_for(self.port)
 
     @staticmethod
     def _leads(admin: AdminClient) -> bool:
@@ -127,16 +150,17 @@ class OldKafka:
             process.send_signal(signal.SIGKILL)
             process.wait(timeout=20)
         self._processes.clear()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _file(self, name: str, text: str) -> str:
-        path = self._directory / name
+    def file(self, name: str, text: str) -> str:
+        """Write a file into its directory, and return the path."""
+        path = self.directory / name
         path.write_text(text)
         return str(path)
 
     def _run(self, name: str, command: list[str]) -> None:
-        output = self._directory / f"{name}.out"
-        self._processes.append(started(*self._java, *command, output=output, cwd=self._directory))
+        output = self.directory / f"{name}.out"
+        self._processes.append(started(*self.java, *command, output=output, cwd=self.directory))
 
     def _wait_for(self, port: int) -> None:
         deadline = time.monotonic() + UP_TIMEOUT_SECONDS
@@ -151,5 +175,5 @@ class OldKafka:
     def _said(self) -> str:
         return "".join(
             path.read_text(errors="replace")[-3000:]
-            for path in sorted(self._directory.glob("*.out"))
+            for path in sorted(self.directory.glob("*.out"))
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -21,6 +22,7 @@ from tests.broker.streams import (
 from tests.broker.support import (
     CODECS,
     TopicMaker,
+    end_of,
     flush,
     leaders,
     our_consumer,
@@ -151,3 +153,36 @@ def test_a_client_started_while_a_broker_is_away(
                 lambda: len(reader.seen) == PARTITIONS * 20, "all messages", SETTLE_SECONDS
             )
     wait_in_sync(owned3, topic)
+
+
+def test_rack_aware_producers_use_only_leaders_in_their_rack(
+    kafka3: Cluster, new_topic: TopicMaker, tool: Callable[..., bytes]
+) -> None:
+    topic = new_topic(kafka3, PARTITIONS)
+    by_partition = wait_for(lambda: leaders(kafka3, topic), "leaders")
+    near = {number for number, leader in by_partition.items() if leader == by_partition[0]}
+    assert near < set(by_partition)
+    conf = {"client.rack": f"rack-{by_partition[0]}", "partitioner.rack.aware": True}
+    delivered = DeliveryCounts()
+    with kafka_native.Producer(
+        {"bootstrap.servers": kafka3.bootstrap, "sticky.partitioning.linger.ms": 0, **conf},
+        on_delivery=delivered,
+    ) as producer:
+        for number in range(1000):
+            producer.produce(topic, payload.make(topic, 0, number))
+        flush(producer)
+    assert sum(delivered.values()) == 1000
+    assert set(delivered) == near
+    # Java's producer puts its messages there, too
+    properties = [f"{name}={str(value).lower()}" for name, value in conf.items()]
+    load = ["--num-records", "3000", "--record-size", "1000", "--throughput", "-1"]
+    tool(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--bootstrap-server", kafka3.bootstrap, "--topic", topic, *load),
+        *("--command-property", *properties, "batch.size=2000"),
+    )
+    witness = their_consumer(kafka3)
+    ends = {number: end_of(witness, topic, number) for number in by_partition}
+    witness.close()
+    assert sum(ends.values()) == 4000
+    assert {number for number, end in ends.items() if end > delivered[number]} == near

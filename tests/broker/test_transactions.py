@@ -4,6 +4,7 @@ results.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPa
 from kafka_native.control.producer.transactions import TRANSACTION_VERSION
 from kafka_native.eos import Progress, process
 from tests.broker.cluster import Cluster, quiet
-from tests.broker.support import TopicMaker, admin_of, lower, running
+from tests.broker.support import TopicMaker, admin_of, create, delete, lower, running
 from tests.waiting import WAIT_S
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -90,6 +91,37 @@ def test_commits_are_seen_and_aborts_are_not(
         for lib in (confluent_kafka, kafka_native):
             assert values(lib, versioned, topic, 2) == ["a0", "a1", "a2", "a3", "c"]
             assert len(values(lib, versioned, topic, 2, "read_uncommitted")) == 9
+
+
+def test_offsets_are_committed_by_topic_id(kafka: Cluster) -> None:
+    """The topic is created again: a commit with its old id is refused, then one has the new id."""
+    topic = f"committed-by-id-{time.time_ns()}"
+    lines: list[str] = []
+    logger = logging.Logger(topic, logging.DEBUG)
+    logger.addHandler(handler := logging.Handler())
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    group = {"bootstrap.servers": kafka.bootstrap, "group.id": topic}
+    create(kafka, topic)
+    producer = transactional(kafka, topic, debug="eos", logger=logger)
+    reader = confluent_kafka.Consumer(quiet(group))
+    with Consumer(quiet(group)) as consumer:
+        metadata = consumer.consumer_group_metadata()
+        for offset in (3, 5):
+            with producer.transaction(timeout=WAIT_S):
+                if offset == 3:
+                    producer.produce(topic, b"")
+                    producer.flush(WAIT_S)  # the producer knows the topic's id now
+                place = TopicPartition(topic, 0, offset)
+                producer.send_offsets_to_transaction([place], metadata, WAIT_S)
+            [found] = reader.committed([confluent_kafka.TopicPartition(topic, 0)], WAIT_S)
+            assert found.offset == offset
+            delete(kafka, topic)
+            create(kafka, topic)
+    reader.close()
+    producer.close()
+    delete(kafka, topic)
+    refused = f"TxnOffsetCommit {topic} [0]: {KafkaError(KafkaError.UNKNOWN_TOPIC_ID).str()}"
+    assert [line for line in lines if refused in line], lines
 
 
 def test_the_newer_instance_fences_the_older_one(versioned: Cluster, new_topic: TopicMaker) -> None:

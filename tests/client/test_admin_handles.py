@@ -109,7 +109,9 @@ def test_only_a_client_has_a_handle(client: Client) -> None:
             pass
 
     for nothing in (None, "producer", {"bootstrap.servers": "localhost"}):
-        with pytest.raises(TypeError, match="a Producer, Consumer or AdminClient is expected"):
+        with pytest.raises(
+            TypeError, match="a Client, Producer, Consumer or AdminClient is expected"
+        ):
             AdminClient.of(nothing)
     with pytest.raises(RuntimeError, match="not initialised"):
         AdminClient.of(Uninitialized())

@@ -22,7 +22,7 @@ from kafka_native._native import primitives
 from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S, wait_for
 
-from .support import Client
+from .support import Client, assigned
 
 
 def message(key: bytes | None, value: bytes | None, error: KafkaError | None = None) -> Message:
@@ -59,6 +59,28 @@ def test_empty_value_is_no_tombstone() -> None:
     [change] = table.apply([message(b"a", b"")])
     assert change.is_update
     assert table[b"a"] == b""
+
+
+def test_a_message_knows_whether_it_is_a_tombstone() -> None:
+    assert message(b"a", None).is_tombstone()
+    assert message(None, None).is_tombstone()
+    assert not message(b"a", b"").is_tombstone()
+    assert not Message("t", 0, error=KafkaError(KafkaError._PARTITION_EOF)).is_tombstone()
+    changed = message(b"a", None)
+    changed.set_value(b"1")
+    assert not changed.is_tombstone()
+
+
+def test_consumed_messages_know_whether_they_are_tombstones(client: Client) -> None:
+    topic = client.topic()
+    with client.producer() as producer:
+        for value in (b"1", None, b""):
+            producer.produce(topic, value, b"k")
+    with assigned(client, topic) as consumer:
+        found: list[bool] = []
+        while len(found) < 3:
+            found += [each.is_tombstone() for each in consumer.consume(3, WAIT_S)]
+    assert found == [False, True, False]
 
 
 def test_tombstone_of_an_unknown_key_changes_nothing_but_is_counted() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_native import Producer
-from kafka_native.control.brokers.pool import canonical_servers
+from kafka_native.control.brokers.bootstrap import canonical_servers
 from kafka_native.mock import MockCluster
 
 from .support import Client, deliver

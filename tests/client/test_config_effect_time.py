@@ -207,6 +207,27 @@ def test_partition_is_not_fetched_for_a_time_after_an_error(cluster: MockCluster
     assert pauses(cluster, ApiKey.FETCH)[0] >= 1.2 * LATE
 
 
+def test_partition_that_may_not_be_read_is_not_fetched_for_a_longer_time(
+    cluster: MockCluster, client: Client
+):
+    topic = filled(client, 1)
+    cluster.clear_requests()
+    denied = [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
+    cluster.push_request_errors(ApiKey.FETCH, denied, topic=topic, partition=0)
+    with assigned(client, topic, **{"fetch.error.backoff.ms": 130}) as consumer:
+        read: list[KafkaError | None] = []
+        wait_for(
+            lambda: (
+                read.extend(message.error() for message in consumer.consume(1, 0.1)) or None in read
+            )
+        )
+    first, *more = read
+    assert first is not None
+    assert first.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert more == [None]  # reported once
+    assert min(pauses(cluster, ApiKey.FETCH)[:2]) >= 1.3 * LATE
+
+
 def test_coordinator_is_looked_up_at_the_configured_interval(cluster: MockCluster, client: Client):
     conf = {"group.id": f"group-{time.monotonic_ns()}", "coordinator.query.interval.ms": 100}
     cluster.clear_requests()

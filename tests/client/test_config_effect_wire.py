@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafka_native import KafkaError, Producer
+from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native._native.records import batch_headers
+from kafka_native.admin import AdminClient
+from kafka_native.control.brokers.versions import software_version
 from kafka_native.mock import MockCluster
 from kafka_native.mock.handlers import Incoming
 from kafka_native.mock.versions import of_release
@@ -17,6 +19,8 @@ from kafka_native.protocol import ApiKey
 from kafka_native.protocol.fetch import FetchRequest
 from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, JoinGroupRequest
 from kafka_native.protocol.produce import ProduceRequest
+from kafka_native.protocol.versions import ApiVersionsRequest
+from kafka_native.types import version
 from tests.waiting import poll_until, wait_for
 
 from .support import Client, assigned, fill, filled, read_all
@@ -56,6 +60,40 @@ def test_client_id_is_in_every_request(cluster: MockCluster, client: Client, top
     cluster.clear_requests()
     fill(client, topic, 1, **{"client.id": "my-client"})
     assert {each.client_id for each in cluster.requests} == {"my-client"}
+
+
+@pytest.mark.parametrize(
+    ("conf", "name", "of_version"),
+    [
+        ({}, "kafka-native", software_version(version())),
+        (
+            {"client.software.name": "my lib", "client.software.version": "v1.2+x"},
+            "my-lib",
+            "v1.2-x",
+        ),
+        ({"client.software.name": ".a."}, "a", software_version(version())),
+        (
+            {"client.software.name": "", "client.software.version": ""},
+            "kafka-native",
+            software_version(version()),
+        ),
+    ],
+)
+def test_brokers_get_the_name_and_version_of_the_library(
+    client: Client, requests: Requests, conf: dict[str, Any], name: str, of_version: str
+):
+    with AdminClient({"bootstrap.servers": client.bootstrap, **conf}) as admin:
+        admin.describe_features().result()
+        sent = [each for each in requests.received if isinstance(each, ApiVersionsRequest)]
+    assert len(sent) >= 2
+    assert {each.client_software_name for each in sent} == {name}
+    assert {each.client_software_version for each in sent} == {of_version}
+
+
+@pytest.mark.parametrize("name", ["client.software.name", "client.software.version"])
+def test_name_of_the_library_needs_a_letter_or_a_digit(name: str):
+    with pytest.raises(KafkaException, match=f'Invalid value "[.]+" .*{name}.*a letter or a digit'):
+        Producer({name: "..."})
 
 
 @pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list"])

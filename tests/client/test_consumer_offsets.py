@@ -341,13 +341,16 @@ def test_lag_is_known_without_a_request(client: Client, topic: str):
     where = TopicPartition(topic, 0)
     with client.consumer() as consumer:
         assert consumer.lag() == {}
+        assert consumer.lag_max() is None
         assert consumer.current_lag(where) is None
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING), TopicPartition(topic, 1, 0)])
         take(consumer, 20)
         assert consumer.lag() == {where: 0, TopicPartition(topic, 1): 0}
+        assert consumer.lag_max() == 0
         consumer.seek([TopicPartition(topic, 0, 3), TopicPartition(topic, 1, 10)])
         consumer.pause([where])
         assert consumer.current_lag(where) == 7
+        assert consumer.lag_max() == 7
         fill(client, topic, 5, partition=1, start=10)
         take(consumer, 1)
         assert consumer.current_lag(TopicPartition(topic, 1)) in range(5)
@@ -388,6 +391,7 @@ def test_every_call_of_a_closed_consumer_raises(client: Client, topic: str):
         lambda: consumer.get_watermark_offsets(where),
         lambda: consumer.get_watermark_offsets(where, cached=True),
         consumer.lag,
+        consumer.lag_max,
         lambda: consumer.current_lag(where),
         consumer.consumer_group_metadata,
         consumer.memberid,

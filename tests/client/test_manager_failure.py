@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kafka_native import Consumer
-from kafka_native.client import Client
+from kafka_native.client_core import ClientCore
 
 
 def test_a_client_without_its_managers_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Client] = []
+    made: list[ClientCore] = []
 
-    def fail(self: Consumer, settings: object, assignors: object, client: Client) -> None:
+    def fail(self: Consumer, settings: object, assignors: object, client: ClientCore) -> None:
         made.append(client)
         raise RuntimeError("no managers")
 

@@ -10,13 +10,14 @@ import pytest
 
 from kafka_native import OFFSET_END, KafkaError, KafkaException, TopicPartition
 from kafka_native._native import records
+from kafka_native.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from kafka_native.mock import MockCluster
 from kafka_native.mock.versions import of_release, ranges
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.releases import RELEASES
-from tests.waiting import poll_until
+from tests.waiting import WAIT_S, poll_until
 
-from .support import Client, deliver, errors_into, fill, read_all
+from .support import Client, code_of, deliver, errors_into, fill, read_all
 
 COUNT = 200
 MAGIC = {"0.10.0": 1, "0.10.1": 1, "0.10.2": 1, "0.11.0": 2}
@@ -179,3 +180,83 @@ def test_upgraded_broker_gets_api_versions_after_the_fallbacks_time():
                 cluster.disconnect(broker)
             deliver(producer, topic, b"new", partition=0)
         assert [header.magic for header in headers_of(cluster, topic)] == [0, 2]
+
+
+# --- calls that an old release lacks, or knows in an older form ---
+
+
+def test_transactions_before_0_11_are_refused_at_once(
+    cluster: MockCluster, client: Client, release: str
+):
+    config = {"transactional.id": f"id-{release}", "error_cb": lambda error: None}
+    with client.producer(**conf_for(release), **config) as producer:
+        if release == "0.11.0":
+            producer.init_transactions(WAIT_S)
+            return
+        needs = r"transactions need Apache Kafka 0\.11"
+        code = code_of(lambda: producer.init_transactions(WAIT_S), needs)
+    assert code == KafkaError._UNSUPPORTED_FEATURE
+
+
+def test_topics_before_0_10_1_are_not_created_and_the_error_comes_at_once(
+    cluster: MockCluster, client: Client, release: str
+):
+    topic = f"created-on-{release}"
+    with AdminClient({"bootstrap.servers": client.bootstrap, **conf_for(release)}) as admin:
+        [future] = admin.create_topics([NewTopic(topic, 1, 1)]).values()
+        if release in ("0.10.1", "0.10.2", "0.11.0"):
+            assert future.result(WAIT_S) is None
+            return
+        assert code_of(lambda: future.result(WAIT_S)) == KafkaError._UNSUPPORTED_FEATURE
+
+
+def test_abort_without_the_epoch_of_kip_360():
+    """Before 2.5 InitProducerId has no field for the current producer id."""
+    with old_cluster("0.11.0") as cluster:
+        client = Client(cluster)
+        topic = client.topic(1)
+        lingers = {"linger.ms": 30_000, "message.timeout.ms": 60_000}
+        with client.producer(**{"transactional.id": "id", **lingers}) as producer:
+            producer.init_transactions(WAIT_S)
+            for value in (b"first", b"second"):
+                producer.begin_transaction()
+                producer.produce(topic, b"never sent")
+                producer.abort_transaction(WAIT_S)
+                producer.begin_transaction()
+                producer.produce(topic, value)
+                producer.commit_transaction(WAIT_S)
+        messages = read_all(client, topic, 2)
+    assert [message.value() for message in messages] == [b"first", b"second"]
+
+
+def test_configs_are_described_in_the_oldest_form():
+    with old_cluster("0.11.0") as cluster:
+        client = Client(cluster)
+        resource = ConfigResource(ResourceType.TOPIC, client.topic())
+        with AdminClient({"bootstrap.servers": client.bootstrap}) as admin:
+            for documentation in (False, True):
+                [future] = admin.describe_configs(
+                    [resource], include_documentation=documentation
+                ).values()
+                assert "retention.ms" in future.result(WAIT_S)
+
+
+def test_offsets_of_a_transaction_without_the_member_of_kip_447():
+    with old_cluster("0.11.0") as cluster:
+        client = Client(cluster)
+        topic = client.topic(1)
+        config = {"group.id": "group", "enable.auto.commit": False}
+        with (
+            client.producer(**{"transactional.id": "id"}) as producer,
+            client.consumer(**config) as consumer,
+        ):
+            consumer.subscribe([topic])
+            poll_until(consumer.assignment, consumer)
+            producer.init_transactions(WAIT_S)
+            producer.begin_transaction()
+            offsets = [TopicPartition(topic, 0, 3)]
+            member = consumer.consumer_group_metadata()
+            producer.send_offsets_to_transaction(offsets, member, WAIT_S)
+            producer.commit_transaction(WAIT_S)
+            [committed] = consumer.committed(offsets, WAIT_S)
+    assert committed.offset == 3

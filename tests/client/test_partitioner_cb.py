@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from kafka_native import KafkaError, KafkaException, Producer
+from kafka_native import PARTITION_UA, KafkaError, KafkaException, Producer
 from kafka_native.mock import MockCluster
+from tests.waiting import WAIT_S
 
 from .support import NOWHERE, Client, deliver, interrupted, read_all, takes, together
 
@@ -89,7 +90,7 @@ def test_exception_of_the_partitioner_is_raised_and_nothing_is_queued(client: Cl
         (None, TypeError),
         ("1", TypeError),
         (1.0, TypeError),
-        (-1, ValueError),
+        (-2, ValueError),
         (3, ValueError),
         (1 << 70, ValueError),
     ],
@@ -262,6 +263,39 @@ def test_threads_choose_at_once(client: Client):
         assert message.partition() == by_key(topic, message.key(), 8)
         seen.setdefault(message.key(), []).append(int(message.value()))
     assert seen == {str(thread).encode(): list(range(200)) for thread in range(8)}
+
+
+def test_unassigned_leaves_the_choice_to_the_client(client: Client):
+    topic = client.topic(partitions=8)
+
+    def choose(topic: str, key: bytes | None, count: int) -> int:
+        return 7 if key == b"mine" else PARTITION_UA
+
+    conf = {"partitioner": "murmur2", "sticky.partitioning.linger.ms": 600_000}
+    with client.producer(partitioner_cb=choose, **conf) as producer:
+        producer.produce(topic, "1", key="mine")
+        for number in range(20):
+            producer.produce(topic, "any", key=str(number))
+        assert producer.produce_many(topic, ["any"] * 20, keys=[str(n) for n in range(20)]) == 20
+        rows = [{"value": "any", "key": str(number)} for number in range(20)]
+        assert producer.produce_batch(topic, [*rows, {"value": "2", "key": "mine"}]) == 21
+        assert producer.flush(WAIT_S) == 0
+    messages = read_all(client, topic, 62)
+    assert {each.partition() for each in messages if each.key() == b"mine"} == {7}
+    # keyless messages stay at one partition for this long; by key, they would need several
+    assert len({each.partition() for each in messages if each.value() == b"any"}) == 1
+
+
+def test_round_robin_by_name_takes_the_partitions_in_turn(client: Client):
+    topic = client.topic(partitions=4)
+    with client.producer(partitioner="round_robin") as producer:
+        for number in range(100):
+            producer.produce(topic, str(number), key="always the same")
+        assert producer.produce_many(topic, [str(n) for n in range(100, 200)]) == 100
+        assert producer.flush(WAIT_S) == 0
+    messages = read_all(client, topic, 200)
+    first = next(each.partition() for each in messages if each.value() == b"0")
+    assert all((first + int(each.value())) % 4 == each.partition() for each in messages)
 
 
 def test_round_robin_ignores_the_key(client: Client):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import kafka_native.client
+import kafka_native.client_core
 from kafka_native import KafkaError, Producer
 from kafka_native._native.engine import live_objects
 
@@ -169,13 +169,13 @@ def test_threads_serve_failed_batches_while_their_errors_are_made(
     client: Client, monkeypatch: pytest.MonkeyPatch, known: bool
 ):
     """Constructing a KafkaError runs Python code. Meanwhile another thread may call poll()."""
-    make = kafka_native.client._ErrorOf.__call__
+    make = kafka_native.client_core._ErrorOf.__call__
 
     def slowly(*what: Any) -> KafkaError:
         time.sleep(0.002)
         return make(*what)
 
-    monkeypatch.setattr(kafka_native.client._ErrorOf, "__call__", slowly)
+    monkeypatch.setattr(kafka_native.client_core._ErrorOf, "__call__", slowly)
     topic = client.topic(partitions=3)
     seen: list[bytes] = []  # lists and sets, because counting isn't thread-safe
     codes: list[int | None] = []

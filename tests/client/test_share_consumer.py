@@ -278,6 +278,7 @@ def test_a_closed_share_consumer_raises(client: Client) -> None:
         (consumer.acknowledge_offset, ("t", 0, 0)),
         (consumer.set_acknowledgement_commit_callback, (None,)),
         (consumer.set_sasl_credentials, ("a", "b")),
+        (consumer.brokers_add, ("a:1",)),
     ]
     for call, arguments in calls:
         with pytest.raises(IllegalStateException, match="Share consumer closed"):

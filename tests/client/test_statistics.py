@@ -15,7 +15,7 @@ from kafka_native.admin import AdminClient
 from kafka_native.config import Config
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from kafka_native.statistics import ClientMetrics, Window, to_json
+from kafka_native.statistics import ClientMetrics, ConsumerMetrics, Window, to_json
 from tests.oracle.statistics import check_level
 from tests.waiting import WAIT_S, poll_until, wait_for
 
@@ -237,6 +237,8 @@ def test_consumers_figures_match_the_consumed_messages(
         assert partition["lo_offset"] == 0
         assert partition["hi_offset"] == partition["ls_offset"] == 40
         assert (partition["consumer_lag"], partition["consumer_lag_stored"]) == (20, 15)
+        assert partition["consumer_lead"] == document["consumer"]["lead_min"] == 30
+        assert document["consumer"]["lag_max"] == 10
         assert (partition["rxmsgs"], partition["msgs"]) == (30, 30)  # from offset 10 on
         assert partition["rxbytes"] > 0
         assert partition["eof_offset"] == 40
@@ -251,6 +253,86 @@ def test_consumers_figures_match_the_consumed_messages(
         assert document["rxmsgs"] == after["rxmsgs"] == 40
         assert document["rxmsg_bytes"] == after["rxbytes"] > partition["rxbytes"]
         assert document["msg_max"] == 0
+
+
+def test_lead_is_the_distance_from_the_logs_start(cluster: MockCluster, client: Client) -> None:
+    topic = client.topic(2)
+    fill(client, topic, 20, partition=0)
+    fill(client, topic, 20, partition=1)
+    with AdminClient({"bootstrap.servers": client.bootstrap}) as admin:
+        [deleted] = admin.delete_records([TopicPartition(topic, 1, 15)]).values()
+        deleted.result(WAIT_S)
+    with client.consumer() as consumer:
+        assert consumer.metrics().consumer is not None
+        assert consumer.metrics().consumer.lead_min == -1
+        consumer.assign([TopicPartition(topic, 0, 12), TopicPartition(topic, 1, 18)])
+        assert len(consumer.consume(10, WAIT_S)) == 10
+        metrics = consumer.metrics()
+        partitions = metrics.topics[topic].partitions
+        assert [partitions[number].consumer_lead for number in (0, 1, -1)] == [20, 5, -1]
+        assert metrics.consumer is not None
+        assert (metrics.consumer.lead_min, metrics.consumer.lag_max) == (5, 0)
+
+
+def polls_of(consumer: Consumer) -> ConsumerMetrics:
+    found = consumer.metrics().consumer
+    assert found is not None
+    return found
+
+
+def test_times_between_polls(client: Client, topic: str) -> None:
+    fill(client, topic, 100, partition=0)
+    with client.consumer() as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        before = polls_of(consumer)
+        assert before.time_between_poll_avg == before.time_between_poll_max == -1
+        assert before.last_poll_seconds_ago == -1
+        began = time.monotonic()
+        messages = []
+        while len(messages) < 100:
+            message = consumer.poll(WAIT_S)
+            assert message is not None
+            messages.append(message)
+        consumer.poll(0)
+        elapsed_us = (time.monotonic() - began) * 1e6
+        found = polls_of(consumer)
+        # a hundred polls share the time
+        assert 0 <= found.time_between_poll_avg <= elapsed_us / 100
+        assert found.time_between_poll_avg <= found.time_between_poll_max <= elapsed_us
+        assert found.last_poll_seconds_ago >= 0
+        consumer.poll(0)
+        time.sleep(0.03)
+        consumer.consume(1, 0)
+        found = polls_of(consumer)
+        assert found.time_between_poll_max >= 30_000
+        assert found.time_between_poll_avg >= 15_000  # of two
+        after = polls_of(consumer)  # a new window
+        assert after.time_between_poll_avg == after.time_between_poll_max == -1
+        assert after.poll_idle_ratio_avg == 0.0
+        consumer.poll(0.03)
+        assert 0 < polls_of(consumer).poll_idle_ratio_avg <= 1
+
+
+def test_only_consumers_have_polls(produced: Any, client: Client) -> None:
+    producer, _, documents = produced
+    assert producer.metrics().consumer is None
+    assert "consumer" not in documents[-1]
+
+
+def test_returns_from_callbacks_are_no_polls(client: Client) -> None:
+    # they count for max.poll.interval.ms
+    topic = client.topic(1)
+    fill(client, topic, 10, partition=0)
+    with client.consumer() as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        count = 0
+        while count < 10:
+            count += consumer.consume_callback(lambda message: None, timeout=WAIT_S)
+        consumer.poll(0)
+        called_us, _, calls, _ = consumer._poll_times(False)
+        polls, _, _ = consumer._poll_counts()
+        assert called_us > 0
+        assert calls <= 10 < polls  # no more calls than those above
 
 
 def test_queued_messages_are_counted(client: Client, topic: str) -> None:

@@ -122,3 +122,37 @@ def test_sticky_linger_ms_limits_a_partitions_time(
         assert sorted(counts)[:6] == [0] * 6  # one partition, and that of the first message
     else:
         assert min(counts) > 150
+
+
+def test_rack_aware_producer_stays_in_its_rack(
+    cluster: MockCluster, client: Client, repaired_cluster: None
+):
+    topic = client.topic(partitions=3)
+    near, far = cluster.leader(topic, 1), cluster.leader(topic, 2)
+    cluster.logs.set_rack(near, "east")
+    cluster.logs.set_rack(far, "west")
+    conf = {
+        "partitioner.rack.aware": True,
+        "client.rack": "east",
+        "sticky.partitioning.linger.ms": 0,
+    }
+    given: Counter[int] = Counter()
+    with client.producer(
+        **conf, on_delivery=lambda error, message: given.update([message.partition()])
+    ) as producer:
+
+        def produce() -> Counter[int]:
+            given.clear()
+            for _ in range(300):
+                producer.produce(topic, b"")
+            assert producer.flush(20) == 0
+            return given
+
+        assert produce() == {1: 300}
+        cluster.logs.set_rack(near, None)  # known with the next metadata
+        cluster.logs.set_rack(far, "east")
+        producer.list_topics(timeout=10)
+        assert produce() == {2: 300}
+        cluster.logs.set_rack(far, None)
+        producer.list_topics(timeout=10)
+        assert min(produce()[partition] for partition in range(3)) > 50

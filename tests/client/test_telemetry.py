@@ -14,7 +14,7 @@ import pytest
 from kafka_native import Consumer, KafkaError, Producer, ShareConsumer, TopicPartition
 from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOConsumer, AIOProducer
-from kafka_native.client import LAST_PUSH_S
+from kafka_native.client_core import LAST_PUSH_S
 from kafka_native.control.telemetry import SPECS, full_name
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster, PushedMetrics
 from kafka_native.protocol import ApiKey

@@ -14,11 +14,20 @@ from typing import Any
 
 import pytest
 
-from kafka_native import CompactedTopic, Consumer, Producer, ShareConsumer, TopicPartition
+from kafka_native import (
+    Client,
+    CompactedTopic,
+    Consumer,
+    Producer,
+    ShareConsumer,
+    StreamsGroupMember,
+    TopicPartition,
+)
 from kafka_native.admin import AdminClient, NewTopic
 from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
 from kafka_native.deadlines import FOR_EVER_S, deadline_of, left_s, seconds
 from kafka_native.mock import MockCluster
+from kafka_native.streams_group import Subtopology, Topology
 from tests.waiting import WAIT_S
 
 LONG = [math.inf, sys.maxsize, 1e10, 2_678_400, 2_147_484, 2_147_483.6]
@@ -117,12 +126,30 @@ def commit_shared(make: Make, timeout: float) -> None:
     reader.commit_sync(timeout)
 
 
+def streaming(make: Make) -> Any:
+    topology = Topology([Subtopology("0", source_topics=[TOPIC])])
+    return make(
+        lambda conf: StreamsGroupMember(conf, topology), **{"group.id": f"t{next(_numbers)}"}
+    )
+
+
+def commit_streaming(make: Make, timeout: float) -> None:
+    member = streaming(make)
+    assert member.poll(WAIT_S)
+    member.commit([TopicPartition(TOPIC, 0, 1)], timeout)
+
+
 def compacted(make: Make) -> Any:
     return make(CompactedTopic, TOPIC)
 
 
-def admin_poll(make: Make, timeout: float) -> None:
-    client = make(AdminClient)
+def with_role(make: Make) -> Any:
+    client = make(Client)
+    client.producer().produce(TOPIC, b"x")
+    return client
+
+
+def callback_poll(client: Any, timeout: float) -> None:
     client._client.callbacks.put(lambda: None)
     assert client.poll(timeout) == 1
 
@@ -176,6 +203,17 @@ CALLS: dict[type, dict[str, Callable[[Make, float], object]]] = {
         "consume_arrow": lambda make, timeout: sharing(make).consume_arrow(timeout),
         "poll": lambda make, timeout: sharing(make).poll(timeout),
     },
+    StreamsGroupMember: {
+        "client_instance_id": lambda make, timeout: streaming(make).client_instance_id(timeout),
+        "close": lambda make, timeout: streaming(make).close(timeout),
+        "commit": commit_streaming,
+        "poll": lambda make, timeout: streaming(make).poll(timeout),
+    },
+    Client: {
+        "aclose": lambda make, timeout: asyncio.run(with_role(make).aclose(timeout)),
+        "close": lambda make, timeout: with_role(make).close(timeout),
+        "poll": lambda make, timeout: callback_poll(make(Client), timeout),
+    },
     CompactedTopic: {
         "poll": lambda make, timeout: compacted(make).poll(timeout),
         "scan": lambda make, timeout: compacted(make).scan(timeout),
@@ -185,7 +223,7 @@ CALLS: dict[type, dict[str, Callable[[Make, float], object]]] = {
         "cluster_id": lambda make, timeout: make(AdminClient).cluster_id(timeout),
         "list_groups": lambda make, timeout: make(AdminClient).list_groups(timeout=timeout),
         "list_topics": lambda make, timeout: make(AdminClient).list_topics(timeout=timeout),
-        "poll": admin_poll,
+        "poll": lambda make, timeout: callback_poll(make(AdminClient), timeout),
     },
 }
 WAITS = [(kind, name) for kind, calls in CALLS.items() for name in calls]

@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from kafka_native import OFFSET_INVALID, KafkaError, KafkaException, Producer, TopicPartition
+from kafka_native import (
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.mock.transactions import State
 from kafka_native.protocol import ApiKey
@@ -147,6 +154,53 @@ def test_undelivered_message_requires_an_abort(bank: Bank) -> None:
     producer.abort_transaction(WAIT_S)
     bank.commit(producer, "after", partition=0)
     assert bank.seen() == ["after", "before"]
+
+
+def offset_commits(bank: Bank) -> list[int]:
+    """Return the versions of the requests that commit offsets with transactions."""
+    return [
+        each.version for each in bank.cluster.requests if each.api_key == ApiKey.TXN_OFFSET_COMMIT
+    ]
+
+
+def send_offset(bank: Bank, producer: Producer, consumer: Consumer, offset: int) -> None:
+    with producer.transaction(timeout=WAIT_S):
+        metadata = consumer.consumer_group_metadata()
+        place = TopicPartition(bank.topic, 0, offset)
+        producer.send_offsets_to_transaction([place], metadata, WAIT_S)
+
+
+def test_offsets_name_their_topics_by_id(bank: Bank) -> None:
+    bank.cluster.clear_requests()
+    with bank.consumer() as consumer:
+        producer = bank.producer()
+        bank.commit(producer, "one")  # the producer knows the topic's id now
+        send_offset(bank, producer, consumer, 3)
+        if bank.cluster.state.transaction_version == 1:
+            assert offset_commits(bank) == [4], "the later versions add the group themselves"
+            return
+        assert offset_commits(bank) == [6]
+        bank.cluster.delete_topic(bank.topic)
+        bank.cluster.create_topic(bank.topic, 2)
+        send_offset(bank, producer, consumer, 5)
+        assert set(offset_commits(bank)) == {6}
+        assert len(offset_commits(bank)) > 2, "the old id is refused until metadata have the new"
+        [place] = consumer.committed([TopicPartition(bank.topic, 0)], WAIT_S)
+        assert place.offset == 5
+
+
+def test_offsets_name_their_topics_if_metadata_have_no_ids() -> None:
+    with (
+        MockCluster(brokers=1, max_versions={ApiKey.METADATA: 9}) as cluster,
+        Bank(cluster, "nameless") as bank,
+        bank.consumer() as consumer,
+    ):
+        producer = bank.producer()
+        bank.commit(producer, "one")
+        send_offset(bank, producer, consumer, 3)
+        assert offset_commits(bank) == [5]
+        [place] = consumer.committed([TopicPartition(bank.topic, 0)], WAIT_S)
+        assert place.offset == 3
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from kafka_native.control.brokers.bootstrap import Shuffle
 from kafka_native.control.brokers.pool import BrokerPool
 from kafka_native.control.brokers.security import Authenticator, Connections
 from kafka_native.control.brokers.versions import ASK_EVERYONE, Fallback
@@ -57,6 +58,9 @@ class FakeCursor:
         self.broker = broker
         self.log.append(("move", broker, offset, leader_epoch))
         return True
+
+    def forget_answer(self) -> None:
+        self.answered = False
 
     def stop(self) -> None:
         self.epoch += 1
@@ -220,6 +224,7 @@ class Cluster:
         rebootstraps: bool = True,
         trigger_s: float = 300,
         make_authenticator: Callable[[Connections], Authenticator] | None = None,
+        shuffle: Shuffle = lambda servers: None,
     ) -> None:
         self.clock = Clock()
         self.engine = FakeEngine()
@@ -242,6 +247,7 @@ class Cluster:
             ),
             rebootstraps=rebootstraps,
             fallback=fallback,
+            shuffle=shuffle,
             clock=self.clock,
         )
         self.engine.on_connect = self._on_connect

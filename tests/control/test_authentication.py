@@ -288,21 +288,74 @@ def test_error_of_a_refused_handshake_says_what_to_change(reply: SaslHandshakeRe
     assert len(cluster.engine.closed) == 1
 
 
+BEFORE_1_0 = {18: (0, 0), 17: (0, 0), 11: (0, 1)}
+ONLY_KERBEROS = {11: (0, 0)}
+"""The versions of a broker before 0.10."""
+
+
 @pytest.mark.parametrize(
-    "offer",
-    [
-        {18: (0, 4)},
-        {18: (0, 4), 17: (0, 0)},
-        {18: (0, 4), 17: (0, 1)},
-        {18: (0, 4), 17: (0, 1), 36: (9, 9)},
-    ],
+    ("offer", "words"),
+    [({18: (0, 0)}, "Apache Kafka 0.9"), (ONLY_KERBEROS, "SASL PLAIN needs Apache Kafka 0.10")],
 )
-def test_a_broker_before_1_0_is_named_as_such(offer: dict[int, tuple[int, int]]):
+def test_a_broker_without_sasl_is_named_as_such(
+    offer: dict[int, tuple[int, int]], words: str
+) -> None:
     cluster = SecuredCluster(plain())
     cluster.connect(offer=api_versions(offer))
     [error] = cluster.reported
     assert error.code() == KafkaError._UNSUPPORTED_FEATURE
-    assert "Apache Kafka 1.0" in error.str()
+    assert words in error.str()
+
+
+@pytest.mark.parametrize(
+    "offer",
+    [BEFORE_1_0, {**BEFORE_1_0, 17: (0, 1)}, {**BEFORE_1_0, 17: (0, 1), 36: (9, 9)}],
+)
+def test_messages_have_no_headers_before_1_0(offer: dict[int, tuple[int, int]]) -> None:
+    cluster = SecuredCluster(TwoRounds())
+    cluster.connect(offer=api_versions(offer))
+    assert cluster.engine.submitted[-1].version == 0
+    cluster.reply(SaslHandshakeResponse())
+    for said, challenge in ((b"hello", b"who?"), (b"more", b"welcome")):
+        cluster.worker.do()
+        [sent] = cluster.engine.submitted
+        assert (sent.body, sent.how["raw"], sent.how["replied"]) == (said, True, True)
+        assert cluster.engine.opened == []
+        cluster.reply(None, body=challenge)
+    cluster.worker.do()
+    assert len(cluster.engine.opened) == 1
+    assert cluster.reported == []
+
+
+def test_kerberos_begins_without_a_handshake_before_0_10() -> None:
+    mechanism = TwoRounds()
+    mechanism.name = "GSSAPI"
+    cluster = SecuredCluster(mechanism)
+    cluster.connect(offer=api_versions(ONLY_KERBEROS))
+    cluster.worker.do()
+    [sent] = cluster.engine.submitted
+    assert (sent.body, sent.how["raw"]) == (b"hello", True)
+    assert cluster.pool.bootstrap[0].authentication is not None
+    cluster.pool.bootstrap[0].authentication.exchange.said_all = True
+    cluster.reply(None, body=b"who?")
+    cluster.worker.do()
+    [sent] = cluster.engine.submitted
+    assert sent.how["replied"] is False, "the broker doesn't answer the last message"
+    cluster.reply(None, body=b"welcome")
+    cluster.worker.do()
+    assert len(cluster.engine.opened) == 1
+
+
+def test_a_refusal_before_1_0_is_a_closed_connection() -> None:
+    cluster = SecuredCluster(plain())
+    cluster.connect(offer=api_versions(BEFORE_1_0))
+    cluster.reply(SaslHandshakeResponse())
+    cluster.reply(None, status=STATUS_TRANSPORT)
+    cluster.pool.on_disconnected(event(status=STATUS_TRANSPORT, attempts=1, text="closed"))
+    [error, *_] = cluster.reported
+    assert error.code() == KafkaError._AUTHENTICATION
+    assert "check the credentials" in error.str()
+    assert SECRET not in error.str()
 
 
 @pytest.mark.parametrize(

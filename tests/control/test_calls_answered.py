@@ -167,9 +167,9 @@ def test_a_share_consumer_that_cannot_commit_reports_it(
         consumer.subscribe(["t"])
         consumer.poll(0.1)
         collected = [SimpleNamespace(topic="t", key=(b"", 0), on_done=None)]
-        monkeypatch.setattr(consumer._held, "collect", lambda *, accept: collected)
+        monkeypatch.setattr(consumer._held, "collect", lambda **_: collected)
         with monkeypatch.context() as patched:
             patched.setattr(ShareSessions, "acknowledge", broken)
             with pytest.raises(RuntimeError, match="a defect"):
                 consumer.commit_sync(-1)
-        monkeypatch.setattr(consumer._held, "collect", lambda *, accept, renew=True: [])
+        monkeypatch.setattr(consumer._held, "collect", lambda **_: [])

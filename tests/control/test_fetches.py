@@ -26,13 +26,19 @@ from .fakes import Cluster, event, fetch_manager
 class ConsumerCluster(Cluster):
     """A cluster with one topic of two partitions, led by brokers 1 and 2, both up."""
 
-    def __init__(self, *partitions: tuple[str, int, int], reset: Reset = EARLIEST) -> None:
+    def __init__(
+        self,
+        *partitions: tuple[str, int, int],
+        reset: Reset = EARLIEST,
+        error_s: float = 0.0,
+    ) -> None:
         super().__init__()
         self.logged: list[str] = []
         self.wall = 1_700_000_000.0
         self.fetches = fetch_manager(
             self,
             reset=reset,
+            error_s=error_s,
             logs=Logs(
                 "test",
                 lambda name, line: self.logged.append(line.text),
@@ -482,6 +488,33 @@ def test_forbidden_partition_is_reported_once_and_retried_and_others_go_on():
     ]
     assert len(starts) == 5
     assert cluster.engine.cursors[2 - token].log == [("start", cluster.pool.handle(2), 0, 5)]
+
+
+@pytest.mark.parametrize(("error_s", "wait_s"), [(0.0, 1.0), (0.02, 1.0), (0.5, 5.0), (2.0, 20.0)])
+def test_forbidden_partition_waits_ten_times_the_backoff_and_at_least_a_second(
+    error_s: float, wait_s: float
+):
+    cluster = ConsumerCluster(("t", 0, 0), error_s=error_s)
+    log = cluster.engine.cursors[0].log
+    cluster.stop(1, 0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    cluster.wait(wait_s - 0.01)
+    assert len(log) == 1
+    cluster.wait(0.02)
+    assert len(log) == 2
+
+
+def test_forbidden_partition_is_reported_again_after_a_fetch_that_succeeded():
+    cluster = ConsumerCluster(("t", 0, 0))
+    cursor = cluster.engine.cursors[0]
+    for answered in (False, False, True, False, True):
+        cursor.answered = answered
+        cluster.stop(1, 0, error_code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        cluster.wait(15)
+    assert [error.code() for *_, error in cluster.partition_errors] == [
+        KafkaError.TOPIC_AUTHORIZATION_FAILED
+    ] * 3
+    # a topic that a leader once confirmed stays confirmed
+    assert cluster.fetches.bound_id(("t", 0)) == cursor.topic_id
 
 
 def test_forbidden_topic_is_reported_once_and_requested_again():

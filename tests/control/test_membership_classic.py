@@ -143,6 +143,20 @@ def test_refused_join_is_tried_again_with_back_off(code: int, reported: bool):
     assert group.log[-1] == ("assign", [T0])
 
 
+def test_refused_session_timeout_is_named_with_the_brokers_limits():
+    group = Group(subscribed="t")
+    refuse(group.join(), KafkaError.INVALID_SESSION_TIMEOUT)
+    text = group.errors[0].str()
+    assert "session.timeout.ms=10000" in text
+    assert "group.max.session.timeout.ms" in text
+
+
+def test_brokers_without_groups_are_named_as_such():
+    group = Group(subscribed="t")
+    group.join().answer(KafkaError(KafkaError._UNSUPPORTED_FEATURE, "no version"))
+    assert "no version: groups need Apache Kafka 0.9 or newer" in group.errors[0].str()
+
+
 def test_unknown_member_joins_without_its_id():
     group = Group(subscribed="t")
     refuse(group.join(), KafkaError.MEMBER_ID_REQUIRED, member_id="me")

@@ -54,7 +54,7 @@ def test_versions_are_requested_again_when_the_fallback_expires():
     cluster.clock.now += 1.0
     cluster.engine.submitted.clear()
     cluster.bring_up(0)  # the answer of a broker that was upgraded meanwhile
-    assert cluster.engine.opened[1:] == [(0, 1, 13, 17)]
+    assert cluster.engine.opened[1:] == [(0, 1, 13, 18)]
 
 
 def test_broker_that_once_returned_its_versions_never_gets_the_fallback():
@@ -67,7 +67,7 @@ def test_broker_that_once_returned_its_versions_never_gets_the_fallback():
         KafkaError._ALL_BROKERS_DOWN,
     ]
     cluster.bring_up(0)
-    assert cluster.engine.opened == [(0, 1, 13, 17)] * 2
+    assert cluster.engine.opened == [(0, 1, 13, 18)] * 2
 
 
 def test_failed_connect_causes_no_fallback():

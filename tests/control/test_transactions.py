@@ -5,7 +5,7 @@ versions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,27 @@ class FakeCoordinator:
         pass
 
 
+class FakeMetadata:
+    """The topic ids that the test has set."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, bytes] = {}
+        self.wanted: list[str] = []
+        self.refreshed = 0
+
+    def want(self, name: str, now: float) -> None:
+        self.wanted.append(name)
+
+    def ids(self, names: Iterable[str]) -> dict[str, bytes]:
+        return {name: self.known[name] for name in names if name in self.known}
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        return {each: name for name, each in self.known.items()}.get(topic_id)
+
+    def refresh(self, now: float) -> None:
+        self.refreshed += 1
+
+
 class World:
     """A manager, its requests, and the outcomes of its calls."""
 
@@ -71,6 +92,7 @@ class World:
         self.pending_events: list[Callable[[], None]] = []
         self.log: list[Any] = []  # calls of the engine
         self.coordinator, self.group = FakeCoordinator(TX), FakeCoordinator(GROUP)
+        self.metadata = FakeMetadata()
         self.fatal: list[KafkaError] = []
         self.calls: list[Call] = []
         self.manager = Transactions(
@@ -81,6 +103,7 @@ class World:
             request_s=30.0,
             backoff=Backoff(0.1, 1.0),
             group_coordinator=lambda name: self.group,  # type: ignore[arg-type,return-value]
+            metadata=self.metadata,  # type: ignore[arg-type]
             version=lambda: self.version,
             on_fatal=self.fatal.append,
             handle_events=self.handle_events,
@@ -149,8 +172,11 @@ class World:
             return AddOffsetsToTxnResponse(error_code=code)
         if isinstance(message, TxnOffsetCommitRequest):
             answer = TxnOffsetCommitResponse.Topic.Partition(partition_index=0, error_code=code)
+            [topic] = message.topics
+            kind, by_id = TxnOffsetCommitResponse.Topic, topic.topic_id != bytes(16)
+            name = "" if by_id else topic.name
             return TxnOffsetCommitResponse(
-                topics=[TxnOffsetCommitResponse.Topic(name="in", partitions=[answer])]
+                topics=[kind(name=name, topic_id=topic.topic_id, partitions=[answer])]
             )
         assert isinstance(message, EndTxnRequest)
         if self.version < 2:
@@ -320,7 +346,8 @@ def test_offsets_go_to_the_groups_coordinator(world: World) -> None:
     message = world.go()
     call = world.calls.pop()
     assert call.target == GROUP
-    assert (message.group_id, message.generation_id, message.member_id) == ("g", 3, "me")
+    assert (message.group_id, message.member_id) == ("g", "me")
+    assert message.generation_id_or_member_epoch == 3
     place = message.topics[0].partitions[0]
     assert (place.committed_offset, place.committed_leader_epoch, place.committed_metadata) == (
         5,
@@ -336,8 +363,35 @@ def test_offsets_go_to_the_groups_coordinator(world: World) -> None:
     assert outcome == [None]
 
 
+def test_offsets_are_committed_by_topic_id(world: World) -> None:
+    world.begun()
+    [(name, _)] = OFFSETS
+    outcome = world.result(world.manager.send_offsets, OFFSETS, MEMBER)
+    if world.version == 1:
+        world.answer()
+    assert world.metadata.wanted == ([name] if world.version == 2 else [])
+    message = world.go()
+    assert (message.topics[0].name, message.topics[0].topic_id) == (name, bytes(16)), "by name"
+    for topic_id in (b"1" * 16, b"2" * 16):
+        world.metadata.known = {name: topic_id}
+        world.calls.pop().on_reply(world.reply_to(message, KafkaError.UNKNOWN_TOPIC_ID))
+        message = world.go()
+        assert message.topics[0].topic_id == topic_id
+    assert world.metadata.refreshed == 2, "the topic may have another id"
+    assert outcome == []
+    world.calls.pop().on_reply(world.reply_to(message, KafkaError.GROUP_ID_NOT_FOUND))
+    [error] = outcome
+    assert error == KafkaError.GROUP_ID_NOT_FOUND
+    assert f"TxnOffsetCommit {name} [0]" in error.str()
+
+
 @pytest.mark.parametrize(
-    "code", [KafkaError.ILLEGAL_GENERATION, KafkaError.GROUP_AUTHORIZATION_FAILED]
+    "code",
+    [
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    ],
 )
 def test_offsets_that_are_refused_end_the_transaction_only(world: World, code: int) -> None:
     world.begun()

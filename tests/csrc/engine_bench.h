@@ -21,7 +21,7 @@ __attribute__((unused)) static struct bench bench_new(
     struct kn_engine_config config;
     kn_engine_config_init(&config);
     if (configure) configure(&config);
-    bench.engine = kn_engine_new(&config);
+    bench.engine = kn_engine_new(&config, NULL);
     CHECK(bench.engine);
     bench.listener = peer_listen(&bench.port, 8);
     /* A broker thread of the engine's table; the test's thread takes its place. */
@@ -72,7 +72,7 @@ __attribute__((unused)) static enum kn_broker_state state(struct bench *bench)
 __attribute__((unused)) static struct kn_event *next_event(struct bench *bench)
 {
     struct kn_list *node;
-    while ((node = kn_queue_pop(&bench->engine->client.events))) {
+    while ((node = kn_queue_pop(&bench->engine->client.control->events))) {
         struct kn_event *event = KN_LIST_ENTRY(node, struct kn_event, node);
         if (event->kind != KN_EVENT_WORKING) return event;
         kn_event_free(event);

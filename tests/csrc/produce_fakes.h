@@ -129,8 +129,8 @@ UNUSED static struct kn_engine *fake_engine(void)
     engine->client.owner = fake.engine = engine;
     kn_codec_table_init(&engine->client.codecs);
     CHECK_EQ(kn_producer_init(&engine->producer, &engine->config.produce, &engine->client), KN_OK);
-    CHECK_EQ(kn_queue_init(&engine->client.events), KN_OK);
-    CHECK_EQ(kn_reserve_init(&engine->client.spare_events, sizeof(struct kn_event), 0), KN_OK);
+    engine->client.control = kn_control_queue_new(0);
+    CHECK(engine->client.control);
     engine->client.pool = kn_pool_new((size_t)64 << 20);
     CHECK(engine->client.pool);
     kn_list_init(&fake.delivered);
@@ -151,7 +151,7 @@ UNUSED static struct kn_batch *delivered_first(void)
 
 UNUSED static struct kn_event *event_first(void)
 {
-    struct kn_list *node = kn_queue_pop(&fake.engine->client.events);
+    struct kn_list *node = kn_queue_pop(&fake.engine->client.control->events);
     return node ? KN_LIST_ENTRY(node, struct kn_event, node) : NULL;
 }
 
@@ -191,7 +191,7 @@ UNUSED static void fake_engine_free(struct kn_engine *engine)
     CHECK_EQ(list_count(&fake.sent), 0);
     CHECK_EQ(kn_batch_live(), 0);
     kn_producer_deinit(&engine->producer);
-    kn_queue_deinit(&engine->client.events);
+    kn_control_queue_unref(engine->client.control);
     kn_pool_free(engine->client.pool);
     free(engine);
 }

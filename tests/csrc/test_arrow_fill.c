@@ -17,7 +17,7 @@ static void begin(int64_t rows_max)
     static const uint8_t no_id[16];
     struct kn_engine_config config;
     kn_engine_config_init(&config);
-    engine = kn_engine_new(&config);
+    engine = kn_engine_new(&config, NULL);
     for (int i = 0; i < 2; i++)
         cursors[i] = kn_cursor_new(&engine->consumer, i ? "second" : "first", i ? 6 : 5, no_id, i,
                                    (uint64_t)i + 1);

@@ -16,7 +16,7 @@ static struct kn_engine *engine_new(struct kn_broker **broker)
 {
     struct kn_engine_config config;
     kn_engine_config_init(&config);
-    struct kn_engine *engine = kn_engine_new(&config);
+    struct kn_engine *engine = kn_engine_new(&config, NULL);
     CHECK(engine);
     int handle = kn_engine_broker_add(engine, 1, "127.0.0.1", 1);
     CHECK_EQ(handle, 0);

@@ -12,7 +12,7 @@ static void begin(int report_all)
     struct kn_engine_config config;
     kn_engine_config_init(&config);
     config.produce.report_all = report_all;
-    engine = kn_engine_new(&config);
+    engine = kn_engine_new(&config, NULL);
     topic = kn_producer_topic(&engine->producer, "t", 1, 1);
 }
 

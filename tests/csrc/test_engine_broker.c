@@ -71,7 +71,7 @@ static void test_requests_wait_for_open_and_then_go_out_in_order(void)
     CHECK_EQ(bench.broker->fetcher.fetch_version, 12);
     serve(&bench, "a");
     serve(&bench, "b");
-    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->client.events) < 3; i++)
+    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->client.control->events) < 3; i++)
         turn(&bench, 1000, 1);
     reply(&bench, 100, KN_OK);
     reply(&bench, 101, KN_OK);
@@ -129,7 +129,7 @@ static void test_a_held_connection_sends_only_the_handshake_until_it_is_open_aga
     CHECK_EQ(bench.broker->fetcher.fetch_version, -1);
     serve(&bench, "sent before"); /* its response comes first */
     serve(&bench, "handshake");
-    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->client.events) < 2; i++)
+    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->client.control->events) < 2; i++)
         turn(&bench, 1000, 1);
     reply(&bench, 1, KN_OK);
     reply(&bench, 3, KN_OK);
@@ -138,7 +138,7 @@ static void test_a_held_connection_sends_only_the_handshake_until_it_is_open_aga
     turn(&bench, 0, 1);
     CHECK_EQ(bench.broker->sender.produce_version, 9);
     serve(&bench, "held back");
-    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->client.events) < 1; i++)
+    for (int i = 0; i < 10 && kn_queue_count(&bench.engine->client.control->events) < 1; i++)
         turn(&bench, 1000, 1);
     reply(&bench, 2, KN_OK);
     CHECK_EQ(kn_counted(&bench.broker->broker.disconnects), 0);
@@ -237,7 +237,7 @@ static void test_a_connection_that_answers_its_handshake_alone_is_a_failure(void
         struct kn_event *got = event(&bench, KN_EVENT_DISCONNECTED);
         CHECK_EQ(got->attempts, failures);
         kn_event_free(got);
-        CHECK_EQ(kn_queue_count(&bench.engine->client.events), 0); /* no WORKING event */
+        CHECK_EQ(kn_queue_count(&bench.engine->client.control->events), 0); /* no WORKING event */
         /* the back-off grows */
         CHECK(bench.broker->connect_at_us - now_us >= 80 * MS << (failures - 1));
         now_us = bench.broker->connect_at_us;
@@ -247,7 +247,7 @@ static void test_a_connection_that_answers_its_handshake_alone_is_a_failure(void
 
 static void working(struct bench *bench, int32_t generation)
 {
-    struct kn_list *node = kn_queue_pop(&bench->engine->client.events);
+    struct kn_list *node = kn_queue_pop(&bench->engine->client.control->events);
     CHECK(node != NULL);
     struct kn_event *got = KN_LIST_ENTRY(node, struct kn_event, node);
     CHECK_EQ(got->kind, KN_EVENT_WORKING);
@@ -272,7 +272,8 @@ static void test_a_connection_works_once_it_has_answered_or_has_lasted(void)
     serve(&bench, "");
     turn(&bench, 1000, 2);
     reply(&bench, 2, KN_OK);
-    CHECK_EQ(kn_queue_count(&bench.engine->client.events), 0); /* one event per connection */
+    CHECK_EQ(kn_queue_count(&bench.engine->client.control->events),
+             0); /* one event per connection */
 
     shutdown(bench.peer, SHUT_RDWR);
     turn(&bench, 1000, 3);
@@ -281,7 +282,7 @@ static void test_a_connection_works_once_it_has_answered_or_has_lasted(void)
     CHECK_EQ(kn_engine_broker_connect(bench.engine, 0), KN_OK);
     generation = open_now(&bench, 60000 * MS);
     turn(&bench, 0, 60000 * MS + 9000 * MS);
-    CHECK_EQ(kn_queue_count(&bench.engine->client.events), 0);
+    CHECK_EQ(kn_queue_count(&bench.engine->client.control->events), 0);
     turn(&bench, 0, 60000 * MS + 10000 * MS); /* a producer with acks=0 never gets a response */
     working(&bench, generation);
     bench_free(&bench);

@@ -516,6 +516,47 @@ static void test_a_request_without_reply_is_done_once_written(void)
     pair_free(&pair);
 }
 
+/* A request without a header, as SASL has it before Kafka 1.0. */
+static struct call *raw_call(struct pair *pair, uint8_t flags)
+{
+    struct call *call = call_new(KN_REQUEST_RAW | KN_REQUEST_HANDSHAKE | flags, 0, 600);
+    memcpy(call->frame + KN_FRAME_LENGTH_BYTES, "token", 5);
+    call->pieces[0].iov_len = call->request.frame_bytes = KN_FRAME_LENGTH_BYTES + 5;
+    kn_connection_send(pair->connection, &call->request, 0);
+    CHECK_EQ(turn(pair->connection, 0, 0), KN_OK);
+    uint8_t received[KN_FRAME_LENGTH_BYTES + 5];
+    CHECK_EQ(recv(pair->peer, received, sizeof received, MSG_WAITALL), (ssize_t)sizeof received);
+    CHECK(memcmp(received, "\0\0\0\5token", sizeof received) == 0);
+    return call;
+}
+
+static void test_a_raw_request_and_its_reply_have_no_header(void)
+{
+    static const char *const replies[] = {"", "a", "abc", "challenge of the broker"};
+    struct pair pair = pair_new(&CONFIG);
+    for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
+        struct call *call = raw_call(&pair, 0);
+        size_t length = strlen(replies[i]);
+        uint8_t frame[64] = {0, 0, 0, (uint8_t)length};
+        memcpy(frame + KN_FRAME_LENGTH_BYTES, replies[i], length);
+        peer_write(pair.peer, frame, KN_FRAME_LENGTH_BYTES + length);
+        CHECK_EQ(turns_until_done(pair.connection, call), KN_OK);
+        CHECK_EQ(call->body_bytes, length);
+        CHECK(memcmp(call->body, replies[i], length) == 0);
+        call_free(call);
+    }
+    struct call *last = raw_call(&pair, KN_REQUEST_NO_REPLY);
+    CHECK(last->done);
+    call_free(last);
+    struct call *call = send_call(&pair, 0); /* headers again */
+    CHECK_EQ(turn(pair.connection, 0, 0), KN_OK);
+    peer_reply(pair.peer, call->request.correlation_id, "BODY", 4);
+    CHECK_EQ(turns_until_done(pair.connection, call), KN_OK);
+    CHECK_EQ(call->body_bytes, 4);
+    call_free(call);
+    pair_free(&pair);
+}
+
 /* --- bad peers: each has its own error, and costs no memory --- */
 
 static void bad_peer(const void *bytes, size_t size_bytes, uint8_t flags, int expected,
@@ -735,6 +776,7 @@ int main(void)
     RUN(test_a_peer_that_closes_within_a_large_response_is_noticed_at_once);
     RUN(test_a_request_of_many_pieces_survives_partial_writes);
     RUN(test_tagged_fields_of_a_flexible_header_are_skipped);
+    RUN(test_a_raw_request_and_its_reply_have_no_header);
     RUN(test_a_request_without_reply_is_done_once_written);
     RUN(test_bad_peers_get_their_own_errors);
     RUN(test_a_damaged_response_is_never_more_than_an_error);

@@ -342,11 +342,11 @@ static struct kn_event *wait_for(struct kn_engine *engine, enum kn_event_kind ki
 {
     int64_t until_us = kn_clock_us() + 30000000;
     while (kn_clock_us() < until_us) {
-        struct kn_list *node = kn_queue_pop(&engine->client.events);
+        struct kn_list *node = kn_queue_pop(&engine->client.control->events);
         struct kn_event *got = node ? KN_LIST_ENTRY(node, struct kn_event, node) : NULL;
         if (got && got->kind == kind) return got;
         kn_event_free(got);
-        if (!got) kn_queue_wait(&engine->client.events, 100);
+        if (!got) kn_queue_wait(&engine->client.control->events, 100);
     }
     CHECK(!"the event came in time");
     return NULL;
@@ -356,7 +356,7 @@ static void test_a_heartbeat_goes_on_while_other_threads_sleep(void)
 {
     struct kn_engine_config config;
     kn_engine_config_init(&config);
-    struct kn_engine *engine = kn_engine_new(&config);
+    struct kn_engine *engine = kn_engine_new(&config, NULL);
     struct server *server = server_start(0);
     CHECK_EQ(kn_engine_broker_add(engine, 0, "127.0.0.1", server->port), 0);
     CHECK_EQ(kn_engine_broker_connect(engine, 0), KN_OK);
@@ -373,7 +373,7 @@ static void test_a_heartbeat_goes_on_while_other_threads_sleep(void)
     CHECK(atomic_load(&server->requests) >= 50);
     long reported_count = 0;
     struct kn_list *node;
-    while ((node = kn_queue_pop(&engine->client.events))) {
+    while ((node = kn_queue_pop(&engine->client.control->events))) {
         got = KN_LIST_ENTRY(node, struct kn_event, node);
         CHECK(got->kind == KN_EVENT_REPLY || got->kind == KN_EVENT_WORKING);
         reported_count += got->kind == KN_EVENT_REPLY && got->token == 3;

@@ -42,7 +42,7 @@ static void test_over_the_limit_lines_are_dropped_and_counted(void)
     struct kn_log *log = &bench.engine->client.log;
     long room = 0;
     for (int i = 0; i < 100000; i++) kn_log_write(log, KN_LOG_BROKER, 0, -1, "line %d", i);
-    room = kn_queue_count(&bench.engine->client.events);
+    room = kn_queue_count(&bench.engine->client.control->events);
     CHECK(room > 100 && room < 10000);
     CHECK_EQ(kn_log_take_dropped(log), 100000 - room);
     CHECK_EQ(kn_log_take_dropped(log), 0);
@@ -52,7 +52,7 @@ static void test_over_the_limit_lines_are_dropped_and_counted(void)
     kn_log_line_taken(log);
     kn_log_write(log, KN_LOG_BROKER, 0, -1, "fits");
     kn_log_write(log, KN_LOG_BROKER, 0, -1, "doesn't");
-    CHECK_EQ(kn_queue_count(&bench.engine->client.events), room);
+    CHECK_EQ(kn_queue_count(&bench.engine->client.control->events), room);
     CHECK_EQ(kn_log_take_dropped(log), 1);
     bench_free(&bench);
 }

@@ -59,13 +59,13 @@ static struct kn_engine *engine_for_test(void)
     config.produce.retry_backoff_ms = config.produce.retry_backoff_max_ms = 1;
     config.fetch.fetch_error_backoff_ms = 1;
     config.fetch.fetch_wait_max_ms = 1;
-    return kn_engine_new(&config);
+    return kn_engine_new(&config, NULL);
 }
 
 static void serve_queues(struct talk *talk)
 {
     struct kn_list *node;
-    while ((node = kn_queue_pop(&talk->engine->client.events))) {
+    while ((node = kn_queue_pop(&talk->engine->client.control->events))) {
         struct kn_event *event = KN_LIST_ENTRY(node, struct kn_event, node);
         /* from the reserve */
         if (event->kind == KN_EVENT_CONNECTED)

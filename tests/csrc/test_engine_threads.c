@@ -63,14 +63,14 @@ static void *control_main(void *argument)
     struct rig *rig = argument;
     int64_t expire_us = 0;
     while (!atomic_load(&rig->stop)) {
-        kn_queue_wait(&rig->engine->client.events, 20);
+        kn_queue_wait(&rig->engine->client.control->events, 20);
         if (kn_clock_us() > expire_us) {
             kn_engine_expire(rig->engine, kn_clock_us());
             take_statistics(rig);
             expire_us = kn_clock_us() + 100000;
         }
         struct kn_list *node;
-        while ((node = kn_queue_pop(&rig->engine->client.events))) {
+        while ((node = kn_queue_pop(&rig->engine->client.control->events))) {
             struct kn_event *event = KN_LIST_ENTRY(node, struct kn_event, node);
             if (event->kind == KN_EVENT_CONNECTED) {
                 kn_engine_submit(rig->engine, event->broker, event->generation, 18, 0, 0, 0,
@@ -132,7 +132,7 @@ static struct rig *rig_new(int64_t log_end, void (*configure)(struct kn_engine_c
     config.produce.retry_backoff_ms = 2;
     config.produce.retry_backoff_max_ms = 10;
     if (configure) configure(&config);
-    rig->engine = kn_engine_new(&config);
+    rig->engine = kn_engine_new(&config, NULL);
     rig->reported = calloc(SERVER_IDS_MAX, sizeof *rig->reported);
     for (int i = 0; i < BROKERS; i++) {
         rig->servers[i] = server_start(log_end);
@@ -484,7 +484,7 @@ static void test_broker_threads_take_no_signals(void)
 static void hold_all(struct kn_engine *engine, struct kn_topic *topic, int hold)
 {
     struct kn_mutex *locks[] = {&engine->lock,
-                                &engine->client.events.lock,
+                                &engine->client.control->events.lock,
                                 &engine->deliveries.lock,
                                 &engine->fetched.lock,
                                 &engine->producer.budget.room.lock,
@@ -558,7 +558,7 @@ static void test_a_returning_broker_uses_no_more_descriptors(void)
 {
     struct kn_engine_config config;
     kn_engine_config_init(&config);
-    struct kn_engine *engine = kn_engine_new(&config);
+    struct kn_engine *engine = kn_engine_new(&config, NULL);
     for (int i = 0; i < 20; i++) {
         int handle = kn_engine_broker_add(engine, 1, "127.0.0.1", 9);
         CHECK_EQ(handle, i);
@@ -583,7 +583,7 @@ static void test_the_closed_engine_takes_and_holds_nothing(void)
     kn_queue_wait(&engine->fetched, 0); /* returns for an old kick */
     CHECK_EQ(kn_queue_wait(&engine->fetched, 60000), KN_ERR_CLOSED);
     CHECK(kn_queue_pop(&engine->deliveries) == NULL);
-    kn_queue_kick(&engine->client.events);
+    kn_queue_kick(&engine->client.control->events);
     kn_engine_flush_begin(engine);
     kn_engine_flush_end(engine);
     CHECK_EQ(kn_engine_outstanding(engine), 0);

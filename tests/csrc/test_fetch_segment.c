@@ -23,7 +23,7 @@ static void begin(void)
     static const uint8_t no_id[16];
     struct kn_engine_config config;
     kn_engine_config_init(&config);
-    engine = kn_engine_new(&config);
+    engine = kn_engine_new(&config, NULL);
     cursor = kn_cursor_new(&engine->consumer, "topic", 5, no_id, 0, 1);
     log_bytes = kn_buffer_take(NULL, 4096);
     aborted_bytes = kn_buffer_take(NULL, 4096);

@@ -233,7 +233,7 @@ static void bench_end(struct bench *bench, int32_t count)
     kn_engine_stop(bench->engine);
     drop_segments(bench);
     struct kn_list *node;
-    while ((node = kn_queue_pop(&bench->engine->client.events)))
+    while ((node = kn_queue_pop(&bench->engine->client.control->events)))
         kn_event_free(KN_LIST_ENTRY(node, struct kn_event, node));
     for (int32_t i = 0; i < count; i++) kn_cursor_unref(cursors[i]);
     bench_free(bench);

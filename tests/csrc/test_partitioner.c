@@ -49,6 +49,8 @@ static void test_results_are_librdkafkas_hash_modulo_count(void)
                 int any = key == 0 || (key == 1 && cases[c].empty_is_random);
                 CHECK_EQ(choose(cases[c].random, key, counts[n]), any ? ANY : expected);
                 CHECK_EQ(choose(KN_PARTITIONER_RANDOM, key, counts[n]), ANY);
+                CHECK_EQ(choose(KN_PARTITIONER_ROUND_ROBIN, key, counts[n]), ANY);
+                CHECK_EQ(choose(KN_PARTITIONER_STICKY, key, counts[n]), ANY);
             }
         }
     }
@@ -86,6 +88,7 @@ static void test_sticking_records(void)
         CHECK_EQ(kn_partitioner_sticks((enum kn_partitioner)partitioner, key, 0),
                  partitioner == KN_PARTITIONER_CONSISTENT_RANDOM);
     }
+    CHECK_EQ(kn_partitioner_sticks(KN_PARTITIONER_STICKY, key, 1), 1);
 }
 
 int main(void)

@@ -98,7 +98,7 @@ static void test_socks_names_go_to_the_proxy_in_pieces_of_any_size(void)
                       "b1.test\x23\x84");
         CHECK_EQ(answered, answer_bytes);
     }
-    kn_proxy_free(proxy);
+    kn_proxy_unref(proxy);
 }
 
 static void test_socks_login_is_said_only_where_it_is_asked_for(void)
@@ -113,7 +113,7 @@ static void test_socks_login_is_said_only_where_it_is_asked_for(void)
     CHECK_EQ(TALK(proxy, "\x05\x00\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00"), 0);
     CHECK_WRITTEN("\x05\x02\x00\x02\x05\x01\x00\x03\x07"
                   "b1.test\x23\x84");
-    kn_proxy_free(proxy);
+    kn_proxy_unref(proxy);
 }
 
 static void test_socks_addresses_are_sent_as_they_are(void)
@@ -129,7 +129,7 @@ static void test_socks_addresses_are_sent_as_they_are(void)
     CHECK_EQ(talk(proxy, "b1.test", (struct sockaddr *)&ip6, good4, sizeof good4 - 1, 5), 0);
     CHECK_WRITTEN("\x05\x01\x00\x05\x01\x00\x04\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00"
                   "\x00\x00\x09\x23\x84");
-    kn_proxy_free(proxy);
+    kn_proxy_unref(proxy);
 }
 
 static void test_http_asks_for_host_and_port(void)
@@ -142,14 +142,14 @@ static void test_http_asks_for_host_and_port(void)
     }
     CHECK_EQ(talk(proxy, "::1", NULL, good, sizeof good - 1, HELD_BYTES), 0);
     CHECK_WRITTEN("CONNECT [::1]:9092 HTTP/1.1\r\nHost: [::1]:9092\r\n\r\n");
-    kn_proxy_free(proxy);
+    kn_proxy_unref(proxy);
     proxy = proxy_new(KN_PROXY_HTTP, 1);
     for (size_t pieces = 1; pieces < 60; pieces++) {
         CHECK_EQ(talk(proxy, "b1.test", NULL, good, sizeof good - 1, pieces), 0);
         CHECK_WRITTEN("CONNECT b1.test:9092 HTTP/1.1\r\nHost: b1.test:9092\r\nProxy-Authorization: "
                       "Basic bWU6c2VjcmV0\r\n\r\n");
     }
-    kn_proxy_free(proxy);
+    kn_proxy_unref(proxy);
 }
 
 struct refusal {
@@ -244,7 +244,7 @@ static void test_each_refusal_names_the_answer_and_the_setting(void)
             CHECK_EQ(tunnel.refused, each->refused);
             CHECK(!strstr(tunnel.text, "secret"));
         }
-        kn_proxy_free(proxy);
+        kn_proxy_unref(proxy);
     }
     ends = 0;
 }
@@ -258,13 +258,13 @@ static void test_the_tunnel_waits_for_the_whole_answer(void)
         CHECK_EQ(talk(proxy, "b1.test", NULL, socks, size, HELD_BYTES), KN_STREAM_AGAIN);
         CHECK_EQ(stream.wants, POLLIN);
     }
-    kn_proxy_free(proxy);
+    kn_proxy_unref(proxy);
     proxy = proxy_new(KN_PROXY_HTTP, 0);
     for (size_t size = 0; size < sizeof http; size++) {
         CHECK_EQ(talk(proxy, "b1.test", NULL, http, size, HELD_BYTES), KN_STREAM_AGAIN);
         CHECK_EQ(stream.wants, POLLIN);
     }
-    kn_proxy_free(proxy);
+    kn_proxy_unref(proxy);
 }
 
 static void test_an_answer_without_end_is_given_up_at_the_cap(void)
@@ -278,7 +278,7 @@ static void test_an_answer_without_end_is_given_up_at_the_cap(void)
     /* The longest answer that fits is accepted. */
     memcpy(endless + KN_TUNNEL_SCRATCH_BYTES - 4, "\r\n\r\n", 4);
     CHECK_EQ(talk(proxy, "b1.test", NULL, endless, KN_TUNNEL_SCRATCH_BYTES, 1000), 0);
-    kn_proxy_free(proxy);
+    kn_proxy_unref(proxy);
 }
 
 static void test_nothing_behind_the_answer_is_read(void)
@@ -288,7 +288,7 @@ static void test_nothing_behind_the_answer_is_read(void)
     struct kn_proxy *proxy = proxy_new(KN_PROXY_SOCKS5, 0);
     CHECK_EQ(TALK(proxy, more), 0);
     CHECK_EQ(answer_bytes - answered, 8);
-    kn_proxy_free(proxy);
+    kn_proxy_unref(proxy);
 }
 
 static void test_a_host_name_with_other_characters_is_not_sent(void)
@@ -310,7 +310,7 @@ static void test_a_host_name_with_other_characters_is_not_sent(void)
                  kind == KN_PROXY_HTTP ? KN_STREAM_FAILED : KN_STREAM_AGAIN);
         CHECK(written_bytes > 255);
         longest[255] = 'b';
-        kn_proxy_free(proxy);
+        kn_proxy_unref(proxy);
     }
 }
 
@@ -325,8 +325,8 @@ static void test_too_long_settings_make_no_proxy(void)
     host[KN_PROXY_HOST_BYTES - 1] = 0;
     struct kn_proxy *proxy = kn_proxy_new(KN_PROXY_HTTP, 0, host, 1, login, sizeof login - 1);
     CHECK(proxy && proxy->remote_dns);
-    kn_proxy_free(proxy);
-    kn_proxy_free(NULL);
+    kn_proxy_unref(proxy);
+    kn_proxy_unref(NULL);
 }
 
 int main(void)

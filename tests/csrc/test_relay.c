@@ -28,7 +28,7 @@ static void begin(int32_t codec, int64_t messages_max)
     kn_engine_config_init(&config);
     config.produce.codec = codec;
     config.produce.queue_messages_max = messages_max;
-    engine = kn_engine_new(&config);
+    engine = kn_engine_new(&config, NULL);
     topic = kn_producer_topic(&engine->producer, "t", 1, 1);
     CHECK_EQ(kn_topic_set_partitions(topic, NULL, 2, leaders, NULL), KN_OK);
     memset(&relay, 0, sizeof relay);

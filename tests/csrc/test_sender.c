@@ -76,6 +76,60 @@ static void test_one_request_carries_a_batch_of_each_ready_partition(void)
     teardown();
 }
 
+static void setup_two_kinds_of_topics(void)
+{
+    setup();
+    struct kn_produce_config own = *engine->producer.config;
+    own.acks = 1;
+    own.message_timeout_ms = 5000;
+    own.codec = KN_CODEC_GZIP;
+    CHECK_EQ(kn_producer_configure_topic(&engine->producer, "two", 3, &own), KN_OK);
+    kn_topic_free(second_topic);
+    second_topic = kn_topic_new(&engine->producer, "two", 3, 72);
+    CHECK(second_topic->config != topic->config && second_topic->config->acks == 1);
+    struct kn_broker *leaders[2] = {&broker, &broker};
+    CHECK_EQ(kn_topic_set_partitions(second_topic, NULL, 2, leaders, NULL), KN_OK);
+}
+
+static void test_topics_with_other_acks_go_in_another_request(void)
+{
+    setup_two_kinds_of_topics();
+    char text[2000];
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = 0;
+    for (int32_t i = 0; i < 2; i++) {
+        produce(topic, i, text);
+        produce(second_topic, i, text);
+    }
+    step();
+    int32_t counts[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        struct kn_produce *request = sent_first();
+        CHECK(request && request->batch_count == 2);
+        int own = request->batches[0]->topic == second_topic;
+        CHECK(request->batches[1]->topic == request->batches[0]->topic);
+        for (int32_t at = 0; at < 2; at++)
+            CHECK_EQ(check_wire(&request->partitions[at], 1), own ? KN_CODEC_GZIP : KN_CODEC_NONE);
+        size_t size;
+        uint8_t *frame = frame_of(request, &size);
+        CHECK_MEM(frame + 20, own ? "\x00\x01" : "\xff\xff", 2);
+        free(frame);
+        /* its batches expire earlier */
+        int64_t left_us = request->request.deadline_us - request->batches[0]->created_us;
+        CHECK(own ? left_us <= 5000000 : left_us > 5000000);
+        counts[own]++;
+        const char *name = own ? "two" : "one";
+        answer_with(request, (struct answer[]){{name, 0, 0, NULL, 0}, {name, 1, 0, NULL, 0}}, 2, 0);
+    }
+    CHECK_EQ(counts[0], 1);
+    CHECK_EQ(counts[1], 1);
+    CHECK(kn_list_empty(&fake.sent));
+    CHECK_EQ(list_count(&fake.delivered), 4);
+    for (int i = 0; i < 4; i++) kn_batch_free(delivered_first());
+    check_idle();
+    teardown();
+}
+
 static void test_lingering_partition_is_looked_at_again_in_time(void)
 {
     setup_with(NULL);
@@ -376,7 +430,8 @@ static void test_backoff_doubles_up_to_its_maximum(void)
         step_at(at_us);
     }
     answer_with(sent_first(), (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
-    CHECK(kn_list_empty(&engine->client.events.items)); /* the metadata is right, so no event */
+    CHECK(kn_list_empty(
+        &engine->client.control->events.items)); /* the metadata is right, so no event */
     teardown();
 }
 
@@ -691,6 +746,7 @@ static void test_expiry_never_touches_bytes_that_a_request_points_into(void)
 int main(void)
 {
     RUN(test_one_request_carries_a_batch_of_each_ready_partition);
+    RUN(test_topics_with_other_acks_go_in_another_request);
     RUN(test_lingering_partition_is_looked_at_again_in_time);
     RUN(test_flush_sends_lingering_batches_at_once);
     RUN(test_requests_in_flight_and_unsent_bytes_are_limited);

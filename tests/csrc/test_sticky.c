@@ -360,6 +360,108 @@ static void test_partitions_without_a_leader_are_left_out(void)
     teardown();
 }
 
+static void set_in_rack(int broker, bool in_rack)
+{
+    kn_broker_set_in_client_rack(&brokers[broker], in_rack);
+}
+
+static void test_partitions_in_the_clients_rack_are_preferred(void)
+{
+    for (int adaptive = 0; adaptive < 2; adaptive++) {
+        setup(4);
+        engine->config.produce.adaptive_partitioning = adaptive;
+        int32_t counts[4];
+        set_in_rack(1, true);
+        set_in_rack(2, true);
+        draw(counts);
+        CHECK(counts[3] > 0); /* racks don't matter unless the producer is rack-aware */
+        engine->config.produce.rack_aware = true;
+        draw(counts);
+        check_share(counts[1], 0.5);
+        check_share(counts[2], 0.5);
+        set_in_rack(0, true);
+        set_in_rack(1, false);
+        set_in_rack(2, false);
+        draw(counts); /* the last one again, because no other one is in the rack */
+        check_share(counts[0], 1);
+        set_in_rack(0, false);
+        draw(counts); /* no leader is in the rack: as without racks */
+        CHECK(counts[1] > 0 && counts[2] > 0 && counts[3] > 0);
+        set_in_rack(1, true);
+        kn_accumulator_set_leader(table()->partitions[1], NULL, -1);
+        draw(counts);
+        check_share(counts[1], 0);
+        CHECK(counts[2] > 0 && counts[3] > 0);
+        teardown();
+    }
+}
+
+static void test_queues_and_silence_count_in_the_rack_too(void)
+{
+    setup(4);
+    engine->config.produce.adaptive_partitioning = 1;
+    engine->config.produce.availability_timeout_ms = 100;
+    engine->config.produce.rack_aware = true;
+    int32_t counts[4];
+    set_in_rack(1, true);
+    set_in_rack(2, true);
+    brokers[1].in_flight = 2; /* weights 1 and 3 */
+    draw(counts);
+    check_share(counts[1], 0.25);
+    check_share(counts[2], 0.75);
+    for (int i = 1; i < 3; i++) atomic_store(&brokers[i].blocked_since_us, 1);
+    draw(counts);
+    check_share(counts[0], 0.5);
+    check_share(counts[3], 0.5);
+    teardown();
+}
+
+static void test_a_few_partitions_in_the_rack_of_a_large_topic_are_all_drawn(void)
+{
+    setup(200);
+    engine->config.produce.rack_aware = true;
+    set_in_rack(3, true); /* it leads 50 of them */
+    for (int adaptive = 0; adaptive < 2; adaptive++) {
+        engine->config.produce.adaptive_partitioning = adaptive;
+        int32_t seen[200] = {0};
+        for (int i = 0; i < 50000; i++) seen[kn_sticky_choose(&topic->sticky, table(), 0)]++;
+        for (int i = 0; i < 200; i++)
+            CHECK(i % 4 == 3 ? seen[i] > 700 && seen[i] < 1300 : seen[i] == 0);
+    }
+    teardown();
+}
+
+static void test_without_a_sticky_time_keyless_records_stay_in_the_rack_and_keyed_ones_dont(void)
+{
+    setup(4);
+    topic->sticky.linger_ms = 0;
+    topic->partitioner = KN_PARTITIONER_RANDOM;
+    engine->config.produce.rack_aware = true;
+    set_in_rack(1, true);
+    set_in_rack(2, true);
+    for (int i = 0; i < 1000; i++) produce_at(0, NULL, 1);
+    CHECK(!table()->partitions[0]->open && !table()->partitions[3]->open);
+    int32_t count = table()->partitions[1]->open->writer.record_count;
+    CHECK(count > 400 && count < 600);
+    for (int i = 0; i < 100; i++) produce_at(0, "key", 1);
+    CHECK(table()->partitions[0]->open && table()->partitions[3]->open);
+    teardown();
+}
+
+static void test_a_stay_outside_of_the_rack_ends_though_no_broker_takes_any_sooner(void)
+{
+    setup(2);
+    engine->config.produce.adaptive_partitioning = 1;
+    engine->config.produce.rack_aware = true;
+    atomic_store(&topic->sticky.accumulator, table()->partitions[0]);
+    for (int i = 0; i < 2; i++) atomic_store(&brokers[i].blocked_since_us, kn_clock_us() - 5000);
+    set_in_rack(1, true);
+    CHECK(!sticks_again(0));
+    CHECK_EQ(now_at(), 1);
+    CHECK(sticks_again(1));
+    teardown();
+}
+
 int main(void)
 {
     RUN(test_a_stay_lasts_batch_size_bytes_and_ends_with_a_batch);
@@ -375,5 +477,10 @@ int main(void)
     RUN(test_an_unavailable_broker_is_left_out);
     RUN(test_partitions_of_a_large_topic_are_all_drawn);
     RUN(test_partitions_without_a_leader_are_left_out);
+    RUN(test_partitions_in_the_clients_rack_are_preferred);
+    RUN(test_queues_and_silence_count_in_the_rack_too);
+    RUN(test_a_few_partitions_in_the_rack_of_a_large_topic_are_all_drawn);
+    RUN(test_without_a_sticky_time_keyless_records_stay_in_the_rack_and_keyed_ones_dont);
+    RUN(test_a_stay_outside_of_the_rack_ends_though_no_broker_takes_any_sooner);
     return check_done();
 }

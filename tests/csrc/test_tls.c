@@ -236,7 +236,7 @@ static void stream_down(struct kn_stream *stream, struct kn_tls *tls)
 {
     kn_stream_close(stream);
     kn_stream_deinit(stream);
-    kn_tls_free(tls);
+    kn_tls_unref(tls);
     CHECK_EQ(lib.sessions, 0);
     CHECK_EQ(lib.tickets, 0);
     CHECK_EQ(lib.bios, 0);

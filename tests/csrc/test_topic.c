@@ -170,14 +170,14 @@ static void test_records_for_a_later_partition_wait_in_order(void)
     CHECK_EQ(produce_to(0, NULL, "0"), KN_OK); /* doesn't wait */
     CHECK_EQ(produce_to(4, NULL, "x"), KN_OK);
     CHECK_EQ(produce_to(2, NULL, "b"), KN_OK);
-    CHECK_EQ(list_count(&engine->client.events.items), 1);
+    CHECK_EQ(list_count(&engine->client.control->events.items), 1);
     kn_event_free(event_first());
     CHECK(strcmp(drain(0), "0") == 0);
     set_partitions(3);
     CHECK_EQ(produce_to(2, NULL, "c"), KN_OK);
     CHECK_EQ(produce_to(4, NULL, "y"), KN_OK);
     /* that record was staged before */
-    CHECK_EQ(list_count(&engine->client.events.items), 1);
+    CHECK_EQ(list_count(&engine->client.control->events.items), 1);
     kn_event_free(event_first());
     CHECK(strcmp(drain(2), "a b c") == 0);
     set_partitions(5);
@@ -217,7 +217,7 @@ static void test_metadata_is_wanted_once_per_unknown_period(void)
 {
     setup();
     for (int i = 0; i < 5; i++) CHECK_EQ(produce_to(-1, NULL, "x"), KN_OK);
-    CHECK_EQ(list_count(&engine->client.events.items), 1);
+    CHECK_EQ(list_count(&engine->client.control->events.items), 1);
     struct kn_event *event = event_first();
     CHECK_EQ(event->kind, KN_EVENT_TOPIC_WANTED);
     CHECK_EQ(event->token, 77);
@@ -229,7 +229,7 @@ static void test_metadata_is_wanted_once_per_unknown_period(void)
     CHECK_EQ(batch->writer.record_count, 5);
     kn_batch_free(batch);
     CHECK_EQ(produce_to(-1, NULL, "y"), KN_OK);
-    CHECK_EQ(list_count(&engine->client.events.items), 1);
+    CHECK_EQ(list_count(&engine->client.control->events.items), 1);
     set_partitions(1);
     CHECK(strcmp(drain(0), "y") == 0);
     teardown();
@@ -263,7 +263,7 @@ static void test_a_message_after_the_failure_of_its_topic_requests_metadata_agai
     fake.on_deliver = produce_again;
     kn_topic_fail(topic, KN_OK, 3, "no such topic");
     CHECK_EQ(list_count(&fake.delivered), 1);
-    CHECK_EQ(list_count(&engine->client.events.items), 1);
+    CHECK_EQ(list_count(&engine->client.control->events.items), 1);
     kn_event_free(event_first());
     set_partitions(1);
     CHECK(strcmp(drain(0), "again") == 0);
@@ -402,6 +402,24 @@ static void test_a_run_stops_where_a_single_call_would_fail(void)
 
 /* Small batches, so that keyless records move to another partition in the middle of a run: none is
  * lost, and both partitions get some. */
+static void test_a_run_chooses_each_partition_once(void)
+{
+    setup();
+    topic->sticky.linger_ms = 0; /* a random partition each */
+    set_partitions(4);
+    struct kn_message messages[2] = {message_of_text(NULL, "a"), message_of_text(NULL, "b")};
+    int together = 0, used, queued;
+    for (int i = 0; i < 4000; i++) {
+        CHECK_EQ(kn_topic_produce_run(topic, messages, 2, &queued), KN_OK);
+        CHECK_EQ(queued, 2);
+        used = 0;
+        for (int32_t partition = 0; partition < 4; partition++) used += drain(partition)[0] != 0;
+        together += used == 1;
+    }
+    CHECK(together > 850 && together < 1150); /* a quarter: the second choice is as the first */
+    teardown();
+}
+
 static void test_a_run_goes_on_elsewhere_when_a_batch_is_full(void)
 {
     setup();
@@ -413,6 +431,63 @@ static void test_a_run_goes_on_elsewhere_when_a_batch_is_full(void)
     size_t first = strlen(drain(0)), second = strlen(drain(1));
     CHECK(first > 0 && second > 0);
     CHECK_EQ(first + second + 2, 2 * 200);
+    teardown();
+}
+
+static void setup_with(enum kn_partitioner partitioner)
+{
+    setup();
+    kn_topic_free(topic);
+    engine->config.produce.partitioner = partitioner;
+    topic = kn_topic_new(&engine->producer, "orders", 6, 77);
+    CHECK(topic);
+}
+
+static void test_round_robin_takes_the_partitions_in_turn(void)
+{
+    setup_with(KN_PARTITIONER_ROUND_ROBIN);
+    int status;
+    CHECK_EQ(produce_ten("k", -1, &status), 10); /* staged */
+    set_partitions(5);
+    CHECK_EQ(produce_ten("k", -1, &status), 10); /* in a run */
+    for (int i = 0; i < 5; i++) CHECK_EQ(produce_to(-1, i % 2 ? "k" : NULL, "x"), KN_OK);
+    CHECK_EQ(produce_to(3, "k", "named"), KN_OK);
+    CHECK(strcmp(drain(0), "0 5 0 5 x") == 0);
+    CHECK(strcmp(drain(1), "1 6 1 6 x") == 0);
+    CHECK(strcmp(drain(2), "2 7 2 7 x") == 0);
+    CHECK(strcmp(drain(3), "3 8 3 8 x named") == 0);
+    CHECK(strcmp(drain(4), "4 9 4 9 x") == 0);
+    teardown();
+}
+
+static void test_round_robin_leaves_out_partitions_without_a_leader(void)
+{
+    setup_with(KN_PARTITIONER_ROUND_ROBIN);
+    int status;
+    struct kn_broker *leaders[5] = {&brokers[0], NULL, &brokers[0], NULL, NULL};
+    CHECK_EQ(kn_topic_set_partitions(topic, NULL, 5, leaders, NULL), KN_OK);
+    CHECK_EQ(produce_ten("k", -1, &status), 10);
+    CHECK(strcmp(drain(0), "0 2 4 6 8") == 0);
+    CHECK(strcmp(drain(2), "1 3 5 7 9") == 0);
+    leaders[0] = leaders[2] = NULL;
+    CHECK_EQ(kn_topic_set_partitions(topic, NULL, 5, leaders, NULL), KN_OK);
+    CHECK_EQ(produce_ten("k", -1, &status), 10); /* none has one: all wait in turn */
+    for (int i = 0; i < 5; i++) CHECK_EQ(partition_of(i)->open->writer.record_count, 2);
+    set_partitions(5);
+    for (int i = 0; i < 5; i++) CHECK_EQ(strlen(drain(i)), 3);
+    teardown();
+}
+
+static void test_sticky_ignores_keys(void)
+{
+    setup_with(KN_PARTITIONER_STICKY);
+    int status;
+    set_partitions(4);
+    CHECK_EQ(produce_ten("k", -1, &status), 10);
+    CHECK_EQ(produce_ten(NULL, -1, &status), 10);
+    int32_t partition = atomic_load(&topic->sticky.accumulator)->partition;
+    CHECK_EQ(partition_of(partition)->open->writer.record_count, 20);
+    drain(partition);
     teardown();
 }
 
@@ -573,7 +648,11 @@ int main(void)
     RUN(test_limits_keep_nothing);
     RUN(test_a_run_equals_single_calls);
     RUN(test_a_run_stops_where_a_single_call_would_fail);
+    RUN(test_a_run_chooses_each_partition_once);
     RUN(test_a_run_goes_on_elsewhere_when_a_batch_is_full);
+    RUN(test_round_robin_takes_the_partitions_in_turn);
+    RUN(test_round_robin_leaves_out_partitions_without_a_leader);
+    RUN(test_sticky_ignores_keys);
     RUN(test_staged_records_expire);
     RUN(test_a_refusing_engine_takes_no_lock);
     RUN(test_topic_id);

@@ -19,7 +19,7 @@ static void setup(void)
     config.produce.idempotence = KN_IDEMPOTENCE_DEMANDED;
     config.produce.report_all = 1;
     config.produce.batch_messages = 1;
-    engine = kn_engine_new(&config);
+    engine = kn_engine_new(&config, NULL);
     CHECK(engine);
     topic = kn_producer_topic(&engine->producer, "topic", 5, 3);
     CHECK(topic);
@@ -60,7 +60,7 @@ static struct kn_batch *take(int32_t partition)
 static int next_event(enum kn_event_kind kind, struct kn_event *copy)
 {
     struct kn_list *node;
-    while ((node = kn_queue_pop(&engine->client.events))) {
+    while ((node = kn_queue_pop(&engine->client.control->events))) {
         struct kn_event *event = KN_LIST_ENTRY(node, struct kn_event, node);
         int found = event->kind == kind;
         if (found) *copy = *event;

@@ -148,7 +148,7 @@ static void test_the_login_of_a_proxy(void)
                                           sizeof secret - 1);
     CHECK(proxy);
     CHECK_MEM(proxy->login, secret, sizeof secret - 1);
-    kn_proxy_free(proxy);
+    kn_proxy_unref(proxy);
     CHECK_EQ(leaked(), 0);
 }
 

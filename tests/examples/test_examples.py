@@ -110,6 +110,7 @@ OUTPUT = {
         "done, each once: [0, 1, 2, 3, 4, 5, 6, 7]",
         "renewed more than once: True",
     ],
+    "streams_group.py": ["first runs [0, 1, 2, 3]", "first stops [", "second runs ["],
     "commits.py": [
         "committed: ",
         "partitions committed and waited for: 4",
@@ -123,7 +124,18 @@ OUTPUT = {
         "paused: None",
         "resumed: b'93'",
     ],
-    "lag.py": ["yet: None", "the first message: 49 and after the last: 0", "assigned: [0]"],
+    "shared_client.py": [
+        "left to deliver: 0",
+        "read by two members: 100",
+        "control threads: 1",
+        "closed: <Client rdkafka#client-1 (closed)>",
+    ],
+    "lag.py": [
+        "yet: None",
+        "the first message: 49 and after the last: 0",
+        "assigned: [0]",
+        "them: 0",
+    ],
     "from_confluent_kafka.py": [
         "refused: _VALUE_SERIALIZATION",
         "100 messages delivered by kafka_native.producer",

@@ -27,11 +27,13 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
         ("monitoring.md", 4),
         ("transactions.md", 3),
         ("share-groups.md", 6),
+        ("streams-groups.md", 2),
     ],
 )
 def test_the_snippets_of_the_guide_run(page: str, snippets_min: int) -> None:
     with MockCluster(brokers=2, two_phase_commit=True) as cluster:
         cluster.create_topic("greetings", 3)
+        cluster.create_topic("answers", 1)
         cluster.share.settings.auto_offset_reset = "earliest"
         with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
             for number in range(3000):

@@ -70,6 +70,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     FUZZ_CHECK((result == 0) == (tunnel.stage == KN_TUNNEL_OPEN));
     FUZZ_CHECK((result == 0) == (tunnel.text[0] == 0));
     FUZZ_CHECK(!strstr(tunnel.text, "the login"));
-    kn_proxy_free(proxy);
+    kn_proxy_unref(proxy);
     return 0;
 }

@@ -39,8 +39,9 @@ def test_offsets_by_position_and_by_time(cluster: MockCluster, wire: Wire) -> No
     assert look_up(wire, -2) == (0, 0, -1)
     assert look_up(wire, -1) == (0, 6, -1)
     assert look_up(wire, -3) == (0, 4, 5001)
-    assert look_up(wire, -4) == (0, 0, -1)
-    assert look_up(wire, -5) == (0, -1, -1)
+    assert look_up(wire, -4, 8) == (0, 0, -1)
+    assert look_up(wire, -5, 9) == (0, -1, -1)
+    assert look_up(wire, -6, 11) == (0, -1, -1)
     assert [look_up(wire, time) for time in (0, 1001, 1002, 1003, 5001)] == [
         (0, 0, 1000),
         (0, 1, 1001),
@@ -52,6 +53,15 @@ def test_offsets_by_position_and_by_time(cluster: MockCluster, wire: Wire) -> No
     assert look_up(wire, -1, partition=1)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert look_up(wire, -1, partition=2)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert look_up(wire, -77)[0] == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize(("timestamp", "first"), [(-3, 7), (-4, 8), (-5, 9), (-6, 11)])
+def test_special_timestamps_have_a_first_version(
+    timestamp: int, first: int, cluster: MockCluster, wire: Wire
+) -> None:
+    cluster.create_topic("a")
+    assert look_up(wire, timestamp, first - 1) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1)
+    assert look_up(wire, timestamp, first)[0] == ErrorCode.NO_ERROR
 
 
 def test_deleted_records_move_the_beginning(cluster: MockCluster, wire: Wire) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kafka_native.errors import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.mock.versions import ADVERTISED
 from kafka_native.protocol import ApiKey, decode_response, encode_request, registry
@@ -275,6 +276,25 @@ def test_api_versions_lists_what_is_advertised(wire: Wire) -> None:
         one.api_key: (one.min_version, one.max_version) for one in response.api_keys
     } == ADVERTISED
     assert response.error_code == 0
+
+
+def test_a_client_that_expects_another_broker_starts_again(
+    cluster: MockCluster, wire: Wire
+) -> None:
+    own, none = cluster.cluster_id, None
+    expected = {
+        (own, 1): ErrorCode.NO_ERROR,
+        (none, -1): ErrorCode.NO_ERROR,
+        (own, 2): ErrorCode.REBOOTSTRAP_REQUIRED,
+        ("another", 1): ErrorCode.REBOOTSTRAP_REQUIRED,
+        (own, -1): ErrorCode.INVALID_REQUEST,
+        (none, 1): ErrorCode.INVALID_REQUEST,
+    }
+    for (cluster_id, node_id), code in expected.items():
+        request = ApiVersionsRequest(cluster_id=cluster_id, node_id=node_id)
+        response = wire.ask(request, 5)
+        assert (response.error_code, bool(response.api_keys)) == (code, code == 0)
+        assert wire.ask(request, 4).error_code == 0, "older versions have no ids"
 
 
 def test_newer_api_versions_is_refused_in_version_0(wire: Wire) -> None:

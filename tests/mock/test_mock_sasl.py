@@ -209,6 +209,16 @@ def test_early_requests_close_the_connection(requests: list[Request], cluster: M
         assert wire.ask(ApiVersionsRequest()).error_code == 0  # now as often as the client wants
 
 
+def test_ids_are_checked_after_the_authentication(cluster: MockCluster) -> None:
+    other = ApiVersionsRequest(cluster_id="another", node_id=1)
+    with Wire(cluster) as wire:
+        assert wire.ask(other).error_code == 0
+        assert log_in(wire).error_code == 0
+        assert wire.ask(other).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+        own = ApiVersionsRequest(cluster_id=cluster.cluster_id, node_id=1)
+        assert wire.ask(own).error_code == 0
+
+
 def test_frames_before_authentication_are_limited(cluster: MockCluster) -> None:
     with Wire(cluster) as wire:
         wire.socket.sendall((600_000).to_bytes(4, "big"))

@@ -176,6 +176,52 @@ def test_partitions_must_be_added_and_records_are_unstable_before_the_end(
     assert (fetched(wire).last_stable_offset, fetched(wire).aborted_transactions) == (3, [])
 
 
+def test_offsets_are_committed_by_topic_id(alone: tuple[MockCluster, Wire]) -> None:
+    cluster, wire = alone
+    cluster.create_topic("other")
+    one = Producer(wire)
+    kind, own, unknown = TxnOffsetCommitRequest.Topic, cluster.topic_id("t"), b"1" * 16
+
+    def commit(*topics: tuple[bytes, str, int], version: int = 6, **member: Any) -> list[int]:
+        request = TxnOffsetCommitRequest(
+            transactional_id=one.name,
+            group_id=member.pop("group", "g"),
+            producer_id=one.id,
+            producer_epoch=one.epoch,
+            topics=[
+                kind(
+                    topic_id=topic_id,
+                    name=name,
+                    partitions=[kind.Partition(partition_index=index, committed_offset=7)],
+                )
+                for topic_id, name, index in topics
+            ],
+            **member,
+        )
+        found = wire.ask(request, version).topics
+        assert [each.topic_id for each in found] == [
+            topic_id if version >= 6 else bytes(16) for topic_id, _, _ in topics
+        ]
+        return [topic.partitions[0].error_code for topic in found]
+
+    by_id, by_name = (own, "", 0), (bytes(16), "t", 0)
+    assert commit(by_id, (own, "", 77), (unknown, "", 0), by_name) == [
+        ErrorCode.NO_ERROR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    ]
+    assert commit(by_name, (bytes(16), "none", 0), version=5) == [
+        ErrorCode.NO_ERROR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    member: dict[str, Any] = {"group": "new", "member_id": "m", "generation_id_or_member_epoch": 3}
+    assert commit(by_id, **member) == [ErrorCode.GROUP_ID_NOT_FOUND]
+    assert commit(by_name, version=5, **member) == [ErrorCode.ILLEGAL_GENERATION]
+    assert one.end(commit=True) == ErrorCode.NO_ERROR
+    assert committed(wire) == (7, ErrorCode.NO_ERROR)
+
+
 def test_write_adds_its_partition_and_each_end_bumps_epoch(alone: tuple[MockCluster, Wire]) -> None:
     cluster, wire = alone
     one = Producer(wire)

@@ -1,6 +1,6 @@
 """The fields of librdkafka's statistics document with their types, level by level, to check ours.
 
-``c`` a counter, ``g`` a gauge, ``s`` text, ``b`` a boolean, ``w`` a window, ``o`` objects of the
+``c`` a counter, ``g`` a gauge, ``s`` text, ``b`` a boolean, ``f`` a fraction, ``w`` a window, ``o`` objects of the
 level with that name, by their names, ``n`` numbers by their names.
 """
 
@@ -42,7 +42,7 @@ FIELDS: dict[str, dict[str, str]] = {
         g: msgq_cnt msgq_bytes xmit_msgq_cnt xmit_msgq_bytes fetchq_cnt fetchq_size; s: fetch_state;
         g: query_offset next_offset app_offset stored_offset; c: stored_leader_epoch;
         g: commited_offset committed_offset; c: committed_leader_epoch;
-        g: eof_offset lo_offset hi_offset ls_offset consumer_lag consumer_lag_stored; c: leader_epoch;
+        g: eof_offset lo_offset hi_offset ls_offset consumer_lag consumer_lag_stored consumer_lead; c: leader_epoch;
         c: txmsgs txbytes rxmsgs rxbytes msgs rx_ver_drops; g: msgs_inflight next_ack_seq;
         g: next_err_seq; c: acked_msgid"""
     ),
@@ -55,8 +55,12 @@ FIELDS: dict[str, dict[str, str]] = {
         g: producer_id producer_epoch; c: epoch_cnt"""
     ),
     "fatal": _fields("s: error reason; c: cnt"),
+    "consumer": _fields(
+        """g: lead_min lag_max time_between_poll_avg time_between_poll_max last_poll_seconds_ago;
+        f: poll_idle_ratio_avg"""
+    ),
 }
-OPTIONAL = ("cgrp", "eos", "fatal")
+OPTIONAL = ("cgrp", "eos", "fatal", "consumer")
 """Levels that may be missing."""
 
 
@@ -82,7 +86,7 @@ def _check_value(where: str, kind: str, name: str, value: Any) -> None:
     elif kind == "n":
         assert all(type(each) is int and each >= 0 for each in value.values()), where
     else:
-        assert type(value) is {"s": str, "b": bool}.get(kind, int), (where, value)
+        assert type(value) is {"s": str, "b": bool, "f": float}.get(kind, int), (where, value)
 
 
 def check_window(where: str, window: dict[str, int]) -> None:

@@ -46,16 +46,18 @@ OLDER = {
 }
 
 REQUIRED = {
-    ApiKey.API_VERSIONS: (0, 4),
+    ApiKey.API_VERSIONS: (0, 5),
     ApiKey.METADATA: (0, 13),
     ApiKey.PRODUCE: (3, 13),
-    ApiKey.FETCH: (4, 17),
-    ApiKey.LIST_OFFSETS: (1, 10),
+    ApiKey.FETCH: (4, 18),
+    ApiKey.LIST_OFFSETS: (1, 11),
     ApiKey.CREATE_TOPICS: (2, 7),
     ApiKey.DELETE_TOPICS: (1, 6),
     ApiKey.CREATE_PARTITIONS: (0, 3),
     ApiKey.INIT_PRODUCER_ID: (0, 6),
     ApiKey.FIND_COORDINATOR: (0, 6),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 6),
+    ApiKey.DELETE_GROUPS: (0, 3),
     ApiKey.ALTER_REPLICA_LOG_DIRS: (1, 2),
     ApiKey.DESCRIBE_LOG_DIRS: (1, 5),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 1),
@@ -69,6 +71,9 @@ REQUIRED = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
     ApiKey.ADD_RAFT_VOTER: (0, 1),
     ApiKey.REMOVE_RAFT_VOTER: (0, 0),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: (0, 1),
+    ApiKey.STREAMS_GROUP_DESCRIBE: (0, 1),
+    ApiKey.UNREGISTER_CONTROLLER: (0, 0),
 }
 
 
@@ -198,6 +203,12 @@ def test_every_module_of_messages_is_registered() -> None:
             each.api_key for each in module if isinstance(each, type) and hasattr(each, "api_key")
         ]
         assert sorted(declared) == sorted(2 * keys), name  # a request and a response each
+
+
+@pytest.mark.parametrize("key", sorted(set(registry.api_keys())), ids=lambda key: key.name)
+def test_kafkas_newest_version_is_declared(key: ApiKey, definitions: dict[str, Definition]) -> None:
+    definition = definitions[registry.request(key).__name__]
+    assert str(registry.request(key).max_version) == definition["validVersions"].rpartition("-")[2]
 
 
 @pytest.mark.parametrize("key", REQUIRED, ids=lambda key: key.name)

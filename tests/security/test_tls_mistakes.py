@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 import trustme
 from cryptography.hazmat.primitives.asymmetric import x25519
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.security import openssl
@@ -119,6 +125,78 @@ def test_certificate_in_place_of_a_key_and_the_reverse() -> None:
     text = refused({"ssl.certificate.pem": chain_of(OWN), "ssl.key.pem": chain_of(OWN)})
     assert "ssl.key.pem: no private key in PEM form in it" in text
     assert "what it holds: certificate" in text
+
+
+OWN_KEY: Any = load_pem_private_key(OWN.private_key_pem.bytes(), None)
+DER_KEY = OWN_KEY.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+LOCKED_KEY = OWN_KEY.private_bytes(
+    Encoding.DER, PrivateFormat.PKCS8, BestAvailableEncryption(PASSWORD.encode())
+)
+
+
+@pytest.mark.parametrize(
+    ("properties", "cause"),
+    [
+        ({"ssl.ca.pem": b"0"}, "ssl.ca.pem: neither a certificate in DER form nor a PKCS#12 store"),
+        ({"ssl.ca.pem": DER_KEY}, "ssl.ca.pem: neither a certificate in DER form"),
+        ({"ssl.ca.pem": b"nothing"}, "ssl.ca.pem: no certificate in PEM form in it"),
+        ({"ssl_ca": DER_KEY}, "ssl.ca.pem: neither a certificate in DER form"),
+        ({"ssl_ca": b"0", "ssl.ca.pem": "x"}, "`ssl_ca` and `ssl.ca.pem` are mutually exclusive"),
+        (
+            {"ssl.ca.pem": keystore(OWN)},
+            "ssl.ca.pem: it can't be opened: it needs a password: set ",
+        ),
+        (
+            {"ssl.ca.pem": der_of(OWN) + der_of(OTHER)},
+            "hint: several certificates need PEM or PKCS#12 form",
+        ),
+        (
+            {"ssl.certificate.pem": der_of(OWN)},
+            "ssl.certificate.pem: there is no key for it",
+        ),
+        (
+            {"ssl.certificate.pem": der_of(OWN), "ssl.key.pem": der_of(OWN)},
+            "ssl.key.pem: neither a private key in DER form nor a PKCS#12 store",
+        ),
+        (
+            {"ssl.certificate.pem": DER_KEY, "ssl.key.pem": DER_KEY},
+            "ssl.certificate.pem: neither a certificate in DER form",
+        ),
+        (
+            {"ssl.certificate.pem": der_of(OWN), "ssl.key.pem": LOCKED_KEY},
+            "ssl.key.pem: the key is encrypted",
+        ),
+        (
+            {
+                "ssl.certificate.pem": der_of(OWN),
+                "ssl.key.pem": LOCKED_KEY,
+                "ssl.key.password": "wrong",
+            },
+            "ssl.key.pem: the key can't be decrypted: wrong ssl.key.password, or damaged",
+        ),
+        (
+            {"ssl.certificate.pem": der_of(OTHER), "ssl.key.pem": DER_KEY},
+            "the key of ssl.key.pem isn't the one of the certificate of ssl.certificate.pem",
+        ),
+        (
+            {"ssl.certificate.pem": keystore(OWN)},
+            "ssl.certificate.pem: it can't be opened: it needs a password: set ssl.key.password",
+        ),
+        (
+            {"ssl.certificate.pem": keystore(OWN), "ssl.key.password": "wrong"},
+            "ssl.certificate.pem: it can't be opened: wrong ssl.key.password, or damaged",
+        ),
+        (
+            {"ssl.certificate.pem": keystore(OWN, with_key=False), "ssl.key.password": PASSWORD},
+            "ssl.certificate.pem: there is no private key in it",
+        ),
+    ],
+)
+def test_bytes_with_other_content(properties: dict[str, Any], cause: str) -> None:
+    text = refused({"ssl.ca.pem": None, **properties} if "ssl_ca" in properties else properties)
+    assert cause in text
+    assert DER_KEY[30:50].hex() not in text
+    assert repr(DER_KEY[30:40])[2:-1] not in text
 
 
 DAMAGED = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"

@@ -9,9 +9,17 @@ from typing import Any
 import pytest
 import trustme
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+    pkcs12,
+)
 from OpenSSL import SSL, crypto
 
+from kafka_native.config import parse
 from kafka_native.errors import KafkaException
 from kafka_native.security import authorities, openssl
 from tests.security.certificates import DAY, NOW, PASSWORD, encrypted, keystore, revocation_list
@@ -69,6 +77,96 @@ def test_own_certificate_from_texts(
     assert shake(
         tls({**properties, "ssl.key.password": "x"}), server(broker, clients=authority)
     ).succeeded
+
+
+def in_form(form: str, own: trustme.LeafCert, authority: trustme.CA) -> dict[str, Any]:
+    """Return the properties of a client's certificate whose values have this form."""
+    certificate = x509.load_pem_x509_certificate(own.cert_chain_pems[0].bytes())
+    key: Any = load_pem_private_key(own.private_key_pem.bytes(), None)
+    root = x509.load_pem_x509_certificate(authority.cert_pem.bytes()).public_bytes(Encoding.DER)
+    der, plain = certificate.public_bytes(Encoding.DER), NoEncryption()
+    return {
+        "pem": {
+            "ssl.ca.pem": pem(authority).encode(),
+            "ssl.certificate.pem": chain_of(own).encode(),
+            "ssl.key.pem": key_of(own).encode(),
+        },
+        "der": {
+            "ssl.ca.pem": root,
+            "ssl.certificate.pem": der,
+            "ssl.key.pem": key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, plain),
+        },
+        "traditional der": {
+            "ssl_ca": memoryview(root),
+            "ssl_certificate": bytearray(der),
+            "ssl_key": key.private_bytes(Encoding.DER, PrivateFormat.TraditionalOpenSSL, plain),
+        },
+        "encrypted der": {
+            "ssl.ca.pem": root,
+            "ssl.certificate.pem": der,
+            "ssl.key.pem": key.private_bytes(
+                Encoding.DER, PrivateFormat.PKCS8, BestAvailableEncryption(PASSWORD.encode())
+            ),
+            "ssl.key.password": PASSWORD,
+        },
+        "pkcs12": {
+            "ssl.ca.pem": pkcs12.serialize_key_and_certificates(
+                None,
+                None,
+                None,
+                [x509.load_pem_x509_certificate(authority.cert_pem.bytes())],
+                plain,
+            ),
+            "ssl.certificate.pem": keystore(own),
+            "ssl.key.password": PASSWORD,
+        },
+        "pkcs12 without a password": {
+            "ssl.ca.pem": root,
+            "ssl.certificate.pem": keystore(own, None),
+        },
+        "pkcs12 twice": {
+            "ssl_ca": root,
+            "ssl_certificate": keystore(own),
+            "ssl_key": keystore(own),
+            "ssl.key.password": PASSWORD,
+        },
+    }[form]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "pem",
+        "der",
+        "traditional der",
+        "encrypted der",
+        "pkcs12",
+        "pkcs12 without a password",
+        "pkcs12 twice",
+    ],
+)
+def test_own_certificate_from_bytes(
+    authority: trustme.CA, broker: trustme.LeafCert, form: str
+) -> None:
+    # a certificate in DER form has no chain, so the root has to issue it
+    direct = authority.issue_cert("client@example.org", common_name="the client")
+    properties = in_form(form, direct, authority)
+    outcome = shake(tls(properties), server(broker, clients=authority))
+    assert outcome.succeeded
+    assert outcome.client_names[0].startswith("CN=the client")
+    shown = repr(parse(properties, "producer"))
+    for value in properties.values():
+        content = value.encode() if isinstance(value, str) else bytes(value)
+        assert repr(content[2:14])[2:-1] not in shown
+
+
+@pytest.mark.parametrize("form", ["pem", "pkcs12"])
+def test_bytes_have_the_intermediate_authorities_too(
+    authority: trustme.CA, broker: trustme.LeafCert, own: trustme.LeafCert, form: str
+) -> None:
+    outcome = shake(tls(in_form(form, own, authority)), server(broker, clients=authority))
+    assert outcome.succeeded
+    assert len(outcome.client_names) == 3
 
 
 @pytest.mark.parametrize("password", [PASSWORD, None])

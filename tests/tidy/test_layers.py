@@ -27,13 +27,15 @@ LAYERS = [
     {"error"},
     {"protocol"},
     {"config", "statistics"},
+    {"role_config"},
     {"security", "measurements"},
     {"control"},
     {"pending_call"},
-    {"client"},
+    {"client_core"},
     {"consumer_events", "exclusive_client", "producer_managers"},
     {"consumer_calls"},
-    {"producer", "consumer", "share_consumer", "admin"},
+    {"producer", "consumer", "share_consumer", "streams_group", "admin"},
+    {"shared_client"},
     {"compacted", "deserializing_consumer", "deserializing_share_consumer", "serializing_producer"},
     {"terminal"},
     {"aio"},
@@ -56,7 +58,7 @@ MOCK_LAYERS = [
 ]
 MOCK_RANK = {name: rank for rank, layer in enumerate(MOCK_LAYERS) for name in layer}
 # The command line shows the mock cluster to users. The client supports test.mock.num.brokers.
-MOCK_USERS = {"mock", "cli", "client"}
+MOCK_USERS = {"mock", "cli", "client_core"}
 # In C, produce and consume don't include each other. Arrow is on top, because its rows wait for
 # room in the engine.
 C_LAYERS = [{"base"}, {"records"}, {"net"}, {"produce", "consume"}, {"engine"}, {"arrow"}]

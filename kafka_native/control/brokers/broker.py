@@ -26,6 +26,8 @@ class Authentication:
     exchange: Exchange
     again: bool
     """True: the connection is already in use, and the session is renewed."""
+    raw: bool = False
+    """True: the mechanism's messages have no headers (brokers before 1.0)."""
     asked: ApiKey = ApiKey.SASL_HANDSHAKE
     session_ms: int = 0
 

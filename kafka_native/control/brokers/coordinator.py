@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 GROUP = 0
 TRANSACTION = 1
+NEEDS = {
+    GROUP: "groups need Apache Kafka 0.9",
+    TRANSACTION: "transactions need Apache Kafka 0.11",
+}
+"""The first release with a coordinator of each type."""
 
 
 class Coordinator:
@@ -109,6 +114,9 @@ class Coordinator:
         self._asking = False
         outcome = reply if isinstance(reply, KafkaError) else self._found(reply)
         if isinstance(outcome, KafkaError):
+            if outcome.code() == KafkaError._UNSUPPORTED_FEATURE:
+                what = NEEDS[self._key_type]
+                outcome = KafkaError(outcome.code(), f"{outcome.str()}: {what} or newer")
             self._refuse(outcome)
             return
         node_id, host, port = outcome

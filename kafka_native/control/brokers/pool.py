@@ -1,13 +1,12 @@
 """The brokers that a client knows: bootstrap servers, handshakes, and the delivery of calls.
 
-Thread: the control thread only, except for `canonical_servers()`. Tests pass a fake engine.
+Thread: the control thread only. Tests pass a fake engine.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-import socket
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -25,7 +24,9 @@ from kafka_native._native.enums import (
     STATUS_TLS,
     STATUS_TRANSPORT,
 )
+from kafka_native._reference.own_properties import SOFTWARE_NAME
 from kafka_native.cleaning import printable
+from kafka_native.control.brokers.bootstrap import ServerOrder, Shuffle, shuffle
 from kafka_native.control.brokers.broker import BOOTSTRAP, Broker
 from kafka_native.control.brokers.security import Authenticator, Connections, Encryption
 from kafka_native.control.brokers.versions import (
@@ -137,6 +138,7 @@ class BrokerPool:
         bootstrap: Iterable[tuple[str, int]],
         *,
         client_version: str,
+        client_name: str = SOFTWARE_NAME,
         handshake_timeout_s: float,
         on_error: Callable[[KafkaError, int], None],
         on_throttled: Callable[[Broker, float], None] = lambda broker, seconds: None,
@@ -147,6 +149,8 @@ class BrokerPool:
         rebootstraps: bool = True,
         fallback: Fallback = ASK_EVERYONE,
         encryption: Encryption | None = None,
+        client_rack: str | None = None,
+        shuffle: Shuffle = shuffle,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Adds the bootstrap servers. Connects only when there is a call, or if it is eager.
@@ -159,8 +163,10 @@ class BrokerPool:
             (log.connection.close).
         :param eager_s: None, or: connect also without a call, report every failed attempt, and that
             all brokers are down again after this time (reconnect.backoff.max.ms).
+        :param client_rack: client.rack. The engine learns which brokers are in it.
         :param rebootstraps: Return to the bootstrap servers even if other brokers are known
             (metadata.recovery.strategy, KIP-899).
+        :param shuffle: The order in which servers are tried; tests replace it.
         """
         self._fallback = fallback
         self._encryption = encryption
@@ -169,13 +175,14 @@ class BrokerPool:
         # addresses that use the fallback's versions, and until when
         self._old_until: dict[tuple[str, int], float] = {}
         self._engine = engine
-        self._client_version = client_version
+        self._client_name, self._client_version = client_name, client_version
         self._handshake_timeout_s = handshake_timeout_s
         self._on_error = on_error
         self.logs = logs
         self._log = logs["broker"]
         self._reports_closes = reports_closes
         self._eager_s = eager_s
+        self._client_rack = client_rack
         self._eager_at = clock()  # the next attempt to connect without a call
         # the time from which an eager client reports again that all brokers are down
         self._down_again_at = NEVER
@@ -194,21 +201,37 @@ class BrokerPool:
         # by address: a broker and the same bootstrap server share one
         self._outages = Outages(clock)
         self._features_epoch = -1
-        self.features: Mapping[str, int] = {}
-        """The cluster's finalized features, by name, from the newest handshake."""
+        self._features: Mapping[str, int] = {}
         self._turn = itertools.count()
+        self._order = ServerOrder(shuffle)
         self._next_server_at = 0.0
         self._may_rebootstrap = rebootstraps
         self.connections = 0
         """The number of connections so far."""
-        self.rebootstrapping = False
-        """True until the next metadata: only the bootstrap servers count as members of the cluster.
-        """
+        self._rebootstrapping = False
         self.on_rebootstrap: list[Callable[[], None]] = []
         """Called when the pool returns to the bootstrap servers."""
         self._on_throttled = on_throttled
         self._authenticator = None if make_authenticator is None else make_authenticator(self)
         self.bootstrap = [self._add(BOOTSTRAP, host, port) for host, port in bootstrap]
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The cluster's finalized features, by name, from the newest handshake."""
+        return self._features
+
+    def note_features(self, ranges: ApiRanges) -> None:
+        """Stores the features of a handshake, unless newer ones are known."""
+        if ranges.features_epoch >= self._features_epoch:
+            self._features_epoch, self._features = ranges.features_epoch, ranges.features
+
+    @property
+    def rebootstrapping(self) -> bool:
+        """Whether only the bootstrap servers count as members of the cluster.
+
+        It ends with the next metadata.
+        """
+        return self._rebootstrapping
 
     # --- known brokers ---
 
@@ -217,26 +240,45 @@ class BrokerPool:
         broker = Broker(handle, node_id, host, port, rack)
         self._by_handle[handle] = broker
         self._log.debug("%s: added", broker.name)
+        self._set_rack(broker, rack)
         return broker
 
-    def update(self, node_id: int, host: str, port: int, rack: str | None) -> None:
+    def _set_rack(self, broker: Broker, rack: str | None) -> None:
+        broker.rack = rack
+        if self._client_rack is not None:
+            self._engine.broker_set_in_client_rack(broker.handle, rack == self._client_rack)
+
+    def add_bootstrap(self, servers: Iterable[tuple[str, int]]) -> None:
+        """Adds bootstrap servers, unless they are known, and tries them if calls wait."""
+        known = {broker.address for broker in self.bootstrap}
+        for host, port in servers:
+            if (host, port) not in known:
+                known.add((host, port))
+                self.bootstrap.append(self._add(BOOTSTRAP, host, port))
+        if self._any:
+            self._connect_one()
+
+    def update(self, node_id: int, host: str, port: int, rack: str | None) -> bool:
         """Adds or updates a broker from metadata.
 
-        If its address has changed, opens a new connection.
+        If its address has changed, opens a new connection. Returns whether the node's engine handle
+        is a new one.
         """
         host = _safe_host(host)
         known = self.nodes.get(node_id)
         if known is not None and (known.host, known.port) == (host, port):
-            known.rack = rack
-            return
+            if known.rack != rack:
+                self._set_rack(known, rack)
+            return False
         try:
             self.nodes[node_id] = self._add(node_id, host, port, rack)
         except MemoryError:  # callers find this broker unknown and refresh the metadata
             self._log.debug("%s:%d/%d: no memory for a connection", host, port, node_id)
-            return
+            return False
         for old in (known, self._controls.pop(node_id, None)):
             if old is not None:
                 self._retire(old, self.nodes[node_id])
+        return True
 
     def _retire(self, old: Broker, new: Broker) -> None:
         self._has_opened(old)
@@ -248,7 +290,7 @@ class BrokerPool:
 
     def remove_missing(self, node_ids: set[int]) -> None:
         """Removes brokers that metadata no longer contain. Ends a rebootstrap."""
-        self.rebootstrapping = False
+        self._rebootstrapping = False
         for node_id in self.nodes.keys() - node_ids:
             self._remove(self.nodes.pop(node_id))
             if node_id in self._controls:
@@ -309,24 +351,21 @@ class BrokerPool:
         broker = self._at(target)
         return broker is not None and broker.up
 
+    def _up_nodes(self) -> list[Broker]:
+        """The connected nodes; none during a rebootstrap."""
+        if self.rebootstrapping:
+            return []
+        return [broker for broker in self.nodes.values() if broker.up]
+
     def offering(self, message: type[Request]) -> list[int | None]:
         """The connected targets that support this request. While no node is up: ANY_BROKER."""
-        nodes = (
-            [] if self.rebootstrapping else [broker for broker in self.nodes.values() if broker.up]
-        )
+        nodes = self._up_nodes()
         offering = [
             each
             for each in nodes or self.bootstrap
             if each.ranges and each.ranges.choose(message) >= 0
         ]
         return [each.node_id for each in offering] if nodes else [ANY_BROKER] * bool(offering)
-
-    def uncontended(self, message: type[Request], node_id: int) -> int:
-        """A target where no Fetch delays a request: a coordinator connection, open or new."""
-        for broker in self._coordinators.values():
-            if broker.ranges is not None and broker.ranges.choose(message) >= 0:
-                return COORDINATORS + broker.node_id
-        return self.coordinator(*self.where(node_id))
 
     def where(self, target: int) -> tuple[int, str, int]:
         """The id, host and port of a target. KeyError: the target is gone."""
@@ -371,10 +410,7 @@ class BrokerPool:
             else:
                 self._enqueue(self._control(broker), call)
             return
-        nodes = (
-            [] if self.rebootstrapping else [broker for broker in self.nodes.values() if broker.up]
-        )
-        candidates = nodes or [broker for broker in self.bootstrap if broker.up]
+        candidates = self._up_nodes() or [broker for broker in self.bootstrap if broker.up]
         now = self._clock()
         candidates = [each for each in candidates if now >= each.avoided_until] or candidates
         free = [broker for broker in candidates if self._is_free(broker)]
@@ -445,7 +481,7 @@ class BrokerPool:
         if not candidates or (now < self._next_server_at and self._is_connecting(candidates)):
             return
         self._next_server_at = now + NEXT_SERVER_S
-        chosen = candidates[next(self._turn) % len(candidates)]
+        chosen = self._order.next(candidates)
         target = self._control(chosen) if chosen.up else chosen
         if target.up:  # there is no memory for a control connection
             self._send_anywhere(lambda call: self._submit(target, call))
@@ -553,7 +589,7 @@ class BrokerPool:
             if now >= self._next_server_at:
                 self._connect_one()
             wake_up = min(wake_up, self._next_server_at)
-        if not self.rebootstrapping and any(broker.up for broker in self.nodes.values()):
+        if self._up_nodes():
             busy = {broker.handle for _, _, broker in self._pending.values()}
             for broker in self.bootstrap:
                 if broker.up and broker.handle not in busy:
@@ -575,19 +611,23 @@ class BrokerPool:
         """
         if not self._may_rebootstrap:
             return
-        self.rebootstrapping = True
+        self._rebootstrapping = True
         is_due = self._outages.is_due(REBOOTSTRAP, None)
         (self._log.info if is_due else self._log.debug)("starting again from the bootstrap servers")
+        self._close_all()
+        for listener in list(self.on_rebootstrap):
+            listener()
+        if self._any:
+            self._connect_one()
+
+    def _close_all(self) -> None:
+        """Closes every connection. It opens again with its next call."""
         for broker in self._by_handle.values():
             if broker.up or broker.handshake is not None or broker.authentication is not None:
                 broker.ranges = None
                 broker.handshake = None
                 broker.authentication = None
                 self._engine.broker_close(broker.handle, broker.generation, 0)
-        for listener in self.on_rebootstrap:
-            listener()
-        if self._any:
-            self._connect_one()
 
     # --- events ---
 
@@ -606,7 +646,7 @@ class BrokerPool:
             ):
                 self._authenticate(broker, self._fallback.ranges)
                 return
-            broker.handshake = Handshake(self._client_version)
+            broker.handshake = Handshake(self._client_version, self._client_name)
             self._send_handshake(broker)
 
     def _send_handshake(self, broker: Broker) -> None:
@@ -616,12 +656,21 @@ class BrokerPool:
         self.submit_handshake(broker, api_key, handshake.version, handshake.request(), timeout_s)
 
     def submit_handshake(
-        self, broker: Broker, api_key: int, version: int, body: bytes, timeout_s: float
+        self,
+        broker: Broker,
+        api_key: int,
+        version: int,
+        body: bytes,
+        timeout_s: float,
+        **form: bool,
     ) -> None:
-        """Sends a request of the handshake, before all queued calls."""
+        """Sends a request of the handshake, before all queued calls.
+
+        ``form``: ``raw`` and ``replied`` of `Engine.submit()`.
+        """
         token = next(self._tokens)
         self._handshakes[token] = broker
-        how = {"generation": broker.generation, "handshake": True}
+        how = {"generation": broker.generation, "handshake": True, **form}
         try:
             self._submit_body(broker, api_key, version, body, token, timeout_s, **how)
         except MemoryError:
@@ -689,8 +738,7 @@ class BrokerPool:
         self._log.debug("%s: up", broker.name)
         if self.logs["feature"].on:
             self.logs["feature"].debug("%s: %s", broker.name, ranges)
-        if ranges.features_epoch >= self._features_epoch:
-            self._features_epoch, self.features = ranges.features_epoch, ranges.features
+        self.note_features(ranges)
         self._engine.broker_open(broker.handle, broker.generation, ranges.produce, ranges.fetch)
         waiting = list(broker.waiting)
         broker.waiting.clear()
@@ -964,29 +1012,3 @@ class BrokerPool:
             broker.waiting.clear()
         for call in calls:
             call.answer(error)
-
-
-FAMILIES = {"any": socket.AF_UNSPEC, "v4": socket.AF_INET, "v6": socket.AF_INET6}
-
-
-def canonical_servers(
-    servers: Iterable[tuple[str, int]], family: str, on_unknown: Callable[[str, OSError], None]
-) -> list[tuple[str, int]]:
-    """All addresses of the servers, by their canonical host names. Blocks during name resolution.
-
-    :param family: broker.address.family.
-    :param on_unknown: Called for a server that can't be resolved; it stays in the list unchanged.
-    """
-    found: dict[tuple[str, int], None] = {}
-    for host, port in servers:
-        try:
-            addresses = socket.getaddrinfo(host, port, FAMILIES[family], socket.SOCK_STREAM)
-        except OSError as error:
-            on_unknown(host, error)
-            found[host, port] = None
-            continue
-        for *_, address in addresses:
-            # the address itself if it has no name
-            name, _ = socket.getnameinfo(address, socket.NI_NUMERICSERV)
-            found[name, port] = None
-    return list(found)

@@ -2,9 +2,10 @@
 
 `Encryption` owns the TLS context of new connections, renews it, and explains failures.
 `Authenticator` runs SASL: SaslHandshake, then SaslAuthenticate until both sides are done (KIP-43,
-KIP-152). It starts when a connection's versions are known. It runs again on the open connection
-before the session that the broker has granted ends (KIP-368). `kafka_native.security` contains the
-mechanisms.
+KIP-152). Brokers before 1.0 have no SaslAuthenticate: the mechanism's messages follow without
+headers. Brokers before 0.10 have no SaslHandshake either, and only GSSAPI. It starts when a
+connection's versions are known. It runs again on the open connection before the session that the
+broker has granted ends (KIP-368). `kafka_native.security` contains the mechanisms.
 
 Thread: the control thread. The client's constructor makes the TLS context. Slow work of mechanisms
 runs on the thread of `SecurityWorker`.
@@ -28,6 +29,7 @@ from kafka_native.control.requests import NEVER
 from kafka_native.errors import KafkaError, KafkaException, error_name
 from kafka_native.logs import Log
 from kafka_native.protocol import ApiKey, ProtocolError
+from kafka_native.protocol.groups import JoinGroupRequest
 from kafka_native.protocol.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -118,8 +120,12 @@ class Encryption:
 
 T = TypeVar("T")
 
-WRAPPED = 1
-"""The SaslHandshake version after which SaslAuthenticate carries the messages and clear errors."""
+RAW, WRAPPED = 0, 1
+"""The SaslHandshake versions. After `WRAPPED`, SaslAuthenticate carries the messages and clear
+errors; after `RAW`, the messages have no headers, and a broker that refuses closes the connection.
+"""
+KERBEROS = "GSSAPI"
+"""The only mechanism of brokers before 0.10."""
 MESSAGE_MAX = 1 << 20
 """The maximum size of a broker's message; Kerberos has the longest, about 64 KiB."""
 SESSION_PART = (0.85, 0.95)
@@ -227,9 +233,18 @@ class Connections(Protocol):
     """What the authenticator does with the connections of the client's broker pool."""
 
     def submit_handshake(
-        self, broker: Broker, api_key: int, version: int, body: bytes, timeout_s: float
+        self,
+        broker: Broker,
+        api_key: int,
+        version: int,
+        body: bytes,
+        timeout_s: float,
+        **form: bool,
     ) -> None:
-        """Sends a request of the handshake, before all queued calls."""
+        """Sends a request of the handshake, before all queued calls.
+
+        ``form``: ``raw=True`` leaves out the headers, ``replied=False`` awaits no reply.
+        """
 
     def hold(self, broker: Broker) -> None:
         """Sends only handshake requests on this connection until it is opened again."""
@@ -255,11 +270,17 @@ class Authenticator:
         *,
         timeout_s: float,
         log: Log,
+        refreshes: bool = True,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         spread: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        """``timeout_s``: the timeout of one reply (socket.timeout.ms)."""
+        """``timeout_s``: the timeout of one reply (socket.timeout.ms).
+
+        ``refreshes``: whether it refreshes the mechanism's credentials. Of the authenticators that
+        share a mechanism, one does.
+        """
+        self._refreshes = refreshes
         self._connections = connections
         self.mechanism = mechanism
         self._worker = worker
@@ -293,7 +314,7 @@ class Authenticator:
 
     def _refresh(self, now: float) -> float:
         at = self.mechanism.refresh_at
-        if self._refreshing or at == NEVER:
+        if self._refreshing or at == NEVER or not self._refreshes:
             return NEVER
         due = max(self._refresh_not_before, now + at - self._wall_clock())
         if now < due:
@@ -323,19 +344,34 @@ class Authenticator:
     def begin(self, broker: Broker, ranges: ApiRanges, *, again: bool = False) -> None:
         """Authenticates a connection whose versions are known, then opens or refuses it."""
         self._sessions.pop(broker.handle, None)
-        has_handshake = ranges.highest(ApiKey.SASL_HANDSHAKE, (WRAPPED, WRAPPED)) == WRAPPED
-        if not has_handshake or ranges.choose(SaslAuthenticateRequest) < 0:
-            text = "has no SaslAuthenticate (KIP-152): SASL needs Apache Kafka 1.0 or newer here"
+        handshake = ranges.highest(ApiKey.SASL_HANDSHAKE, (RAW, WRAPPED))
+        if ranges.choose(SaslAuthenticateRequest) < 0:
+            handshake = min(handshake, RAW)
+        if handshake < 0 and (text := self._missing(ranges)):
             self._connections.refuse(
                 broker, KafkaError(KafkaError._UNSUPPORTED_FEATURE, f"{broker.name} {text}")
             )
             return
         exchange = self.mechanism.exchange(broker.host, broker.port)
-        broker.authentication = Authentication(ranges, exchange, again)
+        ours = Authentication(ranges, exchange, again, handshake != WRAPPED)
+        broker.authentication = ours
         self._log.debug(
             "%s: %s SASL %s", broker.name, "renews" if again else "begins", self.mechanism.name
         )
-        self._send(broker, SaslHandshakeRequest(mechanism=self.mechanism.name), WRAPPED)
+        if handshake < 0:
+            self._step(broker, ours, exchange.begin)
+        else:
+            self._send(broker, SaslHandshakeRequest(mechanism=self.mechanism.name), handshake)
+
+    def _missing(self, ranges: ApiRanges) -> str:
+        """Why a broker without SaslHandshake can't authenticate this client; empty: it can."""
+        if ranges.choose(JoinGroupRequest) < 0:
+            return "has no SASL: it needs Apache Kafka 0.9 or newer"
+        if self.mechanism.name != KERBEROS:
+            return (
+                f"has no SaslHandshake: SASL {self.mechanism.name} needs Apache Kafka 0.10 or newer"
+            )
+        return ""
 
     def _send(self, broker: Broker, message: Request, version: int) -> None:
         self._connections.submit_handshake(
@@ -352,9 +388,12 @@ class Authenticator:
             return
         try:
             if ours.asked is ApiKey.SASL_HANDSHAKE:
+                version = RAW if ours.raw else WRAPPED
                 self._on_handshake(
-                    broker, ours, SaslHandshakeResponse.decode(event.body, WRAPPED, whole=False)
+                    broker, ours, SaslHandshakeResponse.decode(event.body, version, whole=False)
                 )
+            elif ours.raw:
+                self._on_challenge(broker, ours, event.body or b"")
             else:
                 version = ours.ranges.choose(SaslAuthenticateRequest)
                 self._on_message(
@@ -425,14 +464,16 @@ class Authenticator:
             self.mechanism.on_refused()
             self._fail(broker, f"SASL authentication of {self._who()} failed: {why}{problem}")
             return
-        if len(reply.auth_bytes) > MESSAGE_MAX:
+        ours.session_ms = reply.session_lifetime_ms
+        self._on_challenge(broker, ours, reply.auth_bytes)
+
+    def _on_challenge(self, broker: Broker, ours: Authentication, challenge: bytes) -> None:
+        if len(challenge) > MESSAGE_MAX:
             self._fail(
-                broker,
-                f"a SASL message of {len(reply.auth_bytes)} bytes; {MESSAGE_MAX} are accepted",
+                broker, f"a SASL message of {len(challenge)} bytes; {MESSAGE_MAX} are accepted"
             )
             return
-        ours.session_ms = reply.session_lifetime_ms
-        self._step(broker, ours, lambda: ours.exchange.respond(reply.auth_bytes))
+        self._step(broker, ours, lambda: ours.exchange.respond(challenge))
 
     def _step(self, broker: Broker, ours: Authentication, work: Callable[[], bytes | None]) -> None:
         """Runs the mechanism's next step and sends its message."""
@@ -443,9 +484,7 @@ class Authenticator:
             if isinstance(outcome, Exception):
                 self._fail(broker, self._impossible(outcome))
             elif outcome is not None:
-                ours.asked = ApiKey.SASL_AUTHENTICATE
-                version = ours.ranges.choose(SaslAuthenticateRequest)
-                self._send(broker, SaslAuthenticateRequest(auth_bytes=outcome), version)
+                self._send_message(broker, ours, outcome)
             elif ours.exchange.done:
                 self._on_done(broker, ours)
             else:
@@ -463,6 +502,17 @@ class Authenticator:
             done(error)
         else:
             done(outcome)
+
+    def _send_message(self, broker: Broker, ours: Authentication, message: bytes) -> None:
+        ours.asked = ApiKey.SASL_AUTHENTICATE
+        if ours.raw:
+            form = {"raw": True, "replied": not ours.exchange.said_all}
+            self._connections.submit_handshake(
+                broker, ours.asked, 0, message, self._timeout_s, **form
+            )
+            return
+        version = ours.ranges.choose(SaslAuthenticateRequest)
+        self._send(broker, SaslAuthenticateRequest(auth_bytes=message), version)
 
     def _impossible(self, error: Exception) -> str:
         kind = "" if isinstance(error, SaslError) else f"{type(error).__name__}: "

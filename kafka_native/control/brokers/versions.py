@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafka_native._native.enums import FETCH_VERSIONS, PRODUCE_VERSIONS
+from kafka_native._reference.own_properties import SOFTWARE_NAME
 from kafka_native.control.requests import ANY_VERSION
 from kafka_native.errors import KafkaError, error_name
 from kafka_native.protocol import ApiKey, ProtocolError, releases
-from kafka_native.protocol.configs import ListConfigResourcesRequest
+from kafka_native.protocol.configs import DescribeConfigsRequest, ListConfigResourcesRequest
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
 from kafka_native.protocol.delegation_tokens import CreateDelegationTokenRequest
 from kafka_native.protocol.groups import LeaveGroupRequest
@@ -25,13 +26,17 @@ from kafka_native.protocol.offsets import (
 from kafka_native.protocol.quorum import UpdateFeaturesRequest
 from kafka_native.protocol.schema import ZERO_UUID, Request
 from kafka_native.protocol.topics import DeleteTopicsRequest
-from kafka_native.protocol.transactions import InitProducerIdRequest, ListTransactionsRequest
+from kafka_native.protocol.transactions import (
+    InitProducerIdRequest,
+    ListTransactionsRequest,
+    TxnOffsetCommitRequest,
+)
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
-
-SOFTWARE_NAME = "kafka-native"
 
 LAST_BY_NAME = 9
 """The last OffsetCommit and OffsetFetch version with topic names; later ones have topic ids."""
+LAST_TXN_BY_NAME = 5
+"""The last TxnOffsetCommit version with topic names; later ones have topic ids (KIP-1319)."""
 MAX_TIMESTAMP = -3
 """The ListOffsets timestamp that means the record with the highest timestamp (KIP-734)."""
 FIRST_WITH_MAX_TIMESTAMP = 7
@@ -41,6 +46,18 @@ FIRST_WITH_MEMBERS = 3
 """The first LeaveGroup version with several members and their instance ids (KIP-345)."""
 FIRST_FOR_CLIENTS = 2
 """The first OffsetForLeaderEpoch version for clients; older ones are for brokers only."""
+FIRST_FOR_TRANSACTIONS = 1
+"""The first FindCoordinator version with transactional ids (0.11); the older one has groups only.
+"""
+FIRST_WITH_PRODUCER_ID = 3
+"""The first InitProducerId version that names the current producer id and epoch (2.5, KIP-360)."""
+FIRST_WITH_MEMBER = 3
+"""The first TxnOffsetCommit version with the member of the group (2.5, KIP-447)."""
+FIRST_WITH_SYNONYMS = 1
+"""The first DescribeConfigs version with synonyms (1.1, KIP-226)."""
+FIRST_WITH_DOCUMENTATION = 3
+"""The first DescribeConfigs version with documentation (2.6, KIP-569)."""
+NO_PRODUCER_ID = -1
 FIRST_TWO_PHASE = 6
 """The first InitProducerId version with two-phase commit (KIP-939). In brokers it is unstable.
 
@@ -86,7 +103,7 @@ class ApiRanges:
         """Like `choose()`, but only among versions that can express this message."""
         first, last = message.min_version, min(message.max_version, newest)
         if _is_by_name(message):
-            last = LAST_BY_NAME
+            last = LAST_TXN_BY_NAME if isinstance(message, TxnOffsetCommitRequest) else LAST_BY_NAME
         elif isinstance(message, OffsetForLeaderEpochRequest):
             first = FIRST_FOR_CLIENTS
         elif isinstance(message, ListOffsetsRequest) and any(
@@ -112,6 +129,8 @@ class ApiRanges:
             first, last = (
                 (FIRST_TWO_PHASE, last) if message.enable2_pc else (first, FIRST_TWO_PHASE - 1)
             )
+        elif isinstance(message, FindCoordinatorRequest) and message.key_type:
+            first = FIRST_FOR_TRANSACTIONS
         elif isinstance(message, LeaveGroupRequest) and not message.member_id:
             first = FIRST_WITH_MEMBERS
         elif isinstance(message, ListConfigResourcesRequest) and message.resource_types != [
@@ -195,6 +214,22 @@ def adapted(message: Request, version: int) -> Request:
     elif isinstance(message, ListConfigResourcesRequest) and version < FIRST_WITH_ALL_RESOURCES:
         message = copy.copy(message)
         message.resource_types = []  # this version lists only client metrics
+    elif isinstance(message, InitProducerIdRequest) and version < FIRST_WITH_PRODUCER_ID:
+        message = copy.copy(message)
+        # the coordinator raises the epoch of the transactional id whoever asks
+        message.producer_id = message.producer_epoch = NO_PRODUCER_ID
+    elif isinstance(message, TxnOffsetCommitRequest) and version < FIRST_WITH_MEMBER:
+        message = copy.copy(message)
+        # older coordinators don't check the member
+        message.generation_id_or_member_epoch, message.member_id, message.group_instance_id = (
+            -1,
+            "",
+            None,
+        )
+    elif isinstance(message, DescribeConfigsRequest) and version < FIRST_WITH_DOCUMENTATION:
+        message = copy.copy(message)  # older brokers have none of it
+        message.include_documentation = False
+        message.include_synonyms = message.include_synonyms and version >= FIRST_WITH_SYNONYMS
     elif isinstance(message, UpdateFeaturesRequest) and version < 1:
         message = copy.copy(message)
         update = UpdateFeaturesRequest.FeatureUpdate
@@ -222,7 +257,7 @@ def _adapt_offset_fetch(message: OffsetFetchRequest, version: int) -> OffsetFetc
 
 def _is_by_name(message: Request) -> bool:
     """Whether a topic's id isn't known."""
-    if isinstance(message, OffsetCommitRequest):
+    if isinstance(message, OffsetCommitRequest | TxnOffsetCommitRequest):
         return any(topic.topic_id == ZERO_UUID for topic in message.topics)
     if isinstance(message, OffsetFetchRequest):
         return any(
@@ -240,15 +275,16 @@ def software_version(version: str) -> str:
 class Handshake:
     """One connection's ApiVersions exchange: our newest version, then one of the broker's."""
 
-    def __init__(self, client_version: str) -> None:
-        """The broker gets ``client_version``."""
+    def __init__(self, client_version: str, client_name: str = SOFTWARE_NAME) -> None:
+        """The broker gets the name and the version of the client library."""
         self._client_version = software_version(client_version)
+        self._client_name = client_name
         self.version = ApiVersionsRequest.max_version
 
     def request(self) -> bytes:
         """The body to send in ``self.version``."""
         message = ApiVersionsRequest(
-            client_software_name=SOFTWARE_NAME, client_software_version=self._client_version
+            client_software_name=self._client_name, client_software_version=self._client_version
         )
         return message.encode(self.version)
 

@@ -74,6 +74,8 @@ class Hooks:
     """The same, but "inside" is False once the poll has taken messages: they aren't processed yet.
     """
 
+    poll_times: Callable[[bool], tuple[int, int, int, int]] = lambda end: (0, 0, 0, 0)
+    """`ConsumerCore._poll_times`: the times of the application's polls, for statistics."""
     on_silent_commit: OnCommit = lambda error, partitions: None
     """Gets the outcome of a commit whose caller waits for it."""
 
@@ -104,6 +106,7 @@ class ConsumerControl:
         self._context = context
         self._config = config
         self._hooks = hooks
+        self.polls, self.poll_times = hooks.polls, hooks.poll_times
         self._logs = context.pool.logs
         self._clock = clock
         self.settings = GroupSettings.of(config)
@@ -165,6 +168,10 @@ class ConsumerControl:
             context.metadata,
             context.pool,
             reset=reset_of(config.text("auto.offset.reset")),
+            resets={
+                topic: reset_of(str(config.of_topic(topic, "auto.offset.reset")))
+                for topic in config.own_topics
+            },
             isolation_level=ISOLATION_LEVELS[config.text("isolation.level")],
             timeout_s=self._timeout_s,
             create_topics=config.flag("allow.auto.create.topics"),

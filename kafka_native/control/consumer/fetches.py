@@ -18,6 +18,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_native.control.brokers.pool import BrokerPool
@@ -148,6 +149,10 @@ class Assigned:
 REPLICA_S = 300.0
 """The longest time to fetch from a preferred replica before asking the leader again (KIP-392)."""
 
+UNAUTHORIZED_FACTOR = 10
+UNAUTHORIZED_MIN_S = 1.0
+"""An unauthorized fetch waits fetch.error.backoff.ms times this factor, and at least this time."""
+
 SLOW = (1.0, 30.0)
 """The back-off for unavailable topics, in seconds."""
 
@@ -166,6 +171,7 @@ class FetchManager:
         pool: BrokerPool,
         *,
         reset: Reset,
+        resets: Mapping[str, Reset] = MappingProxyType({}),
         isolation_level: int,
         timeout_s: float,
         create_topics: bool,
@@ -181,17 +187,18 @@ class FetchManager:
     ) -> None:
         """``reset``: auto.offset.reset as EARLIEST, LATEST, an `Ago`, or None (report an error).
 
-        ``on_error(topic, partition, offset, error)`` reports to the application. ``replica_s``:
-        metadata.max.age.ms; ``error_s``: fetch.error.backoff.ms. ``initial_offsets``: the start of
-        partitions without a committed offset; they take precedence over auto.offset.reset.
-        ``reports_missing_topics``: a missing topic or partition is an error for the application.
-        ``has_unknown_partitions``: look-ups wait for a partition that isn't in the metadata.
+        ``resets``: the same of single topics. ``on_error(topic, partition, offset, error)`` reports
+        to the application. ``replica_s``: metadata.max.age.ms; ``error_s``:
+        fetch.error.backoff.ms. ``initial_offsets``: the start of partitions without a committed
+        offset; they take precedence over auto.offset.reset. ``reports_missing_topics``: a missing
+        topic or partition is an error for the application. ``has_unknown_partitions``: look-ups
+        wait for a partition that isn't in the metadata.
         """
         self._reports_missing_topics = reports_missing_topics
         self._engine = engine
         self._metadata = metadata
         self._pool = pool
-        self._reset = reset
+        self._reset, self._resets = reset, resets
         self._isolation_level = isolation_level
         self._timeout_s = timeout_s
         self._create_topics = create_topics
@@ -441,14 +448,18 @@ class FetchManager:
         """Whether messages of open and aborted transactions are skipped (isolation.level)."""
         return self._isolation_level == 1
 
+    def lag(self, assigned: Assigned) -> int | None:
+        """How far the application's position is from the end; None: one of them isn't known."""
+        cursor = assigned.cursor
+        position = assigned.position if assigned.position >= 0 else assigned.base.offset
+        if cursor is None or position < 0:
+            return None
+        end = cursor.last_stable_offset if self.read_committed else cursor.high_watermark
+        return None if end < 0 else max(0, end - position)
+
     def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
         """The ids of those topics whose id is known."""
-        known = {name: self._metadata.topics.get(name) for name in names}
-        return {
-            name: topic.id
-            for name, topic in known.items()
-            if topic is not None and topic.id != NO_ID
-        }
+        return self._metadata.ids(names)
 
     def bound_id(self, key: Key) -> bytes:
         """The id of the topic that a partition was read from; zeros: unknown.
@@ -725,9 +736,24 @@ class FetchManager:
             leader = self._metadata.leader(assigned.topic, assigned.partition)
             if leader is None or leader.epoch <= assigned.leader_epoch:
                 self._later(assigned)  # otherwise the new leader is known already
+        elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            self._unauthorized(assigned)
         else:
             self._report_error(assigned, KafkaError(code))
             self._later(assigned, self._error_s)
+
+    def _unauthorized(self, assigned: Assigned) -> None:
+        """Waits longer than after other errors, as librdkafka does: ACLs rarely change.
+
+        The error is reported once, and again if a fetch has succeeded in between.
+        """
+        cursor = assigned.cursor
+        if cursor is not None and cursor.answered:
+            assigned.confirmed = True  # it remains true of the position
+            cursor.forget_answer()
+            assigned.reported = None
+        self._report_error(assigned, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+        self._later(assigned, max(UNAUTHORIZED_FACTOR * self._error_s, UNAUTHORIZED_MIN_S))
 
     @staticmethod
     def _stopped(assigned: Assigned, offset: int) -> None:
@@ -783,7 +809,7 @@ class FetchManager:
             # auto.offset.reset.
             assigned.out_of_range = offset
             self._restart(assigned, position)
-        elif self._reset is None:
+        elif self._reset_of(assigned) is None:
             text = f"offset {offset} of {where} is out of range, and auto.offset.reset=error"
             self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
         else:
@@ -799,11 +825,16 @@ class FetchManager:
     def _reset_to(self, assigned: Assigned) -> None:
         """Sets the next position by auto.offset.reset."""
         assigned.since = assigned.end = None
-        if isinstance(self._reset, Ago):
-            assigned.since = max(0, int(self._wall_clock() * 1000) - self._reset.ms)
+        reset = self._reset_of(assigned)
+        if isinstance(reset, Ago):
+            assigned.since = max(0, int(self._wall_clock() * 1000) - reset.ms)
             assigned.next = OffsetPosition(OFFSET_END)
-        elif self._reset is not None:
-            assigned.next = OffsetPosition(self._reset)
+        elif reset is not None:
+            assigned.next = OffsetPosition(reset)
+
+    def _reset_of(self, assigned: Assigned) -> Reset:
+        """auto.offset.reset of the partition's topic."""
+        return self._resets.get(assigned.topic, self._reset)
 
     # --- polling ---
 
@@ -939,7 +970,7 @@ class FetchManager:
             assigned.committed = assigned.sent = OffsetPosition(found.offset, epoch, found.metadata)
         elif assigned.key in self.initial_offsets and not assigned.is_recreated:
             assigned.next = self.initial_offsets[assigned.key]
-        elif self._reset is None:
+        elif self._reset_of(assigned) is None:
             where = f"{assigned.topic} [{assigned.partition}]"
             text = f"no offset for {where}, and auto.offset.reset=error"
             self._give_up(assigned, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
@@ -1040,7 +1071,7 @@ class FetchManager:
         text = f"the log of {where} was truncated: it ends at {result.offset} "
         text += f"(leader epoch {result.epoch}), "
         text += f"below the position {assigned.offset} (leader epoch {assigned.next.epoch})"
-        if self._reset is None:
+        if self._reset_of(assigned) is None:
             self._give_up(assigned, KafkaError(KafkaError._LOG_TRUNCATION, text))
             return
         self._log.info("%s; going on there", text)

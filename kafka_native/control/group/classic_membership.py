@@ -32,6 +32,7 @@ from kafka_native.control.assignors import (
     run,
     wire,
 )
+from kafka_native.control.brokers.coordinator import GROUP, NEEDS
 from kafka_native.control.brokers.pool import COORDINATORS
 from kafka_native.control.errors import GENERATION_OVER_ERRORS
 from kafka_native.control.group.membership import (
@@ -851,6 +852,7 @@ class ClassicMembership:
         if code == KafkaError.FENCED_INSTANCE_ID:
             self._fail(error)
             return
+        error = self._explained(error)
         reason = f"{what} failed: {error.name()}"
         self._reports.log(what, error)
         at_once = code in GENERATION_OVER_ERRORS and self._backoff.failures < AT_ONCE
@@ -866,6 +868,20 @@ class ClassicMembership:
                 self._reports.report(what, error)
             self.state = State.UNJOINED
             self._reason = reason
+
+    def _explained(self, error: KafkaError) -> KafkaError:
+        """The error with its usual cause: a session timeout or a release that isn't possible."""
+        if error.code() == KafkaError._UNSUPPORTED_FEATURE:
+            return KafkaError(error.code(), f"{error.str()}: {NEEDS[GROUP]} or newer")
+        if error.code() != KafkaError.INVALID_SESSION_TIMEOUT:
+            return error
+        timeout_ms = int(self._settings.session_timeout_s * 1000)
+        text = (
+            f"{error.str()}: session.timeout.ms={timeout_ms} isn't between "
+            "the brokers' group.min.session.timeout.ms and group.max.session.timeout.ms "
+            "(at most 30000 by default before Apache Kafka 0.10.1)"
+        )
+        return KafkaError(error.code(), text)
 
     def _fail(self, error: KafkaError) -> None:
         self._member.member_id = ""

@@ -186,6 +186,10 @@ class Heartbeats(ABC, Generic[M, R]):
     def _lose(self, then: State) -> None:
         """Gives up all partitions as lost, because the member is, or may be, out of the group."""
 
+    def _has_news(self, reply: Reply) -> bool:
+        """Whether the reply to a short heartbeat needs a full one as its answer."""
+        return reply.assignment is not None
+
     def _refused(self, error: KafkaError, message: M) -> bool:
         """Whether the subclass has handled the failure of a full heartbeat."""
         return False
@@ -296,7 +300,7 @@ class Heartbeats(ABC, Generic[M, R]):
         before = self._member.generation, self.interval_s
         self._on_answer(reply)
         if self._heartbeating and (
-            reply.assignment is not None or before != (self._member.generation, self.interval_s)
+            self._has_news(reply) or before != (self._member.generation, self.interval_s)
         ):
             self._stop_heartbeat()
             self._send_at = min(self._send_at, self._clock())

@@ -43,6 +43,7 @@ from kafka_native.control.producer.identity import invalid_identity
 from kafka_native.control.requests import ANY_VERSION, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
+from kafka_native.protocol.schema import ZERO_UUID
 from kafka_native.protocol.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -60,6 +61,7 @@ from kafka_native.types import ConsumerGroupMetadata, PreparedTxnState
 
 if TYPE_CHECKING:
     from kafka_native.control.brokers.coordinator import Coordinator
+    from kafka_native.control.metadata import Metadata
     from kafka_native.protocol.schema import Request
 
 NO_PRODUCER = -1
@@ -187,6 +189,7 @@ class Transactions:
         request_s: float,
         backoff: Backoff,
         group_coordinator: Callable[[str], Coordinator],
+        metadata: Metadata,
         version: Callable[[], int],
         on_fatal: Callable[[KafkaError], None],
         handle_events: Callable[[], None],
@@ -199,6 +202,7 @@ class Transactions:
 
         ``two_phase``: transaction.two.phase.commit.enable. ``version`` returns the cluster's
         ``transaction.version``. ``group_coordinator`` returns the coordinator of a group.
+        ``metadata`` has the topics' ids.
         ``handle_events`` handles the queued events of the engine. ``hides_causes``: as in
         librdkafka, no more messages are accepted after a broker has refused one. After another
         failure, they are, and the commit fails with _INCONSISTENT.
@@ -212,6 +216,7 @@ class Transactions:
         self._backoff = backoff
         self._markers = Backoff(MARKERS_S, backoff.first_s)
         self._group_coordinator = group_coordinator
+        self._metadata = metadata
         self._version = version
         self._on_fatal = on_fatal
         self._on_lost: Callable[[KafkaError], None] = lambda error: None
@@ -333,6 +338,9 @@ class Transactions:
         deadline: float,
     ) -> None:
         """Commits the group's offsets with the transaction."""
+        if self._implicit:  # otherwise a version without topic ids is sent
+            for topic in {topic for topic, _ in offsets}:
+                self._metadata.want(topic, self._clock())  # the first commit doesn't wait for it
         operation = Operation(Kind.OFFSETS, done, deadline, dict(offsets), member)
         self._call(operation, (State.IN_TRANSACTION,))
 
@@ -818,6 +826,7 @@ class Transactions:
     def _offsets_request(
         self, offsets: Mapping[Key, OffsetPosition], member: ConsumerGroupMetadata
     ) -> TxnOffsetCommitRequest:
+        """The offsets by topic id (KIP-1319), or by name while an id or its version is unknown."""
         topics: dict[str, list[TxnOffsetCommitRequest.Topic.Partition]] = {}
         for (topic, partition), position in offsets.items():
             topics.setdefault(topic, []).append(
@@ -828,30 +837,32 @@ class Transactions:
                     committed_metadata=position.metadata,
                 )
             )
+        topic_ids = self._metadata.ids(topics)
         return TxnOffsetCommitRequest(
             transactional_id=self._id,
             group_id=member.group_id,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
-            generation_id=member.generation,
+            generation_id_or_member_epoch=member.generation,
             member_id=member.member_id,
             group_instance_id=member.instance_id,
             topics=[
-                TxnOffsetCommitRequest.Topic(name=name, partitions=some)
+                TxnOffsetCommitRequest.Topic(
+                    name=name, topic_id=topic_ids.get(name, ZERO_UUID), partitions=some
+                )
                 for name, some in topics.items()
             ],
         )
 
     def _on_offsets(self, reply: TxnOffsetCommitResponse) -> KafkaError | None:
         codes = [
-            (
-                each.error_code,
-                f"TxnOffsetCommit {clean(topic.name, NAME_MAX)} [{each.partition_index}]",
-            )
+            (each.error_code, f"TxnOffsetCommit {self._name_of(topic)} [{each.partition_index}]")
             for topic in reply.topics
             for each in topic.partitions
             if each.error_code
         ]
+        if any(code == KafkaError.UNKNOWN_TOPIC_ID for code, _ in codes):
+            self._metadata.refresh(self._clock())
         if codes:
             return min(
                 (_error(*each) for each in codes),
@@ -860,6 +871,10 @@ class Transactions:
         if self._operation is not None and self._operation.kind is Kind.OFFSETS:
             self._finish(None)
         return None
+
+    def _name_of(self, topic: TxnOffsetCommitResponse.Topic) -> str:
+        name = topic.name or self._metadata.name_of(topic.topic_id) or topic.topic_id.hex()
+        return clean(name, NAME_MAX)
 
     def _end_request(
         self, whose: Transactions | PreparedTxnState, *, commit: bool

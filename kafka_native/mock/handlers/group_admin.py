@@ -1,4 +1,4 @@
-"""Descriptions of share groups (KIP-932) and streams groups (KIP-1071).
+"""Descriptions of share groups (KIP-932).
 
 Also the admin APIs for the offsets of share groups.
 """
@@ -11,7 +11,6 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.handlers.consumer_groups import describe_assignment
 from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.membership import GroupError
-from kafka_native.mock.streams_groups import StreamsGroup
 from kafka_native.protocol.group_admin import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from kafka_native.protocol.share import (
     AlterShareGroupOffsetsRequest,
@@ -67,32 +66,6 @@ def describe_share(call: Call, request: ShareGroupDescribeRequest) -> ShareGroup
                 )
                 for member in group.members.values()
             ]
-    return response
-
-
-def describe_streams(
-    call: Call, request: StreamsGroupDescribeRequest
-) -> StreamsGroupDescribeResponse:
-    """Return streams groups as the test has described them."""
-    response = StreamsGroupDescribeResponse()
-    with call.cluster.lock:
-        for name in request.group_ids:
-            try:
-                check_group(call, name)
-                group = call.cluster.groups.find(name)
-                if not isinstance(group, StreamsGroup):
-                    text = (
-                        f"Group {name} is not a streams group."
-                        if group
-                        else f"Group {name} not found."
-                    )
-                    raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
-                response.groups.append(group.description)
-            except GroupError as error:
-                refused = StreamsGroupDescribeResponse.Group(
-                    group_id=name, error_code=error.code, error_message=error.text
-                )
-                response.groups.append(refused)
     return response
 
 

@@ -27,6 +27,14 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+_FIRST_VERSIONS = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The first ListOffsets version with each special timestamp."""
 
 
 def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -43,7 +51,9 @@ def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
                 answer.error_code = _error_of(call, topic.name, part.partition_index, found.error)
                 if answer.error_code == ErrorCode.NO_ERROR and found.partition is not None:
                     log, epoch = found.partition.log, found.partition.leader_epoch
-                    if part.timestamp == LATEST and request.isolation_level == 1:
+                    if call.version < _FIRST_VERSIONS.get(part.timestamp, 0):
+                        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+                    elif part.timestamp == LATEST and request.isolation_level == 1:
                         answer.offset, answer.leader_epoch = log.last_stable_offset, epoch
                     else:
                         _look_up(log, part.timestamp, epoch, answer)
@@ -86,7 +96,7 @@ def _look_up(
         if found is not None:
             answer.offset, answer.timestamp, answer.leader_epoch = found
     # this cluster has no tiered storage, so there is no such offset
-    elif timestamp != LATEST_TIERED:
+    elif timestamp not in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
 
 

@@ -14,6 +14,8 @@ from kafka_native.protocol.quorum import (
     RemoveRaftVoterResponse,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
@@ -184,3 +186,19 @@ def unregister_broker(call: Call, request: UnregisterBrokerRequest) -> Unregiste
         cluster.quorum.unregistered.add(request.broker_id)
         cluster.quorum.count_change()
     return UnregisterBrokerResponse(error_message=None)
+
+
+def unregister_controller(
+    call: Call, request: UnregisterControllerRequest
+) -> UnregisterControllerResponse:
+    """Unregister a controller until it starts again (KIP-1312)."""
+    quorum = call.cluster.quorum
+    with call.cluster.lock:
+        if request.controller_id not in quorum.controllers:
+            text = f"Controller ID {request.controller_id} is not currently registered."
+            return UnregisterControllerResponse(
+                error_code=ErrorCode.CONTROLLER_ID_NOT_REGISTERED, error_message=text
+            )
+        quorum.controllers.remove(request.controller_id)
+        quorum.count_change()
+    return UnregisterControllerResponse(error_message=None)

@@ -26,9 +26,14 @@ from kafka_native.protocol.transactions import (
 
 if TYPE_CHECKING:
     from kafka_native.mock.call import Call
+    from kafka_native.mock.topics import Topic
 
 _FIRST_WITH_BATCHES = 4
 _FIRST_IMPLICIT = 5
+_FIRST_WITH_TOPIC_IDS = 6
+_NEW_ERRORS = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH)
+"""TxnOffsetCommit has them since version 6. Before, they are ILLEGAL_GENERATION."""
+_ANY_MEMBER = 99  # the version of OffsetCommit that members of both protocols may use
 _FENCED_SINCE_OF_COMMITS = 99  # TxnOffsetCommit never returns PRODUCER_FENCED
 
 
@@ -177,11 +182,51 @@ def add_offsets_to_txn(call: Call, request: AddOffsetsToTxnRequest) -> AddOffset
 def txn_offset_commit(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """Keep offsets for a group. The commit of the transaction stores them.
 
-    The request goes to the group's coordinator.
+    The request goes to the group's coordinator. From version 6 on it names topics by id (KIP-1319).
     """
+    answer = TxnOffsetCommitResponse.Topic.Partition
+    response = TxnOffsetCommitResponse()
     with call.cluster.lock:
-        code = _keep_offsets(call, request)
-    return refuse_commit(request, code)
+        topics = [_topic_of(call, topic) for topic in request.topics]
+        codes = [
+            [_refusal(call, found, each.partition_index) for each in topic.partitions]
+            for topic, found in zip(request.topics, topics, strict=True)
+        ]
+        kept = [
+            (found.name, each)
+            for topic, found, row in zip(request.topics, topics, codes, strict=True)
+            for each, code in zip(topic.partitions, row, strict=True)
+            if found is not None and code == ErrorCode.NO_ERROR
+        ]
+        outcome = _keep_offsets(call, request, kept) if kept else ErrorCode.NO_ERROR
+    for topic, row in zip(request.topics, codes, strict=True):
+        partitions = [
+            answer(partition_index=each.partition_index, error_code=code or outcome)
+            for each, code in zip(topic.partitions, row, strict=True)
+        ]
+        response.topics.append(
+            TxnOffsetCommitResponse.Topic(
+                name=topic.name, topic_id=topic.topic_id, partitions=partitions
+            )
+        )
+    return response
+
+
+def _topic_of(call: Call, topic: TxnOffsetCommitRequest.Topic) -> Topic | None:
+    by_id = call.version >= _FIRST_WITH_TOPIC_IDS
+    cluster = call.cluster
+    return cluster.topic_by_id(topic.topic_id) if by_id else cluster.topics.get(topic.name)
+
+
+def _refusal(call: Call, topic: Topic | None, index: int) -> ErrorCode:
+    """Return the error code if no transaction can commit an offset of a partition."""
+    if topic is None and call.version >= _FIRST_WITH_TOPIC_IDS:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    return (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic is None
+        else _error_code(call, topic.name, index)
+    )
 
 
 def refuse_commit(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
@@ -191,6 +236,7 @@ def refuse_commit(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommit
         topics=[
             TxnOffsetCommitResponse.Topic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     answer(partition_index=each.partition_index, error_code=code)
                     for each in topic.partitions
@@ -201,7 +247,11 @@ def refuse_commit(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommit
     )
 
 
-def _keep_offsets(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
+def _keep_offsets(
+    call: Call,
+    request: TxnOffsetCommitRequest,
+    offsets: list[tuple[str, TxnOffsetCommitRequest.Topic.Partition]],
+) -> ErrorCode:
     transactions = call.cluster.transactions
     transactions.expire()
     try:
@@ -217,21 +267,33 @@ def _keep_offsets(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
             transactions.add_group(found, request.group_id)
         elif request.group_id not in found.groups:
             raise TransactionError(ErrorCode.INVALID_TXN_STATE)
-        if request.generation_id >= 0 or request.member_id or request.group_instance_id is not None:
-            group = call.cluster.groups.for_commit(request.group_id)
-            group.check_commit(
-                request.member_id, request.group_instance_id, request.generation_id, 99
-            )
+        _check_member(call, request)
     except (TransactionError, GroupError) as error:
         return ErrorCode(error.code)
     kept = found.offsets.setdefault(request.group_id, {})
-    for topic in request.topics:
-        for each in topic.partitions:
-            text = each.committed_metadata or ""
-            kept[topic.name, each.partition_index] = Committed(
-                each.committed_offset, each.committed_leader_epoch, text
-            )
+    for name, each in offsets:
+        text = each.committed_metadata or ""
+        kept[name, each.partition_index] = Committed(
+            each.committed_offset, each.committed_leader_epoch, text
+        )
     return ErrorCode.NO_ERROR
+
+
+def _check_member(call: Call, request: TxnOffsetCommitRequest) -> None:
+    """Raise ``GroupError`` if the group doesn't have this member in this generation or epoch."""
+    epoch, groups = request.generation_id_or_member_epoch, call.cluster.groups
+    if epoch < 0 and not request.member_id and request.group_instance_id is None:
+        return
+    try:
+        if epoch >= 0 and groups.find(request.group_id) is None:
+            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND)
+        groups.for_commit(request.group_id).check_commit(
+            request.member_id, request.group_instance_id, epoch, _ANY_MEMBER
+        )
+    except GroupError as error:
+        if call.version < _FIRST_WITH_TOPIC_IDS and error.code in _NEW_ERRORS:
+            raise GroupError(ErrorCode.ILLEGAL_GENERATION) from error
+        raise
 
 
 def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:

@@ -13,7 +13,19 @@ if TYPE_CHECKING:
 
 
 def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Return the APIs, versions and features of this cluster."""
+    """Return the APIs, versions and features of this cluster.
+
+    A client that expects another broker has to start again from its bootstrap servers (KIP-1242).
+    As in Apache Kafka, a request before the authentication isn't checked.
+    """
+    if (request.cluster_id is None) != (request.node_id == -1):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if (
+        call.connection.login.is_open
+        and request.cluster_id is not None
+        and (request.cluster_id, request.node_id) != (call.cluster.cluster_id, call.broker.id)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     call.connection.login.note_api_versions()
     return _describe_versions(call)
 

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 from kafka_native import admin
 from kafka_native._native.arguments import Arguments
 from kafka_native.admin.base import CLOSED_TEXT
-from kafka_native.client import HANDLE_CLOSED_TEXT
+from kafka_native.client_core import HANDLE_CLOSED_TEXT
 from kafka_native.errors import KafkaError, KafkaException, error_text
 from kafka_native.types import (
     ConsumerGroupState,

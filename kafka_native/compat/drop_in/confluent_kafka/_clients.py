@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kafka_native.client import HANDLE_CLOSED_TEXT, Client, UninitializedClient, own_client
+from kafka_native.client_core import HANDLE_CLOSED_TEXT, ClientCore, UninitializedClient, own_client
 from kafka_native.config import Property, declared_property, parse_bootstrap
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import root_of
@@ -154,7 +154,7 @@ def await_token(client: Any, conf: Mapping[str, Any]) -> None:
     if conf.get("oauth_cb") is None:
         return
     deadline = time.monotonic() + TOKEN_TIMEOUT_S
-    core: Client = client._client
+    core: ClientCore = client._client
     try:
         while not core.has_token:
             if time.monotonic() >= deadline:
@@ -180,7 +180,7 @@ class ClosedClient(UninitializedClient):
         """All calls raise ``kind`` with this text, but those about the cluster have their own."""
         self._closed = _Closed(lambda text=text: kind(text))
 
-    def __get__(self, instance: object, owner: type) -> Client:
+    def __get__(self, instance: object, owner: type) -> ClientCore:
         """Return an object whose calls raise."""
         return self if instance is None else self._closed  # type: ignore[return-value]
 

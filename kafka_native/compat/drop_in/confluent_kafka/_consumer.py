@@ -10,7 +10,7 @@ from kafka_native import consumer
 from kafka_native._native.consumer_core import ConfluentConsumerCore
 from kafka_native._native.message import ConfluentMessage, Message
 from kafka_native._native.methods import implemented_by
-from kafka_native.client import HANDLE_CLOSED_TEXT, Client
+from kafka_native.client_core import HANDLE_CLOSED_TEXT, ClientCore
 from kafka_native.consumer_calls import change_refusal
 from kafka_native.control.consumer.consumer_control import Behaviour
 from kafka_native.errors import KafkaError, KafkaException

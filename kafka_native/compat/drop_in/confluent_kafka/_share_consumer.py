@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from kafka_native import share_consumer as native
 from kafka_native._native.message import ConfluentMessage, Message
-from kafka_native.client import Client, own_client
+from kafka_native.client_core import ClientCore, own_client
 from kafka_native.config import Config
 from kafka_native.errors import IllegalStateException, KafkaError, KafkaException
 from kafka_native.share_consumer import CLOSE_S, CLOSED_TEXT
@@ -40,7 +40,7 @@ class ShareConsumer(native.ShareConsumer):
         super().__init__(conf)
         await_token(self, conf)
 
-    def _make_client(self, settings: Config, everything: dict[str, Any]) -> Client:
+    def _make_client(self, settings: Config, everything: dict[str, Any]) -> ClientCore:
         try:
             return super()._make_client(settings, everything)
         except KafkaException as error:

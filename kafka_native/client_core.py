@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
 from kafka_native._native.enums import STATUS_CLOSED, STATUS_PURGED, STATUS_TIMED_OUT
 from kafka_native._native.snapshots import note_throttle
-from kafka_native.config import Config, parse_bootstrap
+from kafka_native._reference.own_properties import SOFTWARE_NAME
+from kafka_native.config import Config, Role, parse, parse_bootstrap
+from kafka_native.control.brokers.bootstrap import canonical_servers
 from kafka_native.control.brokers.broker import Broker
-from kafka_native.control.brokers.pool import BrokerPool, canonical_servers
+from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.brokers.role_pool import RolePool
 from kafka_native.control.brokers.security import (
     Authenticator,
     Connections,
@@ -32,6 +36,7 @@ from kafka_native.control.main_thread import MainThread, Managers
 from kafka_native.control.metadata import NO_ID, Metadata
 from kafka_native.control.operations import OperationDriver
 from kafka_native.control.requests import ANY_BROKER, BrokerIdentity, Call, Reply
+from kafka_native.control.role_thread import RoleThread
 from kafka_native.control.statistics import Statistics
 from kafka_native.control.telemetry import Sampler, Telemetry
 from kafka_native.deadlines import deadline_of, left_s
@@ -39,6 +44,7 @@ from kafka_native.errors import KafkaError, KafkaException, from_status
 from kafka_native.logs import ERROR, Log, Logs, contexts_of
 from kafka_native.pending_call import PendingCall, ReadyCall
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka_native.role_config import parse_role
 from kafka_native.security.mechanisms import Credentials, Mechanism
 from kafka_native.security.proxy import proxy_of
 from kafka_native.statistics import ClientMetrics
@@ -64,42 +70,63 @@ LAST_PUSH_S = 0.5
 """The longest wait of close() for the last client metrics, if a broker wants them (KIP-714)."""
 DROP_WAIT_S = 0.1
 """The longest wait of a destructor for the end of its client."""
+HOST_CLOSED_TEXT = "Client has been closed"
+"""The error text of calls on a shared client that is closed."""
 HANDLE_CLOSED_TEXT = "Handle has been closed"
 """The error text of `list_topics()` and similar calls on a closed client."""
 
 ADMISSION_CHECK_INTERVAL_S = 0.1
-"""The interval at which `Client.await_admission()` checks whether all brokers are down."""
+"""The interval at which `ClientCore.await_admission()` checks whether all brokers are down."""
 
-_clients: weakref.WeakSet[Client] = weakref.WeakSet()
-_dropped: set[Client] = set()
+_clients: weakref.WeakSet[ClientCore] = weakref.WeakSet()
+_dropped: set[ClientCore] = set()
 """Dropped clients whose control threads are still ending."""
 _names = iter(range(1, 1 << 62))
 
 
-class Client:
-    """One client's engine and control thread."""
+class ClientCore:
+    """One client's engine and control thread.
+
+    A role of a shared client has an engine of its own, and its host's control thread.
+    """
+
+    role_conf: Mapping[str, Any] = {}
+    """A shared client's configuration as the user wrote it, for its roles."""
+    logs: Logs
+    engine: Engine
+    _mechanism: Mechanism | None
+    _encryption: Encryption | None
+    _security_worker: SecurityWorker
 
     def __init__(
         self,
         config: Config,
         kind: str,
         settings: Mapping[str, object],
-        make_managers: Callable[[Client], Managers] = lambda client: Managers(),
+        make_managers: Callable[[ClientCore], Managers] = lambda client: Managers(),
         *,
         eager: bool = False,
         fatal_flag: bool = True,
         no_partition: int | None = None,
+        host: ClientCore | None = None,
     ) -> None:
-        """``kind`` is "producer", "consumer" or "admin"; ``settings`` are all engine settings.
+        """``kind`` is "producer", "consumer", "admin" or "client".
+
+        ``settings`` are all engine settings.
 
         ``make_managers`` is called with this client. At that time the client has its ``context``,
         but no control thread. ``eager``: connect without waiting for work, and report every failed
         attempt to ``error_cb``, as librdkafka does. A fatal error then is raised by poll(), as in
         confluent_kafka. ``fatal_flag``: errors of calls after a fatal error are `fatal()`, and
         ``error_cb`` gets the fatal error. ``no_partition``: the partition of an error's Message
-        that concerns no partition.
+        that concerns no partition. ``host``: the shared client of which this is a role.
         """
         self.config = config
+        self._host = host
+        # of a shared client: the roles that haven't ended, and whether it ends with the last one
+        self._roles: weakref.WeakSet[ClientCore] = weakref.WeakSet()
+        self._living: set[int] = set()
+        self._ends_with_roles = False
         self._fatal_flag = fatal_flag
         self._no_partition = no_partition
         self.eager = eager
@@ -112,14 +139,11 @@ class Client:
             contexts=contexts,
             level=config.integer("log_level"),
             call_back=self.call_back if config.flag("log.queue") else None,
+            host=None if host is None else host.logs,
         )
         self.logger = self.logs["generic"]
-        self._mechanism = _mechanism_of(config)
-        encryption = Encryption.of(config, self.logs["security"])
-        tls = encryption and encryption.settings
         self._error_of = _ErrorOf()
-        self.engine = Engine({**settings, "proxy": proxy_of(config), "tls": tls}, self._error_of)
-        self._mock = _mock_cluster(config.integer("test.mock.num.brokers"), self.logs["mock"])
+        self._make_engine(settings)
         self._log_configuration()
         self._closed = False
         self.fatal: KafkaError | None = None
@@ -128,12 +152,20 @@ class Client:
         self._throttle_cb = config.function("throttle_cb")
         self._closing = Lock()
         self._operations: OperationDriver | None = None  # guarded by _closing
-        work = WorkQueue(self.engine)
-        self._security_worker = SecurityWorker(self.name, work.post)
-        self._event_worker = SecurityWorker(self.name, work.post, "event")
-        self.context = self._make_context(work, encryption)
         self._stopped: Callable[[], None] = self.release
         self._ended: LockType | None = None
+        self._make_control_plane(make_managers)
+
+    def _make_control_plane(self, make_managers: Callable[[ClientCore], Managers]) -> None:
+        config, host = self.config, self._host
+        work = WorkQueue(self.engine)
+        self._security_worker = (
+            SecurityWorker(self.name, work.post) if host is None else host._security_worker
+        )
+        self._event_worker = SecurityWorker(self.name, work.post, "event")
+        self.context = self._make_context(work)
+        if host is not None:
+            host._living.add(id(self))
         try:
             managers = make_managers(self)
         except BaseException:
@@ -146,28 +178,51 @@ class Client:
             self._make_telemetry(managers) if config.flag("enable.metrics.push") else None
         )
         self.main = self._make_main_thread(managers)
+        if host is not None:
+            host._roles.add(self)
         _clients.add(self)
         if exits_elsewhere():  # _at_exit() has already run, so the threads would be killed anywhere
             self.close()
             raise SystemExit
 
-    def _make_context(self, work: WorkQueue, encryption: Encryption | None) -> ManagerContext:
+    def _make_engine(self, settings: Mapping[str, object]) -> None:
+        """Makes the engine and what its connections need. A role uses that of its host."""
+        host, config = self._host, self.config
+        self._mock: MockCluster | None = None
+        if host is not None:
+            host.check_open(HOST_CLOSED_TEXT)
+            self._mechanism, self._encryption = host._mechanism, host._encryption
+            self.engine = Engine(dict(settings), self._error_of, host.engine)
+            return
+        self._mechanism = _mechanism_of(config)
+        self._encryption = Encryption.of(config, self.logs["security"])
+        tls = self._encryption and self._encryption.settings
+        self.engine = Engine({**settings, "proxy": proxy_of(config), "tls": tls}, self._error_of)
+        self._mock = _mock_cluster(config.integer("test.mock.num.brokers"), self.logs["mock"])
+
+    def _make_pool(self) -> BrokerPool:
         config = self.config
-        pool = BrokerPool(
-            self.engine,
-            self._servers(),
-            client_version=version(),
-            handshake_timeout_s=config.integer("api.version.request.timeout.ms") / 1000,
-            on_error=self.on_error,
-            on_throttled=self.on_throttled,
-            make_authenticator=None if self._mechanism is None else self._make_authenticator,
-            logs=self.logs,
-            reports_closes=config.flag("log.connection.close"),
-            eager_s=config.integer("reconnect.backoff.max.ms") / 1000 if self.eager else None,
-            rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
-            fallback=_fallback_of(config),
-            encryption=encryption,
-        )
+        how: dict[str, Any] = {
+            "client_name": self.software_name,
+            "client_version": self.software_version,
+            "handshake_timeout_s": config.integer("api.version.request.timeout.ms") / 1000,
+            "on_error": self.on_error,
+            "on_throttled": self.on_throttled,
+            "make_authenticator": None if self._mechanism is None else self._make_authenticator,
+            "logs": self.logs,
+            "reports_closes": config.flag("log.connection.close"),
+            "rebootstraps": config["metadata.recovery.strategy"] == "rebootstrap",
+            "fallback": _fallback_of(config),
+            "encryption": self._encryption,
+            "client_rack": config.text("client.rack") or None,
+        }
+        if self._host is not None:
+            return RolePool(self.engine, self._host.context.pool, **how)
+        eager_s = config.integer("reconnect.backoff.max.ms") / 1000 if self.eager else None
+        return BrokerPool(self.engine, self._servers(), eager_s=eager_s, **how)
+
+    def _make_context(self, work: WorkQueue) -> ManagerContext:
+        config, pool = self.config, self._make_pool()
         metadata = Metadata(
             pool,
             refresh_s=config.integer("topic.metadata.refresh.interval.ms") / 1000,
@@ -176,13 +231,27 @@ class Client:
             propagation_s=config.integer("topic.metadata.propagation.max.ms") / 1000,
             timeout_s=config.integer("socket.timeout.ms") / 1000,
             trigger_s=config.integer("metadata.recovery.rebootstrap.trigger.ms") / 1000,
+            host=None if self._host is None else self._host.context.metadata,
         )
+        if isinstance(pool, RolePool):
+            pool.on_node_lost = lambda: metadata.refresh(time.monotonic())
         return ManagerContext(self.engine, pool, metadata, work)
+
+    @property
+    def software_name(self) -> str:
+        """The name of the client library for brokers."""
+        return self.config.text("client.software.name") or SOFTWARE_NAME
+
+    @property
+    def software_version(self) -> str:
+        """The version of the client library for brokers."""
+        return self.config.text("client.software.version") or version()
 
     def _make_authenticator(self, connections: Connections) -> Authenticator:
         mechanism, log = self._mechanism, self.logs["security"]
         assert mechanism is not None
-        for remark in mechanism.remarks(encrypted=self.config["security.protocol"] == "sasl_ssl"):
+        is_encrypted = self.config["security.protocol"] == "sasl_ssl"
+        for remark in mechanism.remarks(encrypted=is_encrypted) if self._host is None else ():
             log.warning("%s", remark)
         return Authenticator(
             connections,
@@ -190,11 +259,13 @@ class Client:
             self._security_worker,
             timeout_s=self.config.integer("socket.timeout.ms") / 1000,
             log=log,
+            refreshes=self._host is None,
         )
 
     def _make_main_thread(self, managers: Managers) -> MainThread:
         telemetry = self.telemetry
-        return MainThread(
+        make = MainThread if self._host is None else partial(RoleThread, self._host.main)
+        return make(
             self.context,
             managers,
             [self.statistics] if telemetry is None else [self.statistics, telemetry],
@@ -307,13 +378,45 @@ class Client:
         if self._mock is not None:
             return parse_bootstrap(self._mock.bootstrap_servers)
         servers = self.config.bootstrap
-        if self.config.text("client.dns.lookup") != "resolve_canonical_bootstrap_servers_only":
-            return servers
+        return self._canonical(servers) if self._uses_canonical_names else servers
 
+    @property
+    def _uses_canonical_names(self) -> bool:
+        lookup = self.config.text("client.dns.lookup")
+        return lookup == "resolve_canonical_bootstrap_servers_only"
+
+    def _canonical(self, servers: list[tuple[str, int]]) -> list[tuple[str, int]]:
         def warn(host: str, error: OSError) -> None:
             self.logger.warning("%s has no canonical name: %s", host, error)
 
         return canonical_servers(servers, self.config.text("broker.address.family"), warn)
+
+    def brokers_add(self, brokers: object) -> int:
+        """Adds bootstrap servers; see `Producer.brokers_add`."""
+        return self.begin_brokers_add(brokers).result()
+
+    def begin_brokers_add(self, brokers: object) -> PendingCall[int]:
+        """Begins `brokers_add()` without waiting."""
+        if not isinstance(brokers, str):
+            raise TypeError(f"brokers must be a str, not {type(brokers).__name__}")
+        self.check_open(HANDLE_CLOSED_TEXT)
+        servers = parse_bootstrap(brokers, self.config.text("security.protocol"))
+
+        def make(_: float, done: Callable[[int | KafkaError], None]) -> list[Call]:
+            def add(found: list[tuple[str, int]] | Exception) -> None:
+                if isinstance(found, Exception):
+                    done(KafkaError(KafkaError._RESOLVE, f"{brokers}: {found}"))
+                    return
+                self.context.pool.add_bootstrap(found)
+                done(len(servers))
+
+            if self._uses_canonical_names:
+                self._security_worker.run(lambda: self._canonical(servers), add)
+            else:
+                add(servers)
+            return []
+
+        return PendingCall.gather(self.main, make, -1)
 
     def _log_configuration(self) -> None:
         self.logger.debug("a %s of kafka_native %s", self.kind, version())
@@ -327,8 +430,11 @@ class Client:
     def on_error(self, error: KafkaError, level: int = ERROR) -> None:
         """Passes an error to ``error_cb`` in the next poll(), or to the log.
 
-        Control thread only.
+        Those of a shared client also go to the callbacks of its roles. Control thread only.
         """
+        for role in existing(self._roles):
+            if role._error_cb is not None or role._event_cb is not None:
+                role.on_error(error, level)
         if self._error_cb is not None:
             self.logs["broker"].debug("to error_cb: %s", error.str())
             self.call_back(partial(self._error_cb, error))
@@ -430,10 +536,12 @@ class Client:
         """Ends the control thread, then the engine's threads. A second call does nothing.
 
         In a forked child it does nothing and takes no lock. `release()` follows after the last
-        reports.
+        reports. A shared client closes its roles first.
         """
         if self.forked:
             return
+        for role in existing(self._roles):
+            role.close()
         with self._closing:
             if self.closed:
                 return
@@ -443,12 +551,36 @@ class Client:
             self._closed = True
             self.logger.debug("closing")
             self.main.stop()
-            self._security_worker.stop()
-            self._event_worker.stop()
+            self._stop_workers()
             self.engine.close()
             self._close_mock()
             self.logger.debug("closed")
             self.logs.close()
+            self._leave_host()
+
+    def _stop_workers(self) -> None:
+        if self._host is None:
+            self._security_worker.stop()
+        self._event_worker.stop()
+
+    def _leave_host(self) -> None:
+        """The end of a role. A shared client that nobody else uses ends with it."""
+        if self._host is not None:
+            self._host._roles.discard(self)
+            self._host._living.discard(id(self))
+            if self._host._ends_with_roles:
+                self._host.drop_with_roles()
+
+    def drop_with_roles(self) -> None:
+        """For the destructor of a shared client: drops it as soon as it has no roles."""
+        self._ends_with_roles = True
+        if not self._living:
+            self.drop()
+
+    @property
+    def is_host(self) -> bool:
+        """Whether it is a shared client that has roles."""
+        return bool(self._living)
 
     @property
     def forked(self) -> bool:
@@ -500,13 +632,13 @@ class Client:
         """Ends a dropped client. Control thread only."""
         try:
             self.engine.close()
-            self._security_worker.stop()
-            self._event_worker.stop()
+            self._stop_workers()
             self._stopped()
             self._close_mock()
         finally:
             self.logger.debug("closed")
             self.logs.close()
+            self._leave_host()
             _dropped.discard(self)
             if self._ended is not None:
                 self._ended.release()
@@ -662,7 +794,7 @@ class Observed:
         """Adds a client; TypeError: it isn't one."""
         # an asyncio client keeps its synchronous client in _core
         for each in (client, getattr(client, "_core", None)):
-            if isinstance(getattr(each, "_client", None), Client):
+            if isinstance(getattr(each, "_client", None), ClientCore):
                 self._clients.append(weakref.ref(each))
                 return
         raise TypeError(
@@ -687,14 +819,39 @@ class UninitializedClient:
     It is a class attribute. The instance's own attribute hides it.
     """
 
-    def __get__(self, instance: object, owner: type) -> Client:
+    def __get__(self, instance: object, owner: type) -> ClientCore:
         """Raises RuntimeError."""
         if instance is None:
             return self  # type: ignore[return-value]  # on the class, for tools that list its members
         raise RuntimeError(f"{owner.__name__} is not initialised: call super().__init__(conf)")
 
 
-def own_client(owner: Any) -> Client | None:
+class RoleOwner(Protocol):
+    """A Producer, Consumer or ShareConsumer, while its constructor runs."""
+
+    _host: ClientCore | None
+
+
+def settings_of(owner: RoleOwner, conf: Mapping[str, Any], role: Role) -> Config:
+    """The checked configuration of a client, or of a role of a shared client."""
+    host = owner._host
+    return parse(conf, role) if host is None else parse_role(host.role_conf, conf, role)
+
+
+def new_role(kind: type[T], host: ClientCore | None, *args: Any) -> T:
+    """Makes a client of this class, as a role of ``host``; None: a client of its own."""
+    if host is None:
+        return kind(*args)
+    role: Any = kind.__new__(kind, *args)
+    role._host = host
+    try:
+        role.__init__(*args)
+    finally:
+        del role._host  # the role's ClientCore has it
+    return cast(T, role)
+
+
+def own_client(owner: Any) -> ClientCore | None:
     """The client of an object; None: its class didn't call ``super().__init__()``, or not yet.
 
     It doesn't use ``vars()``: that creates the object's ``__dict__``, in which CPython then looks
@@ -704,7 +861,7 @@ def own_client(owner: Any) -> Client | None:
         client = owner._client
     except (AttributeError, RuntimeError):
         return None
-    return client if isinstance(client, Client) else None
+    return client if isinstance(client, ClientCore) else None
 
 
 def _do_nothing() -> None:
@@ -840,7 +997,7 @@ def existing(objects: weakref.WeakSet[T]) -> list[T]:
 def _at_exit() -> None:
     """Ends open clients before the interpreter kills their threads. Queued messages are lost."""
     begin_exit()
-    for client in existing(_clients):
+    for client in sorted(existing(_clients), key=lambda each: each.is_host):
         client.close()
     for client in list(_dropped):
         if not client.forked:
