@@ -152,7 +152,7 @@ class Client:
         conf : Mapping[str, Any], optional
             A share consumer's properties, without those of the Client: ``group.id``.
         of : type
-            The class to create: `ShareConsumer` or a subclass.
+            The class to create: `ShareConsumer`, a subclass, or ``aio.AIOShareConsumer``.
 
         Raises
         ------

@@ -14,6 +14,7 @@ from typing import Any
 from kafka_native._native.message import Message
 from kafka_native.aio._loop import Waiter, end_threads, wait_for
 from kafka_native.arrow import Columns, ShareArrowBatch, plan_of
+from kafka_native.client_core import ClientCore, new_role
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import (
     ConcurrentModificationException,
@@ -53,6 +54,7 @@ class AIOShareConsumer:
     """
 
     _core: ShareConsumer
+    _host: ClientCore | None = None  # the shared client of which this is a role, in the constructor
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """Creates a share consumer.
@@ -69,7 +71,7 @@ class AIOShareConsumer:
         KafkaException, ValueError
             See `ShareConsumer`.
         """
-        self._core = core = ShareConsumer(config, **kwargs)
+        self._core = core = new_role(ShareConsumer, self._host, {**(config or {}), **kwargs})
         self._engine = core._client.engine
         self._kicks = Waiter(self._engine, deliveries=True)
         self._batch: Iterator[Message] = iter(())
@@ -343,6 +345,11 @@ class AIOShareConsumer:
         """Sets another user name and password; see `Producer.set_sasl_credentials`."""
         self._check()
         self._core.set_sasl_credentials(username, password)
+
+    async def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs; see `Consumer.brokers_add`."""
+        self._check()
+        return await wait_for(self._core._client.begin_brokers_add(brokers))
 
     async def client_instance_id(self, timeout: float = -1) -> Uuid:
         """Returns the id under which metrics are pushed; see `Producer.client_instance_id`."""

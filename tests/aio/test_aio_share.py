@@ -21,6 +21,7 @@ from kafka_native import (
     Producer,
     TopicPartition,
 )
+from kafka_native import Client as SharedClient
 from kafka_native.aio import AIODeserializingShareConsumer, AIOShareConsumer
 from kafka_native.mock import MockCluster
 from kafka_native.mock.share_partitions import State
@@ -309,6 +310,19 @@ async def test_dropped_consumer_leaves_its_group(client: Client, topic: str, gro
     del consumer
     gc.collect()
     await until(lambda: not client.cluster.share.members(group))
+
+
+@in_loop
+async def test_it_may_be_a_role_of_a_shared_client(client: Client, topic: str, group: str) -> None:
+    fill(client, topic, 3)
+    conf = conf_of(client, group)
+    with SharedClient({"bootstrap.servers": conf.pop("bootstrap.servers")}) as shared:
+        async with shared.share_consumer(conf, of=AIOShareConsumer) as consumer:
+            assert await consumer.brokers_add("127.0.0.1:1") == 1
+            await consumer.subscribe([topic])
+            await take(consumer, 3)
+            assert await consumer.commit_sync() == {TopicPartition(topic, 0): None}
+    assert client.cluster.share.start_offset(group, topic, 0) == 3
 
 
 @in_loop
