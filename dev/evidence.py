@@ -78,6 +78,10 @@ _COMMON_EVIDENCE: Final = {
         "tests/client/test_scenarios_rebootstrap.py::test_missing_metadata_lead_back_to_the_bootstrap_server",
         "kafka_native/control/metadata.py::trigger_s",
     ),
+    "metadata.cluster.check.enable": _at(
+        "tests/client/test_scenarios_rebootstrap.py::test_without_the_check_another_cluster_is_taken",
+        "kafka_native/control/brokers/pool.py::checks_cluster",
+    ),
     "topic.metadata.refresh.interval.ms": _at(
         f"{_TIME}test_metadata_is_refreshed_at_the_configured_interval",
         "kafka_native/control/metadata.py::refresh_s",
@@ -376,6 +380,10 @@ _COMMON_EVIDENCE: Final = {
     "test.mock.num.brokers": _at(
         "tests/client/test_config_effect_mock.py::test_client_has_its_own_cluster",
         "kafka_native/client_core.py",
+    ),
+    "test.mock.broker.rtt": _at(
+        "tests/client/test_config_effect_mock.py::test_responses_take_the_round_trip_time",
+        "kafka_native/client.py",
     ),
     "logger": _at(
         "tests/api/test_config.py::test_warnings_go_to_the_users_logger", "kafka_native/config.py"

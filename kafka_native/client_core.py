@@ -198,7 +198,7 @@ class ClientCore:
         self._encryption = Encryption.of(config, self.logs["security"])
         tls = self._encryption and self._encryption.settings
         self.engine = Engine({**settings, "proxy": proxy_of(config), "tls": tls}, self._error_of)
-        self._mock = _mock_cluster(config.integer("test.mock.num.brokers"), self.logs["mock"])
+        self._mock = _mock_cluster(config, self.logs["mock"])
 
     def _make_pool(self) -> BrokerPool:
         config = self.config
@@ -212,6 +212,7 @@ class ClientCore:
             "logs": self.logs,
             "reports_closes": config.flag("log.connection.close"),
             "rebootstraps": config["metadata.recovery.strategy"] == "rebootstrap",
+            "checks_cluster": config.flag("metadata.cluster.check.enable"),
             "fallback": _fallback_of(config),
             "encryption": self._encryption,
             "client_rack": config.text("client.rack") or None,
@@ -554,6 +555,7 @@ class ClientCore:
             self._stop_workers()
             self.engine.close()
             self._close_mock()
+            self._wipe_secrets()
             self.logger.debug("closed")
             self.logs.close()
             self._leave_host()
@@ -636,12 +638,17 @@ class ClientCore:
             self._stopped()
             self._close_mock()
         finally:
+            self._wipe_secrets()
             self.logger.debug("closed")
             self.logs.close()
             self._leave_host()
             _dropped.discard(self)
             if self._ended is not None:
                 self._ended.release()
+
+    def _wipe_secrets(self) -> None:
+        if self._mechanism is not None:
+            self._mechanism.close()
 
     def _close_mock(self) -> None:
         if self._mock is not None:
@@ -881,11 +888,12 @@ def _mechanism_of(config: Config) -> Mechanism | None:
     return mechanism_of(config)
 
 
-def _mock_cluster(brokers: int, log: Log) -> MockCluster | None:
+def _mock_cluster(config: Config, log: Log) -> MockCluster | None:
     """The mock cluster for test.mock.num.brokers; 0: none.
 
     Topics get four partitions, as in librdkafka.
     """
+    brokers = config.integer("test.mock.num.brokers")
     if brokers == 0:
         return None
     from kafka_native.mock import MockCluster  # imported only when needed
@@ -895,6 +903,7 @@ def _mock_cluster(brokers: int, log: Log) -> MockCluster | None:
         brokers,
     )
     cluster = MockCluster(brokers, default_partitions=4)
+    cluster.delay_responses(None, config.integer("test.mock.broker.rtt") / 1000)
     log.debug("the mock cluster listens at %s", cluster.bootstrap_servers)
     return cluster
 

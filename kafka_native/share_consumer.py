@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -121,6 +122,9 @@ class _Inbox:
             for pending, error in outcomes:
                 if pending.topic:
                     self._engine.callbacks.append(partial(self._report, pending, error))
+        # After the callbacks: a call that waits for the outcomes runs these callbacks, too.
+        for pending, error in outcomes:
+            pending.on_done(error)
         self._engine.kick()
 
     def on_error(self, topic: str | None, partition: int | None, error: KafkaError) -> None:
@@ -137,12 +141,55 @@ class _Inbox:
     def ready(self) -> bool:
         return bool(self.fetched or self._engine.notices or self.is_woken)
 
-    def _report(self, pending: Acknowledgement, error: KafkaError | None) -> None:
-        """Calls the acknowledgement commit callback for one partition."""
-        if self.callback is not None:
-            partition = TopicPartition(pending.topic, pending.key[1])
-            raised = None if error is None else KafkaException(error)
-            self.callback({partition: set(offsets_of(pending.batches))}, raised)
+    def _report(self, pending: Acknowledgement, error: KafkaError | None) -> object:
+        """Calls the acknowledgement commit callback for one partition, and returns its result."""
+        if self.callback is None:
+            return None
+        partition = TopicPartition(pending.topic, pending.key[1])
+        raised = None if error is None else KafkaException(error)
+        return self.callback({partition: set(offsets_of(pending.batches))}, raised)
+
+
+class _Commit:
+    """Acknowledgements whose outcomes a call waits for. The control thread adds the outcomes."""
+
+    def __init__(self, pending: list[Acknowledgement]) -> None:
+        self.failed: list[BaseException] = []
+        self._waiting = Counter(TopicPartition(each.topic, each.key[1]) for each in pending)
+        self._errors: dict[TopicPartition, KafkaException] = {}
+        self._left = len(pending)
+        for each in pending:
+            each.on_done = partial(self._on_done, TopicPartition(each.topic, each.key[1]))
+
+    def _on_done(self, partition: TopicPartition, error: KafkaError | None) -> None:
+        if error is not None:
+            self._errors.setdefault(partition, KafkaException(error))
+        self._waiting[partition] -= 1
+        self._left -= 1
+
+    def is_done(self) -> bool:
+        """Whether all brokers have answered."""
+        return self._left == 0
+
+    def results(self) -> dict[TopicPartition, KafkaException | None]:
+        """The result of each partition, _TIMED_OUT if there is none."""
+        late = KafkaError(KafkaError._TIMED_OUT, "the broker hasn't answered in time")
+        return {
+            each: self._errors.get(each) or (KafkaException(late) if left else None)
+            for each, left in self._waiting.items()
+        }
+
+
+@dataclass(frozen=True)
+class _Leaving:
+    """A share consumer on its way out of its group."""
+
+    ended: Event
+    failed: list[BaseException]
+
+    def is_over(self) -> bool:
+        """Whether it has left, or could not."""
+        return bool(self.failed) or self.ended.is_set()
 
 
 class ShareConsumer(ExclusiveClient):
@@ -332,7 +379,7 @@ class ShareConsumer(ExclusiveClient):
             _FATAL: after a fatal error.
         """
         with self._access():
-            timeout_s = _seconds(timeout)
+            timeout_s = timeout_s_of(timeout)
             self._check_poll()
             return Messages(self._poll(timeout_s, self._take))
 
@@ -348,27 +395,31 @@ class ShareConsumer(ExclusiveClient):
 
     def _poll(self, timeout: float, take: Callable[[], Taken]) -> Taken:
         """Waits until ``take()`` has taken something, or until the time is up."""
-        inbox, sessions = self._inbox, self._control.sessions
+        inbox = self._inbox
         deadline = deadline_of(timeout)
         inbox.polls += 1
         inbox.is_polling = True
         try:
             while True:
-                pending = self._held.collect(accept=not self._explicit)
-
-                def begin(pending: list[Acknowledgement] = pending) -> None:
-                    sessions.acknowledge(pending)
-                    if not inbox.fetched:
-                        sessions.fetch()
-
-                failed = self._begin(begin)
-                in_time = self._serve(inbox.ready, failed, left_s(deadline))
+                in_time = self._serve(inbox.ready, self._begin_fetch(), left_s(deadline))
                 taken = take()
                 if len(taken) or inbox.is_woken or not in_time:
                     inbox.is_woken = False
                     return taken
         finally:
             inbox.is_polling = False
+
+    def _begin_fetch(self) -> list[BaseException]:
+        """Sends the acknowledgements, and fetches if nothing has arrived. See `_begin()`."""
+        sessions, inbox = self._control.sessions, self._inbox
+        pending = self._held.collect(accept=not self._explicit)
+
+        def begin() -> None:
+            sessions.acknowledge(pending)
+            if not inbox.fetched:
+                sessions.fetch()
+
+        return self._begin(begin)
 
     def _take(self) -> list[Message]:
         """Decodes the records that have arrived."""
@@ -456,7 +507,7 @@ class ShareConsumer(ExclusiveClient):
             See `poll()`.
         """
         with self._access():
-            timeout_s, plan = _seconds(timeout), plan_of(columns)
+            timeout_s, plan = timeout_s_of(timeout), plan_of(columns)
             self._check_poll()
             return self._poll(timeout_s, partial(self._take_columns, plan))
 
@@ -693,30 +744,17 @@ class ShareConsumer(ExclusiveClient):
             The consumer is closed.
         """
         with self._access():
-            timeout_s = _seconds(timeout)
-            pending = self._held.collect(accept=not self._explicit)
-            results: dict[TopicPartition, KafkaException | None] = {}
-            left = [len(pending)]
+            timeout_s = timeout_s_of(timeout)
+            commit = self._begin_commit()
+            self._serve(commit.is_done, commit.failed, timeout_s)
+            return commit.results()
 
-            def done(partition: TopicPartition, error: KafkaError | None) -> None:
-                # Control thread. The application's thread reads the results only when none is
-                # missing.
-                results[partition] = results.get(partition) or (
-                    None if error is None else KafkaException(error)
-                )
-                left[0] -= 1
-
-            for each in pending:
-                each.on_done = partial(done, TopicPartition(each.topic, each.key[1]))
-            failed = (
-                self._begin(lambda: self._control.sessions.acknowledge(pending)) if pending else []
-            )
-            self._serve(lambda: left[0] == 0, failed, timeout_s)
-            late = KafkaError(KafkaError._TIMED_OUT, "the broker hasn't answered in time")
-            partitions = {
-                TopicPartition(each.topic, each.key[1]): KafkaException(late) for each in pending
-            }
-            return {each: results.get(each, error) for each, error in partitions.items()}
+    def _begin_commit(self) -> _Commit:
+        pending = self._held.collect(accept=not self._explicit)
+        commit = _Commit(pending)
+        if pending:
+            commit.failed = self._begin(lambda: self._control.sessions.acknowledge(pending))
+        return commit
 
     def commit_async(self) -> None:
         """Sends the outcomes of records as `commit_sync()` does, without waiting; see the callback.
@@ -727,10 +765,13 @@ class ShareConsumer(ExclusiveClient):
             The consumer is closed.
         """
         with self._access():
-            pending = self._held.collect(accept=not self._explicit)
-            if pending:
-                self._client.main.post(lambda: self._control.sessions.acknowledge(pending))
+            self._post_commit()
             self._core._serve_until(lambda: True, 0.0)
+
+    def _post_commit(self) -> None:
+        pending = self._held.collect(accept=not self._explicit)
+        if pending:
+            self._client.main.post(lambda: self._control.sessions.acknowledge(pending))
 
     def set_acknowledgement_commit_callback(self, callback: CommitCallback | None) -> None:
         """Sets ``callback(offsets, exception)`` for the brokers' answers to acknowledgements.
@@ -801,7 +842,7 @@ class ShareConsumer(ExclusiveClient):
     def client_instance_id(self, timeout: float = -1) -> Uuid:
         """Returns the id under which metrics are pushed; see `Producer.client_instance_id`."""
         with self._access():
-            return self._client.client_instance_id(_seconds(timeout))
+            return self._client.client_instance_id(timeout_s_of(timeout))
 
     def fatal_error(self) -> KafkaError | None:
         """Returns the fatal error of this consumer, None if it has none."""
@@ -828,12 +869,22 @@ class ShareConsumer(ExclusiveClient):
                 self._leave(self._control.close, timeout)
             finally:
                 self._client.push_last(left_s(deadline))
-                self._core._mark_closed()
-                self._client.close()
-                self._client.release()
+                self._shut()
 
     def _leave(self, begin: Callable[[Callable[[], None], float], None], timeout: float) -> None:
         """Ends sessions and membership. Runs the callbacks, then raises their first exception."""
+        leaving = self._begin_leave(begin)
+        deadline = deadline_of(timeout)
+        raised: BaseException | None = None
+        while True:
+            try:
+                in_time = self._core._serve_until(leaving.is_over, left_s(deadline))
+                break
+            except Exception as error:
+                raised = raised or error
+        self._end_leave(leaving, raised, in_time=in_time, timeout=timeout)
+
+    def _begin_leave(self, begin: Callable[[Callable[[], None], float], None]) -> _Leaving:
         pending = self._held.collect(accept=False, renew=False)
         self._held.clear()
         self._batch = iter(())
@@ -848,23 +899,23 @@ class ShareConsumer(ExclusiveClient):
             self._control.sessions.acknowledge(pending)
             begin(done, time.monotonic())
 
-        failed = self._begin(start)
-        deadline = deadline_of(timeout)
-        raised: BaseException | None = None
-        while True:
-            try:
-                in_time = self._core._serve_until(
-                    lambda: bool(failed) or ended.is_set(), left_s(deadline)
-                )
-                break
-            except Exception as error:
-                raised = raised or error
+        return _Leaving(ended, self._begin(start))
+
+    def _end_leave(
+        self, leaving: _Leaving, raised: BaseException | None, *, in_time: bool, timeout: float
+    ) -> None:
         self._inbox.fetched.clear()
         if not in_time:
             self._client.logger.warning("leaving the share group took longer than %g s", timeout)
-        raised = raised or next(iter(failed), None)
+        raised = raised or next(iter(leaving.failed), None)
         if raised is not None:
             raise raised
+
+    def _shut(self) -> None:
+        """Ends the threads."""
+        self._core._mark_closed()
+        self._client.close()
+        self._client.release()
 
     def _check_fatal(self) -> None:
         if self._client.fatal is not None:
@@ -924,7 +975,7 @@ def _unusable(topic: str, partition: int, status: int, offset: int) -> tuple[int
     return offset, KafkaError(code, text)
 
 
-def _seconds(timeout: float) -> float:
+def timeout_s_of(timeout: float) -> float:
     """Like `seconds()`, but None is an error, as in confluent_kafka."""
     if timeout is None:
         raise TypeError("the timeout must be a number of seconds, not None")

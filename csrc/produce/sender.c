@@ -83,8 +83,8 @@ static void pick_batches(struct kn_sender *sender, struct kn_picks *picks, int64
            (flushing || first->at_us <= now_us)) {
         struct kn_schedule_entry entry = kn_schedule_pop(&sender->schedule);
         struct kn_accumulator *accumulator = entry.accumulator;
-        if (picks->count > 0 && !may_share_request(accumulator->topic->config,
-                                                   picks->batches[0]->topic->config)) {
+        if (picks->count > 0 &&
+            !may_share_request(accumulator->topic->config, picks->batches[0]->topic->config)) {
             again[again_count++] = entry; /* for the next request */
             continue;
         }
@@ -121,12 +121,12 @@ static void raise_fatal(struct kn_sender *sender, const struct kn_accumulator *a
 static void refuse(struct kn_sender *sender, struct kn_batch *batch, int status)
 {
     char text[160];
-    int length = snprintf(text, sizeof text,
-                          "%s can't be sent to a broker that has Produce up to version %d only",
-                          status == KN_ERR_UNSUPPORTED
-                              ? sender->broker->client->codecs.codecs[batch->topic->config->codec].name
-                              : "so much at once",
-                          (int)sender->produce_version);
+    int length = snprintf(
+        text, sizeof text, "%s can't be sent to a broker that has Produce up to version %d only",
+        status == KN_ERR_UNSUPPORTED
+            ? sender->broker->client->codecs.codecs[batch->topic->config->codec].name
+            : "so much at once",
+        (int)sender->produce_version);
     kn_batch_set_error(batch, status, 0, text, (size_t)length);
     kn_accumulator_settle(batch->accumulator, batch);
 }
@@ -752,7 +752,8 @@ int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
 {
     const struct kn_produce_config *config = sender->producer->config;
     int32_t limit = config->max_in_flight < PIPELINE_MAX ? config->max_in_flight : PIPELINE_MAX;
-    int is_slow_here = kn_producer_compresses(sender->producer) && sender->producer->workers.size == 0;
+    int is_slow_here = kn_producer_compresses(sender->producer) &&
+                       sender->producer->workers.size == 0;
     if (sender->produce_version < KN_PRODUCE_VERSION_MIN)
         return note_blocked(sender, now_us, KN_NEVER);
     if (config->idempotence == KN_IDEMPOTENCE_DEMANDED &&

@@ -96,8 +96,9 @@ static struct kn_accumulator *partition_in_turn(struct kn_topic *topic,
     int32_t chosen = append->turn - 1;
     if (chosen < 0 || chosen >= table->count) {
         int32_t tries = table->count < TURNS_MAX ? table->count : TURNS_MAX;
-        do chosen = (int32_t)(atomic_fetch_add_explicit(&topic->turn, 1, memory_order_relaxed) %
-                              count);
+        do
+            chosen = (int32_t)(atomic_fetch_add_explicit(&topic->turn, 1, memory_order_relaxed) %
+                               count);
         while (!kn_accumulator_leader(table->partitions[chosen]) && tries-- > 0);
         append->turn = chosen + 1;
     }

@@ -4,7 +4,8 @@
 Also the helpers for Python types that the bindings share.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -24,6 +25,9 @@ from kafka_native._native.kn_records cimport (
     kn_varint_put,
     kn_varlong_get,
 )
+
+cdef extern from "base/wipe.h" nogil:
+    void kn_wipe(void *bytes, size_t size)
 
 # Below this size, releasing the interpreter lock costs more than the checksum.
 cdef enum:
@@ -63,6 +67,20 @@ def crc32(data, uint32_t crc=0):
 def crc32c_backend():
     """Return the name of the CRC32C implementation on this machine."""
     return kn_crc32c_backend().decode()
+
+
+def wipe(data not None):
+    """Overwrite a bytearray, or bytes that no other code has, with zeros.
+
+    Nothing happens to bytes of one character: all code shares them.
+    """
+    if isinstance(data, bytearray):
+        kn_wipe(PyByteArray_AS_STRING(data), <size_t>len(data))
+    elif PyBytes_CheckExact(data):
+        if len(data) > 1:
+            kn_wipe(PyBytes_AS_STRING(data), <size_t>len(data))
+    else:
+        raise TypeError(f"data must be bytearray or bytes, not {type(data).__name__}")
 
 
 def murmur2(bytes data not None):

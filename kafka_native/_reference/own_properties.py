@@ -90,6 +90,20 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         ),
     ),
     Property(
+        "metadata.cluster.check.enable",
+        "boolean",
+        BOTH,
+        LOW,
+        default=True,
+        python_only=True,
+        state=State.EFFECTIVE,
+        doc=(
+            "Send the expected cluster and node id with each connection. If a broker has others, "
+            "the client starts again from bootstrap.servers (KIP-1242). It needs Apache Kafka 4.4 "
+            "and metadata.recovery.strategy=rebootstrap."
+        ),
+    ),
+    Property(
         "proxy.url",
         "string",
         BOTH,
@@ -196,6 +210,21 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             "instead of bootstrap.servers. The cluster ends with the client. Other clients find "
             "it through list_topics(). librdkafka has this property, too, but doesn't document "
             "it."
+        ),
+    ),
+    Property(
+        "test.mock.broker.rtt",
+        "integer",
+        BOTH,
+        LOW,
+        default=0,
+        minimum=0,
+        maximum=3_600_000,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "How many milliseconds the brokers of `test.mock.num.brokers` wait before each "
+            "response. librdkafka has this property, too, but doesn't document it."
         ),
     ),
     Property(

@@ -542,7 +542,8 @@ DELETE_GROUPS: AdminOperation[str, str, DeleteGroupsResponse, None] = AdminOpera
     destination=Operation.coordinators,
     request=lambda groups: DeleteGroupsRequest(groups_names=groups),
     outcomes=lambda response, portion: {
-        each.group_id: error_or_none(each.error_code) for each in response.results
+        each.group_id: error_or_none(each.error_code, each.error_message)
+        for each in response.results
     },
     change=True,
 )

@@ -37,6 +37,8 @@ from kafka_native.protocol.quorum import (
     RemoveRaftVoterResponse,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
@@ -390,10 +392,12 @@ def _known(number: int) -> int | None:
 # --- voters and registrations: any broker forwards the request to the active controller ---
 
 ControllerRequest: TypeAlias = (
-    "AddRaftVoterRequest | RemoveRaftVoterRequest | UnregisterBrokerRequest"
+    "AddRaftVoterRequest | RemoveRaftVoterRequest | UnregisterBrokerRequest "
+    "| UnregisterControllerRequest"
 )
 ControllerResponse: TypeAlias = (
-    "AddRaftVoterResponse | RemoveRaftVoterResponse | UnregisterBrokerResponse"
+    "AddRaftVoterResponse | RemoveRaftVoterResponse | UnregisterBrokerResponse "
+    "| UnregisterControllerResponse"
 )
 
 CHANGE_CONTROLLERS: AdminOperation[None, ControllerRequest, ControllerResponse, None] = (
@@ -592,6 +596,22 @@ class QuorumAdmin(AdminBase):
             BROKER_ID_NOT_REGISTERED.
         """
         request = UnregisterBrokerRequest(broker_id=node_id(broker))
+        return self._start_one(CHANGE_CONTROLLERS, request, self._request_timeout(request_timeout))
+
+    def unregister_controller(
+        self, controller: int, *, request_timeout: float = -1
+    ) -> Future[None]:
+        """Removes a controller that won't return from the cluster (KIP-1312).
+
+        Its registration could otherwise keep the cluster from a higher ``metadata.version``. It
+        needs Apache Kafka 4.4.
+
+        :param controller: Its ``node.id``. Stop it first, and remove it from the voters with
+            `remove_raft_voter()`. A running controller registers again.
+        :return: One future: None when it is removed; KafkaException, for instance
+            CONTROLLER_ID_NOT_REGISTERED.
+        """
+        request = UnregisterControllerRequest(controller_id=node_id(controller))
         return self._start_one(CHANGE_CONTROLLERS, request, self._request_timeout(request_timeout))
 
 

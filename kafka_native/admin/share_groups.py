@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TypeAlias
+from enum import Enum
+from typing import Final, TypeAlias
 
 from kafka_native.admin.acls import AclOperation, allowed_operations
 from kafka_native.admin.base import (
@@ -39,6 +40,8 @@ from kafka_native.protocol.streams import (
     TaskIds,
     TaskOffset,
     TopicInfo,
+    TopologyDescription,
+    TopologyNode,
 )
 from kafka_native.types import ConsumerGroupState, Node, TopicPartition
 
@@ -155,6 +158,67 @@ class StreamsGroupSubtopologyDescription:
     repartition_source_topics: dict[str, StreamsTopicInfo]
 
 
+class StreamsTopologyNodeType(Enum):
+    """What a node of a topology does."""
+
+    UNKNOWN = 0
+    """A type that this client doesn't know."""
+    SOURCE = 1
+    PROCESSOR = 2
+    SINK = 3
+
+
+class StreamsGroupTopologyDescriptionStatus(Enum):
+    """Whether the broker has the description of a group's topology."""
+
+    NOT_REQUESTED = 0
+    NOT_STORED = 1
+    """The broker has no plugin for descriptions, or no member has sent one yet."""
+    ERROR = 2
+    """The plugin couldn't return it."""
+    AVAILABLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsTopologyNode:
+    """A node of a topology."""
+
+    name: str
+    node_type: StreamsTopologyNodeType
+    source_topics: list[str]
+    """The topics that a source reads. It is empty if the application chooses them at run time."""
+    sink_topic: str | None
+    """The topic that a sink writes. None: the application chooses it at run time."""
+    stores: list[str]
+    """The state stores that a processor uses."""
+    successors: list[str]
+    """The names of the next nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsTopologySubtopology:
+    """The nodes of a subtopology."""
+
+    subtopology_id: str
+    nodes: list[StreamsTopologyNode]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsTopologyGlobalStore:
+    """The nodes that fill a global store, whose data each member has."""
+
+    source: StreamsTopologyNode
+    processor: StreamsTopologyNode
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsGroupTopologyDescription:
+    """The nodes of an application's topology (KIP-1331)."""
+
+    subtopologies: list[StreamsTopologySubtopology]
+    global_stores: list[StreamsTopologyGlobalStore]
+
+
 @dataclass(frozen=True, slots=True)
 class StreamsGroupDescription:
     """A streams group with its members and its topology."""
@@ -172,6 +236,13 @@ class StreamsGroupDescription:
     coordinator: Node
     authorized_operations: list[AclOperation] | None = None
     """The operations that this client may do; None if not requested."""
+    topology_description: StreamsGroupTopologyDescription | None = None
+    """The nodes of the topology; None unless the status is AVAILABLE."""
+    topology_description_status: StreamsGroupTopologyDescriptionStatus = (
+        StreamsGroupTopologyDescriptionStatus.NOT_REQUESTED
+    )
+    assignor_name: str | None = None
+    """The broker's assignor; None before Apache Kafka 4.4."""
 
 
 # --- describing ---
@@ -224,12 +295,14 @@ def _authorized(bits: int) -> list[AclOperation] | None:
 
 
 def _describe_streams_groups(
-    authorized: bool,
+    authorized: bool, described: bool
 ) -> AdminOperation[str, str, StreamsGroupDescribeResponse, StreamsGroupDescription]:
     return AdminOperation(
         destination=Operation.coordinators,
         request=lambda groups: StreamsGroupDescribeRequest(
-            group_ids=groups, include_authorized_operations=authorized
+            group_ids=groups,
+            include_authorized_operations=authorized,
+            include_topology_description=described,
         ),
         outcomes=lambda response, portion: {
             each.group_id: error_or_none(each.error_code, each.error_message)
@@ -264,6 +337,41 @@ def _streams_group(
         state_of(group.group_state),
         coordinator,
         _authorized(group.authorized_operations),
+        _description(group.topology_description),
+        _STATUSES.get(
+            group.topology_description_status, StreamsGroupTopologyDescriptionStatus.ERROR
+        ),
+        group.assignor_name,
+    )
+
+
+_STATUSES: Final = {each.value: each for each in StreamsGroupTopologyDescriptionStatus}
+_NODE_TYPES: Final = {each.value: each for each in StreamsTopologyNodeType}
+
+
+def _description(sent: TopologyDescription | None) -> StreamsGroupTopologyDescription | None:
+    if sent is None:
+        return None
+    return StreamsGroupTopologyDescription(
+        [
+            StreamsTopologySubtopology(each.subtopology_id, [_node(node) for node in each.nodes])
+            for each in sent.subtopologies
+        ],
+        [
+            StreamsTopologyGlobalStore(_node(each.source), _node(each.processor))
+            for each in sent.global_stores
+        ],
+    )
+
+
+def _node(sent: TopologyNode) -> StreamsTopologyNode:
+    return StreamsTopologyNode(
+        sent.name,
+        _NODE_TYPES.get(sent.node_type, StreamsTopologyNodeType.UNKNOWN),
+        sent.source_topics,
+        sent.sink_topic,
+        sent.stores,
+        sent.successors,
     )
 
 
@@ -544,6 +652,7 @@ class ShareGroupsAdmin(GroupsAdmin):
         group_ids: list[str],
         *,
         include_authorized_operations: bool = False,
+        include_topology_description: bool = False,
         request_timeout: float = -1,
     ) -> dict[str, Future[StreamsGroupDescription]]:
         """Describes groups of Kafka Streams (KIP-1071) with their members and their topology.
@@ -551,10 +660,13 @@ class ShareGroupsAdmin(GroupsAdmin):
         :param group_ids: Their ids.
         :param include_authorized_operations: Include the operations that this client may do
             (KIP-430).
+        :param include_topology_description: Include the nodes of the topology (KIP-1331). It needs
+            Apache Kafka 4.4, and brokers with a plugin that stores them.
         :return: One future per group, by id; KafkaException, for instance GROUP_ID_NOT_FOUND.
         """
         kind = _describe_streams_groups(
-            flag("include_authorized_operations", include_authorized_operations)
+            flag("include_authorized_operations", include_authorized_operations),
+            flag("include_topology_description", include_topology_description),
         )
         groups = [(each, each) for each in list_of(group_ids, str)]
         return self._start(kind, groups, self._request_timeout(request_timeout))

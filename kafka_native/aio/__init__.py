@@ -1,4 +1,4 @@
-"""Producer, consumer and admin client for asyncio, mostly compatible with confluent_kafka.aio.
+"""Producer, consumers and admin client for asyncio, mostly compatible with confluent_kafka.aio.
 
     from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
 
@@ -11,13 +11,20 @@ from __future__ import annotations
 
 from kafka_native.aio._admin import AIOAdminClient
 from kafka_native.aio._consumer import AIOConsumer
-from kafka_native.aio._converting import AsyncDeserializingConsumer, AsyncSerializingProducer
+from kafka_native.aio._converting import (
+    AIODeserializingShareConsumer,
+    AsyncDeserializingConsumer,
+    AsyncSerializingProducer,
+)
 from kafka_native.aio._producer import AIOProducer
+from kafka_native.aio._share_consumer import AIOShareConsumer
 
 __all__ = [
     "AIOAdminClient",
     "AIOConsumer",
+    "AIODeserializingShareConsumer",
     "AIOProducer",
+    "AIOShareConsumer",
     "AsyncDeserializingConsumer",
     "AsyncSerializingProducer",
 ]

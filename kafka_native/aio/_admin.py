@@ -248,6 +248,7 @@ class AIOAdminClient(Callbacks):
     add_raft_voter = in_loop(AdminClient.add_raft_voter)
     remove_raft_voter = in_loop(AdminClient.remove_raft_voter)
     unregister_broker = in_loop(AdminClient.unregister_broker)
+    unregister_controller = in_loop(AdminClient.unregister_controller)
 
     # --- groups and their offsets ---
 

@@ -1,4 +1,4 @@
-"""AsyncSerializingProducer and AsyncDeserializingConsumer: objects as keys and values."""
+"""Producer and consumers with objects as keys and values."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kafka_native._native.coroutines import Delivery
 from kafka_native._native.message import Message
 from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._producer import AIOProducer
+from kafka_native.aio._share_consumer import AIOShareConsumer
 from kafka_native.consumer import CLOSE_S
 from kafka_native.error import (
     ConsumeError,
@@ -19,6 +20,7 @@ from kafka_native.error import (
     ValueDeserializationError,
     ValueSerializationError,
 )
+from kafka_native.errors import ConcurrentModificationException, KafkaError
 from kafka_native.producer import CLOSED_TEXT
 from kafka_native.serialization import (
     CLUSTER_ID_TIMEOUT_S,
@@ -28,6 +30,7 @@ from kafka_native.serialization import (
     SerializationContext,
     methods_of,
 )
+from kafka_native.types import Messages
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -271,3 +274,86 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
         message.set_key(key)
         message.set_value(value)
         return message
+
+
+class AIODeserializingShareConsumer(AIOShareConsumer, Generic[K, V]):
+    """An `AIOShareConsumer` that converts keys and values to objects. Await it to create it.
+
+        consumer = await AIODeserializingShareConsumer(config)
+
+    The configuration has the properties of `kafka_native.DeserializingShareConsumer`. The
+    deserializers, and ``build()`` of builders, may be coroutine functions. Other deserializers run
+    in the event loop. Closing the consumer closes deserializers that builders made.
+
+    :param conf: The configuration.
+    :raises ValueError: The configuration has both a deserializer and a builder of it.
+    """
+
+    _serdes: _AsyncSerdes
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return a coroutine that creates the consumer."""
+        return _initialized(super().__new__(cls), args, kwargs)
+
+    async def __init__(self, conf: Mapping[str, Any]) -> None:  # type: ignore[misc]
+        """Build the deserializers, then create the consumer."""
+        self._unconverted: Messages | None = None
+        self._converted = 0
+        self._is_converting = False
+        self._serdes = serdes = await _AsyncSerdes.of(conf, "deserializer")
+        try:
+            super().__init__(serdes.config)
+        except BaseException:
+            await serdes.close()
+            raise
+
+    async def poll(self, timeout: float = -1) -> Messages:
+        """Acquire records as `AIOShareConsumer.poll()` does, with deserialized keys and values.
+
+        If a deserializer raises, the returned message has its bytes and an `Message.error()` with
+        the code ``_KEY_DESERIALIZATION`` or ``_VALUE_DESERIALIZATION``. You still have to
+        acknowledge it, for instance reject it. If the call is cancelled while a deserializer is
+        awaited, the next call returns its messages.
+
+        :param timeout: Seconds; a negative number waits forever.
+        """
+        if self._is_converting:
+            raise ConcurrentModificationException("another task polls this share consumer")
+        self._is_converting = True
+        try:
+            if self._unconverted is None:
+                self._unconverted, self._converted = await super().poll(timeout), 0
+            messages = self._unconverted
+            while self._converted < len(messages):
+                message = messages[self._converted]
+                if message.error() is None:
+                    await self._deserialize(message)
+                self._converted += 1
+            self._unconverted = None
+            return messages
+        finally:
+            self._is_converting = False
+
+    async def close(self, timeout: float = CLOSE_S) -> None:
+        """Close as `AIOShareConsumer.close()` does, then close the deserializers of builders."""
+        try:
+            await super().close(timeout)
+        finally:
+            await self._serdes.close()
+
+    async def _deserialize(self, message: Message) -> None:
+        serdes = self._serdes
+        context = SerializationContext(message.topic() or "", MessageField.KEY, message.headers())
+        key, value = message.key(), message.value()
+        code = KafkaError._KEY_DESERIALIZATION
+        try:
+            if serdes.key is not None:
+                key = await _awaited(serdes.key(key, context))
+            code, context.field = KafkaError._VALUE_DESERIALIZATION, MessageField.VALUE
+            if serdes.value is not None:
+                value = await _awaited(serdes.value(value, context))
+        except Exception as error:
+            message.set_error(KafkaError(code, str(error)))
+            return
+        message.set_key(key)
+        message.set_value(value)

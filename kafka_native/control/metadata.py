@@ -458,6 +458,8 @@ class Metadata:
                 len(reply.topics),
             )
         self.cluster_id = reply.cluster_id or self.cluster_id
+        if reply.cluster_id is not None:
+            self._pool.set_cluster_id(reply.cluster_id)
         moved = {
             broker.node_id
             for broker in reply.brokers

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka_native._native import records
-from kafka_native.mock import message_sets, versions
+from kafka_native.mock import message_sets, saved_state, versions
 from kafka_native.mock.clock import Clock
 from kafka_native.mock.faults import CLOSE_CONNECTION, PARTITION_ERROR_APIS, Tamper
 from kafka_native.mock.handlers import Incoming
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from kafka_native.mock.certificates import Certificates
     from kafka_native.mock.requests import SeenRequest
     from kafka_native.mock.sasl import SeenLogin
+    from kafka_native.mock.saved_state import SavedState
     from kafka_native.mock.telemetry import PushedMetrics
     from kafka_native.mock.tls import SeenHandshake
     from kafka_native.mock.topics import Partition
@@ -87,6 +89,8 @@ class MockCluster:
         with a plugin. ``client_metrics.subscribe()`` selects the metrics.
     :param clock: The cluster's clock. None means the machine's. With a ``VirtualClock`` time stands
         still until ``advance()``.
+    :param load: A folder that ``save()`` wrote. The cluster begins with its state. Raises
+        ``FileNotFoundError`` or ``ValueError`` if the folder has none, or a damaged one.
     """
 
     def __init__(
@@ -115,10 +119,12 @@ class MockCluster:
         security: ListenerSecurity | None = None,
         client_metrics: bool = False,
         clock: Clock | None = None,
+        load: str | Path | None = None,
     ) -> None:
         """Start the brokers. The class describes the arguments."""
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
+        saved = None if load is None else saved_state.read(Path(load))
         security = security or ListenerSecurity()
         settings = ClusterSettings(
             auto_create_topics=auto_create_topics,
@@ -135,12 +141,8 @@ class MockCluster:
             ),
             internal_topics=internal_topics,
             security_protocol=security.protocol,
-            static={
-                "socket.request.max.bytes": str(max_frame_bytes),
-                "max.incremental.fetch.session.cache.slots": str(fetch_session_limit),
-                "transaction.two.phase.commit.enable": str(two_phase_commit).lower(),
-                **security.static_settings(),
-            },
+            static=security.static_settings()
+            | _limits(max_frame_bytes, fetch_session_limit, two_phase_commit),
         )
         resources = Resources()
         state = self.state = ClusterState(
@@ -159,7 +161,7 @@ class MockCluster:
         shared = BrokerSettings(
             self.sasl, self.tls, self.faults, self.clock, max_frame_bytes, fetch_session_limit
         )
-        self._start_brokers(brokers, port, racks, shared)
+        self._start_brokers(brokers, port, racks, shared, saved)
 
     def _name_parts(self, state: ClusterState, security: ListenerSecurity) -> None:
         self.cluster_id = state.cluster_id
@@ -174,7 +176,12 @@ class MockCluster:
         state.clock.subscribe(self._after_advance)
 
     def _start_brokers(
-        self, count: int, port: int, racks: Sequence[str | None], settings: BrokerSettings
+        self,
+        count: int,
+        port: int,
+        racks: Sequence[str | None],
+        settings: BrokerSettings,
+        saved: SavedState | None,
     ) -> None:
         state = self.state
         callbacks = BrokerCallbacks(
@@ -184,6 +191,9 @@ class MockCluster:
             for node in range(1, count + 1):
                 own_port = port + node - 1 if port else 0
                 state.add_broker(Broker(node, HOST, own_port, settings, callbacks))
+            if saved is not None:
+                saved_state.restore(state, saved)
+                self.cluster_id = state.cluster_id = saved.cluster_id
             for broker, rack in zip_longest(state.brokers.values(), racks[:count]):
                 broker.rack = rack
                 broker.start()
@@ -281,6 +291,17 @@ class MockCluster:
             broker.stop(rebind=False)
         with self.state.lock:
             self.state.clear_live_brokers()
+
+    def save(self, folder: str | Path) -> None:
+        """Save the state of the cluster to a folder, for ``MockCluster(load=folder)``.
+
+        The folder gets topics with their records, committed offsets, settings, features, ACLs,
+        quotas, SCRAM credentials, delegation tokens, share groups, producer ids and transactions.
+        It doesn't get members of groups, faults, passwords for PLAIN, or the arguments of the
+        cluster. A group without members is left of each group. Only the owner of the files may
+        read them. Clients may use the cluster meanwhile.
+        """
+        saved_state.save(self.state, Path(folder))
 
     @property
     def bootstrap_servers(self) -> str:
@@ -661,6 +682,15 @@ class MockCluster:
     def clear_requests(self) -> None:
         """Forget the requests seen so far."""
         self.state.requests.clear()
+
+
+def _limits(frame_max_bytes: int, sessions_max: int, two_phase: bool) -> dict[str, str]:
+    """Return static settings of brokers."""
+    return {
+        "socket.request.max.bytes": str(frame_max_bytes),
+        "max.incremental.fetch.session.cache.slots": str(sessions_max),
+        "transaction.two.phase.commit.enable": str(two_phase).lower(),
+    }
 
 
 def _plant(partition: Partition, data: memoryview) -> None:

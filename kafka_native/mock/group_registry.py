@@ -119,6 +119,12 @@ class Groups:
         group = Group(group_id, self._lock, self.settings, self._clock)
         return self._put(group, old)
 
+    def restore_classic(self, group_id: str, generation: int, protocol_type: str) -> Group:
+        """Make an empty classic group from a file."""
+        group = self._make_classic(group_id, None)
+        group.generation, group.protocol_type = generation, protocol_type
+        return group
+
     def for_heartbeat(self, group_id: str, *, make: bool) -> ConsumerGroup:
         """Return the group of a member of the consumer protocol. Raises ``GroupError``.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import crc32c
 
@@ -163,6 +163,65 @@ class PartitionLog:
         self._open: dict[int, int] = {}  # the first offset of each producer's open transaction
         self._aborted: list[Aborted] = []
         self.rejects_unknown_producers = False
+
+    # --- files ---
+
+    def saved(self) -> tuple[dict[str, Any], list[memoryview]]:
+        """Return the state for a file, and the bytes of the batches in their order."""
+        state = {
+            "start": self.start_offset,
+            "end": self.end_offset,
+            "epochs": self.epochs,
+            "batches": [
+                [
+                    len(each.data),
+                    each.base_offset,
+                    each.last_offset,
+                    each.max_timestamp,
+                    each.leader_epoch,
+                ]
+                for each in self._batches
+            ],
+            "producers": [
+                [
+                    number,
+                    each.epoch,
+                    each.coordinator_epoch,
+                    each.last_timestamp,
+                    list(each.batches),
+                ]
+                for number, each in self._producers.items()
+            ],
+            "open": list(self._open.items()),
+            "aborted": self._aborted,
+            "rejects_unknown_producers": self.rejects_unknown_producers,
+        }
+        return state, [each.data for each in self._batches]
+
+    def restore(self, saved: dict[str, Any], data: memoryview) -> int:
+        """Take over the state from a file, and return how many bytes of ``data`` belong to it.
+
+        Raises ``ValueError`` if ``data`` has fewer.
+        """
+        self.start_offset, self.end_offset = saved["start"], saved["end"]
+        self.epochs = [(epoch, start) for epoch, start in saved["epochs"]]
+        position = 0
+        for size, base, last, timestamp, epoch in saved["batches"]:
+            # A copy, because the cluster changes stored batches in place.
+            piece = memoryview(bytearray(data[position : position + size]))
+            if len(piece) != size:
+                raise ValueError("records are missing")
+            self._batches.append(Batch(piece, base, last, timestamp, epoch))
+            self._bases.append(base)
+            position += size
+        self.size_bytes = position
+        for number, epoch, coordinator_epoch, timestamp, written in saved["producers"]:
+            producer = self._producers[number] = _Producer(epoch, coordinator_epoch, timestamp)
+            producer.batches.extend(_Written(*each) for each in written)
+        self._open = dict(saved["open"])
+        self._aborted = [Aborted(*each) for each in saved["aborted"]]
+        self.rejects_unknown_producers = saved["rejects_unknown_producers"]
+        return position
 
     # --- writing ---
 

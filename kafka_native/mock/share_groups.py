@@ -6,9 +6,11 @@ The caller holds the cluster's lock, except in methods that take it themselves.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock import dead_letters
 from kafka_native.mock.consumer_groups import State as GroupState
 from kafka_native.mock.membership import GroupError
 from kafka_native.mock.share_partitions import (
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from kafka_native.mock.clock import Clock
     from kafka_native.mock.server import Connection
-    from kafka_native.mock.topics import Topic
+    from kafka_native.mock.topics import Partition, Topic
     from kafka_native.protocol.share import ShareGroupHeartbeatRequest
 
 Key = tuple[bytes, int]
@@ -162,10 +164,25 @@ class ShareGroup:
         """Return the group's state in a partition, or make it."""
         key = (topic.id, number)
         if key not in self.partitions:
+            source = topic.partitions[number]
             self.partitions[key] = SharePartition(
-                topic.partitions[number], self.settings, self._clock.time_ms()
+                source, self.settings, self._clock.time_ms(), partial(self._bury, source)
             )
         return self.partitions[key]
+
+    def _bury(self, source: Partition, offset: int, deliveries: int, reason: str) -> None:
+        """Write about a record that the group gives up to its dead-letter queue, if it has one."""
+        name = self.settings.dead_letter_topic
+        dead_letters.write(
+            None if name is None else self._topics.get(name),
+            source,
+            offset,
+            group_id=self.id,
+            deliveries=deliveries,
+            reason=reason,
+            copies=self.settings.copies_dead_letters,
+            now_ms=self._clock.time_ms(),
+        )
 
     def topics_of(self) -> dict[str, dict[int, SharePartition]]:
         """Return the group's state in existing topics, by topic name and partition."""
@@ -175,6 +192,26 @@ class ShareGroup:
             if topic_id in names:
                 found.setdefault(names[topic_id], {})[number] = each
         return found
+
+    def saved(self) -> dict[str, Any]:
+        """Return the state for a file, without members."""
+        return {
+            "id": self.id,
+            "epoch": self.epoch,
+            "partitions": [
+                [topic_id.hex(), number, each.saved()]
+                for (topic_id, number), each in sorted(self.partitions.items())
+            ],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take over the state from a file."""
+        self.epoch = saved["epoch"]
+        by_id = {topic.id: topic for topic in self._topics.values()}
+        for topic_id, number, each in saved["partitions"]:
+            topic = by_id.get(bytes.fromhex(topic_id))
+            if topic is not None:  # the state of a deleted topic isn't needed any longer
+                self.partition(topic, number).restore(each)
 
     def forget(self, topic: Topic) -> bool:
         """Delete the group's state in a topic. Return whether it existed."""

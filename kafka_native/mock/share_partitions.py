@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native import records
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.dead_letters import LIMIT_REACHED, REJECTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from kafka_native.mock.log import PartitionLog
     from kafka_native.mock.resources import Resources
@@ -119,10 +120,21 @@ class GroupShareSettings:
         return own or self._shared.auto_offset_reset
 
     @property
-    def may_renew(self) -> bool:
+    def renew_enabled(self) -> bool:
         """Whether members may renew the locks of records (KIP-1222)."""
         own = self._resources.text_of_group(self._group_id, "share.renew.acknowledge.enable")
-        return self._shared.renew_enabled if own is None else own != "false"
+        return self._shared.renew_enabled if own is None else own == "true"
+
+    @property
+    def dead_letter_topic(self) -> str | None:
+        """The topic for records that the group gives up (KIP-1191)."""
+        return self._resources.text_of_group(self._group_id, "errors.deadletterqueue.topic.name")
+
+    @property
+    def copies_dead_letters(self) -> bool:
+        """Whether that topic gets the records' keys and values."""
+        name = "errors.deadletterqueue.copy.record.enable"
+        return self._resources.text_of_group(self._group_id, name) == "true"
 
     @property
     def max_size(self) -> int | None:
@@ -151,8 +163,18 @@ class Range(NamedTuple):
 class SharePartition:
     """The records of one partition in one group."""
 
-    def __init__(self, partition: Partition, settings: GroupShareSettings, now_ms: int) -> None:
-        """Begin at the offset of ``auto_offset_reset``."""
+    def __init__(
+        self,
+        partition: Partition,
+        settings: GroupShareSettings,
+        now_ms: int,
+        on_dead: Callable[[int, int, str], None],
+    ) -> None:
+        """Begin at the offset of ``auto_offset_reset``.
+
+        ``on_dead`` gets a record that the group gives up: offset, delivery count and reason.
+        """
+        self._on_dead = on_dead
         log = partition.log
         self._partition = partition
         self._settings = settings
@@ -183,6 +205,25 @@ class SharePartition:
         """The leader epoch of the partition."""
         return self._leader_epoch
 
+    def saved(self) -> dict[str, Any]:
+        """Return the state for a file. Acquired records become available."""
+        available = State.AVAILABLE
+        return {
+            "start": self.start,
+            "end": self.end,
+            "records": [
+                [offset, each.count, (each.state if each.state in _DONE else available).value]
+                for offset, each in sorted(self._records.items())
+            ],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take over the state from a file."""
+        self.start, self.end = saved["start"], saved["end"]
+        for offset, count, state in saved["records"]:
+            record = self._records[offset] = _Record()
+            record.count, record.state = count, State(state)
+
     def move(self, offset: int) -> None:
         """Move the start offset, as if the records after it had never been delivered."""
         self.start = self.end = offset
@@ -206,9 +247,9 @@ class SharePartition:
         """
         moved = self._leader_epoch != self._partition.leader_epoch
         self._leader_epoch = self._partition.leader_epoch
-        for record in self._records.values():
+        for offset, record in self._records.items():
             if record.state is State.ACQUIRED and (moved or now >= record.until):
-                self._make_available(record)
+                self._make_available(offset, record)
         begin = self._partition.log.start_offset
         for offset in range(self.start, min(begin, self.end)):
             self._records.pop(offset, None)
@@ -285,7 +326,7 @@ class SharePartition:
                 return ErrorCode.INVALID_REQUEST
             if any(kind not in range(RENEW + renews) for kind in types):
                 return ErrorCode.INVALID_REQUEST
-            if RENEW in types and not self._settings.may_renew:
+            if RENEW in types and not self._settings.renew_enabled:
                 return ErrorCode.INVALID_RECORD_STATE
             before = each.last_offset
             if each.last_offset >= self.end:
@@ -301,26 +342,30 @@ class SharePartition:
             if kind == RENEW:
                 self._records[offset].until = now + self._settings.lock_seconds
             elif kind == RELEASE:
-                self._make_available(self._records[offset])
+                self._make_available(offset, self._records[offset])
             else:
                 self._records[offset].state = _FINAL_STATES[kind]
+                if kind == REJECT:
+                    self._on_dead(offset, self._records[offset].count, REJECTED)
         self._advance()
         self._partition.wake()
         return ErrorCode.NO_ERROR
 
     def release(self, member: str) -> None:
         """Release all records of a member."""
-        for record in self._records.values():
+        for offset, record in self._records.items():
             if record.state is State.ACQUIRED and record.member == member:
-                self._make_available(record)
+                self._make_available(offset, record)
         self._advance()
         self._partition.wake()
 
-    def _make_available(self, record: _Record) -> None:
+    def _make_available(self, offset: int, record: _Record) -> None:
         """Make a record available again, or archive it at the delivery limit."""
         over = record.count >= self._settings.delivery_limit
         record.state = State.ARCHIVED if over else State.AVAILABLE
         record.member = ""
+        if over:
+            self._on_dead(offset, record.count, LIMIT_REACHED)
 
     def _advance(self) -> None:
         while self.start < self.end and self._records[self.start].state in _DONE:

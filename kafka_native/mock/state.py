@@ -224,10 +224,14 @@ class ClusterState:
         return [list(nodes) for nodes in assignment]
 
     def add_topic(
-        self, name: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, str | None]
+        self,
+        name: str,
+        replicas: Sequence[Sequence[int]],
+        configs: Mapping[str, str | None],
+        topic_id: bytes | None = None,
     ) -> Topic:
-        """Create a topic with the replicas from ``plan_topic()``."""
-        topic = Topic(name, replicas, configs, self._live)
+        """Create a topic with the replicas from ``plan_topic()``. None makes a new topic id."""
+        topic = Topic(name, replicas, configs, self._live, topic_id)
         self.topics[name] = self._topic_ids[topic.id] = topic
         return topic
 
@@ -299,6 +303,12 @@ class ClusterState:
             self._kept_bytes += size_bytes
         if partition.waiters:
             partition.wake()
+
+    def count_restored(self, partition: Partition) -> None:
+        """Count the batches of a partition from a file."""
+        if self.settings.retention_bytes is not None:
+            self._kept.extend([partition] * partition.log.batch_count())
+            self._kept_bytes += partition.log.size_bytes
 
     def move_start(self, partition: Partition, offset: int) -> None:
         """Move the first offset of a partition forward."""

@@ -172,13 +172,14 @@ class Topic:
         replicas: Sequence[Sequence[int]],
         configs: Mapping[str, str | None],
         live: set[int],
+        topic_id: bytes | None = None,
     ) -> None:
         """Make a partition for each list of replicas.
 
-        ``live`` is the cluster's set of live brokers.
+        ``live`` is the cluster's set of live brokers. ``topic_id`` None makes a new id.
         """
         self.name = name
-        self.id = uuid.uuid4().bytes
+        self.id = topic_id or uuid.uuid4().bytes
         self.configs = {key: value for key, value in configs.items() if value is not None}
         self._live = live
         self.partitions: list[Partition] = []

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.mock.membership import Committed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kafka_native.mock.clock import Clock
-    from kafka_native.mock.membership import Committed
 
 LAST_EPOCH = 0x7FFE
 FIRST_PRODUCER_ID = 1000
@@ -117,6 +117,49 @@ class Transactions:
         """
         found = self._by_id.pop(transactional_id)
         self._by_producer.pop(found.producer_id, None)
+
+    # --- files ---
+
+    def saved(self) -> dict[str, Any]:
+        """Return the state for a file. Open transactions stay open."""
+        now = self._clock.now()
+        return {
+            "producer_ids": self._producer_ids,
+            "ids": [
+                {
+                    "name": name,
+                    "producer": [each.producer_id, each.epoch],
+                    "timeout_s": each.timeout_s,
+                    "left_s": each.deadline - now,
+                    "state": each.state.value,
+                    "started_ms": each.started_ms,
+                    "partitions": sorted(each.partitions),
+                    "groups": sorted(each.groups),
+                    "offsets": [
+                        [group, *key, *committed]
+                        for group, offsets in each.offsets.items()
+                        for key, committed in offsets.items()
+                    ],
+                    "kept": each.kept,
+                }
+                for name, each in self._by_id.items()
+            ],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take over the state from a file."""
+        self._producer_ids = saved["producer_ids"]
+        now = self._clock.now()
+        for each in saved["ids"]:
+            producer_id, epoch = each["producer"]
+            found = Transactional(producer_id, epoch, each["timeout_s"], State(each["state"]))
+            found.deadline, found.started_ms = now + each["left_s"], each["started_ms"]
+            found.partitions = {(topic, index) for topic, index in each["partitions"]}
+            found.groups = set(each["groups"])
+            for group, topic, index, *committed in each["offsets"]:
+                found.offsets.setdefault(group, {})[topic, index] = Committed(*committed)
+            found.kept = None if each["kept"] is None else tuple(each["kept"])
+            self._by_id[each["name"]] = self._by_producer[found.producer_id] = found
 
     # --- producer ids ---
 

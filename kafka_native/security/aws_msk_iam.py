@@ -20,11 +20,13 @@ from urllib.parse import quote
 from kafka_native.security import time_limit
 from kafka_native.security.mechanisms import Exchange, Mechanism, SaslError, shown
 from kafka_native.security.redaction import REDACTED, Secrets
+from kafka_native.security.secret_buffer import SecretBuffer
 from kafka_native.security.time_limit import LimitedCalls
 
 VERSION = "2020_10_22"
 SERVICE = "kafka-cluster"
 ALGORITHM = "AWS4-HMAC-SHA256"
+AWS4 = b"AWS4"
 VALID_S = 900
 EXPOSED_TEXT = f"sees the signed request, which anyone can use for {VALID_S // 60} minutes"
 RESPONSE_MAX_BYTES = 65536
@@ -42,9 +44,12 @@ _HOST = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.c
 
 
 class AwsCredentials:
-    """An AWS access key. The repr shows neither the secret key nor the session token."""
+    """An AWS access key. The repr shows neither the secret key nor the session token.
 
-    __slots__ = ("access_key", "secret_key", "session_token")
+    Both are overwritten with the last reference.
+    """
+
+    __slots__ = ("_secret_key", "_session_token", "access_key")
 
     def __init__(self, access_key: str, secret_key: str, session_token: str | None = None) -> None:
         """Store the values as AWS issued them.
@@ -52,8 +57,27 @@ class AwsCredentials:
         Only credentials that expire have a session token.
         """
         self.access_key = access_key
-        self.secret_key = secret_key
-        self.session_token = session_token
+        self._secret_key = SecretBuffer(secret_key)
+        self._session_token = None if session_token is None else SecretBuffer(session_token)
+
+    @property
+    def secret_key(self) -> str:
+        """A new copy of the secret key."""
+        return self._secret_key.text()
+
+    @property
+    def session_token(self) -> str | None:
+        """A new copy of the session token, or None."""
+        return None if self._session_token is None else self._session_token.text()
+
+    def signing_key(self, parts: Iterable[str]) -> SecretBuffer:
+        """Return the key that signs for a day, a region and a service (Signature Version 4)."""
+        key = SecretBuffer(bytes(len(AWS4) + len(self._secret_key.data)))
+        key.data[: len(AWS4)] = AWS4
+        key.data[len(AWS4) :] = self._secret_key.data
+        for part in parts:
+            key = SecretBuffer.taken(hmac.digest(key.data, part.encode(), "sha256"))
+        return key
 
     def __repr__(self) -> str:
         return f"AwsCredentials({self.access_key!r}, {REDACTED})"
@@ -149,13 +173,23 @@ class AwsMskIam(Mechanism):
         self.user_agent = user_agent
         self.region = region
         self.clock = clock
-        self.last: AwsCredentials | None = None
+        self._access_key = ""  # the last one
         self._sent = Secrets()
 
     @property
     def user(self) -> str:
         """The id of the access key."""
-        return "" if self.last is None else self.last.access_key
+        return self._access_key
+
+    def next_credentials(self) -> AwsCredentials:
+        """Return the credentials for an exchange."""
+        credentials = self.credentials()
+        self._access_key = credentials.access_key
+        return credentials
+
+    def close(self) -> None:
+        """Overwrite the secrets of the last exchanges."""
+        self._sent.wipe()
 
     def secrets(self) -> Iterable[str]:
         """Return the secret keys, session tokens and signatures of the last exchanges.
@@ -186,14 +220,12 @@ class AwsMskIamExchange(Exchange):
         mechanism = self._mechanism
         region = mechanism.region or region_of(self._host)
         mechanism.remember(*environment_secrets())
-        mechanism.last = mechanism.credentials()
+        credentials = mechanism.next_credentials()
         payload = signed_payload(
-            mechanism.last, self._host, region, mechanism.user_agent, mechanism.clock()
+            credentials, self._host, region, mechanism.user_agent, mechanism.clock()
         )
         mechanism.remember(
-            mechanism.last.secret_key,
-            mechanism.last.session_token or "",
-            payload["x-amz-signature"],
+            credentials.secret_key, credentials.session_token or "", payload["x-amz-signature"]
         )
         return json.dumps(payload, separators=(",", ":")).encode()
 
@@ -236,10 +268,9 @@ def signed_payload(
     listed = "&".join(f"{name}={quote(value, safe='-_.~')}" for name, value in query.items())
     request = f"GET\n/\n{listed}\nhost:{host}\n\nhost\n{hashlib.sha256(b'').hexdigest()}"
     text = f"{ALGORITHM}\n{date}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
-    key = f"AWS4{credentials.secret_key}".encode()
-    for part in (day, region, SERVICE, "aws4_request"):
-        key = hmac.digest(key, part.encode(), "sha256")
-    signature = hmac.digest(key, text.encode(), "sha256").hex()
+    key = credentials.signing_key((day, region, SERVICE, "aws4_request"))
+    signature = hmac.digest(key.data, text.encode(), "sha256").hex()
+    key.wipe()
     fields = {name.lower(): value for name, value in query.items()}
     return {
         "version": VERSION,

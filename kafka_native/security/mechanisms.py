@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from kafka_native.cleaning import printable
 from kafka_native.security.redaction import REDACTED, Secrets, redacted
+from kafka_native.security.secret_buffer import SecretBuffer
 
 TEXT_MAX_CHARACTERS = 500
 
@@ -22,14 +23,26 @@ class SaslError(Exception):
 
 
 class Credentials:
-    """A user's name and password. The repr doesn't show the password."""
+    """A user's name and password. The repr doesn't show the password.
 
-    __slots__ = ("password", "username")
+    The password is overwritten with the last reference, or by `wipe()`.
+    """
+
+    __slots__ = ("_password", "username")
 
     def __init__(self, username: str, password: str) -> None:
         """Store the values as the user gave them."""
         self.username = username
-        self.password = password
+        self._password = SecretBuffer(password)
+
+    @property
+    def password(self) -> str:
+        """A new copy of the password."""
+        return self._password.text()
+
+    def wipe(self) -> None:
+        """Overwrite the password."""
+        self._password.wipe()
 
     def __repr__(self) -> str:
         return f"Credentials({self.username!r}, {REDACTED})"
@@ -115,6 +128,9 @@ class Mechanism(ABC):
         Mechanisms without passwords ignore the call.
         """
 
+    def close(self) -> None:  # noqa: B027 - most mechanisms keep nothing
+        """Overwrite the secrets: the client is closed, and makes no other exchange."""
+
     def refresh(self) -> None:  # noqa: B027 - most mechanisms have nothing that expires
         """Get a new token or ticket before the old one expires. Runs on the security thread.
 
@@ -149,6 +165,11 @@ class PasswordMechanism(Mechanism):
         """Use these credentials from the next exchange on."""
         self._secrets.add(credentials.password)
         self._credentials = credentials
+
+    def close(self) -> None:
+        """Overwrite the passwords."""
+        self._credentials.wipe()
+        self._secrets.wipe()
 
 
 def shown(text: str, secrets: Iterable[str] = ()) -> str:

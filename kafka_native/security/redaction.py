@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from kafka_native._reference.property import REDACTED as REDACTED
+from kafka_native.security.secret_buffer import SecretBuffer
 
 DERIVED_MIN = 6
 """The minimum number of base64 or hexadecimal digits that identify a secret."""
@@ -62,21 +63,28 @@ class Secrets:
 
     def __init__(self, lasting: Iterable[str] = ()) -> None:
         """``lasting``: the secrets that never expire."""
-        self._lasting = tuple(lasting)
+        self._lasting = tuple(map(SecretBuffer, lasting))
         # Replaced as a whole, because another thread may iterate over it
-        self._recent: tuple[str, ...] = ()
+        self._recent: tuple[SecretBuffer, ...] = ()
 
     def add(self, *secrets: str) -> None:
         """Add secrets that later ones replace. The last few are remembered."""
-        for secret in secrets:
-            self._recent = (secret, *(each for each in self._recent if each != secret))[:RECENT_MAX]
+        for secret in map(SecretBuffer, secrets):
+            others = (each for each in self._recent if each.data != secret.data)
+            self._recent = (secret, *others)[:RECENT_MAX]
 
     def keep(self, *secrets: str) -> None:
         """Add secrets that never expire."""
-        self._lasting = (*self._lasting, *secrets)
+        self._lasting = (*self._lasting, *map(SecretBuffer, secrets))
+
+    def wipe(self) -> None:
+        """Overwrite and forget all secrets."""
+        for secret in (*self._recent, *self._lasting):
+            secret.wipe()
+        self._recent = self._lasting = ()
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*self._recent, *self._lasting))
+        return (secret.text() for secret in (*self._recent, *self._lasting))
 
     def __repr__(self) -> str:
         return f"Secrets({REDACTED})"

@@ -15,7 +15,8 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from kafka_native.security.mechanisms import (
     Credentials,
@@ -25,6 +26,7 @@ from kafka_native.security.mechanisms import (
     shown,
 )
 from kafka_native.security.saslprep import saslprep
+from kafka_native.security.secret_buffer import SecretBuffer
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS = range(4096, 1_000_001)
@@ -41,11 +43,15 @@ CACHED_MAX = 16
 class Keys(NamedTuple):
     """The keys derived from a password, a salt and an iteration count."""
 
-    client: bytes
-    server: bytes
+    client: SecretBuffer
+    server: SecretBuffer
 
     def __repr__(self) -> str:
         return "Keys([redacted])"
+
+
+KeyCache: TypeAlias = dict[tuple[int, bytes, int], Keys]
+"""Keys by the form of the password, the salt and the iteration count."""
 
 
 def nonce() -> str:
@@ -83,13 +89,27 @@ class Scram(PasswordMechanism):
         self._is_token = is_token
         self._make_nonce = make_nonce
         self._refusals = 0
-        self._keys: dict[tuple[str, bytes, int], Keys] = {}
+        # Replaced together, because another thread may begin an exchange
+        self._state: tuple[Credentials, KeyCache] = (credentials, {})
 
     def set_credentials(self, credentials: Credentials) -> None:
-        """Use these credentials from the next exchange on."""
+        """Use these credentials from the next exchange on.
+
+        The old password and its keys are overwritten when no exchange uses them any more.
+        """
         super().set_credentials(credentials)
         self._refusals = 0
-        self._keys = {}
+        self._state = (credentials, {})
+
+    def close(self) -> None:
+        """Overwrite the password and the keys."""
+        super().close()
+        credentials, cache = self._state
+        credentials.wipe()
+        for keys in list(cache.values()):
+            keys.client.wipe()
+            keys.server.wipe()
+        cache.clear()
 
     def on_refused(self) -> None:
         """Let the next exchange use the other form of name and password, if there is one."""
@@ -97,23 +117,35 @@ class Scram(PasswordMechanism):
 
     def exchange(self, host: str, port: int) -> Exchange:
         """Start an authentication."""
-        possible = forms(self._credentials)
-        username, password = possible[self._refusals % len(possible)]
-        return ScramExchange(self, username, password, self._make_nonce(), self._is_token)
+        credentials, cache = self._state
+        possible = forms(credentials)
+        form = self._refusals % len(possible)
+        username, password = possible[form]
+        derive = partial(self.keys, cache, form, SecretBuffer(password))
+        return ScramExchange(self, username, derive, self._make_nonce(), self._is_token)
 
-    def keys(self, password: str, salt: bytes, iterations: int) -> Keys:
-        """Return the keys of a password. A cache makes later connections cheap."""
-        cache = self._keys
-        keys = cache.get((password, salt, iterations))
+    def keys(
+        self, cache: KeyCache, form: int, password: SecretBuffer, salt: bytes, iterations: int
+    ) -> Keys:
+        """Return the keys of a password. The cache makes later connections cheap."""
+        keys = cache.get((form, salt, iterations))
         if keys is None:
-            salted = hashlib.pbkdf2_hmac(self.hash, password.encode(), salt, iterations)
-            keys = Keys(self.mac(salted, b"Client Key"), self.mac(salted, b"Server Key"))
+            salted = SecretBuffer.taken(
+                hashlib.pbkdf2_hmac(self.hash, password.data, salt, iterations)
+            )
+            client, server = (
+                SecretBuffer.taken(self.mac(salted.data, name))
+                for name in (b"Client Key", b"Server Key")
+            )
+            salted.wipe()
+            keys = Keys(client, server)
             if len(cache) >= CACHED_MAX:
                 cache.clear()
-            cache[password, salt, iterations] = keys
+            cache[form, salt, iterations] = keys
+        password.wipe()
         return keys
 
-    def mac(self, key: bytes, message: bytes) -> bytes:
+    def mac(self, key: bytes | bytearray, message: bytes) -> bytes:
         """Return the HMAC with the mechanism's hash."""
         return hmac.digest(key, message, self.hash)
 
@@ -122,11 +154,19 @@ class ScramExchange(Exchange):
     """The four messages: client first, server first, client final, server final."""
 
     def __init__(
-        self, scram: Scram, username: str, password: str, own_nonce: str, is_token: bool
+        self,
+        scram: Scram,
+        username: str,
+        derive: Callable[[bytes, int], Keys],
+        own_nonce: str,
+        is_token: bool,
     ) -> None:
-        """Make the exchange for this form of the name and the password."""
+        """Make the exchange for this form of the name.
+
+        ``derive`` returns the keys for a salt and an iteration count. It is called once.
+        """
         self._scram = scram
-        self._password = password
+        self._derive = derive
         self._nonce = own_nonce
         name = username.replace("=", "=3D").replace(",", "=2C")
         self._first = f"n={name},r={own_nonce}{',tokenauth=true' if is_token else ''}"
@@ -164,13 +204,13 @@ class ScramExchange(Exchange):
         salt = _decoded(values["s"], "salt")
         if not 0 < len(salt) <= SALT_MAX_BYTES:
             raise SaslError(f"the broker's salt has {len(salt)} bytes")
-        keys = self._scram.keys(self._password, salt, _iterations(values["i"]))
+        keys = self._derive(salt, _iterations(values["i"]))
         without_proof = f"c=biws,r={values['r']}"  # biws: "n,," of the client-first message
         message = f"{self._first},{server_first},{without_proof}".encode()
-        stored = hashlib.new(self._scram.hash, keys.client).digest()
+        stored = hashlib.new(self._scram.hash, keys.client.data).digest()
         signature = self._scram.mac(stored, message)
-        proof = bytes(a ^ b for a, b in zip(keys.client, signature, strict=True))
-        self._server_signature = self._scram.mac(keys.server, message)
+        proof = bytes(a ^ b for a, b in zip(keys.client.data, signature, strict=True))
+        self._server_signature = self._scram.mac(keys.server.data, message)
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
 
     def _verify(self, server_final: str) -> None:

@@ -204,6 +204,8 @@ def test_topic_properties_may_be_in_a_mapping_of_their_own() -> None:
     [
         ({"test.mock.num.brokers": "x"}, "producer"),
         ({"test.mock.num.brokers": -1}, "producer"),
+        ({"test.mock.broker.rtt": -1}, "producer"),
+        ({"test.mock.broker.rtt": 3_600_001}, "consumer"),
         ({"on_commit": None}, "producer"),
         ({"on_delivery": None}, "consumer"),
         ({"delivery_cb": print}, "producer"),

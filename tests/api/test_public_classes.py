@@ -17,7 +17,7 @@ from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.coroutines import AIOProducerCore
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
-from kafka_native.aio import AIOConsumer, AIOProducer
+from kafka_native.aio import AIOConsumer, AIOProducer, AIOShareConsumer
 from kafka_native.streams_group import Subtopology, Topology
 from tests.syntax import parsed
 
@@ -85,22 +85,25 @@ PUBLIC: dict[type[Any], set[str]] = {
         "wakeup",
     },
     AIOConsumer: CLUSTER | CLIENT | ASSIGNMENT | GROUP | {"consume", "poll"},
-    ShareConsumer: CLIENT
-    | {
-        "acknowledge",
-        "acknowledge_arrow",
-        "acknowledge_offset",
-        "client_instance_id",
-        "commit_async",
-        "commit_sync",
-        "consume_arrow",
-        "poll",
-        "set_acknowledgement_commit_callback",
-        "subscribe",
-        "subscription",
-        "unsubscribe",
-        "wakeup",
-    },
+    **dict.fromkeys(
+        (ShareConsumer, AIOShareConsumer),
+        CLIENT
+        | {
+            "acknowledge",
+            "acknowledge_arrow",
+            "acknowledge_offset",
+            "client_instance_id",
+            "commit_async",
+            "commit_sync",
+            "consume_arrow",
+            "poll",
+            "set_acknowledgement_commit_callback",
+            "subscribe",
+            "subscription",
+            "unsubscribe",
+            "wakeup",
+        },
+    ),
     StreamsGroupMember: CLIENT
     | {
         "assignment",

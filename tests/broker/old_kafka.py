@@ -43,7 +43,7 @@ def jars_of(version: str) -> downloads.JarSet:
     """Return a version's jars, and those that it needs."""
     if not version.startswith("0."):
         return downloads.JarSet(
-            f"kafka-{version}", NEWER_POM, "copy-dependencies", (f"kafka={version}",)
+            f"broker-{version}", NEWER_POM, "copy-dependencies", (f"kafka={version}",)
         )
     properties = (f"kafka={version}", f"scala={SCALA.get(version, '2.11')}")
     return downloads.JarSet(f"kafka-{version}", POM, "copy-dependencies", properties)

@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from kafka_native import KafkaError, ThrottleEvent, TopicCollection, TopicPartition
+from kafka_native import (
+    KafkaError,
+    KafkaException,
+    ThrottleEvent,
+    TopicCollection,
+    TopicPartition,
+)
 from kafka_native.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -509,6 +515,23 @@ def known(admin: AdminClient, name: str) -> Any:
     """Return a topic's description once there is one."""
     future = admin.describe_topics(TopicCollection([name]))[name]
     return None if future.exception(WAIT_S) else future.result()
+
+
+def test_a_controller_is_unregistered(owned3: Cluster, tool: Tool) -> None:
+    with admin_of(owned3) as admin:
+        refused = admin.unregister_controller(77).exception(WAIT_S)
+        assert isinstance(refused, KafkaException)
+        assert refused.args[0] == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+        assert "77" in refused.args[0].str(), "the broker's own text"
+        with owned3.without(owned3.brokers[2], "stop"):
+            command = ["unregister-controller", "--bootstrap-server", owned3.bootstrap, "--id"]
+            tool("org.apache.kafka.tools.ClusterTool", *command, "2")
+            gone = admin.unregister_controller(2)
+            assert code_of(gone) == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+        wait_for(
+            lambda: admin.unregister_controller(2).exception(WAIT_S) is None,
+            "the controller that has registered again",
+        )
 
 
 def test_a_broker_is_unregistered(owned3: Cluster, tool: Tool) -> None:

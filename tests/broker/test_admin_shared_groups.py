@@ -243,6 +243,10 @@ def test_streams_groups_are_described_and_their_offsets_changed(
             described = admin.describe_streams_groups([group, "nobody"])
             assert code_of(described["nobody"]) == KafkaError.GROUP_ID_NOT_FOUND
             _check_streams(described[group].result(WAIT_S), member)
+            more = admin.describe_streams_groups([group], include_topology_description=True)
+            found = more[group].result(WAIT_S)
+            assert found.topology_description_status.name == "NOT_STORED", "there is no plugin"
+            assert (found.topology_description, found.assignor_name) == (None, "sticky")
             assert (
                 member.id
                 in tool(STREAMS, *at, "--describe", "--members", "--group", group).decode()

@@ -102,7 +102,7 @@ def release(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 @pytest.mark.slow
 @pytest.mark.broker
-@pytest.mark.parametrize("feature", ["group", "transaction", "admin", "TLS", "SASL"])
+@pytest.mark.parametrize("feature", ["consume", "group", "transaction", "admin", "TLS", "SASL"])
 def test_a_cell(release: Broker, feature: str) -> None:
     cell = cell_of(release, feature)
     if cell.state == "skipped":

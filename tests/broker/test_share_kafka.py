@@ -32,9 +32,10 @@ from kafka_native.admin import (
     ResourceType,
 )
 from kafka_native.arrow import ShareArrowBatch
+from kafka_native.mock.dead_letters import LIMIT_REACHED, REJECTED
 from tests.broker import java
 from tests.broker.cluster import Cluster, quiet
-from tests.broker.support import TopicMaker, our_producer, output_of
+from tests.broker.support import TopicMaker, create, our_consumer, our_producer, output_of
 from tests.waiting import WAIT_S, wait_for
 
 COUNT = 3000
@@ -371,12 +372,16 @@ def renewing_member(
 
 
 def change_group(kafka: Cluster, group: str, **settings: str) -> None:
-    """Change settings of a group. They have underscores for dots."""
+    change_settings(kafka, ResourceType.GROUP, group, **settings)
+
+
+def change_settings(kafka: Cluster, kind: ResourceType, name: str, **settings: str) -> None:
+    """Change settings. They have underscores for dots."""
     entries = [
-        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in settings.items()
+        ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in settings.items()
     ]
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
+    resource = ConfigResource(kind, name, incremental_configs=entries)
     with AdminClient(quiet(kafka.conf())) as admin:
         admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
 
@@ -435,6 +440,44 @@ def test_group_without_renewals_refuses_them(kafka: Cluster, new_group: NewGroup
         (error,) = consumer.commit_sync().values()
         assert error is not None
         assert error.args[0].code() == KafkaError.INVALID_RECORD_STATE
+
+
+@pytest.mark.slow
+def test_dead_records_go_to_the_queue(kafka: Cluster, new_group: NewGroup) -> None:
+    topic, group = new_group(kafka, 1)
+    queue = f"dlq.{topic}"  # brokers demand this prefix
+    create(kafka, queue, 1, {"errors.deadletterqueue.group.enable": "true"})
+    change_group(
+        kafka,
+        group,
+        errors_deadletterqueue_topic_name=queue,
+        errors_deadletterqueue_copy_record_enable="true",
+        share_delivery_count_limit="2",
+    )
+    produce(kafka, topic, 0, 3)
+    with sharing(kafka, group, topic, share_acknowledgement_mode="explicit") as consumer:
+        kinds = {0: AcknowledgeType.REJECT, 1: AcknowledgeType.RELEASE}
+        seen: list[int] = []
+
+        def take() -> bool:
+            for each in consumer.poll(0.5):
+                consumer.acknowledge(each, kinds.get(each.offset() or 0, AcknowledgeType.ACCEPT))
+                seen.append(each.offset() or 0)
+            return seen.count(1) == 2
+
+        wait_for(take, "the released record twice")
+        assert set(consumer.commit_sync().values()) <= {None}
+    with our_consumer(kafka, group_id=queue) as reader:
+        reader.assign([TopicPartition(queue, 0, 0)])
+        letters = reader.consume(2, WAIT_S)
+    assert [each.value() for each in letters] == [b"0", b"1"]
+    headers = [dict(each.headers() or ()) for each in letters]
+    assert [each["__dlq.errors.delivery.count"] for each in headers] == [b"1", b"2"]
+    assert {each["__dlq.errors.group"] for each in headers} == {group.encode()}
+    assert [each["__dlq.errors.message"] for each in headers] == [
+        REJECTED.encode(),
+        LIMIT_REACHED.encode(),
+    ]
 
 
 @pytest.mark.slow

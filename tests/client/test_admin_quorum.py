@@ -188,6 +188,21 @@ def test_a_broker_is_unregistered_and_registers_again() -> None:
         assert len(cluster.requests_of(ApiKey.UNREGISTER_BROKER)) == 5
 
 
+def test_a_controller_is_unregistered_and_registers_again() -> None:
+    with cluster_and_admin(3) as (cluster, admin):
+        expect_error(admin.unregister_controller(77), ErrorCode.CONTROLLER_ID_NOT_REGISTERED)
+        cluster.broker_down(3)
+        expect_success(admin.unregister_controller(3))
+        expect_error(admin.unregister_controller(3), ErrorCode.CONTROLLER_ID_NOT_REGISTERED)
+        cluster.broker_up(3)
+        expect_success(admin.unregister_controller(3))
+        cluster.push_request_errors(ApiKey.UNREGISTER_CONTROLLER, [CLOSE_CONNECTION])
+        expect_error(admin.unregister_controller(2), KafkaError._TRANSPORT)  # not sent twice
+        assert len(cluster.requests_of(ApiKey.UNREGISTER_CONTROLLER)) == 5
+    with cluster_and_admin(1, max_versions={ApiKey.UNREGISTER_CONTROLLER: -1}) as (_, admin):
+        expect_error(admin.unregister_controller(1), KafkaError._UNSUPPORTED_FEATURE)
+
+
 # --- resources with settings ---
 
 
@@ -307,6 +322,8 @@ def test_invalid_arguments_are_refused(client: Client, admin: AdminClient) -> No
     for bad in (-1, 1 << 31):
         with pytest.raises(ValueError, match="broker"):
             admin.unregister_broker(bad)
+        with pytest.raises(ValueError, match="broker"):
+            admin.unregister_controller(bad)
         with pytest.raises(ValueError, match="broker"):
             admin.add_raft_voter(bad, DIRECTORY, ENDPOINTS)
         with pytest.raises(ValueError, match="broker"):

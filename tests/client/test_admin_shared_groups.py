@@ -18,8 +18,14 @@ from kafka_native import (
 from kafka_native.admin import (
     AdminClient,
     SharePartitionOffsetInfo,
+    StreamsGroupTopologyDescription,
+    StreamsGroupTopologyDescriptionStatus,
     StreamsTaskOffset,
     StreamsTopicInfo,
+    StreamsTopologyGlobalStore,
+    StreamsTopologyNode,
+    StreamsTopologyNodeType,
+    StreamsTopologySubtopology,
 )
 from kafka_native.aio import AIOAdminClient
 from kafka_native.mock.faults import CLOSE_CONNECTION
@@ -31,6 +37,8 @@ from kafka_native.protocol.streams import (
     TaskIds,
     TaskOffset,
     TopicInfo,
+    TopologyDescription,
+    TopologyNode,
 )
 from tests.aio.support import run
 from tests.waiting import WAIT_S
@@ -216,6 +224,65 @@ def test_streams_groups_have_members_and_a_topology(client: Client, admin: Admin
     assert as_consumers.state is ConsumerGroupState.DEAD
     client.cluster.push_request_errors(ApiKey.STREAMS_GROUP_DESCRIBE, [KafkaError.NOT_COORDINATOR])
     assert result_of(admin.describe_streams_groups(["counts"])["counts"]).members == found.members
+
+
+def test_streams_groups_have_a_description_of_their_nodes(
+    client: Client, admin: AdminClient
+) -> None:
+    group = application("described", client.topic(2), "m")
+    client.cluster.set_streams_group(group)
+    found = result_of(admin.describe_streams_groups(["described"])["described"])
+    status = StreamsGroupTopologyDescriptionStatus
+    assert (found.topology_description, found.topology_description_status) == (
+        None,
+        status.NOT_REQUESTED,
+    )
+    assert found.assignor_name is None
+    call = admin.describe_streams_groups(["described"], include_topology_description=True)
+    assert result_of(call["described"]).topology_description_status is status.NOT_STORED
+    source = TopologyNode(name="in", node_type=1, source_topics=["t"], successors=["count"])
+    counter = TopologyNode(name="count", node_type=2, stores=["counts"], successors=["out"])
+    sink = TopologyNode(name="out", node_type=3, sink_topic="totals")
+    group.topology_description = TopologyDescription(
+        subtopologies=[
+            TopologyDescription.Subtopology(subtopology_id="0", nodes=[source, counter, sink])
+        ],
+        global_stores=[
+            TopologyDescription.GlobalStore(source=source, processor=TopologyNode(node_type=9))
+        ],
+    )
+    group.topology_description_status, group.assignor_name = 3, "sticky"
+    call = admin.describe_streams_groups(["described"], include_topology_description=True)
+    found = result_of(call["described"])
+    assert (found.topology_description_status, found.assignor_name) == (status.AVAILABLE, "sticky")
+    kind = StreamsTopologyNodeType
+    first = StreamsTopologyNode("in", kind.SOURCE, ["t"], None, [], ["count"])
+    unknown = StreamsTopologyNode("", kind.UNKNOWN, [], None, [], [])
+    assert found.topology_description == StreamsGroupTopologyDescription(
+        [
+            StreamsTopologySubtopology(
+                "0",
+                [
+                    first,
+                    StreamsTopologyNode("count", kind.PROCESSOR, [], None, ["counts"], ["out"]),
+                    StreamsTopologyNode("out", kind.SINK, [], "totals", [], []),
+                ],
+            )
+        ],
+        [StreamsTopologyGlobalStore(first, unknown)],
+    )
+    group.topology_description_status = 77
+    call = admin.describe_streams_groups(["described"], include_topology_description=True)
+    assert result_of(call["described"]).topology_description_status is status.ERROR
+
+
+def test_older_brokers_have_no_description_of_nodes() -> None:
+    older = {ApiKey.STREAMS_GROUP_DESCRIBE: 0}
+    with cluster_and_admin(1, max_versions=older) as (cluster, admin):
+        cluster.set_streams_group(application("counts", "t", "m"))
+        assert result_of(admin.describe_streams_groups(["counts"])["counts"]).members
+        call = admin.describe_streams_groups(["counts"], include_topology_description=True)
+        expect_error(call["counts"], KafkaError._UNSUPPORTED_FEATURE)
 
 
 def test_streams_offsets_change_in_empty_groups(client: Client, admin: AdminClient) -> None:

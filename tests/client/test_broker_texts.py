@@ -164,6 +164,8 @@ ADMIN_CALLS: dict[ApiKey, Callable[[AdminClient], Any]] = {
     ),
     ApiKey.REMOVE_RAFT_VOTER: lambda admin: admin.remove_raft_voter(9, DISK),
     ApiKey.UNREGISTER_BROKER: lambda admin: admin.unregister_broker(9),
+    ApiKey.UNREGISTER_CONTROLLER: lambda admin: admin.unregister_controller(9),
+    ApiKey.DELETE_GROUPS: lambda admin: admin.delete_consumer_groups(["readers"]),
     ApiKey.FIND_COORDINATOR: lambda admin: admin.describe_consumer_groups(["readers"]),
     ApiKey.CONSUMER_GROUP_DESCRIBE: lambda admin: admin.describe_consumer_groups(["readers"]),
     ApiKey.DESCRIBE_GROUPS: lambda admin: admin.describe_consumer_groups(["readers"]),
@@ -316,7 +318,16 @@ def test_transactional_calls(cluster: MockCluster, client: Client) -> None:
     producer.close(0)
 
 
-def test_names_of_topics_in_a_transaction(cluster: MockCluster, client: Client) -> None:
+@pytest.fixture
+def older() -> Iterator[MockCluster]:
+    """Yield a cluster whose TxnOffsetCommit has names of topics instead of ids."""
+    with MockCluster(1, max_versions={ApiKey.TXN_OFFSET_COMMIT: 5}) as running:
+        yield running
+
+
+def test_names_of_topics_in_a_transaction(older: MockCluster) -> None:
+    cluster, client = older, Client(older)
+
     def edit(message: Any) -> None:
         for topic in message.topics:
             topic.name = HOSTILE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import confluent_kafka
 import pytest
@@ -57,6 +58,15 @@ def test_each_client_has_a_separate_cluster():
         assert servers(one) != servers(other)
         deliver(one, "only-here", b"x")
         assert "only-here" not in other.list_topics(timeout=20).topics
+
+
+@pytest.mark.parametrize("rtt_ms", [1, 60])
+def test_responses_take_the_round_trip_time(rtt_ms: int):
+    with Producer({"test.mock.num.brokers": 2, "test.mock.broker.rtt": rtt_ms}) as producer:
+        producer.list_topics(timeout=20)
+        before = time.monotonic()
+        producer.list_topics(timeout=20)
+        assert time.monotonic() - before >= rtt_ms / 1000
 
 
 def test_admin_client_has_its_own_cluster_too():

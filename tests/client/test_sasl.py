@@ -16,6 +16,7 @@ from kafka_native import Consumer, KafkaError, KafkaException, Producer
 from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.mock import AwsKey, DelegationToken, ListenerSecurity, MockCluster
+from kafka_native.mock.versions import of_release
 from kafka_native.protocol import ApiKey
 from tests.client.log_support import PlainLogger
 from tests.mock.secured import unsecured_jwt
@@ -64,6 +65,25 @@ def check_login(config: dict[str, Any], count: int = 1) -> None:
             producer.produce("t", b"x", on_delivery=errors_into(errors))
         assert producer.flush(WAIT_S) == 0
     assert errors == [None] * count
+
+
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+@pytest.mark.parametrize("release", ["0.10.2", "0.11.0"])
+def test_tokens_without_headers(release: str, mechanism: str) -> None:
+    """Brokers before 1.0 have no SaslAuthenticate. A refusal is a closed connection."""
+    with MockCluster(1, security=SECURITY, max_versions=of_release(release)) as old:
+        old.create_topic("t", 1)
+        check_login(conf(old, mechanism))
+        errors: list[KafkaError] = []
+        wrong = {"sasl.password": "another", "error_cb": errors.append}
+        with Producer(conf(old, mechanism, **wrong)) as producer:
+            producer.produce("t", b"never")
+            wait_for(lambda: producer.poll(0.01) or errors, "an error")
+            producer.purge()
+    assert errors[0].code() == KafkaError._AUTHENTICATION
+    assert "'alice'" in errors[0].str()
+    assert "check the credentials" in errors[0].str()
+    assert "another" not in errors[0].str()
 
 
 def refusals(config: dict[str, Any], code: int = KafkaError._AUTHENTICATION) -> list[KafkaError]:

@@ -10,7 +10,7 @@ import pytest
 
 from kafka_native import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from kafka_native._reference.error_codes import ErrorCode
-from kafka_native.mock import MockCluster
+from kafka_native.mock import ListenerSecurity, MockCluster
 from kafka_native.protocol import ApiKey
 from tests.harness.proxy import Proxy
 from tests.waiting import WAIT_S, wait_for
@@ -205,6 +205,93 @@ def test_whole_cluster_that_restarts_is_found_again(moving: Moving) -> None:
             moving.restart_old()
         deliver(producer, "t", b"3")
     assert moving.stored(moving.old) == [b"0", b"1", b"2", b"3"]
+
+
+# --- an address that leads to another broker (KIP-1242) ---
+
+
+@dataclass
+class Misled:
+    """Three clusters with a topic of the same name.
+
+    The bootstrap server and the address that the old cluster's broker advertises are doors, which
+    lead to other clusters later.
+    """
+
+    old: MockCluster
+    new: MockCluster
+    stranger: MockCluster
+    bootstrap: Proxy
+    advertised: Proxy
+    conf: dict[str, object]
+
+    def producer(self, **conf: object) -> Producer:
+        own = {"bootstrap.servers": self.bootstrap.address, "linger.ms": 0, "retry.backoff.ms": 10}
+        return Producer({**own, **CONF, **self.conf, **conf})
+
+    def mislead(self) -> None:
+        """Let the broker's address lead to the stranger, and the bootstrap server to the new."""
+        self.bootstrap.target = self.new.address(1)
+        self.advertised.target = self.stranger.address(1)
+        self.advertised.cut_all()
+
+    def stored(self) -> dict[str, list[bytes | None]]:
+        clusters = {"old": self.old, "new": self.new, "stranger": self.stranger}
+        return {
+            name: [record.value for record in each.messages("t", 0)]
+            for name, each in clusters.items()
+        }
+
+
+@pytest.fixture(params=["plaintext", "sasl_plaintext"])
+def misled(request: pytest.FixtureRequest) -> Iterator[Misled]:
+    security = ListenerSecurity(request.param, users={"user": "password"})
+    conf: dict[str, object] = {"security.protocol": request.param}
+    if security.has_sasl:
+        conf |= {"sasl.mechanism": "PLAIN", "sasl.username": "user", "sasl.password": "password"}
+    with (
+        MockCluster(1, security=security) as old,
+        MockCluster(1, security=security) as new,
+        MockCluster(1, security=security) as stranger,
+        Proxy(old.address(1)) as bootstrap,
+        Proxy(old.address(1)) as advertised,
+    ):
+        old.advertise(1, advertised.address)
+        for cluster in (old, new, stranger):
+            cluster.create_topic("t", 1)
+        yield Misled(old, new, stranger, bootstrap, advertised, conf)
+
+
+def test_connection_to_another_cluster_leads_back_to_the_bootstrap_server(misled: Misled) -> None:
+    with misled.producer() as producer:
+        deliver(producer, "t", b"1")
+        misled.mislead()
+        deliver(producer, "t", b"2")
+    assert misled.stored() == {"old": [b"1"], "new": [b"2"], "stranger": []}
+
+
+def test_without_the_check_another_cluster_is_taken(misled: Misled) -> None:
+    with misled.producer(**{"metadata.cluster.check.enable": False}) as producer:
+        deliver(producer, "t", b"1")
+        misled.mislead()
+        deliver(producer, "t", b"2")
+    assert misled.stored() == {"old": [b"1"], "new": [], "stranger": [b"2"]}
+
+
+def test_connection_to_another_node_leads_to_the_address_in_new_metadata() -> None:
+    with MockCluster(2) as cluster, Proxy(cluster.address(2)) as door:
+        cluster.create_topic("t", 2)
+        cluster.advertise(2, door.address)
+        conf = {"bootstrap.servers": cluster.address(1), "linger.ms": 0, **CONF}
+        with Producer(conf) as producer:
+            producer.produce("t", b"1", partition=1)
+            assert producer.flush(WAIT_S) == 0
+            cluster.advertise(2, None)
+            door.target = cluster.address(1)
+            door.cut_all()
+            producer.produce("t", b"2", partition=1)
+            assert producer.flush(WAIT_S) == 0
+        assert [record.value for record in cluster.messages("t", 1)] == [b"1", b"2"]
 
 
 # --- one broker of several ---

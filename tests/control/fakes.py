@@ -222,6 +222,7 @@ class Cluster:
         fallback: Fallback = ASK_EVERYONE,
         *,
         rebootstraps: bool = True,
+        checks_cluster: bool = True,
         trigger_s: float = 300,
         make_authenticator: Callable[[Connections], Authenticator] | None = None,
         shuffle: Shuffle = lambda servers: None,
@@ -246,6 +247,7 @@ class Cluster:
                 "", lambda name, line: self.lines.append(line.text), call_back=lambda serve: serve()
             ),
             rebootstraps=rebootstraps,
+            checks_cluster=checks_cluster,
             fallback=fallback,
             shuffle=shuffle,
             clock=self.clock,

@@ -21,6 +21,7 @@ from kafka_native.protocol.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_native.security.mechanisms import Credentials, Exchange, Mechanism, SaslError
 from kafka_native.security.plain import Plain
 from tests.waiting import wait_for
@@ -614,3 +615,48 @@ def test_a_client_that_is_closed_by_a_later_finaliser_is_still_authenticated(bef
     wait_for(
         lambda: "kafka-native security later" not in {each.name for each in threading.enumerate()}
     )
+
+
+def test_the_ids_follow_the_authentication() -> None:
+    """Brokers check them only then (KIP-1242). A renewed session isn't checked again."""
+    cluster = SecuredCluster(Plain(Credentials("alice", SECRET)), connected=True)
+
+    def log_in() -> None:
+        cluster.reply(SaslHandshakeResponse(mechanisms=["PLAIN"]))
+        cluster.reply(SaslAuthenticateResponse(session_lifetime_ms=100_000))
+
+    def ids() -> tuple[str | None, int]:
+        sent = cluster.engine.submitted[-1]
+        assert sent.api_key == ApiKey.API_VERSIONS
+        message = ApiVersionsRequest.decode(sent.body, sent.version)
+        return message.cluster_id, message.node_id
+
+    log_in()
+    assert cluster.pool.bootstrap[0].up, "any bootstrap server will do"
+    cluster.pool.set_cluster_id("ours")
+    cluster.pool.update(1, "b1", 9092, None)
+    node = cluster.pool.nodes[1]
+    cluster.pool.on_connected(event(broker=node.handle))
+    assert ids() == (None, -1)
+    cluster.reply(api_versions())
+    log_in()
+    assert not node.up
+    assert ids() == ("ours", 1)
+    cluster.pool.poll(cluster.clock.now)
+    cluster.reply(api_versions())
+    assert node.up
+    cluster.clock.now += 99
+    cluster.pool.poll(cluster.clock.now)
+    log_in()
+    assert node.up
+    assert cluster.engine.submitted == []
+
+    cluster.pool.on_disconnected(event(broker=node.handle))
+    cluster.pool.on_connected(event(broker=node.handle, generation=2))
+    cluster.reply(api_versions(), generation=2)
+    for response in (SaslHandshakeResponse(mechanisms=["PLAIN"]), SaslAuthenticateResponse()):
+        cluster.reply(response, generation=2)
+    other = ApiVersionsResponse(error_code=KafkaError.REBOOTSTRAP_REQUIRED)
+    cluster.reply(other, generation=2)
+    assert not node.up
+    assert cluster.pool.rebootstrapping

@@ -114,7 +114,9 @@ def test_refused_handshake_is_reported_once_with_its_own_code(code):
     for generation in range(1, 4):
         cluster.pool.on_connected(event(generation=generation))
         broker = cluster.pool.bootstrap[0]
-        broker.handshake = SimpleNamespace(on_reply=lambda body: KafkaError(code, "who are you?"))
+        broker.handshake = SimpleNamespace(
+            on_reply=lambda body: KafkaError(code, "who are you?"), expected=None
+        )
         sent = cluster.engine.submitted.pop()
         cluster.pool.on_reply(event(token=sent.token, generation=generation, body=b""))
         cluster.pool.on_disconnected(

@@ -6,10 +6,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_native.errors import KafkaError
-from kafka_native.protocol.metadata import MetadataResponse
+import pytest
 
-from .fakes import Cluster, event
+from kafka_native.errors import STATUS_PROTOCOL, KafkaError
+from kafka_native.protocol import ApiKey
+from kafka_native.protocol.metadata import MetadataResponse
+from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
+
+from .fakes import Cluster, api_versions, event
 from .test_metadata import ProducerCluster
 
 CONTROL = 3  # the control connection that a metadata request opens
@@ -161,3 +165,93 @@ def test_time_counts_from_the_first_attempt_and_ends_with_success() -> None:
     cluster.wait(50)
     assert not cluster.pool.rebootstrapping
     assert cluster.engine.closed == []
+
+
+# --- connections that lead to another broker (KIP-1242) ---
+
+
+def asked(cluster: Cluster, handle: int) -> tuple[int, str | None, int]:
+    """Connect, and return the version and the ids of the handshake's request."""
+    cluster.pool.on_connected(event(broker=handle))
+    sent = cluster.engine.submitted[-1]
+    assert (sent.api_key, sent.handle) == (ApiKey.API_VERSIONS, handle)
+    message = ApiVersionsRequest.decode(sent.body, sent.version)
+    return sent.version, message.cluster_id, message.node_id
+
+
+def reply(cluster: Cluster, response: ApiVersionsResponse, version: int | None = None) -> None:
+    sent = cluster.engine.submitted.pop()
+    body = response.encode(sent.version if version is None else version)
+    cluster.pool.on_reply(event(broker=sent.handle, token=sent.token, body=body))
+
+
+def identified(**how: Any) -> Cluster:
+    """Return a client whose bootstrap server is up and has named the cluster."""
+    cluster = Cluster(**how)
+    cluster.metadata.want("t", cluster.clock.now)
+    cluster.go()
+    assert asked(cluster, BOOT) == (5, None, -1), "any broker will do"
+    reply(cluster, api_versions())
+    answer = cluster.metadata_reply("t", [(1, 5), (2, 6)])
+    answer.cluster_id = "ours"
+    cluster.answer(answer)
+    return cluster
+
+
+def test_connections_to_nodes_name_the_cluster_and_the_node() -> None:
+    cluster = identified()
+    assert asked(cluster, 2) == (5, "ours", 2)
+    reply(cluster, api_versions())
+    assert cluster.pool.is_up(2)
+    target = cluster.pool.coordinator(1, "b1", 9092)
+    cluster.call(target=target)
+    assert asked(cluster, cluster.engine.connects[-1]) == (5, "ours", 1)
+
+
+def test_another_broker_at_the_address_leads_back_to_the_bootstrap_servers() -> None:
+    cluster = identified()
+    replies = cluster.call(target=1)
+    asked(cluster, 1)
+    reply(cluster, ApiVersionsResponse(error_code=KafkaError.REBOOTSTRAP_REQUIRED))
+    assert cluster.pool.rebootstrapping
+    assert (1, 1, STATUS_PROTOCOL) in cluster.engine.closed, "the next attempt has a back-off"
+    assert cluster.errors == []
+    assert any("this isn't node 1 of cluster ours" in line for line in cluster.lines)
+    [error] = replies
+    assert error == KafkaError._TRANSPORT, "its caller retries it"
+    assert asked(cluster, 2) == (5, None, -1), "the cluster isn't known now"
+    assert asked(cluster, BOOT) == (5, None, -1)
+    reply(cluster, api_versions())
+    cluster.wait(2)
+    answer = cluster.metadata_reply("t", [(1, 5), (2, 6)])
+    answer.cluster_id = "another"
+    cluster.engine.submitted = [each for each in cluster.engine.submitted if each.api_key == 3]
+    cluster.answer(answer)
+    assert not cluster.pool.rebootstrapping
+    assert asked(cluster, 1) == (5, "another", 1)
+
+
+@pytest.mark.parametrize("how", [{"rebootstraps": False}, {"checks_cluster": False}])
+def test_the_check_is_optional_and_needs_the_strategy(how: dict[str, bool]) -> None:
+    cluster = identified(**how)
+    assert asked(cluster, 1) == (5, None, -1)
+    reply(cluster, ApiVersionsResponse(error_code=KafkaError.REBOOTSTRAP_REQUIRED))
+    assert not cluster.pool.rebootstrapping, "no ids were sent, so this is an error like others"
+    assert cluster.errors == [KafkaError.REBOOTSTRAP_REQUIRED]
+
+
+def test_the_next_connections_begin_with_the_version_of_the_last_broker() -> None:
+    cluster = identified()
+    old = api_versions()
+    [own] = [each for each in old.api_keys if each.api_key == ApiKey.API_VERSIONS]
+    own.max_version = 4
+    assert asked(cluster, 1) == (5, "ours", 1)
+    refusal = ApiVersionsResponse(error_code=KafkaError.UNSUPPORTED_VERSION, api_keys=old.api_keys)
+    reply(cluster, refusal, 0)
+    assert cluster.engine.submitted[-1].version == 4
+    reply(cluster, old)
+    assert asked(cluster, 2) == (4, None, -1)
+    reply(cluster, api_versions())  # an upgraded broker
+    target = cluster.pool.coordinator(1, "b1", 9092)
+    cluster.call(target=target)
+    assert asked(cluster, cluster.engine.connects[-1]) == (5, "ours", 1)

@@ -103,6 +103,7 @@ OUTPUT = {
         "failures: 0",
         "left to do: [0]",
     ],
+    "asyncio_share.py": ["201 jobs done, failures: 0"],
     "share_arrow.py": ["errors: []", "9900 temperatures, sum 194000"],
     "share_renew.py": [
         "errors: []",

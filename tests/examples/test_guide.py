@@ -23,10 +23,10 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
     ("page", "snippets_min"),
     [
         ("consuming.md", 7),
-        ("asyncio.md", 3),
+        ("asyncio.md", 4),
         ("monitoring.md", 4),
         ("transactions.md", 3),
-        ("share-groups.md", 4),
+        ("share-groups.md", 6),
         ("streams-groups.md", 2),
     ],
 )

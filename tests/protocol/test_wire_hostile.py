@@ -18,6 +18,7 @@ from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.protocol.offsets import OffsetFetchRequest
 from kafka_native.protocol.produce import ProduceRequest
 from kafka_native.protocol.schema import Message
+from kafka_native.protocol.share import ShareFetchResponse
 from kafka_native.protocol.versions import ApiVersionsResponse
 
 every_version = pytest.mark.parametrize(("cls", "version"), EVERY_VERSION, ids=version_id)
@@ -137,6 +138,20 @@ def test_null_is_refused_where_the_version_has_none() -> None:
     assert MetadataRequest.decode(b"\xff\xff\xff\xff", 1).topics is None
     with pytest.raises(ProtocolError, match=r"topics\[0\].name: null string"):
         MetadataRequest.decode(b"\x02\x00\x00" + bytes(4), 9)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_null_records_are_empty_where_the_version_has_no_null(version: int) -> None:
+    topic = ShareFetchResponse.ShareFetchableTopicResponse
+    failed = topic.PartitionData(partition_index=7, error_code=29, records=b"0123456789")
+    response = ShareFetchResponse(responses=[topic(topic_id=b"i" * 16, partitions=[failed])])
+    encoded = response.encode(version)
+    assert encoded.count(b"\x0b0123456789") == 1
+    found = ShareFetchResponse.decode(encoded.replace(b"\x0b0123456789", b"\x00"), version)
+    (partition,) = found.responses[0].partitions
+    assert (partition.partition_index, partition.error_code) == (7, 29)
+    assert partition.records == b""
+    assert partition.acquired_records == []
 
 
 def test_a_string_that_is_not_utf8_is_refused_with_its_place() -> None:

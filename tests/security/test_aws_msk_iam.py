@@ -168,9 +168,10 @@ def test_error_of_an_unknown_mechanism_lists_the_known_ones() -> None:
 
 
 def test_nothing_shows_a_secret() -> None:
-    mechanism, ours = exchange(lambda: AwsCredentials("AK", SECRET, "t0ken"))
+    credentials = AwsCredentials("AK", SECRET, "t0ken")
+    mechanism, ours = exchange(lambda: credentials)
     ours.begin()
-    for each in (mechanism, ours, mechanism.last):
+    for each in (mechanism, ours, credentials):
         assert SECRET not in f"{each!r} {each}"
         assert "t0ken" not in f"{each!r} {each}"
     assert {SECRET, "t0ken"} < set(mechanism.secrets()), "and the signature"

@@ -51,7 +51,7 @@ MOCK_LAYERS = [
     {"server"},
     {"share_groups"},
     {"state"},
-    {"broker_settings", "call", "logs"},
+    {"broker_settings", "call", "logs", "saved_state"},
     {"handlers"},
     {"cluster"},
     {"__main__"},

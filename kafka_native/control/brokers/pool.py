@@ -32,8 +32,9 @@ from kafka_native.control.brokers.security import Authenticator, Connections, En
 from kafka_native.control.brokers.versions import (
     ASK_EVERYONE,
     ApiRanges,
+    ExpectedBroker,
     Fallback,
-    Handshake,
+    Handshakes,
     adapted,
 )
 from kafka_native.control.errors import SECURITY_ERRORS
@@ -147,6 +148,7 @@ class BrokerPool:
         reports_closes: bool = True,
         eager_s: float | None = None,
         rebootstraps: bool = True,
+        checks_cluster: bool = True,
         fallback: Fallback = ASK_EVERYONE,
         encryption: Encryption | None = None,
         client_rack: str | None = None,
@@ -167,6 +169,8 @@ class BrokerPool:
         :param rebootstraps: Return to the bootstrap servers even if other brokers are known
             (metadata.recovery.strategy, KIP-899).
         :param shuffle: The order in which servers are tried; tests replace it.
+        :param checks_cluster: Brokers refuse connections that are meant for another cluster or node
+            (metadata.cluster.check.enable, KIP-1242). It needs ``rebootstraps``.
         """
         self._fallback = fallback
         self._encryption = encryption
@@ -175,7 +179,9 @@ class BrokerPool:
         # addresses that use the fallback's versions, and until when
         self._old_until: dict[tuple[str, int], float] = {}
         self._engine = engine
-        self._client_name, self._client_version = client_name, client_version
+        self._versions = Handshakes(
+            client_name, client_version, checks_cluster=checks_cluster and rebootstraps
+        )
         self._handshake_timeout_s = handshake_timeout_s
         self._on_error = on_error
         self.logs = logs
@@ -257,6 +263,10 @@ class BrokerPool:
                 self.bootstrap.append(self._add(BOOTSTRAP, host, port))
         if self._any:
             self._connect_one()
+
+    def set_cluster_id(self, cluster_id: str) -> None:
+        """Takes the id of the cluster that metadata come from."""
+        self._versions.cluster_id = cluster_id
 
     def update(self, node_id: int, host: str, port: int, rack: str | None) -> bool:
         """Adds or updates a broker from metadata.
@@ -621,7 +631,8 @@ class BrokerPool:
             self._connect_one()
 
     def _close_all(self) -> None:
-        """Closes every connection. It opens again with its next call."""
+        """Closes every connection. It opens again with its next call, to any cluster."""
+        self._versions.cluster_id = None
         for broker in self._by_handle.values():
             if broker.up or broker.handshake is not None or broker.authentication is not None:
                 broker.ranges = None
@@ -646,7 +657,8 @@ class BrokerPool:
             ):
                 self._authenticate(broker, self._fallback.ranges)
                 return
-            broker.handshake = Handshake(self._client_version, self._client_name)
+            any_broker = broker.node_id == BOOTSTRAP or self._authenticator is not None
+            broker.handshake = self._versions.first(None if any_broker else broker.node_id)
             self._send_handshake(broker)
 
     def _send_handshake(self, broker: Broker) -> None:
@@ -700,15 +712,33 @@ class BrokerPool:
         if outcome is None:
             self._send_handshake(broker)
         elif isinstance(outcome, KafkaError):
+            if handshake.expected is not None and outcome.code() == KafkaError.REBOOTSTRAP_REQUIRED:
+                self._on_other_broker(broker, handshake.expected)
+                return
             self.refuse(broker, KafkaError(outcome.code(), f"{broker.name}: {outcome.str()}"))
+        elif handshake.last:
+            broker.handshake = None
+            self._open(broker, outcome)
         else:
             self._answered.add(broker.address)
+            self._versions.note(outcome)
             self._authenticate(broker, outcome)
+
+    def _on_other_broker(self, broker: Broker, expected: ExpectedBroker) -> None:
+        """Starts again: the address has led to another broker than the metadata say (KIP-1242).
+
+        The closed connection has a back-off, because the bootstrap servers may name it again. Its
+        calls fail as if there were no connection, so their callers retry them.
+        """
+        text = f"{broker.name}: this isn't node {expected.node_id} of cluster {expected.cluster_id}"
+        self._log.info("%s", text)
+        self.refuse(broker, KafkaError(KafkaError._TRANSPORT, text), DEBUG)
+        self.rebootstrap()
 
     def _authenticate(self, broker: Broker, ranges: ApiRanges) -> None:
         broker.handshake = None
         if self._authenticator is None:
-            self.open(broker, ranges)
+            self._open(broker, ranges)
         else:
             self._authenticator.begin(broker, ranges)
 
@@ -719,7 +749,7 @@ class BrokerPool:
     def _is_old(self, broker: Broker) -> bool:
         return self._clock() < self._old_until.get(broker.address, 0.0)
 
-    def refuse(self, broker: Broker, error: KafkaError) -> None:
+    def refuse(self, broker: Broker, error: KafkaError, level: int = ERROR) -> None:
         """Closes a connection whose handshake has failed, and reports the error."""
         broker.ranges = None
         broker.handshake = None
@@ -727,10 +757,22 @@ class BrokerPool:
         broker.refused = broker.failing = True
         broker.cause = error
         self._engine.broker_close(broker.handle, broker.generation, STATUS_PROTOCOL)
-        self._report(broker, error)
+        self._report(broker, error, level=level)
         self._fail_waiting(broker, error)
 
     def open(self, broker: Broker, ranges: ApiRanges) -> None:
+        """Opens an authenticated connection, after the broker has checked the client's ids.
+
+        A renewed session needs no further check.
+        """
+        node_id = None if broker.up or broker.node_id == BOOTSTRAP else broker.node_id
+        broker.handshake = self._versions.second(node_id, ranges)
+        if broker.handshake is None:
+            self._open(broker, ranges)
+        else:
+            self._send_handshake(broker)
+
+    def _open(self, broker: Broker, ranges: ApiRanges) -> None:
         """Ends the handshake and sends the calls that wait for this connection."""
         self._has_opened(broker)
         broker.ranges = ranges

@@ -303,7 +303,8 @@ class Authenticator:
         """
         wake_up = self._refresh(now)
         for handle, (broker, generation, due) in list(self._sessions.items()):
-            if not broker.up or broker.generation != generation:
+            is_over = not broker.up and broker.handshake is None  # else its ids are being checked
+            if is_over or broker.generation != generation:
                 del self._sessions[handle]
             elif now < due:
                 wake_up = min(wake_up, due)

@@ -6,6 +6,7 @@ import copy
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kafka_native._native.enums import FETCH_VERSIONS, PRODUCE_VERSIONS
 from kafka_native._reference.own_properties import SOFTWARE_NAME
@@ -25,6 +26,7 @@ from kafka_native.protocol.offsets import (
 )
 from kafka_native.protocol.quorum import UpdateFeaturesRequest
 from kafka_native.protocol.schema import ZERO_UUID, Request
+from kafka_native.protocol.streams import StreamsGroupDescribeRequest
 from kafka_native.protocol.topics import DeleteTopicsRequest
 from kafka_native.protocol.transactions import (
     InitProducerIdRequest,
@@ -40,6 +42,8 @@ LAST_TXN_BY_NAME = 5
 MAX_TIMESTAMP = -3
 """The ListOffsets timestamp that means the record with the highest timestamp (KIP-734)."""
 FIRST_WITH_MAX_TIMESTAMP = 7
+FIRST_WITH_IDS = 5
+"""The first ApiVersions version with the ids of the expected broker (KIP-1242)."""
 FIRST_FOR_OTHERS = 3
 """The first CreateDelegationToken version for another owner's token (KIP-373)."""
 FIRST_WITH_MEMBERS = 3
@@ -63,6 +67,8 @@ FIRST_TWO_PHASE = 6
 
 It is used only for two-phase commit.
 """
+FIRST_WITH_NODES = 1
+"""The first StreamsGroupDescribe version with the nodes of a topology (KIP-1331)."""
 CLIENT_METRICS = 16
 """The resource type of client metrics in ListConfigResources."""
 FIRST_WITH_ALL_RESOURCES = 1
@@ -106,6 +112,8 @@ class ApiRanges:
             last = LAST_TXN_BY_NAME if isinstance(message, TxnOffsetCommitRequest) else LAST_BY_NAME
         elif isinstance(message, OffsetForLeaderEpochRequest):
             first = FIRST_FOR_CLIENTS
+        elif isinstance(message, FindCoordinatorRequest) and message.key_type:
+            first = FIRST_FOR_TRANSACTIONS
         elif isinstance(message, ListOffsetsRequest) and any(
             partition.timestamp == MAX_TIMESTAMP
             for topic in message.topics
@@ -129,8 +137,8 @@ class ApiRanges:
             first, last = (
                 (FIRST_TWO_PHASE, last) if message.enable2_pc else (first, FIRST_TWO_PHASE - 1)
             )
-        elif isinstance(message, FindCoordinatorRequest) and message.key_type:
-            first = FIRST_FOR_TRANSACTIONS
+        elif isinstance(message, StreamsGroupDescribeRequest):
+            first = FIRST_WITH_NODES if message.include_topology_description else first
         elif isinstance(message, LeaveGroupRequest) and not message.member_id:
             first = FIRST_WITH_MEMBERS
         elif isinstance(message, ListConfigResourcesRequest) and message.resource_types != [
@@ -272,20 +280,45 @@ def software_version(version: str) -> str:
     return re.sub(r"[^a-zA-Z0-9.-]", "-", version).strip(".-") or "unknown"
 
 
+class ExpectedBroker(NamedTuple):
+    """The broker that the client expects at an address."""
+
+    cluster_id: str
+    node_id: int
+
+
 class Handshake:
     """One connection's ApiVersions exchange: our newest version, then one of the broker's."""
 
-    def __init__(self, client_version: str, client_name: str = SOFTWARE_NAME) -> None:
-        """The broker gets the name and the version of the client library."""
-        self._client_version = software_version(client_version)
+    def __init__(
+        self,
+        client_version: str,
+        version: int = ApiVersionsRequest.max_version,
+        expected: ExpectedBroker | None = None,
+        *,
+        client_name: str = SOFTWARE_NAME,
+        last: bool = False,
+    ) -> None:
+        """The broker gets the name and the version of the client library.
+
+        ``version`` is the first one to try.
+
+        ``expected``: the broker refuses the connection if it is another one (KIP-1242, from version
+        5 on). ``last``: the connection is ready once the broker has replied.
+        """
         self._client_name = client_name
-        self.version = ApiVersionsRequest.max_version
+        self._client_version = software_version(client_version)
+        self.version = version
+        self.expected = expected
+        self.last = last
 
     def request(self) -> bytes:
         """The body to send in ``self.version``."""
         message = ApiVersionsRequest(
             client_software_name=self._client_name, client_software_version=self._client_version
         )
+        if self.expected is not None:
+            message.cluster_id, message.node_id = self.expected
         return message.encode(self.version)
 
     def on_reply(self, body: bytes) -> ApiRanges | KafkaError | None:
@@ -319,3 +352,44 @@ class Handshake:
             )
         self.version = version
         return None
+
+
+class Handshakes:
+    """Makes the exchanges of a client's connections."""
+
+    def __init__(self, client_name: str, client_version: str, *, checks_cluster: bool) -> None:
+        """``checks_cluster``: brokers get the ids of the expected broker (KIP-1242)."""
+        self._client_name, self._client_version = client_name, client_version
+        self._checks_cluster = checks_cluster
+        # the first version to try: the newest of the last broker that has answered
+        self._version = ApiVersionsRequest.max_version
+        self.cluster_id: str | None = None
+        """From the last metadata. None: unknown, or the client has started again since then."""
+
+    def first(self, node_id: int | None) -> Handshake:
+        """The first exchange of a connection. ``node_id`` None: any broker will do."""
+        return self._exchange(self._version, self._expected(node_id))
+
+    def second(self, node_id: int | None, ranges: ApiRanges) -> Handshake | None:
+        """The exchange after the authentication: brokers check ids only then. None: no check."""
+        expected, version = self._expected(node_id), ranges.choose(ApiVersionsRequest)
+        if expected is None or version < FIRST_WITH_IDS:
+            return None
+        return self._exchange(version, expected, last=True)
+
+    def _exchange(
+        self, version: int, expected: ExpectedBroker | None, *, last: bool = False
+    ) -> Handshake:
+        return Handshake(
+            self._client_version, version, expected, client_name=self._client_name, last=last
+        )
+
+    def note(self, ranges: ApiRanges) -> None:
+        """Takes what a broker has answered. The next connections begin with its newest version."""
+        version = ranges.choose(ApiVersionsRequest)
+        self._version = version if version >= 0 else self._version
+
+    def _expected(self, node_id: int | None) -> ExpectedBroker | None:
+        if not self._checks_cluster or self.cluster_id is None or node_id is None:
+            return None
+        return ExpectedBroker(self.cluster_id, node_id)

@@ -147,6 +147,7 @@ class Acknowledgement:
     """Empty if the application has never seen the records."""
     batches: list[Batch]
     on_done: Callable[[KafkaError | None], None] = lambda error: None
+    """Called on the control thread with the outcome."""
     renewed: list[HeldRange] = field(default_factory=list)
     """The ranges of the records whose locks it renews. Empty: it is final."""
 

@@ -615,7 +615,6 @@ class ShareSessions:
             for each, error in outcomes:
                 for held in each.renewed:
                     held.until = until if error is None else 0.0
-                each.on_done(error)
             self._on_outcomes(outcomes)
 
     def _finish(self, session: Session, error: KafkaError | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 from kafka_native._reference.error_codes import ErrorCode
@@ -18,6 +19,8 @@ from kafka_native.protocol.streams import (
 
 if TYPE_CHECKING:
     from kafka_native.mock.call import Call
+
+_NOT_REQUESTED, _NOT_STORED = 0, 1  # states of the description of a topology
 
 
 def heartbeat(call: Call, request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
@@ -111,10 +114,22 @@ def describe(call: Call, request: StreamsGroupDescribeRequest) -> StreamsGroupDe
                         else f"Group {name} not found."
                     )
                     raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, text=text)
-                response.groups.append(group.describe())
+                response.groups.append(_requested(group.describe(), request))
             except GroupError as error:
                 refused = StreamsGroupDescribeResponse.Group(
                     group_id=name, error_code=error.code, error_message=error.text
                 )
                 response.groups.append(refused)
     return response
+
+
+def _requested(
+    group: StreamsGroupDescribeResponse.Group, request: StreamsGroupDescribeRequest
+) -> StreamsGroupDescribeResponse.Group:
+    """Return the group with the description of its topology only if it is requested."""
+    group = copy.copy(group)
+    if not request.include_topology_description:
+        group.topology_description, group.topology_description_status = None, _NOT_REQUESTED
+    elif group.topology_description is None:
+        group.topology_description_status = _NOT_STORED
+    return group

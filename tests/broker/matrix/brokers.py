@@ -51,7 +51,7 @@ def jars_of(release: str) -> downloads.JarSet:
     if version_of(release) < (3,):
         return old_kafka.jars_of(release)
     properties = (f"kafka={release}",)
-    return downloads.JarSet(f"kafka-broker-{release}", KRAFT_POM, "copy-dependencies", properties)
+    return downloads.JarSet(f"broker-{release}", KRAFT_POM, "copy-dependencies", properties)
 
 
 class Broker(OldKafka):

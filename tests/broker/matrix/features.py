@@ -326,7 +326,8 @@ def admin(broker: Broker) -> str:
     """Create, change, describe and delete topics; list, describe and delete groups."""
     with AdminClient(broker.our_config) as client:
         topic = new_name("admin")
-        new = NewTopic(topic, 1, 1)
+        # from 2.4 on the broker chooses the number of replicas (KIP-464)
+        new = NewTopic(topic, 1) if broker.at_least(2, 4) else NewTopic(topic, 1, 1)
         if not broker.at_least(0, 10, 1):
             error = error_of(lambda: done(client.create_topics([new])))
             if not broker.at_least(0, 9):
