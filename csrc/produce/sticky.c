@@ -93,21 +93,20 @@ static int32_t choose_by_queue(const struct candidates *found)
 }
 
 int32_t kn_sticky_draw(const struct kn_sticky *sticky, const struct kn_partition_table *table,
-                       int32_t not)
+                       int32_t last)
 {
     struct candidates found = {.count = 0};
-    if (!sticky->config->rack_aware || table->count == 1) return kn_sticky_random(table, not);
+    if (!sticky->config->rack_aware || table->count == 1) return kn_sticky_random(table, last);
     int32_t first = table->count > CANDIDATES_MAX ? (int32_t)kn_random_below((uint32_t)table->count)
                                                   : 0;
-    bool not_in_rack = not>= 0 && !is_in_rack(table->partitions[not]);
     for (int32_t i = 0; i < table->count && found.count < CANDIDATES_MAX; i++) {
         int32_t partition = (first + i) % table->count;
-        if (partition != not &&is_in_rack(table->partitions[partition]))
+        if (partition != last && is_in_rack(table->partitions[partition]))
             add_candidate(&found, partition, 0);
     }
     if (found.count) return found.partitions[kn_random_below((uint32_t)found.count)];
-    /* only the last one is in the rack, or none */
-    return not< 0 || not_in_rack ? kn_sticky_random(table, not) : not;
+    bool last_is_only_one = last >= 0 && is_in_rack(table->partitions[last]);
+    return last_is_only_one ? last : kn_sticky_random(table, last);
 }
 
 int32_t kn_sticky_choose(const struct kn_sticky *sticky, const struct kn_partition_table *table,

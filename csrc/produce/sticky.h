@@ -86,9 +86,9 @@ static inline struct kn_accumulator *kn_sticky_accumulator(struct kn_sticky *sti
  * quickly. */
 int32_t kn_sticky_random(const struct kn_partition_table *table, int32_t not);
 /* Returns a random partition for a message without a key: in the client's rack, if the producer is
- * rack-aware and there is one. `not` as above. */
+ * rack-aware and there is one. Not `last` if there is another one. */
 int32_t kn_sticky_draw(const struct kn_sticky *sticky, const struct kn_partition_table *table,
-                       int32_t not);
+                       int32_t last);
 /* Returns the next choice; `not` is the last one. */
 int32_t kn_sticky_choose(const struct kn_sticky *sticky, const struct kn_partition_table *table,
                          int32_t not);

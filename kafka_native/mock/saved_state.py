@@ -16,6 +16,7 @@ from kafka_native.mock.access import Acl, Credential
 from kafka_native.mock.accounts import DelegationToken
 from kafka_native.mock.consumer_groups import ConsumerGroup
 from kafka_native.mock.membership import Committed
+from kafka_native.mock.streams_groups import StreamsGroup
 
 if TYPE_CHECKING:
     from kafka_native.mock.state import ClusterState
@@ -242,8 +243,11 @@ def _restore_topics(cluster: ClusterState, saved: SavedState) -> None:
 
 
 def _restore_group(cluster: ClusterState, saved: dict[str, Any]) -> None:
-    if saved["type"] == ConsumerGroup.type:
-        group = cluster.groups.for_heartbeat(saved["id"], make=True)
+    if saved["type"] in (ConsumerGroup.type, StreamsGroup.type):
+        groups = cluster.groups
+        has_tasks = saved["type"] == StreamsGroup.type
+        make = groups.for_streams_heartbeat if has_tasks else groups.for_heartbeat
+        group = make(saved["id"], make=True)
         group.epoch = group.target_epoch = saved["generation"]
         offsets = group.offsets
     else:

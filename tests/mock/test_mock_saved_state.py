@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native import Consumer, Producer, TopicPartition
+from kafka_native import Consumer, Producer, StreamsGroupMember, TopicPartition
 from kafka_native.admin import (
     AclBinding,
     AclOperation,
@@ -21,6 +21,7 @@ from kafka_native.admin import (
 from kafka_native.errors import ErrorCode
 from kafka_native.mock import ListenerSecurity, MockCluster
 from kafka_native.mock.transactions import State
+from kafka_native.streams_group import Subtopology, Topology
 from tests.mock.test_mock_consumer_groups import GROUP as CONSUMERS
 from tests.mock.test_mock_consumer_groups import Member, settled
 from tests.mock.test_mock_settings import GROUP, share_group, shown
@@ -100,6 +101,29 @@ def test_groups_are_back_without_members(cluster: MockCluster, tmp_path: Path) -
         again.join()
         assert settled(again) == [[0, 1, 2, 3]]
         assert again.epoch > member.epoch
+
+
+def test_streams_groups_get_their_topology_from_the_next_member(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("a", 2)
+    topology = Topology([Subtopology("0", ["a"])])
+
+    def run(servers: str, offset: int) -> int:
+        conf = {"bootstrap.servers": servers, "group.id": "tasks"}
+        with StreamsGroupMember(conf, topology) as member:
+            found = member.poll(WAIT_S)
+            assert found is not None
+            assert len(found.active) == 2
+            assert member.commit([TopicPartition("a", 1, offset)])[0].error is None
+            return member.consumer_group_metadata().generation
+
+    epoch = run(cluster.bootstrap_servers, 3)
+    with reloaded(cluster, tmp_path) as other:
+        group = other.groups.group("tasks")
+        assert (group.type, group.state, group.members) == ("streams", "Empty", {})
+        assert group.offsets["a", 1].offset == 3
+        assert run(other.bootstrap_servers, 4) > epoch
 
 
 def test_share_groups_and_their_settings_are_back(tmp_path: Path) -> None:
