@@ -359,10 +359,11 @@ class ConsumerGroup:
     def _update(self, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> bool:
         """Apply the member's heartbeat, and return whether the group needs a new epoch.
 
-        A new assignor needs none: the next target uses it. A new expression needs one if it matches
-        other topics.
+        A new expression needs one if it matches other topics, a new assignor if it becomes the
+        group's.
         """
         topics, matched = member.topics, self.wanted_topics(member)
+        elected = self._elect_assignor()
         is_new, member.is_new = member.is_new, False
         if request.rebalance_timeout_ms != -1:
             member.rebalance_seconds = request.rebalance_timeout_ms / 1000
@@ -374,7 +375,12 @@ class ConsumerGroup:
             member.topics = sorted(set(request.subscribed_topic_names))
         if request.subscribed_topic_regex is not None:
             member.regex = request.subscribed_topic_regex
-        return is_new or topics != member.topics or matched != self.wanted_topics(member)
+        return (
+            is_new
+            or topics != member.topics
+            or matched != self.wanted_topics(member)
+            or elected != self._elect_assignor()
+        )
 
     # --- leaving ---
 

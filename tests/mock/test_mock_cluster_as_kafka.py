@@ -1,4 +1,4 @@
-"""The mock cluster has the settings, features and internal topics of Apache Kafka 4.4."""
+"""The mock cluster has the versions, settings, features and internal topics of Kafka 4.4."""
 
 from __future__ import annotations
 
@@ -209,6 +209,21 @@ def test_unknown_resources_have_the_same_errors(kind: int, name: str, both: Both
         for wire in both
     )
     assert ErrorCode(mine).name == ErrorCode(theirs).name != "NO_ERROR"
+
+
+# Brokers use 83 to 87 among themselves. 88 and 93 are those of members of streams groups.
+UNSERVED = {83, 84, 85, 86, 87, 88, 93}
+
+
+def test_versions_are_those_of_apache_kafka(both: Both) -> None:
+    def versions(wire: Wire) -> dict[int, tuple[int, int]]:
+        request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+        found = wire.ask(request, 4).api_keys
+        return {each.api_key: (each.min_version, each.max_version) for each in found}
+
+    theirs, mine = versions(both.apache), versions(both.ours)
+    assert theirs.keys() - mine.keys() <= UNSERVED
+    assert mine == {key: theirs.get(key) for key in mine}
 
 
 def test_features_are_those_of_apache_kafka(both: Both) -> None:

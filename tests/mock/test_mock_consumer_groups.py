@@ -303,6 +303,19 @@ def test_static_member_leaves_for_a_while(cluster: MockCluster) -> None:
     assert settled(other) == [[0, 1, 2, 3]]
 
 
+def test_a_new_assignor_of_the_group_raises_its_epoch(cluster: MockCluster) -> None:
+    cluster.create_topic("a", 4)
+    one, two = Member(cluster, "1", "a"), Member(cluster, "2", "a")
+    one.join()
+    two.join()
+    settled(one, two)
+    epoch = cluster.group(GROUP).generation
+    one.heartbeat(server_assignor="range")
+    assert cluster.group(GROUP).generation == epoch + 1
+    two.heartbeat(server_assignor="range")
+    assert cluster.group(GROUP).generation == epoch + 1  # the group's assignor is the same
+
+
 def test_administrator_removes_a_static_member(cluster: MockCluster) -> None:
     cluster.create_topic("a", 4)
     one, two = Member(cluster, "1", "a", instance_id="one"), Member(cluster, "2", "a")
