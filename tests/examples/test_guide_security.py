@@ -39,7 +39,7 @@ def save(folder: Path, ca_pem: str, own: Identity) -> None:
 
 def test_snippets_of_the_page_on_tls_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(snippets) == 4
+    assert len(snippets) == 5
     monkeypatch.chdir(tmp_path)
     with MockCluster(
         brokers=1, security=ListenerSecurity("ssl", client_certificates="requested")
