@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import confluent_kafka
+import confluent_kafka.admin
 import pytest
 
 import kafka_native
@@ -19,6 +20,7 @@ from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsRespon
 from tests.broker.cluster import HOST, quiet
 from tests.broker.old_kafka import OldKafka
 from tests.broker.support import CODECS, Record, flush, read
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -211,6 +213,30 @@ def test_idempotence_works_or_fails_at_once(old_kafka: OldKafka):
     assert fatal is not None
     assert fatal.code() == KafkaError._UNSUPPORTED_FEATURE
     assert "enable.idempotence" in fatal.str()
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_consumer_creates_topics_only_if_allowed(old_kafka: OldKafka, allowed: bool):
+    if not has_batches(old_kafka):
+        pytest.skip("before 0.11 the broker's configuration alone decides")
+    topic = next(names)
+    theirs = confluent_kafka.admin.AdminClient(quiet(old_kafka.client_config))
+    config = {"group.id": f"of-{topic}", "allow.auto.create.topics": allowed}
+    with our_consumer(old_kafka, **config) as consumer:
+        consumer.subscribe([topic])
+        if allowed:
+            # it may report the topic as missing meanwhile
+            wait_for(
+                lambda: consumer.poll(0.1) or topic in theirs.list_topics(timeout=10).topics,
+                "the topic",
+            )
+            wait_for(lambda: topic in theirs.list_topics(timeout=10).topics, "the topic")
+            return
+        message = wait_for(lambda: consumer.poll(0.1), "an error")
+    error = message.error()
+    assert error is not None
+    assert error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert topic not in theirs.list_topics(timeout=10).topics
 
 
 def test_all_topics_are_listed(old_kafka: OldKafka):

@@ -268,7 +268,9 @@ def test_lag_is_in_the_statistics(kafka: Cluster, new_topic: TopicMaker) -> None
         **config,
     ) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        wait_for(lambda: len(consumer.consume(4, 0.1)) == 4, "four messages")
+        for number in range(4):
+            [message] = consumer.consume(1, WAIT_S)
+            assert message.offset() == number
         place = TopicPartition(topic, 0, 4)
         consumer.commit(offsets=[place], asynchronous=False)
         consumer.pause([place])
