@@ -596,6 +596,10 @@ class BrokerPool:
             wake_up = min(wake_up, self._eager_at)
         return [], wake_up
 
+    def _cluster_is_gone(self) -> bool:
+        """Whether no known node can be reached."""
+        return bool(self.nodes) and all(node.failing for node in self.nodes.values())
+
     def rebootstrap(self) -> None:
         """Returns to the bootstrap servers: the known cluster may be gone (KIP-899).
 
@@ -785,11 +789,7 @@ class BrokerPool:
                 self._report(broker, error, _failure_of(event), level if reported else DEBUG)
             self._fail_waiting(broker, error)
             self._report_if_all_down()
-            if (
-                self.nodes
-                and not self.rebootstrapping
-                and all(node.failing for node in self.nodes.values())
-            ):
+            if self._cluster_is_gone() and not self.rebootstrapping:
                 self.rebootstrap()
         else:
             self._log.debug("%s: closed: %s", broker.name, event.text)

@@ -11,7 +11,7 @@ Thread: the control thread only.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -169,7 +169,11 @@ class RolePool(BrokerPool):
         """Whether only the bootstrap servers count as members of the cluster."""
         return self._host.rebootstrapping
 
-    def add_bootstrap(self, servers: Any) -> None:
+    def _cluster_is_gone(self) -> bool:
+        """Never: the host decides that, so that one role doesn't end the connections of all."""
+        return False
+
+    def add_bootstrap(self, servers: Iterable[tuple[str, int]]) -> None:
         """Adds bootstrap servers to the host."""
         self._host.add_bootstrap(servers)
 
