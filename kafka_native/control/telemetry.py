@@ -419,14 +419,8 @@ class Telemetry:
         if subscription is None or not subscription.specs or self._outdated or over or not offering:
             done(None)
             return []
-        target = offering[0]
-        if self._sampler.kind == "consumer" and target is not None:
-            try:
-                target = self._pool.uncontended(PushTelemetryRequest, target)
-            except MemoryError:
-                done(None)
-                return []
-        return [self._push(subscription, target, deadline, lambda reply: done(None), last=True)]
+        last = self._push(subscription, offering[0], deadline, lambda _: done(None), last=True)
+        return [last]
 
     # --- polling ---
 

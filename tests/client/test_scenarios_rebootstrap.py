@@ -57,6 +57,28 @@ def moving() -> Iterator[Moving]:
         yield Moving(old, new, door)
 
 
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_clients_follow_a_leader_to_another_address(client: Client, is_listed: bool) -> None:
+    """The leader epoch stays: only the address is new."""
+    topic = client.topic()
+    leader = client.cluster.leader(topic, 0)
+    with (
+        Proxy(client.cluster.address(leader)) as door,
+        client.producer(**CONF) as producer,
+        client.consumer(**CONF) as consumer,
+    ):
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        deliver(producer, topic, b"first")
+        messages = consumer.consume(1, WAIT_S)
+        client.cluster.advertise(leader, door.address)
+        for each in (producer, consumer):
+            each.list_topics(topic if is_listed else client.topic(), WAIT_S)
+        deliver(producer, topic, b"second")
+        messages += consumer.consume(1, WAIT_S)
+    client.cluster.advertise(leader, None)
+    assert [message.value() for message in messages] == [b"first", b"second"]
+
+
 def producer_of(moving: Moving, **conf: object) -> Producer:
     own = {"bootstrap.servers": moving.door.address, "linger.ms": 0, "retry.backoff.ms": 10}
     return Producer({**own, **CONF, **conf})

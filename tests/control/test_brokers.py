@@ -10,13 +10,14 @@ from kafka_native._native.engine import THROTTLE_MAX_MS
 from kafka_native.control.brokers.bootstrap import shuffle
 from kafka_native.control.brokers.pool import NEXT_SERVER_S
 from kafka_native.control.brokers.versions import ApiRanges, Handshake, software_version
+from kafka_native.control.producer.produce_router import ProduceRouter
 from kafka_native.control.requests import Call
 from kafka_native.errors import STATUS_CLOSED, STATUS_STALE, STATUS_TRANSPORT, KafkaError
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.protocol.offsets import ListOffsetsRequest
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 
-from .fakes import Cluster, api_versions, event
+from .fakes import TOPIC_ID, Cluster, api_versions, event
 
 
 def test_call_waits_for_a_broker_and_goes_out_when_its_handshake_ends():
@@ -261,6 +262,23 @@ def test_call_to_a_broker_that_leaves_ends_like_one_whose_connection_does(moves)
     assert "left" in replies[0].str()
 
 
+def test_leaders_get_the_new_connection_of_a_broker_that_moved():
+    """A new address is no new leader: the epoch stays."""
+    cluster = Cluster()
+    router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)
+    router.ask("t", 2000.0, lambda count: None, cluster.clock.now)
+    cluster.bring_up(0)
+    cluster.turn(router)
+    cluster.answer_metadata((1, 5), (2, 5))
+    topic = cluster.engine.topic("t")
+    assert topic.partitions == (TOPIC_ID, [1, 2], [5, 5])
+    other = cluster.metadata_reply("other", [])
+    other.brokers[0].port = 9999
+    cluster.metadata.take(other)
+    assert cluster.engine.stopped == [1]
+    assert topic.partitions == (TOPIC_ID, [3, 2], [5, 5])
+
+
 # --- control connections ---
 
 
@@ -269,10 +287,17 @@ class DataCluster(Cluster):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pool.update(7, "b7", 9092, None)
-        self.bring_up(1)
-        assert self.pool.data_handle(7) == 1
+        assert self.add_node(7) == 1
         self.engine.on_connect = lambda handle: None
+
+    def add_node(self, node_id: int, *, carries_data: bool = True) -> int:
+        """Add a node, and bring it up. Return its handle."""
+        self.pool.update(node_id, f"b{node_id}", 9092, None)
+        handle = len(self.engine.brokers) - 1
+        self.bring_up(handle)
+        if carries_data:
+            assert self.pool.data_handle(node_id) == handle
+        return handle
 
     def sent_to(self) -> list[int]:
         return [sent.handle for sent in self.engine.submitted]
@@ -308,8 +333,7 @@ def test_call_for_data_stays_on_the_connection_of_the_node():
 
 def test_call_to_any_broker_prefers_a_connection_without_data():
     cluster = DataCluster()
-    cluster.pool.update(8, "b8", 9092, None)
-    cluster.bring_up(2)
+    cluster.add_node(8, carries_data=False)
     for _ in range(4):
         cluster.call()
     assert cluster.sent_to() == [2] * 4
@@ -317,9 +341,7 @@ def test_call_to_any_broker_prefers_a_connection_without_data():
 
 def test_call_to_any_broker_opens_one_control_connection_if_all_carry_data():
     cluster = DataCluster()
-    cluster.pool.update(8, "b8", 9092, None)
-    cluster.bring_up(2)
-    cluster.pool.data_handle(8)
+    cluster.add_node(8)
     cluster.call()
     assert cluster.engine.connects[-1] == 3
     cluster.bring_up(3)
@@ -354,9 +376,7 @@ def test_call_goes_behind_data_if_there_is_no_memory_for_another_connection(monk
 
 def test_call_to_any_broker_goes_to_another_after_one_has_failed():
     cluster = DataCluster()
-    cluster.pool.update(8, "b8", 9092, None)
-    cluster.bring_up(2)
-    cluster.pool.data_handle(8)
+    cluster.add_node(8)
     cluster.call()
     cluster.bring_up(cluster.engine.connects[-1])
     [sent] = cluster.engine.submitted
@@ -370,9 +390,7 @@ def test_call_to_any_broker_goes_to_another_after_one_has_failed():
 
 def test_calls_to_any_broker_open_one_control_connection_between_them():
     cluster = DataCluster()
-    cluster.pool.update(8, "b8", 9092, None)
-    cluster.bring_up(2)
-    cluster.pool.data_handle(8)
+    cluster.add_node(8)
     before = len(cluster.engine.connects)
     for _ in range(5):
         cluster.call()
@@ -381,9 +399,7 @@ def test_calls_to_any_broker_open_one_control_connection_between_them():
 
 def test_call_to_any_broker_goes_to_another_if_a_control_connection_takes_long():
     cluster = DataCluster()
-    cluster.pool.update(8, "b8", 9092, None)
-    cluster.bring_up(2)
-    cluster.pool.data_handle(8)
+    cluster.add_node(8)
     cluster.call()
     first = cluster.engine.connects[-1]
     cluster.clock.now += NEXT_SERVER_S

@@ -30,14 +30,9 @@ class FakePool:
 
     def __init__(self) -> None:
         self.up: list[int | None] = [1, 2, 3]
-        self.uncontended_calls: list[int] = []
 
     def offering(self, message: Any) -> list[int | None]:
         return list(self.up)
-
-    def uncontended(self, message: Any, node_id: int) -> int:
-        self.uncontended_calls.append(node_id)
-        return 1000 + node_id
 
 
 class FakeSampler:
@@ -494,13 +489,6 @@ def test_the_last_push_is_marked_and_nothing_follows() -> None:
     assert done == [None]
     assert rig.waits() == NEVER
     assert rig.finish() == ([], [None])
-
-
-def test_a_consumers_last_push_overtakes_its_fetches() -> None:
-    rig = Rig("consumer", subscription=wanted())
-    [call], _ = rig.finish()
-    assert call.target == 1001
-    assert rig.pool.uncontended_calls == [1]
 
 
 @pytest.mark.parametrize("metrics", [None, []])

@@ -83,7 +83,7 @@ ALL_BROKERS = "all brokers"
 REBOOTSTRAP = "rebootstrap"
 
 
-def _safe_host(host: str) -> str:
+def safe_host(host: str) -> str:
     """A broker's host name, made safe for logs and the resolver.
 
     Impossible names stay impossible.
@@ -247,24 +247,26 @@ class BrokerPool:
         if self._any:
             self._connect_one()
 
-    def update(self, node_id: int, host: str, port: int, rack: str | None) -> None:
+    def update(self, node_id: int, host: str, port: int, rack: str | None) -> bool:
         """Adds or updates a broker from metadata.
 
-        If its address has changed, opens a new connection.
+        If its address has changed, opens a new connection. Returns whether the node's engine handle
+        is a new one.
         """
-        host = _safe_host(host)
+        host = safe_host(host)
         known = self.nodes.get(node_id)
         if known is not None and (known.host, known.port) == (host, port):
             known.rack = rack
-            return
+            return False
         try:
             self.nodes[node_id] = self._add(node_id, host, port, rack)
         except MemoryError:  # callers find this broker unknown and refresh the metadata
             self._log.debug("%s:%d/%d: no memory for a connection", host, port, node_id)
-            return
+            return False
         for old in (known, self._controls.pop(node_id, None)):
             if old is not None:
                 self._retire(old, self.nodes[node_id])
+        return True
 
     def _retire(self, old: Broker, new: Broker) -> None:
         self._has_opened(old)
@@ -295,7 +297,7 @@ class BrokerPool:
 
         MemoryError: the engine is out of memory.
         """
-        self._further(self._coordinators, "coordinator", node_id, _safe_host(host), port)
+        self._further(self._coordinators, "coordinator", node_id, safe_host(host), port)
         return COORDINATORS + node_id
 
     def _control(self, node: Broker) -> Broker:
@@ -337,24 +339,21 @@ class BrokerPool:
         broker = self._at(target)
         return broker is not None and broker.up
 
+    def _up_nodes(self) -> list[Broker]:
+        """The connected nodes; none during a rebootstrap."""
+        if self.rebootstrapping:
+            return []
+        return [broker for broker in self.nodes.values() if broker.up]
+
     def offering(self, message: type[Request]) -> list[int | None]:
         """The connected targets that support this request. While no node is up: ANY_BROKER."""
-        nodes = (
-            [] if self.rebootstrapping else [broker for broker in self.nodes.values() if broker.up]
-        )
+        nodes = self._up_nodes()
         offering = [
             each
             for each in nodes or self.bootstrap
             if each.ranges and each.ranges.choose(message) >= 0
         ]
         return [each.node_id for each in offering] if nodes else [ANY_BROKER] * bool(offering)
-
-    def uncontended(self, message: type[Request], node_id: int) -> int:
-        """A target where no Fetch delays a request: a coordinator connection, open or new."""
-        for broker in self._coordinators.values():
-            if broker.ranges is not None and broker.ranges.choose(message) >= 0:
-                return COORDINATORS + broker.node_id
-        return self.coordinator(*self.where(node_id))
 
     def where(self, target: int) -> tuple[int, str, int]:
         """The id, host and port of a target. KeyError: the target is gone."""
@@ -399,10 +398,7 @@ class BrokerPool:
             else:
                 self._enqueue(self._control(broker), call)
             return
-        nodes = (
-            [] if self.rebootstrapping else [broker for broker in self.nodes.values() if broker.up]
-        )
-        candidates = nodes or [broker for broker in self.bootstrap if broker.up]
+        candidates = self._up_nodes() or [broker for broker in self.bootstrap if broker.up]
         now = self._clock()
         candidates = [each for each in candidates if now >= each.avoided_until] or candidates
         free = [broker for broker in candidates if self._is_free(broker)]
@@ -581,7 +577,7 @@ class BrokerPool:
             if now >= self._next_server_at:
                 self._connect_one()
             wake_up = min(wake_up, self._next_server_at)
-        if not self.rebootstrapping and any(broker.up for broker in self.nodes.values()):
+        if self._up_nodes():
             busy = {broker.handle for _, _, broker in self._pending.values()}
             for broker in self.bootstrap:
                 if broker.up and broker.handle not in busy:

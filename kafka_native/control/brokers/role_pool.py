@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafka_native.control.brokers.broker import Broker
-from kafka_native.control.brokers.pool import COORDINATORS, BrokerPool
+from kafka_native.control.brokers.pool import COORDINATORS, BrokerPool, safe_host
 from kafka_native.control.brokers.versions import ApiRanges
 from kafka_native.control.requests import Call, Reply
 from kafka_native.errors import KafkaError
@@ -70,13 +70,17 @@ class RolePool(BrokerPool):
 
     # --- nodes ---
 
-    def update(self, node_id: int, host: str, port: int, rack: str | None) -> None:
-        """Adds or updates a node. Without a connection of this role it needs no thread yet."""
+    def update(self, node_id: int, host: str, port: int, rack: str | None) -> bool:
+        """Adds or updates a node. Without a connection of this role it needs no thread yet.
+
+        Returns whether the node's engine handle is a new one.
+        """
+        host = safe_host(host)
         known = self.nodes.get(node_id)
         if known is None or (known.handle == NO_HANDLE and known.address != (host, port)):
             self.nodes[node_id] = Broker(NO_HANDLE, node_id, host, port, rack)
-        else:
-            super().update(node_id, host, port, rack)
+            return False
+        return super().update(node_id, host, port, rack)
 
     def _remove(self, broker: Broker) -> None:
         if broker.handle != NO_HANDLE:
