@@ -57,7 +57,7 @@ NAMELESS = {
     "ConsumerGroupMetadata",
 }  # fmt: skip
 """Their reprs contain no name, or a name in Python's own repr."""
-CLIENTS = {"AdminClient", "CompactedTopic", "Consumer", "Producer", "ShareConsumer"}
+CLIENTS = {"AdminClient", "Client", "CompactedTopic", "Consumer", "Producer", "ShareConsumer"}
 """The configuration names them, not the network."""
 NAMES = {"ClusterMetadata", "TopicMetadata", "GroupMetadata"}
 """``str()`` of them is the name, as in confluent_kafka. It is data, so it is unchanged."""
