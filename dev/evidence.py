@@ -90,10 +90,15 @@ _COMMON_EVIDENCE: Final = {
     "metadata.max.age.ms": _at(
         f"{_TIME}test_the_preferred_replica_expires",
         "kafka_native/control/consumer/fetches.py::replica_s",
+        "kafka_native/control/metadata.py::age_max_s",
     ),
     "topic.metadata.refresh.fast.interval.ms": _at(
         f"{_TIME}test_missing_metadata_is_requested_again_at_the_fast_interval",
         "kafka_native/control/metadata.py::fast_s",
+    ),
+    "topic.metadata.ttl": _at(
+        "tests/client/test_topic_metadata_ttl.py::test_refresh_names_only_the_topics_in_use",
+        "kafka_native/control/metadata.py::ttl_s",
     ),
     "topic.metadata.propagation.max.ms": _at(
         "tests/client/test_scenarios_metadata.py::test_missing_topic_fails_after_the_propagation_time",

@@ -1,4 +1,4 @@
-"""Connections: bootstrap servers that a running client gets."""
+"""Connections and metadata: servers for a running client, and topics that are out of use."""
 
 from __future__ import annotations
 
@@ -17,5 +17,26 @@ with Producer(conf) as producer:
         producer.poll(1)
     print("added servers:", producer.brokers_add(cluster.bootstrap_servers))
     print("left in the queue:", producer.flush(30))
+
+# 2. The client refreshes the metadata of the topics in use only.
+logged: list[str] = []
+busy = {
+    "bootstrap.servers": cluster.bootstrap_servers,
+    "topic.metadata.ttl": 1000,  # milliseconds; the default is 5 minutes
+    "topic.metadata.refresh.interval.ms": 200,
+    "debug": "metadata",
+    "log_cb": lambda name, level, facility, text: logged.append(text),
+}
+with Producer(busy) as producer:
+    for number in range(100):
+        cluster.create_topic(f"clicks-{number}", 1)
+        producer.produce(f"clicks-{number}", "once")
+    producer.flush(30)
+    asked = ""
+    while "asking for 1 topic(s)" not in asked:
+        producer.produce("clicks-0", "again")
+        producer.poll(0.05)
+        asked = next((line for line in reversed(logged) if "asking" in line), "")
+    print("the last refresh:", asked.rpartition(": ")[2])
 
 cluster.close()

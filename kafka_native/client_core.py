@@ -224,9 +224,16 @@ class ClientCore:
 
     def _make_context(self, work: WorkQueue) -> ManagerContext:
         config, pool = self.config, self._make_pool()
+        refresh_ms = config.integer("topic.metadata.refresh.interval.ms")
+        # librdkafka's default: three times the interval
+        age_max_ms = config.integer("metadata.max.age.ms")
+        if refresh_ms > 0 and not config.is_set("metadata.max.age.ms"):
+            age_max_ms = 3 * refresh_ms
         metadata = Metadata(
             pool,
-            refresh_s=config.integer("topic.metadata.refresh.interval.ms") / 1000,
+            refresh_s=refresh_ms / 1000,
+            age_max_s=age_max_ms / 1000,
+            ttl_s=config.integer("topic.metadata.ttl") / 1000,
             fast_s=config.integer("topic.metadata.refresh.fast.interval.ms") / 1000,
             fast_max_s=config.integer("retry.backoff.max.ms") / 1000,
             propagation_s=config.integer("topic.metadata.propagation.max.ms") / 1000,

@@ -199,6 +199,7 @@ static enum need append_ready(struct kn_accumulator *accumulator, const struct k
         batch->id = take_id(accumulator);
         batch->accumulator = accumulator;
         batch->created_us = append->created_us ? append->created_us : spare->now_us;
+        accumulator->used_us = batch->created_us;
         batch->created_ms = append->created_us ? append->created_ms : append->timestamp_ms;
     }
     struct kn_buffer *plain = batch->plain;
@@ -395,6 +396,7 @@ int kn_accumulator_put(struct kn_accumulator *accumulator, struct kn_batch *batc
             complete_open(accumulator, notice);
         batch->id = take_id(accumulator);
         batch->accumulator = accumulator;
+        accumulator->used_us = batch->created_us;
         accumulator->closed_messages += batch->writer.record_count;
         count_batches(accumulator, 1);
         kn_list_push_back(&accumulator->waiting, &batch->node);
@@ -793,6 +795,15 @@ void kn_accumulator_fail_older(struct kn_accumulator *accumulator, int64_t befor
     }
     kn_mutex_unlock(&accumulator->lock);
     deliver_failed(accumulator, &failed, status, 0, text);
+}
+
+bool kn_accumulator_used_since(struct kn_accumulator *accumulator, int64_t since_us)
+{
+    if (atomic_load_explicit(&accumulator->batches, memory_order_relaxed) > 0) return true;
+    kn_mutex_lock(&accumulator->lock);
+    bool used = accumulator->used_us > 0 && accumulator->used_us >= since_us;
+    kn_mutex_unlock(&accumulator->lock);
+    return used;
 }
 
 void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us)

@@ -96,6 +96,7 @@ struct kn_accumulator {
     int32_t opaque_hint;                /* how many opaques the last batch had */
     struct kn_list waiting;             /* complete batches, in id order */
     int64_t next_id;
+    int64_t used_us;             /* when the newest batch was created; 0: never */
     struct kn_sequence sequence; /* idempotence */
     /* the last transaction that the leader asked to join, and the last that it joined */
     int64_t requested_number, admitted_number;
@@ -195,6 +196,8 @@ int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *ba
 /* A taken batch has its outcome: lowers the in-flight count and passes the batch to
  * kn_client_deliver(). */
 void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *batch);
+/* Returns whether the accumulator has batches, or got one since `since_us`. */
+bool kn_accumulator_used_since(struct kn_accumulator *accumulator, int64_t since_us);
 /* Control thread: the partition has joined transaction `number`, so its batches may be sent. */
 void kn_accumulator_admit(struct kn_accumulator *accumulator, int64_t number);
 /* Control thread: sets the client's producer id and epoch for later batches. */

@@ -538,6 +538,7 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
         if (!topic->largest || topic->largest->count < count) topic->largest = table;
     }
     if (memcmp(topic->id, id, 16) != 0) set_id(topic, id);
+    topic->forgotten = false;
     atomic_store_explicit(&topic->missing, false, memory_order_relaxed);
     set_leaders(table, count, leaders, leader_epochs);
     if (atomic_load_explicit(&topic->table, memory_order_acquire) != table) {
@@ -549,15 +550,19 @@ int kn_topic_set_partitions(struct kn_topic *topic, const uint8_t id[16], int32_
     return KN_OK;
 }
 
-void kn_topic_refuse(struct kn_topic *topic)
+bool kn_topic_used_since(struct kn_topic *topic, int64_t since_us)
 {
-    atomic_store_explicit(&topic->missing, true, memory_order_relaxed);
+    if (kn_accumulator_used_since(&topic->staging, since_us)) return true;
+    for (int32_t i = 0; topic->largest && i < topic->largest->count; i++)
+        if (kn_accumulator_used_since(topic->largest->partitions[i], since_us)) return true;
+    return false;
 }
 
-void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const char *text)
+/* After this only a thread that has read the table before may append to a partition. Its record
+ * goes to the last known leader; kn_topic_expire() looks after it. */
+static void withdraw_table(struct kn_topic *topic)
 {
-    /* First: a callback that gets the error may produce at once, and its message must send
-     * TOPIC_WANTED again. */
+    /* first, so that the next staged record sends TOPIC_WANTED */
     kn_mutex_lock(&topic->lock);
     topic->wanted = 0;
     kn_mutex_unlock(&topic->lock);
@@ -565,6 +570,25 @@ void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const
     atomic_store_explicit(&topic->table, NULL, memory_order_release);
     topic->staging.known_partitions = 0;
     kn_mutex_unlock(&topic->staging.lock);
+}
+
+bool kn_topic_forget(struct kn_topic *topic)
+{
+    if (kn_topic_used_since(topic, KN_NEVER)) return false;
+    withdraw_table(topic);
+    topic->forgotten = true;
+    return true;
+}
+
+void kn_topic_refuse(struct kn_topic *topic)
+{
+    atomic_store_explicit(&topic->missing, true, memory_order_relaxed);
+}
+
+void kn_topic_fail(struct kn_topic *topic, int status, int16_t error_code, const char *text)
+{
+    /* First: a callback that gets the error may produce at once. */
+    withdraw_table(topic);
     kn_accumulator_fail(&topic->staging, status, error_code, text);
     for (int32_t i = 0; topic->largest && i < topic->largest->count; i++) {
         kn_accumulator_fail(topic->largest->partitions[i], status, error_code, text);
@@ -601,6 +625,7 @@ void kn_topic_expire(struct kn_topic *topic, int64_t now_us)
     kn_accumulator_expire(&topic->staging, now_us);
     for (int32_t i = 0; topic->largest && i < topic->largest->count; i++)
         kn_accumulator_expire(topic->largest->partitions[i], now_us);
+    if (topic->forgotten && kn_topic_used_since(topic, KN_NEVER)) want_metadata(topic);
 }
 
 /* --- the client's topics --- */

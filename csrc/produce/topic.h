@@ -56,6 +56,7 @@ struct kn_topic { /* begins on a cache line; the first line has the fields that 
     /* control thread only */
     struct kn_partition_table *tables;  /* every table since the start, newest first */
     struct kn_partition_table *largest; /* the largest of them: it has all accumulators */
+    bool forgotten;                     /* kn_topic_forget(), until the next partitions */
     uint8_t id[16];                     /* topic id, zeros: none */
     /* under lock */
     struct kn_mutex lock;
@@ -109,11 +110,18 @@ void kn_topic_refuse(struct kn_topic *topic);
  * KN_ERR_UNKNOWN_PARTITION. Returns whether records are still staged. Records that are staged later
  * send TOPIC_WANTED again. */
 bool kn_topic_fail_unknown(struct kn_topic *topic, int64_t before_us);
+/* Control thread: returns whether messages wait, or some were queued since `since_us`. */
+bool kn_topic_used_since(struct kn_topic *topic, int64_t since_us);
+/* Control thread: withdraws the partitions, because the client doesn't refresh the topic's metadata
+ * any more. The next record is staged and sends TOPIC_WANTED. Returns false, and does nothing, if
+ * messages wait. */
+bool kn_topic_forget(struct kn_topic *topic);
 /* control thread: fails waiting messages with KN_ERR_PURGED */
 void kn_topic_purge(struct kn_topic *topic);
 /* Control thread: sets the client's producer id and epoch for every partition. */
 void kn_topic_grant(struct kn_topic *topic, int64_t producer_id, int16_t producer_epoch);
-/* expires the records of staging and of every accumulator */
+/* Expires the records of staging and of every accumulator. If a record reached a forgotten topic
+ * while it was being withdrawn, sends TOPIC_WANTED. */
 void kn_topic_expire(struct kn_topic *topic, int64_t now_us);
 
 /* returns the topic, created at first use */

@@ -822,6 +822,20 @@ cdef class Topic:
             left = kn_topic_fail_unknown(self.topic, before_us)
         return bool(left)
 
+    def used_since(self, double since):
+        """Whether messages wait, or some were queued since a time (`time.monotonic()`)."""
+        cdef int64_t since_us = <int64_t>(since * 1e6)
+        self.owner._alive()
+        return bool(kn_topic_used_since(self.topic, since_us))
+
+    def forget(self):
+        """Withdraw the partitions until the next `set_partitions()`: later messages are staged.
+
+        False, and nothing happens, if messages wait.
+        """
+        self.owner._alive()
+        return bool(kn_topic_forget(self.topic))
+
     def __repr__(self):
         return f"Topic({self.name!r})"
 

@@ -353,6 +353,8 @@ cdef extern from "produce/topic.h" nogil:
     int kn_topic_set_partitions(kn_topic *topic, const uint8_t *id, int32_t count, kn_broker *const *leaders, const int32_t *leader_epochs)
     void kn_topic_fail(kn_topic *topic, int status, int16_t error_code, const char *text)
     void kn_topic_refuse(kn_topic *topic)
+    int kn_topic_used_since(kn_topic *topic, int64_t since_us)
+    int kn_topic_forget(kn_topic *topic)
     int kn_topic_fail_unknown(kn_topic *topic, int64_t before_us)
 
 cdef extern from "consume/cursor.h" nogil:

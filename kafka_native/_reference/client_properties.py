@@ -171,10 +171,14 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         maximum=86_400_000,
         state=State.EFFECTIVE,
         note=(
-            "how long the consumer reads from a closer replica before it asks the leader "
+            "also how long the consumer reads from a closer replica before it asks the leader "
             "again (KIP-392)"
         ),
-        doc="How old cached metadata may become before the client fetches it again.",
+        doc=(
+            "How old cached metadata may become before the client fetches it again, whatever "
+            "topic.metadata.refresh.interval.ms is. If you set only that, this is three times as "
+            "long."
+        ),
     ),
     Property(
         "topic.metadata.refresh.fast.interval.ms",

@@ -104,6 +104,23 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         ),
     ),
     Property(
+        "topic.metadata.ttl",
+        "integer",
+        BOTH,
+        LOW,
+        default=300_000,
+        minimum=1_000,
+        maximum=86_400_000,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "How long, in milliseconds, the client refreshes the metadata of a topic after its "
+            "last use. Topics with queued messages, and assigned or subscribed topics, are in "
+            "use. The next use after that requests the metadata again, at once. Java's "
+            "metadata.max.idle.ms."
+        ),
+    ),
+    Property(
         "proxy.url",
         "string",
         BOTH,

@@ -31,6 +31,7 @@ from kafka_native.aio._producer import AIOProducer
 from kafka_native.client_core import ClientCore
 from kafka_native.errors import KafkaError
 from kafka_native.pending_call import PendingCall
+from kafka_native.shared_client import Client
 from kafka_native.types import ConsumerGroupState, ConsumerGroupType, TopicCollection
 
 K = TypeVar("K")
@@ -141,15 +142,15 @@ class AIOAdminClient(Callbacks):
         self._core._client.notify = functools.partial(_wake_loop, weakref.ref(self))
 
     @classmethod
-    def of(cls, client: AIOProducer | AIOConsumer | AIOAdminClient) -> AIOAdminClient:
-        """Creates an admin client on another asyncio client's connections; see `AdminClient.of`.
+    def of(cls, client: AIOProducer | AIOConsumer | AIOAdminClient | Client) -> AIOAdminClient:
+        """Creates an admin client on the connections of an asyncio client or a `Client`.
 
-        Callbacks stay with the other client.
+        See `AdminClient.of`. Callbacks stay with the other client.
 
         :raises TypeError: ``client`` isn't an asyncio client.
         :raises RuntimeError: ``client`` is closed.
         """
-        if not isinstance(client, AIOProducer | AIOConsumer | AIOAdminClient):
+        if not isinstance(client, AIOProducer | AIOConsumer | AIOAdminClient | Client):
             raise TypeError(
                 f"an asyncio client is expected, not {type(client).__name__}; "
                 "others: AdminClient.of"
@@ -157,7 +158,7 @@ class AIOAdminClient(Callbacks):
         admin = cls.__new__(cls)
         admin._tasks = set()
         admin._loop = None
-        admin._core = AdminClient.of(client._core)
+        admin._core = AdminClient.of(client if isinstance(client, Client) else client._core)
         admin._owner = client
         admin._served = 0
         return admin

@@ -226,7 +226,7 @@ class MainThread:
         self._thread = Thread(self._link.run, f"kafka-native {self._logs.name}")
         # by the number of their engine; weak, as `Link.main`
         self._roles: dict[int, Callable[[], Role | None]] = {}
-        self._adopting = RLock()  # guards `stopping`, so that no role joins a host that ends
+        self._starting = RLock()  # guards `stopping`: no role joins a host that ends
         self._touches_roles = False  # this iteration may have changed the state of any role
 
     def start(self) -> None:
@@ -250,7 +250,7 @@ class MainThread:
         """Asks the thread to stop. It then fails the unfinished calls and calls ``at_end``."""
         if at_end is not None:
             self._on_close.append(lambda _: self.post(at_end))
-        with self._adopting:
+        with self._starting:
             is_first = not self.stopping
             self.stopping = True
         if is_first:
@@ -529,7 +529,7 @@ class MainThread:
 
         RuntimeError: the client is closed.
         """
-        with self._adopting:
+        with self._starting:
             self.check_running()
             self._roles[role.engine.number] = role.get_if_alive
 

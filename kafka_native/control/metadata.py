@@ -6,6 +6,9 @@ one request is in flight. The metadata of a shared client ask for the topics of 
 and pass each reply to them. A cache ignores a leader with a lower epoch than the known one
 (KIP-320): the broker that sent it was behind.
 
+A topic that no manager has used for topic.metadata.ttl is forgotten before the next request. Its
+next use requests it again.
+
 The pool returns to the bootstrap servers in three cases (KIP-899, KIP-1102): no broker can be
 reached, no broker replies for too long, or a broker asks for it. After that, nothing is sent to the
 leaders that were known before.
@@ -85,6 +88,8 @@ class Topic:
     updated_at: float | None = None
     missing_since: float | None = None
     missing_logged: bool = False
+    used_at: float = 0.0
+    """When a manager last wanted it."""
     failed: KafkaError | None = None
     wanted_partitions: int = 0
     """The number of partitions that a manager wants.
@@ -107,6 +112,8 @@ class Metadata:
         propagation_s: float,
         timeout_s: float,
         trigger_s: float = NEVER,
+        age_max_s: float = NEVER,
+        ttl_s: float = NEVER,
         clock: Callable[[], float] = time.monotonic,
         host: Metadata | None = None,
     ) -> None:
@@ -114,7 +121,8 @@ class Metadata:
 
         With ``refresh_s`` <= 0 there is no periodic refresh. ``trigger_s``: how long requests may
         fail before the client asks the bootstrap servers (metadata.recovery.rebootstrap.trigger.ms,
-        KIP-1102). ``host``: the metadata that ask for these topics, too, from `attach()` on.
+        KIP-1102). ``age_max_s``: metadata.max.age.ms. ``ttl_s``: topic.metadata.ttl. ``host``: the
+        metadata that ask for these topics, too, from `attach()` on.
         """
         self._host = host
         self._attached = False
@@ -123,7 +131,8 @@ class Metadata:
         self._pool = pool
         self._log = pool.logs["metadata"]
         self._topic_log = pool.logs["topic"]
-        self._refresh_s = refresh_s if refresh_s > 0 else NEVER
+        self._refresh_s = min(refresh_s if refresh_s > 0 else NEVER, max(age_max_s, fast_s))
+        self._ttl_s = ttl_s
         self.propagation_s = propagation_s
         """How long a missing topic or partition may still reach every broker."""
         self._timeout_s = timeout_s
@@ -149,6 +158,10 @@ class Metadata:
 
         The client keeps waiting for it.
         """
+        self.uses: list[Callable[[float], Iterable[str]]] = []
+        """Each returns the topics of a manager that are in use, or were since a time."""
+        self.on_forgotten: list[Callable[[str, float], None]] = []
+        """Called with a topic that nobody has used for its time to live, and the time."""
         self.on_names: list[Callable[[], None]] = []
         """Called when the name of a topic id becomes known."""
         self._names: dict[bytes, str] = {}
@@ -189,6 +202,7 @@ class Metadata:
             topic.missing_since = None
             self.refresh(now)
         topic.create = topic.create or create
+        topic.used_at = now
         return topic
 
     def want_partition(self, name: str, number: int, now: float) -> None:
@@ -219,6 +233,23 @@ class Metadata:
     def forget(self, name: str) -> None:
         """Drops a topic that no manager wants any more."""
         self.topics.pop(name, None)
+
+    def _forget_unused(self, now: float) -> None:
+        """Forgets topics that no manager uses, unless the client still looks for them."""
+        since = now - self._ttl_s
+        old = {
+            topic.name
+            for topic in self.topics.values()
+            if topic.used_at < since and (topic.known or topic.failed is not None)
+        }
+        for uses in self.uses:
+            if old:
+                old.difference_update(uses(since))
+        for name in old:
+            self._topic_log.debug("%s: not used for %.0f s, forgotten", name, self._ttl_s)
+            self.forget(name)
+            for listener in self.on_forgotten:
+                listener(name, now)
 
     def resolve(self, topic_ids: Iterable[bytes], now: float) -> None:
         """Looks up the names of these topics (for `name_of()`).
@@ -369,6 +400,10 @@ class Metadata:
             self._pool.rebootstrap()
         if self._in_flight or now < self._next_at:
             return [], trigger_at if self._in_flight else min(self._next_at, trigger_at)
+        self._for_each(lambda each: each._forget_unused(now))
+        if not any(each.topics for each in self._sharing):
+            self._next_at = NEVER
+            return [], NEVER
         if self._trying_since is None:
             self._trying_since = now
             trigger_at = now + self._trigger_s

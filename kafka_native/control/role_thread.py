@@ -74,19 +74,21 @@ class RoleThread(MainThread):
 
     def start(self) -> None:
         """Gives the role to its host. RuntimeError: the host is closed, or the role."""
-        self.check_running()
-        self.engine.enter()
-        try:
-            self._host.adopt(self)
-        except BaseException:
-            self.engine.leave()
-            raise
-        self._is_started = True
+        with self._starting:  # `stop()` sees a role that the host ends, or one that never starts
+            self.check_running()
+            self.engine.enter()
+            try:
+                self._host.adopt(self)
+            except BaseException:
+                self.engine.leave()
+                raise
+            self._is_started = True
         self.post(self._join)
 
     def _join(self) -> None:
-        self._role_pool.attach()
-        self.metadata.attach()
+        if not self.stopping:  # else this is the last work of a role that has left already
+            self._role_pool.attach()
+            self.metadata.attach()
 
     @property
     def started(self) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_native import Client as SharedClient
 from kafka_native import Producer
-from kafka_native.aio import AIOConsumer, AIOProducer
+from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
 from tests.waiting import WAIT_S
 
 from .support import Client, in_loop, until
@@ -87,6 +87,17 @@ async def test_close_without_a_loop_ends_asyncios_roles(client: Client) -> None:
     shared.close()
     with pytest.raises(RuntimeError, match="closed"):
         await producer.produce(topic, b"y")
+
+
+@in_loop
+async def test_an_admin_client_of_asyncio_uses_the_connections(client: Client) -> None:
+    topic = client.topic(2)
+    async with SharedClient(client.conf) as shared:
+        admin = AIOAdminClient.of(shared)
+        assert len((await admin.list_topics(topic)).topics[topic].partitions) == 2
+        await admin.close()
+        producer = shared.producer(of=AIOProducer)
+        assert topic in (await producer.list_topics(topic)).topics
 
 
 @in_loop

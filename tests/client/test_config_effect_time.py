@@ -255,6 +255,16 @@ def test_the_preferred_replica_expires(cluster: MockCluster, client: Client, top
         wait_for(lambda: consumer.poll(0.02) or len(cluster.requests_of(ApiKey.FETCH, leader)) >= 2)
 
 
+def test_old_metadata_is_requested_again_without_a_refresh_interval(
+    cluster: MockCluster, client: Client, topic: str
+):
+    conf = {"topic.metadata.refresh.interval.ms": -1, "metadata.max.age.ms": 100}
+    with client.producer(**conf) as producer:
+        deliver(producer, topic)
+        cluster.clear_requests()
+        wait_for(lambda: len(cluster.requests_of(ApiKey.METADATA)) >= 2)
+
+
 @pytest.mark.parametrize(("interval_ms", "syncs"), [(0, True), (-1, False)])
 def test_offset_files_are_synced_as_configured(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval_ms: int, syncs: bool

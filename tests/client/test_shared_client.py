@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import textwrap
 import threading
 import time
 import weakref
@@ -34,7 +35,7 @@ from tests.waiting import WAIT_S, poll_until, wait_for
 
 from .consumer_support import read
 from .support import Client as Clients
-from .support import client_threads, deliver, errors_into, fill
+from .support import client_threads, deliver, errors_into, fill, run_program
 
 FAST = {"heartbeat.interval.ms": 100, "auto.offset.reset": "earliest"}
 
@@ -603,6 +604,23 @@ def test_metadata_that_come_during_a_constructor_are_not_lost(
     deliver(producer, second)
 
 
+def test_a_role_that_is_closed_before_it_has_joined_leaves_nothing(
+    shared: Client, topic: str
+) -> None:
+    main, released = shared._client.main, threading.Event()
+    main.post(lambda: released.wait(WAIT_S))
+    role = shared.producer()
+    closer = threading.Thread(target=role._client.close)
+    closer.start()
+    wait_for(lambda: role._client.main.stopping, "the beginning of its end")
+    released.set()
+    closer.join(WAIT_S)
+    assert not closer.is_alive()
+    assert main.metadata._roles == []
+    assert main._roles == {}
+    deliver(shared.producer(), topic)
+
+
 def test_close_in_a_callback_of_the_control_thread(shared: Client, topic: str) -> None:
     role, other = shared.producer(), shared.producer()
     closed = threading.Event()
@@ -675,3 +693,76 @@ def test_a_role_type(shared: Client) -> None:
     with shared.share_consumer({"group.id": "g"}) as sharing:
         assert type(sharing) is ShareConsumer
     assert repr(shared).startswith("<Client rdkafka#client-")
+
+
+# --- the process ---
+
+PROGRAM = """
+import os, signal, sys
+from kafka_native import Client, TopicPartition
+topic = sys.argv[2]
+client = Client({"bootstrap.servers": sys.argv[1]})
+producer = client.producer({"linger.ms": 0})
+consumer = client.consumer({"group.id": f"process-{os.getpid()}", "auto.offset.reset": "earliest"})
+consumer.subscribe([topic])
+producer.produce(topic, "x")
+assert producer.flush(60) == 0
+assert consumer.poll(60) is not None
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork() here")
+def test_a_forked_child_uses_neither_client_nor_roles(client: Clients, topic: str) -> None:
+    program = PROGRAM + textwrap.dedent("""
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            for call in (lambda: producer.produce(topic, "y"), lambda: consumer.poll(0),
+                         client.producer, client.admin, lambda: client.poll(0)):
+                try:
+                    call()
+                except RuntimeError as error:
+                    assert "belongs to the parent" in str(error), error
+                else:
+                    raise AssertionError
+            client.close()
+            sys.exit(0)
+        pid, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0, status
+        producer.produce(topic, "z")
+        assert producer.flush(60) == 0
+        client.close()
+        print("ended")
+    """)
+    done = run_program(program, client.bootstrap, topic, timeout_s=3 * WAIT_S)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "ended\n")
+
+
+@pytest.mark.parametrize(
+    "end", ["", "del client", "del producer, consumer", "client.close()", "sys.exit(0)"]
+)
+def test_a_program_ends_with_open_roles(client: Clients, topic: str, end: str) -> None:
+    done = run_program(PROGRAM + end, client.bootstrap, topic, timeout_s=3 * WAIT_S)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
+
+
+def test_clients_end_at_exit_while_threads_make_roles(client: Clients, topic: str) -> None:
+    program = PROGRAM + textwrap.dedent("""
+        import threading
+        made = threading.Event()
+        def work():
+            while True:
+                role = client.producer()
+                role.produce(topic, "x")
+                made.set()
+                role.close()
+        for _ in range(3):
+            threading.Thread(target=work, daemon=True).start()
+        assert made.wait(60)
+    """)
+    done = run_program(program, client.bootstrap, topic, timeout_s=3 * WAIT_S)
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert "has not ended" not in done.stderr

@@ -107,6 +107,7 @@ class FakeMetadata:
         self.topics: dict[str, Any] = {}
         self.on_topic: list[Callable[[Any], None]] = []
         self.on_failure: list[Callable[[Any, KafkaError], None]] = []
+        self.uses: list[Callable[[float], Iterable[str]]] = []
         for name, count in counts.items():
             self.want(name, 0.0)
             self.learn(name, count)

@@ -13,7 +13,7 @@ from kafka_native.control.brokers.versions import ASK_EVERYONE, Fallback
 from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.positions import EARLIEST
-from kafka_native.control.requests import Call
+from kafka_native.control.requests import NEVER, Call
 from kafka_native.errors import STATUS_TRANSPORT, KafkaError
 from kafka_native.logs import Logs
 from kafka_native.protocol import registry
@@ -78,6 +78,16 @@ class FakeTopic:
         self.failure: tuple[int, int, str] | None = None
         self.staged_at: float | None = None
         """The time of the latest message staged for a missing partition, or None."""
+        self.used_at = 0.0
+        self.waits = False
+        self.forgotten = 0
+
+    def used_since(self, since: float) -> bool:
+        return self.waits or self.used_at >= since
+
+    def forget(self) -> bool:
+        self.forgotten += not self.waits
+        return not self.waits
 
     def fail_unknown(self, before: float) -> bool:
         if self.staged_at is not None and self.staged_at <= before:
@@ -224,6 +234,7 @@ class Cluster:
         rebootstraps: bool = True,
         checks_cluster: bool = True,
         trigger_s: float = 300,
+        ttl_s: float = NEVER,
         make_authenticator: Callable[[Connections], Authenticator] | None = None,
         shuffle: Shuffle = lambda servers: None,
     ) -> None:
@@ -261,6 +272,7 @@ class Cluster:
             propagation_s=30,
             timeout_s=60,
             trigger_s=trigger_s,
+            ttl_s=ttl_s,
             clock=self.clock,
         )
 

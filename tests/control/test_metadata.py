@@ -10,6 +10,7 @@ from kafka_native._native.enums import STATUS_TIMED_OUT
 from kafka_native.control.metadata import NO_LEADER
 from kafka_native.control.producer.produce_router import ProduceRouter
 from kafka_native.errors import KafkaError
+from kafka_native.protocol.metadata import MetadataRequest
 
 from .fakes import TOPIC_ID, Cluster, event
 
@@ -316,6 +317,100 @@ def test_new_topic_does_not_wait_for_the_backoff_of_one_that_is_missing():
     cluster.answer_metadata((1, 5), name="newer")
     cluster.go()
     assert cluster.engine.submitted == []  # the missing one waits as before
+
+
+def learn(cluster: Cluster, names: list[str]) -> None:
+    """Answer the open request with a partition at broker 1 for each topic."""
+    sent = cluster.engine.submitted[0]
+    asked = {topic.name for topic in MetadataRequest.decode(sent.body, sent.version).topics}
+    assert asked == set(names)
+    reply = cluster.metadata_reply("", [])
+    reply.topics = [
+        cluster.metadata_reply(name, [(1, 5)], topic_id=number.to_bytes(16, "big")).topics[0]
+        for number, name in enumerate(names, 1)
+    ]
+    cluster.answer(reply)
+
+
+def test_refresh_carries_only_the_topics_in_use():
+    cluster = Cluster(ttl_s=300)
+    router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)
+    cluster.managers = (router,)
+    cluster.bring_up(0)
+    names = [f"t{number}" for number in range(2_000)]
+    used = names[::100]
+    for name in names:
+        cluster.metadata.want(name, cluster.clock.now)
+    cluster.metadata.uses.append(lambda since: used)
+    cluster.go()
+    learn(cluster, names)
+    cluster.wait(300)
+    learn(cluster, names)
+    cluster.wait(300)
+    learn(cluster, used)
+    assert sorted(cluster.metadata.topics) == sorted(used)
+
+
+def test_forgotten_topic_comes_back_with_one_request_at_once():
+    cluster = ProducerCluster((1, 5), ttl_s=300)
+    topic = cluster.engine.topic("t")
+    topic.used_at = cluster.clock.now
+    cluster.wait(301)
+    assert (topic.forgotten, cluster.engine.submitted, cluster.metadata.topics) == (1, [], {})
+    cluster.wait(1000)
+    assert cluster.engine.submitted == []
+    topic.partitions = None
+    cluster.want()
+    cluster.go()
+    assert len(cluster.engine.submitted) == 1
+    cluster.answer_metadata((2, 6))
+    assert topic.partitions == (TOPIC_ID, [2], [6])
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_topic_with_messages_is_in_use(waits: bool):
+    cluster = ProducerCluster((1, 5), ttl_s=300)
+    topic = cluster.engine.topic("t")
+    for _ in range(3):
+        if waits:
+            topic.waits = True
+        else:
+            topic.used_at = cluster.clock.now + 100
+        cluster.wait(301)
+        cluster.answer_metadata((1, 5))
+    assert topic.forgotten == 0
+    topic.waits = False
+    cluster.wait(301)
+    assert topic.forgotten == 1
+
+
+def test_topic_that_gets_a_message_while_it_is_forgotten_is_wanted_again(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    cluster = ProducerCluster((1, 5), ttl_s=300)
+    topic = cluster.engine.topic("t")
+    monkeypatch.setattr(topic, "forget", lambda: False)
+    cluster.wait(301)
+    assert "t" in cluster.metadata.topics
+    assert len(cluster.engine.submitted) == 1
+
+
+def test_late_message_of_a_forgotten_topic_finds_a_new_leader():
+    cluster = ProducerCluster((1, 5), ttl_s=300)
+    cluster.wait(301)
+    assert cluster.metadata.topics == {}
+    cluster.router.on_partition_error(event(token=1), cluster.clock.now)
+    cluster.go()
+    cluster.answer_metadata((2, 6))
+    assert cluster.engine.topic("t").partitions == (TOPIC_ID, [2], [6])
+
+
+def test_missing_topic_is_looked_for_whatever_its_time_to_live_is():
+    cluster = ProducerCluster(ttl_s=1)
+    for _ in range(3):
+        cluster.wait(2)
+        cluster.answer_metadata(error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert "t" in cluster.metadata.topics
 
 
 def test_new_topic_waits_while_brokers_answer_with_errors():

@@ -504,6 +504,49 @@ static void test_staged_records_expire(void)
     teardown();
 }
 
+static void test_a_forgotten_topic_stages_and_requests_metadata(void)
+{
+    setup();
+    set_partitions(2);
+    CHECK(!kn_topic_used_since(topic, 0));
+    int64_t before_us = kn_clock_us();
+    CHECK_EQ(produce_to(1, NULL, "waits"), KN_OK);
+    CHECK(kn_topic_used_since(topic, KN_NEVER));
+    CHECK(!kn_topic_forget(topic)); /* a message waits */
+    CHECK_EQ(kn_topic_partition_count(topic), 2);
+    CHECK(strcmp(drain(1), "waits") == 0);
+    CHECK(kn_topic_used_since(topic, before_us));
+    CHECK(!kn_topic_used_since(topic, kn_clock_us() + 1));
+    CHECK(kn_topic_forget(topic));
+    CHECK_EQ(kn_topic_partition_count(topic), 0);
+    int events = list_count(&engine->client.events.items);
+    CHECK_EQ(produce_to(1, NULL, "again"), KN_OK);
+    CHECK_EQ(list_count(&engine->client.events.items), events + 1); /* TOPIC_WANTED */
+    set_partitions(2);
+    CHECK(strcmp(drain(1), "again") == 0);
+    teardown();
+}
+
+static void test_a_record_that_meets_the_withdrawal_requests_metadata(void)
+{
+    setup();
+    set_partitions(1);
+    struct kn_accumulator *partition = partition_of(0);
+    CHECK(kn_topic_forget(topic));
+    kn_topic_expire(topic, kn_clock_us());
+    int events = list_count(&engine->client.events.items);
+    /* as a thread that has read the table before */
+    struct kn_message message = message_of_text(NULL, "late");
+    struct kn_append append = {.message = &message, .bound_bytes = 100, .budget_bytes = 0};
+    struct kn_notice notice;
+    CHECK_EQ(kn_accumulator_append(partition, &append, &notice), KN_OK);
+    for (int i = 0; i < 2; i++) kn_topic_expire(topic, kn_clock_us());
+    CHECK_EQ(list_count(&engine->client.events.items), events + 1); /* TOPIC_WANTED, once */
+    set_partitions(1);
+    CHECK(strcmp(drain(0), "late") == 0);
+    teardown();
+}
+
 static void test_a_refusing_engine_takes_no_lock(void)
 {
     setup();
@@ -654,6 +697,8 @@ int main(void)
     RUN(test_round_robin_leaves_out_partitions_without_a_leader);
     RUN(test_sticky_ignores_keys);
     RUN(test_staged_records_expire);
+    RUN(test_a_forgotten_topic_stages_and_requests_metadata);
+    RUN(test_a_record_that_meets_the_withdrawal_requests_metadata);
     RUN(test_a_refusing_engine_takes_no_lock);
     RUN(test_topic_id);
     RUN(test_publishing_under_fire_keeps_order);

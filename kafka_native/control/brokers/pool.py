@@ -85,7 +85,7 @@ ALL_BROKERS = "all brokers"
 REBOOTSTRAP = "rebootstrap"
 
 
-def _safe_host(host: str) -> str:
+def safe_host(host: str) -> str:
     """A broker's host name, made safe for logs and the resolver.
 
     Impossible names stay impossible.
@@ -274,7 +274,7 @@ class BrokerPool:
         If its address has changed, opens a new connection. Returns whether the node's engine handle
         is a new one.
         """
-        host = _safe_host(host)
+        host = safe_host(host)
         known = self.nodes.get(node_id)
         if known is not None and (known.host, known.port) == (host, port):
             if known.rack != rack:
@@ -319,7 +319,7 @@ class BrokerPool:
 
         MemoryError: the engine is out of memory.
         """
-        self._further(self._coordinators, "coordinator", node_id, _safe_host(host), port)
+        self._further(self._coordinators, "coordinator", node_id, safe_host(host), port)
         return COORDINATORS + node_id
 
     def _control(self, node: Broker) -> Broker:
@@ -614,6 +614,10 @@ class BrokerPool:
             wake_up = min(wake_up, self._eager_at)
         return [], wake_up
 
+    def _cluster_is_gone(self) -> bool:
+        """Whether no known node can be reached."""
+        return bool(self.nodes) and all(node.failing for node in self.nodes.values())
+
     def rebootstrap(self) -> None:
         """Returns to the bootstrap servers: the known cluster may be gone (KIP-899).
 
@@ -844,11 +848,7 @@ class BrokerPool:
                 self._report(broker, error, _failure_of(event), level if reported else DEBUG)
             self._fail_waiting(broker, error)
             self._report_if_all_down()
-            if (
-                self.nodes
-                and not self.rebootstrapping
-                and all(node.failing for node in self.nodes.values())
-            ):
+            if self._cluster_is_gone() and not self.rebootstrapping:
                 self.rebootstrap()
         else:
             self._log.debug("%s: closed: %s", broker.name, event.text)

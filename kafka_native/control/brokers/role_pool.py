@@ -11,12 +11,12 @@ Thread: the control thread only.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafka_native.control.brokers.broker import Broker
-from kafka_native.control.brokers.pool import COORDINATORS, BrokerPool
+from kafka_native.control.brokers.pool import COORDINATORS, BrokerPool, safe_host
 from kafka_native.control.brokers.versions import ApiRanges
 from kafka_native.control.requests import Call, Reply
 from kafka_native.errors import KafkaError
@@ -71,7 +71,11 @@ class RolePool(BrokerPool):
     # --- nodes ---
 
     def update(self, node_id: int, host: str, port: int, rack: str | None) -> bool:
-        """Adds or updates a node. Without a connection of this role it needs no thread yet."""
+        """Adds or updates a node. Without a connection of this role it needs no thread yet.
+
+        Returns whether the node's engine handle is a new one.
+        """
+        host = safe_host(host)
         known = self.nodes.get(node_id)
         if known is None or (known.handle == NO_HANDLE and known.address != (host, port)):
             self.nodes[node_id] = Broker(NO_HANDLE, node_id, host, port, rack)
@@ -175,7 +179,11 @@ class RolePool(BrokerPool):
         """Whether only the bootstrap servers count as members of the cluster."""
         return self._host.rebootstrapping
 
-    def add_bootstrap(self, servers: Any) -> None:
+    def _cluster_is_gone(self) -> bool:
+        """Never: the host decides that, so that one role doesn't end the connections of all."""
+        return False
+
+    def add_bootstrap(self, servers: Iterable[tuple[str, int]]) -> None:
         """Adds bootstrap servers to the host."""
         self._host.add_bootstrap(servers)
 

@@ -241,6 +241,7 @@ class FetchManager:
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
         metadata.on_missing.append(self._report_topic_error)
+        metadata.uses.append(lambda since: self._by_topic)
 
     # --- calls of the application ---
 

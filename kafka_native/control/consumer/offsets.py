@@ -173,6 +173,9 @@ class Questions:
         self._clock = clock
         self._asked: list[_Asked] = []
         self._ask_at = 0.0
+        metadata.uses.append(
+            lambda since: [topic for each in self._asked for topic, _, _ in each.questions]
+        )
 
     def ask(
         self,

@@ -788,6 +788,7 @@ class ShareConsumerControl:
         context.metadata.on_topic.append(lambda topic: self._missing.discard(topic.name))
         context.metadata.on_missing.append(self._on_missing)
         context.metadata.on_failure.append(self._on_failure)
+        context.metadata.uses.append(lambda since: self.membership.topics)
         self.managers = (self.watch, self.membership, self.sessions, self.coordinator)
         """In the order in which the control thread polls them."""
 

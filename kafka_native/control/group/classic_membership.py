@@ -92,6 +92,7 @@ class GroupLeader:
         self._wait_until = NEVER
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(lambda topic, error: self._on_topic(topic))
+        metadata.uses.append(lambda since: self._topics)
 
     def begin(
         self, assignor: Assignor, reply: JoinGroupResponse, own: Iterable[str], now: float

@@ -77,6 +77,7 @@ class Subscription:
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
         metadata.on_missing.append(self._report_error)
+        metadata.uses.append(lambda since: self.topics)
 
     @property
     def names(self) -> list[str]:

@@ -52,6 +52,8 @@ class ProduceRouter:
         self._report_at = 0.0
         metadata.on_topic.append(self._on_topic)
         metadata.on_failure.append(self._on_failure)
+        metadata.uses.append(self._used_since)
+        metadata.on_forgotten.append(self._on_forgotten)
 
     @property
     def produces(self) -> bool:
@@ -104,6 +106,8 @@ class ProduceRouter:
     def on_partition_error(self, event: Event, now: float) -> None:
         """Refreshes the leader after it has rejected a batch: it may have moved."""
         name = self._engine.topics[event.token - 1].name
+        if name not in self._metadata.topics:  # it was just forgotten, with a message on its way
+            self._metadata.want(name, now, create=True)
         self._metadata.on_hint(name, event.partition, event.leader_id, event.leader_epoch, now)
 
     def fatal_error(self, event: Event) -> KafkaError:
@@ -159,6 +163,23 @@ class ProduceRouter:
                 )
             produced.fail(0, code, error.str())
             self._answer(topic.name, error)
+
+    def _used_since(self, since: float) -> list[str]:
+        """The topics with queued messages, or with messages produced since a time."""
+        asked = {name for name, _, _ in self._asked}
+        return [
+            name
+            for name in self._produced
+            if name in asked or self._engine.topic(name).used_since(since)
+        ]
+
+    def _on_forgotten(self, name: str, now: float) -> None:
+        if name not in self._produced:
+            return
+        if self._engine.topic(name).forget():
+            self._unreported.pop(name, None)
+        else:  # a message was produced meanwhile
+            self._metadata.want(name, now, create=True)
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `requests.Manager`."""
