@@ -48,10 +48,12 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/config.py",
     ),
     "client.software.name": _at(
-        f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library", "kafka_native/client.py"
+        f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library",
+        "kafka_native/client_core.py",
     ),
     "client.software.version": _at(
-        f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library", "kafka_native/client.py"
+        f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library",
+        "kafka_native/client_core.py",
     ),
     "message.pinned.max.kbytes": _at(
         "tests/client/test_pinned_memory.py::test_kept_messages_pin_no_more_than_the_limit",
@@ -388,7 +390,7 @@ _COMMON_EVIDENCE: Final = {
     ),
     "test.mock.broker.rtt": _at(
         "tests/client/test_config_effect_mock.py::test_responses_take_the_round_trip_time",
-        "kafka_native/client.py",
+        "kafka_native/client_core.py",
     ),
     "logger": _at(
         "tests/api/test_config.py::test_warnings_go_to_the_users_logger", "kafka_native/config.py"
