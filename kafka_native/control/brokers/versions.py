@@ -59,8 +59,6 @@ FIRST_WITH_MEMBER = 3
 """The first TxnOffsetCommit version with the member of the group (2.5, KIP-447)."""
 FIRST_WITH_SYNONYMS = 1
 """The first DescribeConfigs version with synonyms (1.1, KIP-226)."""
-FIRST_WITH_DOCUMENTATION = 3
-"""The first DescribeConfigs version with documentation (2.6, KIP-569)."""
 NO_PRODUCER_ID = -1
 FIRST_TWO_PHASE = 6
 """The first InitProducerId version with two-phase commit (KIP-939). In brokers it is unstable.
@@ -232,15 +230,11 @@ def adapted(message: Request, version: int) -> Request:
     elif isinstance(message, TxnOffsetCommitRequest) and version < FIRST_WITH_MEMBER:
         message = copy.copy(message)
         # older coordinators don't check the member
-        message.generation_id_or_member_epoch, message.member_id, message.group_instance_id = (
-            -1,
-            "",
-            None,
-        )
-    elif isinstance(message, DescribeConfigsRequest) and version < FIRST_WITH_DOCUMENTATION:
-        message = copy.copy(message)  # older brokers have none of it
-        message.include_documentation = False
-        message.include_synonyms = message.include_synonyms and version >= FIRST_WITH_SYNONYMS
+        message.generation_id_or_member_epoch, message.member_id = -1, ""
+        message.group_instance_id = None
+    elif isinstance(message, DescribeConfigsRequest) and version < FIRST_WITH_SYNONYMS:
+        message = copy.copy(message)
+        message.include_synonyms = False  # older brokers have none
     elif isinstance(message, UpdateFeaturesRequest) and version < 1:
         message = copy.copy(message)
         update = UpdateFeaturesRequest.FeatureUpdate
