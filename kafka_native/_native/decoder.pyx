@@ -38,7 +38,7 @@ from libc.string cimport memcpy
 
 from kafka_native._native.layout cimport kn_default_of, kn_put, kn_show
 from kafka_native._native.wire cimport (
-    ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, STRING, STRUCT, UINT16, UINT32, UUID,
+    ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, RECORDS, STRING, STRUCT, UINT16, UINT32, UUID,
     Op, Plan, Table, kn_fixed_size, kn_get16, kn_get32, kn_get64,
 )
 
@@ -125,8 +125,8 @@ cdef Found _skip_blob(Scan* s, int kind, bint compact, bint nullable) noexcept n
     cdef Py_ssize_t length = 0
     if _skip_length(s, compact, kind == STRING, &length):
         return FOUND_MALFORMED
-    if length < 0:
-        return FOUND_FITTING if nullable else FOUND_MALFORMED
+    if length < 0:  # some brokers have no records in a partition with an error, in any version
+        return FOUND_FITTING if nullable or kind == RECORDS else FOUND_MALFORMED
     if length > s.end - s.p or (kind == STRING and not kn_utf8_is_valid(s.p, length)):
         return FOUND_MALFORMED
     s.p += length
@@ -534,7 +534,7 @@ cdef object _read_blob(_Reader r, int kind, bint compact, bint nullable):
     cdef const char* text
     cdef Py_ssize_t at
     if length < 0:
-        if not nullable:
+        if not nullable and kind != RECORDS:
             raise ProtocolError(f"null {what} where the version has no null")
         return None
     _need(r, length, what)

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from kafka_native.control.brokers.versions import adapted
 from kafka_native.control.group.consumer_membership import server_regex
 from kafka_native.control.group.heartbeats import State, new_member_id
 from kafka_native.control.group.membership import Membership
@@ -48,7 +49,7 @@ def test_join_sends_every_field() -> None:
     )
     assert (sent.subscribed_topic_names, sent.subscribed_topic_regex, sent.topic_partitions) == (
         ["a"],
-        None,
+        "",
         [],
     )
     assert group.pool.heartbeats == {}
@@ -311,7 +312,8 @@ def test_a_broker_without_patterns_has_them_matched_here() -> None:
     group.fail(KafkaError(KafkaError._INVALID_ARG))  # the pool turns it into this error
     assert group.subscription.server_side is False
     sent = group.sent()
-    assert (sent.subscribed_topic_names, sent.subscribed_topic_regex) == (["a"], None)
+    assert (sent.subscribed_topic_names, sent.subscribed_topic_regex) == (["a"], "")
+    adapted(sent, 0).encode(0)
     group.answer(1, {})
     group.subscription.matched = ["x1"]
     for listener in group.subscription.on_change:

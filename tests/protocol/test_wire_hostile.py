@@ -18,6 +18,7 @@ from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.protocol.offsets import OffsetFetchRequest
 from kafka_native.protocol.produce import ProduceRequest
 from kafka_native.protocol.schema import Message
+from kafka_native.protocol.share import ShareFetchResponse
 from kafka_native.protocol.versions import ApiVersionsResponse
 
 every_version = pytest.mark.parametrize(("cls", "version"), EVERY_VERSION, ids=version_id)
@@ -137,6 +138,24 @@ def test_null_is_refused_where_the_version_has_none() -> None:
     assert MetadataRequest.decode(b"\xff\xff\xff\xff", 1).topics is None
     with pytest.raises(ProtocolError, match=r"topics\[0\].name: null string"):
         MetadataRequest.decode(b"\x02\x00\x00" + bytes(4), 9)
+
+
+def test_null_records_are_no_records_in_any_version() -> None:
+    """Some brokers send null where Apache Kafka sends none, in a partition with an error."""
+    topic = ShareFetchResponse.ShareFetchableTopicResponse
+    part = topic.PartitionData(error_code=6, records=b"")
+    sent = ShareFetchResponse(responses=[topic(partitions=[part, part])])
+    body = sent.encode(2)
+    empty = b"\x01\x01\x00"  # no records, no acquired ranges, no tags
+    assert body.count(empty) == 2
+    found = ShareFetchResponse.decode(body.replace(empty, b"\x00\x01\x00"), 2)
+    assert [(each.error_code, each.records) for each in found.responses[0].partitions] == [
+        (6, None),
+        (6, None),
+    ]
+    part.records = None
+    with pytest.raises(ProtocolError, match="records"):
+        sent.encode(2)
 
 
 def test_a_string_that_is_not_utf8_is_refused_with_its_place() -> None:

@@ -15,7 +15,7 @@ from kafka_native.protocol import ApiKey, ProtocolError, releases
 from kafka_native.protocol.configs import ListConfigResourcesRequest
 from kafka_native.protocol.coordinator import FindCoordinatorRequest
 from kafka_native.protocol.delegation_tokens import CreateDelegationTokenRequest
-from kafka_native.protocol.groups import LeaveGroupRequest
+from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, LeaveGroupRequest
 from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.offsets import (
     ListOffsetsRequest,
@@ -200,6 +200,9 @@ def adapted(message: Request, version: int) -> Request:
         message = copy.copy(message)
         # the token is for the connection's own principal
         message.owner_principal_type = message.owner_principal_name = ""
+    elif isinstance(message, ConsumerGroupHeartbeatRequest) and version < 1:
+        message = copy.copy(message)
+        message.subscribed_topic_regex = message.subscribed_topic_regex or None
     elif isinstance(message, LeaveGroupRequest):
         message = copy.copy(message)
         if version >= 3:

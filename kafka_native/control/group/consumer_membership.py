@@ -90,7 +90,6 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         self._rebalance = rebalance
         self._assignor = assignor
         self._subscribed_once = False
-        self._regex_sent = False
         self._owned: dict[Key, bytes] = {}  # with the topics' ids
         self._target: dict[bytes, list[int]] | None = None  # the coordinator's assignment
         self._unnamed: set[bytes] = set()
@@ -208,9 +207,8 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         message.subscribed_topic_names = (
             subscription.names if subscription.server_side else list(subscription.topics)
         )
-        if subscription.server_side and (patterns or self._regex_sent):
-            message.subscribed_topic_regex = server_regex(patterns)
-            self._regex_sent = True
+        # Empty: none. Null would keep the last one, and librdkafka's mock cluster doesn't take it.
+        message.subscribed_topic_regex = server_regex(patterns) if subscription.server_side else ""
         return message
 
     def _owned_partitions(self) -> list[Heartbeat.TopicPartitions]:
@@ -230,7 +228,7 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         return message
 
     def _refused(self, error: KafkaError, message: Heartbeat) -> bool:
-        if error.code() != KafkaError._INVALID_ARG or message.subscribed_topic_regex is None:
+        if error.code() != KafkaError._INVALID_ARG or not message.subscribed_topic_regex:
             return False
         self._match_here()
         return True
@@ -241,7 +239,6 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
             "group %s: the broker doesn't match patterns, the client does", self._member.group_id
         )
         self._subscription.server_side = False
-        self._regex_sent = False
         now = self._clock()
         try:
             self._subscription.replace(self._subscription.wanted, now)
