@@ -102,6 +102,16 @@ def _report(cluster: MockCluster) -> str:
     )
 
 
+def _add_state(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("state in a folder")
+    group.add_argument(
+        "--load", type=Path, metavar="DIRECTORY", help="begin with the state in this folder"
+    )
+    group.add_argument(
+        "--save", type=Path, metavar="DIRECTORY", help="save the state to this folder at the end"
+    )
+
+
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program, description="A mock Kafka cluster.")
     parser.add_argument(
@@ -139,6 +149,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         default=0,
         help="access this much memory at the start, so that later accesses are fast",
     )
+    _add_state(parser)
     _add_security(parser)
     parser.add_argument(
         "--json", action="store_true", help="print the line as JSON, with the cluster's id"
@@ -172,13 +183,15 @@ def main(
             retention_bytes=options.retention_bytes,
             message_max_bytes=options.message_max_bytes,
             security=_security(options),
+            load=options.load,
         )
     except (OSError, ValueError, ModuleNotFoundError) as error:
         parser.error(str(error))
     with cluster:
         try:
             for name, count in options.topics:
-                cluster.create_topic(name, count)
+                if options.load is None or name not in cluster.topics:
+                    cluster.create_topic(name, count)
             if options.save_certificates is not None:
                 _save_certificates(cluster, options.save_certificates)
         except (OSError, ValueError) as error:
@@ -188,6 +201,17 @@ def main(
             flush=True,
         )
         signal.sigwait(signals)
+        return _save(cluster, options.save)
+
+
+def _save(cluster: MockCluster, folder: Path | None) -> int:
+    """Save the state to a folder, if one is wanted, and return the exit status."""
+    if folder is not None:
+        try:
+            cluster.save(folder)
+        except OSError as error:
+            print(f"the state can't be saved: {error}", file=sys.stderr)
+            return 1
     return 0
 
 

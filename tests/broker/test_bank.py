@@ -107,6 +107,12 @@ def test_open_transactions_are_found_in_the_tools_output() -> None:
     assert list(
         readers.open_in_states(line.format("g-0", ended) + line.format("g-0", ongoing), "g")
     ) == ["g-0 is in state 1"]
+    named = '{"version":"1","data":{"transactionStatus":"CompleteCommit"}}'
+    assert list(readers.open_in_states(line.format("g-0", named), "g")) == []
+    named = named.replace("CompleteCommit", "Ongoing")
+    assert list(readers.open_in_states(line.format("g-0", named), "g")) == [
+        "g-0 is in state Ongoing"
+    ]
     assert list(readers.open_in_states(line.format("other", ongoing), "g")) == [
         "the transaction log has none of the processors"
     ]

@@ -25,7 +25,8 @@ BATCH = re.compile(
 LINE = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(.*)")
 STATE = re.compile(r" key: (\{.*\}) payload: (\{.*\})$", re.MULTILINE)
 ENDED = {0: "Empty", 4: "CompleteCommit", 5: "CompleteAbort", 6: "Dead"}
-"""The states by their numbers in the transaction log."""
+"""The states by their numbers in the transaction log. Since Apache Kafka 4.4, the tool has names.
+"""
 
 
 def _read(lib: ModuleType, cluster: Cluster, topic: str, partitions: int) -> dict[Place, str]:
@@ -139,14 +140,14 @@ def open_in_logs(dumped: str) -> Iterator[str]:
 
 def open_in_states(dumped: str, group: str) -> Iterator[str]:
     """Yield a group's transactional ids whose last state in the coordinator's log isn't an end."""
-    state: dict[str, int] = {}
+    state: dict[str, int | str] = {}
     for key, payload in STATE.findall(dumped):
         state[json.loads(key)["data"]["transactionalId"]] = json.loads(payload)["data"][
             "transactionStatus"
         ]
     ours = {name: status for name, status in state.items() if name.startswith(group)}
     for name, status in ours.items():
-        if status not in ENDED:
+        if status not in ENDED and status not in ENDED.values():
             yield f"{name} is in state {status}"
     if not ours:
         yield "the transaction log has none of the processors"

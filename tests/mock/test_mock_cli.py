@@ -63,6 +63,52 @@ def test_process_serves_and_ends_cleanly(number: signal.Signals) -> None:
         assert (process.returncode, out, err) == (0, "", "")
 
 
+def test_state_is_saved_at_the_end_and_loaded(tmp_path: Path) -> None:
+    folder = str(tmp_path / "state")
+    with running("--topics", "a:2", "--save", folder) as (process, servers):
+        producer = confluent_kafka.Producer({"bootstrap.servers": servers, "log_level": 0})
+        producer.produce("a", b"kept", partition=1)
+        assert producer.flush(WAIT_S) == 0
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=WAIT_S)
+        assert (process.returncode, out, err) == (0, "", "")
+    with running("--load", folder, "--topics", "a:2,b") as (_, servers):
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "g"})
+        try:
+            assert {"a", "b"} <= consumer.list_topics(timeout=WAIT_S).topics.keys()
+            consumer.assign([confluent_kafka.TopicPartition("a", 1, 0)])
+            message = consumer.poll(WAIT_S)
+            assert message is not None
+            assert message.value() == b"kept"
+        finally:
+            consumer.close()
+
+
+def test_a_folder_without_a_state_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text("{}")
+    (tmp_path / "empty").mkdir()
+    for folder, error in ((tmp_path, "is no saved mock cluster"), (tmp_path / "empty", "No such")):
+        done = subprocess.run(
+            [*COMMAND, "--load", str(folder)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=WAIT_S,
+        )
+        assert done.returncode == 2
+        assert error in done.stderr
+
+
+def test_a_state_that_cannot_be_saved_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with running("--save", str(file)) as (process, _):
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=WAIT_S)
+        assert process.returncode == 1
+        assert "can't be saved" in err
+
+
 def test_ports_follow_the_first_one_and_a_taken_one_is_an_error() -> None:
     with running("--brokers", "1") as (_, servers):
         port = servers.rpartition(":")[2]
