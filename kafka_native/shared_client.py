@@ -177,7 +177,7 @@ class Client:
         self._client.check_open(HOST_CLOSED_TEXT)
         if not hasattr(kind, "_host"):
             raise TypeError(f"{kind.__name__} can't be a role of a Client")
-        role = new_role(kind, self._client, dict(conf or {}))
+        role = new_role(kind, self._client, {**(conf or {})})
         self._owners.add(role)
         return role
 

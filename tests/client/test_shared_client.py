@@ -375,6 +375,8 @@ def test_a_role_may_override_a_default_of_the_client(cluster: MockCluster) -> No
 def test_other_classes_are_no_roles(shared: Client) -> None:
     with pytest.raises(TypeError, match="AdminClient can't be a role of a Client"):
         shared.producer(of=AdminClient)
+    with pytest.raises(TypeError, match="mapping"):
+        shared.producer("acks=1")  # type: ignore[call-overload]
 
 
 # --- callbacks and statistics ---
