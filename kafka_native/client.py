@@ -168,6 +168,7 @@ class Client:
             rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
             fallback=_fallback_of(config),
             encryption=encryption,
+            data_connections=config.integer("connections.per.broker"),
         )
         refresh_ms = config.integer("topic.metadata.refresh.interval.ms")
         # librdkafka's default: three times the interval
