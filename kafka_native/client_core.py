@@ -212,6 +212,7 @@ class ClientCore:
             "rebootstraps": config["metadata.recovery.strategy"] == "rebootstrap",
             "fallback": _fallback_of(config),
             "encryption": self._encryption,
+            "data_connections": config.integer("connections.per.broker"),
         }
         if self._host is not None:
             return RolePool(self.engine, self._host.context.pool, **how)

@@ -233,6 +233,7 @@ class Cluster:
         ttl_s: float = NEVER,
         make_authenticator: Callable[[Connections], Authenticator] | None = None,
         shuffle: Shuffle = lambda servers: None,
+        data_connections: int = 1,
     ) -> None:
         self.clock = Clock()
         self.engine = FakeEngine()
@@ -255,6 +256,7 @@ class Cluster:
             ),
             rebootstraps=rebootstraps,
             fallback=fallback,
+            data_connections=data_connections,
             shuffle=shuffle,
             clock=self.clock,
         )
@@ -276,6 +278,11 @@ class Cluster:
         broker = self.pool.by_handle(handle)
         if broker is not None and broker.purpose == "control":
             self.bring_up(handle)
+
+    def handle_of(self, node_id: int) -> int:
+        """Return the handle of a node's own connection; -1: there is no such node."""
+        node = self.pool.nodes.get(node_id)
+        return -1 if node is None else node.handle
 
     def node_of(self, sent: Any) -> int:
         """Return the node that a request goes to, on whichever connection."""
