@@ -98,6 +98,10 @@ _COMMON_EVIDENCE: Final = {
         f"{_TIME}test_missing_metadata_is_requested_again_at_the_fast_interval",
         "kafka_native/control/metadata.py::fast_s",
     ),
+    "connections.per.broker": _at(
+        "tests/client/test_connections_per_broker.py::test_messages_take_every_connection_and_stay_in_order",
+        "kafka_native/control/brokers/pool.py::data_connections",
+    ),
     "topic.metadata.ttl": _at(
         "tests/client/test_topic_metadata_ttl.py::test_refresh_names_only_the_topics_in_use",
         "kafka_native/control/metadata.py::ttl_s",

@@ -1,4 +1,4 @@
-"""Connections and metadata: servers for a running client, and topics that are out of use."""
+"""Connections: servers for a running client, topics out of use, several connections a broker."""
 
 from __future__ import annotations
 
@@ -38,5 +38,15 @@ with Producer(busy) as producer:
         producer.poll(0.05)
         asked = next((line for line in reversed(logged) if "asking" in line), "")
     print("the last refresh:", asked.rpartition(": ")[2])
+
+# 3. The partitions of each broker are spread over several connections.
+wide = {"bootstrap.servers": cluster.bootstrap_servers, "connections.per.broker": 2}
+with Producer(wide) as producer:
+    cluster.create_topic("wide", 6)
+    for number in range(600):
+        producer.produce("wide", "hello", partition=number % 6)
+    producer.flush(30)
+    brokers = producer.metrics().brokers.values()
+    print("connections for messages:", sum(each.req.get("Produce", 0) > 0 for each in brokers))
 
 cluster.close()

@@ -216,6 +216,7 @@ class ClientCore:
             "fallback": _fallback_of(config),
             "encryption": self._encryption,
             "client_rack": config.text("client.rack") or None,
+            "data_connections": config.integer("connections.per.broker"),
         }
         if self._host is not None:
             return RolePool(self.engine, self._host.context.pool, **how)

@@ -19,7 +19,6 @@ from kafka_native.errors import KafkaError, KafkaException
 HOST_PREFIXES: Final = (
     "api.version.",
     "broker.",
-    "connections.",
     "enable.sasl.",
     "enable.ssl.",
     "https.",
@@ -38,6 +37,7 @@ HOST_NAMES: Final = frozenset(
     {
         "client.dns.lookup",
         "client.id",
+        "connections.max.idle.ms",
         "debug",
         "oauth_cb",
         "receive.message.max.bytes",
@@ -48,6 +48,7 @@ HOST_NAMES: Final = frozenset(
 DEFAULTS: Final = frozenset(
     {
         "client.rack",
+        "connections.per.broker",
         "enable.metrics.push",
         "retry.backoff.max.ms",
         "retry.backoff.ms",

@@ -62,9 +62,9 @@ class Client:
         config : Mapping[str, Any], optional
             The properties of the connection: ``bootstrap.servers``, ``client.id``, ``security.*``,
             ``sasl.*``, ``ssl.*``, ``socket.*``, ``metadata.*``, logging. ``retry.backoff.*``,
-            ``client.rack``, ``statistics.interval.ms`` and ``enable.metrics.push`` are defaults for
-            the roles. ``error_cb``, ``throttle_cb`` and ``stats_cb`` are the Client's own: `poll()`
-            runs them.
+            ``client.rack``, ``connections.per.broker``, ``statistics.interval.ms`` and
+            ``enable.metrics.push`` are defaults for the roles. ``error_cb``, ``throttle_cb`` and
+            ``stats_cb`` are the Client's own: `poll()` runs them.
         **kwargs
             The same.
         """
@@ -177,7 +177,7 @@ class Client:
         self._client.check_open(HOST_CLOSED_TEXT)
         if not hasattr(kind, "_host"):
             raise TypeError(f"{kind.__name__} can't be a role of a Client")
-        role = new_role(kind, self._client, dict(conf or {}))
+        role = new_role(kind, self._client, {**(conf or {})})
         self._owners.add(role)
         return role
 

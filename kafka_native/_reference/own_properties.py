@@ -121,6 +121,23 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         ),
     ),
     Property(
+        "connections.per.broker",
+        "integer",
+        BOTH,
+        LOW,
+        default=1,
+        minimum=1,
+        maximum=16,
+        state=State.EFFECTIVE,
+        python_only=True,
+        doc=(
+            "How many connections to each broker carry messages. The partitions are spread over "
+            "them, each on one, so that their order holds. Each connection has a thread of its "
+            "own. More than one helps where one core is the limit: with TLS, or decompression of "
+            "what is fetched. A share consumer uses one."
+        ),
+    ),
+    Property(
         "proxy.url",
         "string",
         BOTH,

@@ -372,9 +372,21 @@ def test_a_role_may_override_a_default_of_the_client(cluster: MockCluster) -> No
         assert own._client.config["retry.backoff.ms"] == 9
 
 
+def test_a_role_may_have_several_data_connections(shared: Client, client: Clients) -> None:
+    topic = client.topic(12)
+    producer = shared.producer({"connections.per.broker": 2})
+    for partition in range(12):
+        producer.produce(topic, b"x", partition=partition)
+    assert producer.flush(WAIT_S) == 0
+    assert len(producer._client.context.pool.brokers()) == 6  # two to each of three brokers
+    assert len(read_values(member(shared, topic, "several"), 12)) == 12
+
+
 def test_other_classes_are_no_roles(shared: Client) -> None:
     with pytest.raises(TypeError, match="AdminClient can't be a role of a Client"):
         shared.producer(of=AdminClient)
+    with pytest.raises(TypeError, match="mapping"):
+        shared.producer("acks=1")  # type: ignore[call-overload]
 
 
 # --- callbacks and statistics ---
@@ -487,7 +499,7 @@ def test_roles_and_client_leave_no_threads_and_no_descriptors(
 
     def is_clean() -> bool:
         gc.collect()
-        return (client_threads(), live_objects()["engines"]) == before[1:]
+        return client_threads() <= before[1] and live_objects()["engines"] <= before[2]
 
     wait_for(is_clean, lambda: f"{client_threads()}, {live_objects()}, before: {before}")
     # the mock cluster closes its side of the connections a little later
@@ -502,7 +514,7 @@ def test_a_dropped_role_ends_and_the_others_go_on(shared: Client, topic: str) ->
     reference, core = weakref.ref(role), weakref.ref(role._client)
     del role
     wait_for(lambda: gc.collect() >= 0 and reference() is None and core() is None, "its end")
-    assert live_objects()["engines"] == engines - 1
+    assert live_objects()["engines"] < engines
     assert len(shared._client.main._roles) == 1
     deliver(other, topic)
 
@@ -570,7 +582,7 @@ def test_a_role_whose_constructor_fails_leaves_nothing(shared: Client, topic: st
         shared.consumer({"group.id": "g", "partition.assignment.strategy": "nonsense"})
     with pytest.raises(TypeError):
         shared.producer({"acks": 1}, of=Failing)
-    wait_for(lambda: gc.collect() >= 0 and live_objects()["engines"] == engines, "no new engine")
+    wait_for(lambda: gc.collect() >= 0 and live_objects()["engines"] <= engines, "no new engine")
     assert shared._client.main._roles == {}
     assert not shared._client._living
     deliver(shared.producer(), topic)

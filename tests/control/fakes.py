@@ -118,6 +118,7 @@ class FakeEngine:
         self.expired = 0
         self.heartbeats: list[SimpleNamespace] = []
         self.heartbeats_stopped: list[int] = []
+        self.in_client_rack: dict[int, bool] = {}
 
     def heartbeat(
         self, handle: int, generation: int, api_key: int, version: int, *rest: Any
@@ -135,6 +136,9 @@ class FakeEngine:
     def broker_add(self, node_id: int, host: str, port: int) -> int:
         self.brokers.append((node_id, host, port))
         return len(self.brokers) - 1
+
+    def broker_set_in_client_rack(self, handle: int, in_client_rack: bool) -> None:
+        self.in_client_rack[handle] = in_client_rack
 
     def broker_connect(self, handle: int) -> None:
         self.connects.append(handle)
@@ -237,6 +241,8 @@ class Cluster:
         ttl_s: float = NEVER,
         make_authenticator: Callable[[Connections], Authenticator] | None = None,
         shuffle: Shuffle = lambda servers: None,
+        data_connections: int = 1,
+        client_rack: str | None = None,
     ) -> None:
         self.clock = Clock()
         self.engine = FakeEngine()
@@ -260,6 +266,8 @@ class Cluster:
             rebootstraps=rebootstraps,
             checks_cluster=checks_cluster,
             fallback=fallback,
+            data_connections=data_connections,
+            client_rack=client_rack,
             shuffle=shuffle,
             clock=self.clock,
         )
@@ -281,6 +289,11 @@ class Cluster:
         broker = self.pool.by_handle(handle)
         if broker is not None and broker.purpose == "control":
             self.bring_up(handle)
+
+    def handle_of(self, node_id: int) -> int:
+        """Return the handle of a node's own connection; -1: there is no such node."""
+        node = self.pool.nodes.get(node_id)
+        return -1 if node is None else node.handle
 
     def node_of(self, sent: Any) -> int:
         """Return the node that a request goes to, on whichever connection."""

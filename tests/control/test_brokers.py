@@ -298,7 +298,7 @@ class DataCluster(Cluster):
         handle = len(self.engine.brokers) - 1
         self.bring_up(handle)
         if carries_data:
-            assert self.pool.data_handle(node_id) == handle
+            assert self.pool.data_handle(node_id, "t", 0) == handle
         return handle
 
     def sent_to(self) -> list[int]:

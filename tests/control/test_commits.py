@@ -79,7 +79,7 @@ class Group(Cluster):
         )
         self.go()
         self.answer(self.metadata_reply("t", [(1, 5)] * len(offsets)))
-        self.bring_up(self.pool.handle(1))
+        self.bring_up(self.handle_of(1))
         self.go()
         self.connect()
 
@@ -751,8 +751,8 @@ def test_partitions_start_where_the_group_has_committed_else_by_auto_offset_rese
     request = cluster.offsets({0: (5, -1, "", 0)})
     assert request.groups[0].topics[0].partition_indexes == [0, 1]
     logs = [cursor.log for cursor in cluster.engine.cursors]
-    assert [("start", cluster.pool.handle(1), 7, 5)] in logs
-    assert [("start", cluster.pool.handle(1), 5, 5)] in logs
+    assert [("start", cluster.handle_of(1), 7, 5)] in logs
+    assert [("start", cluster.handle_of(1), 5, 5)] in logs
     _, lookup = cluster.request()
     assert [(each.partition_index, each.timestamp) for each in lookup.topics[0].partitions] == [
         (1, EARLIEST)
@@ -776,7 +776,7 @@ def test_stale_epoch_while_reading_committed_offsets_never_leads_to_a_reset():
             cluster.find()
             cluster.wait(1.5)
     cluster.offsets({0: (5, -1, "", 0)})
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 5, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(1), 5, 5)]
     assert cluster.partition_errors == []
 
 
@@ -791,6 +791,6 @@ def test_forbidden_committed_offset_is_reported_once_and_requested_again():
     assert [error.code() for *_, error in cluster.partition_errors] == [
         KafkaError.TOPIC_AUTHORIZATION_FAILED
     ]
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 3, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(1), 3, 5)]
     cluster.offsets({0: (5, -1, "", 0)})
-    assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(1), 5, 5)]
+    assert cluster.engine.cursors[1].log == [("start", cluster.handle_of(1), 5, 5)]

@@ -93,7 +93,7 @@ class ConsumerCluster(Cluster):
 def test_absolute_offset_starts_without_a_look_up():
     cluster = ConsumerCluster(("t", 0, 42))
     assert cluster.engine.submitted == []
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 42, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(1), 42, 5)]
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,11 @@ def test_absolute_offset_starts_without_a_look_up():
 )
 def test_logical_offset_is_looked_up_at_the_leader(wanted, timestamp, started):
     cluster = ConsumerCluster(("t", 1, wanted))
-    assert cluster.engine.submitted[0].handle == cluster.pool.handle(2)
+    assert cluster.engine.submitted[0].handle == cluster.handle_of(2)
     request = cluster.offsets(7)
     assert request.isolation_level == 1
     assert request.topics[0].partitions[0].timestamp == timestamp
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(2), started, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(2), started, 5)]
 
 
 def test_look_ups_of_one_leader_share_a_request():
@@ -138,7 +138,7 @@ def test_look_up_is_repeated_when_the_leader_has_moved():
     cluster.offsets(0, error_code=KafkaError.NOT_LEADER_FOR_PARTITION)
     cluster.answer_metadata((2, 6), (2, 5))
     cluster.offsets(3)
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(2), 3, 6)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(2), 3, 6)]
 
 
 def test_look_up_that_is_forbidden_reaches_the_application():
@@ -151,9 +151,9 @@ def test_seek_starts_again_and_an_answer_to_an_older_look_up_is_ignored():
     cluster = ConsumerCluster(("t", 0, -2))
     cluster.fetches.seek("t", 0, 99)
     cluster.go()
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 99, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(1), 99, 5)]
     cluster.offsets(3)
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 99, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(1), 99, 5)]
 
 
 def test_seek_of_an_unassigned_partition_is_refused():
@@ -169,7 +169,7 @@ def test_moved_leader_goes_on_within_the_fetch_epoch_so_nothing_queued_is_lost()
         1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6
     )
     cluster.wait(1)
-    assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(2), 500, 6)
+    assert cluster.engine.cursors[0].log[-1] == ("move", cluster.handle_of(2), 500, 6)
 
 
 def test_out_of_range_resets_and_keeps_queued_messages():
@@ -177,7 +177,7 @@ def test_out_of_range_resets_and_keeps_queued_messages():
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     request = cluster.offsets(40)
     assert request.topics[0].partitions[0].timestamp == LATEST
-    assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(1), 40, 5)
+    assert cluster.engine.cursors[0].log[-1] == ("move", cluster.handle_of(1), 40, 5)
 
 
 def test_out_of_range_and_reset_error_reaches_the_application_and_a_seek_heals():
@@ -186,7 +186,7 @@ def test_out_of_range_and_reset_error_reaches_the_application_and_a_seek_heals()
     assert cluster.partition_errors[0][3] == KafkaError._AUTO_OFFSET_RESET
     cluster.fetches.seek("t", 0, 10)
     cluster.go()
-    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 10, 5)
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.handle_of(1), 10, 5)
 
 
 def test_unusable_batch_is_fetched_again_with_back_off():
@@ -194,7 +194,7 @@ def test_unusable_batch_is_fetched_again_with_back_off():
     cluster.stop(1, 70, status=-4)
     assert cluster.engine.cursors[0].log[-1][0] == "start"
     cluster.wait(1)
-    assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(1), 70, 5)
+    assert cluster.engine.cursors[0].log[-1] == ("move", cluster.handle_of(1), 70, 5)
 
 
 def test_events_of_an_older_fetch_epoch_are_ignored():
@@ -210,7 +210,7 @@ def test_leader_change_in_metadata_restarts_at_the_position():
     cluster = ConsumerCluster(("t", 0, 0))
     cluster.engine.cursors[0].position = 33
     cluster.renew_metadata((2, 6), (2, 5))
-    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(2), 33, 6)
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.handle_of(2), 33, 6)
 
 
 def test_recreated_topic_gets_a_new_cursor():
@@ -228,7 +228,7 @@ def test_pause_keeps_the_position_and_resume_goes_on_there():
     assert cluster.engine.cursors[0].log[-1] == ("stop",)
     cluster.fetches.resume([("t", 0)])
     cluster.go()
-    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 12, 5)
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.handle_of(1), 12, 5)
 
 
 def test_partition_that_does_not_exist_reaches_the_application():
@@ -298,7 +298,7 @@ def test_new_assignment_replaces_the_old_one():
     cluster.fetches.assign([("t", 1, 3)], cluster.clock.now)
     cluster.go()
     assert cluster.engine.cursors[0] is None
-    assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 3, 5)]
+    assert cluster.engine.cursors[1].log == [("start", cluster.handle_of(2), 3, 5)]
 
 
 def test_back_off_doubles_within_its_bounds():
@@ -317,13 +317,13 @@ def test_partitions_are_added_and_removed_beside_others():
     cluster = ConsumerCluster(("t", 0, 3))
     cluster.fetches.add([("t", 1, 7, None)], cluster.clock.now)
     cluster.go()
-    assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 7, 5)]
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 3, 5)]
+    assert cluster.engine.cursors[1].log == [("start", cluster.handle_of(2), 7, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(1), 3, 5)]
     cluster.fetches.remove([("t", 0), ("t", 9)])
     cluster.go()
     assert set(cluster.fetches.assigned) == {("t", 1)}
     assert cluster.engine.cursors[0] is None
-    assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(2), 7, 5)]
+    assert cluster.engine.cursors[1].log == [("start", cluster.handle_of(2), 7, 5)]
 
 
 def test_answer_from_before_a_reassignment_is_ignored():
@@ -332,7 +332,7 @@ def test_answer_from_before_a_reassignment_is_ignored():
     cluster.fetches.add([("t", 0, 50)], cluster.clock.now)
     cluster.go()
     cluster.offsets(7)
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 50, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(1), 50, 5)]
 
 
 def test_idle_partitions_are_not_looked_at():
@@ -350,23 +350,23 @@ def test_initial_offset_comes_before_auto_offset_reset():
     cluster = ConsumerCluster()
     cluster.fetches.initial_offsets = {("t", 1): OffsetPosition(40)}
     cluster.assign(("t", 0, OFFSET_INVALID), ("t", 1, OFFSET_INVALID))
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(2), 40, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(2), 40, 5)]
     cluster.offsets(7)
-    assert cluster.engine.cursors[1].log == [("start", cluster.pool.handle(1), 7, 5)]
+    assert cluster.engine.cursors[1].log == [("start", cluster.handle_of(1), 7, 5)]
 
 
 def test_reset_by_duration_starts_at_the_first_young_message():
     cluster = ConsumerCluster(("t", 0, OFFSET_INVALID), reset=Ago(3_600_000))
     assert cluster.offsets(90).topics[0].partitions[0].timestamp == LATEST
     assert cluster.offsets(33).topics[0].partitions[0].timestamp == 1_700_000_000_000 - 3_600_000
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 33, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(1), 33, 5)]
 
 
 def test_reset_by_duration_starts_at_the_earlier_end_without_young_messages():
     cluster = ConsumerCluster(("t", 0, OFFSET_INVALID), reset=Ago(1000))
     cluster.offsets(90)
     cluster.offsets(-1)
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 90, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(1), 90, 5)]
 
 
 # --- seeking and pausing ---
@@ -398,9 +398,9 @@ def test_seek_to_a_time_without_later_messages_goes_to_the_end():
     assert done == []
     assert cluster.offsets(-1).topics[0].partitions[0].timestamp == 2000
     assert done == [None]
-    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 12, 5)
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.handle_of(1), 12, 5)
     assert cluster.offsets(99).topics[0].partitions[0].timestamp == LATEST
-    assert cluster.engine.cursors[1].log[-1] == ("start", cluster.pool.handle(2), 99, 5)
+    assert cluster.engine.cursors[1].log[-1] == ("start", cluster.handle_of(2), 99, 5)
 
 
 def test_pause_before_the_first_delivery_keeps_the_fetched_offset():
@@ -409,7 +409,7 @@ def test_pause_before_the_first_delivery_keeps_the_fetched_offset():
     cluster.fetches.pause([("t", 0)])
     cluster.fetches.resume([("t", 0)])
     cluster.go()
-    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(1), 10, 5)
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.handle_of(1), 10, 5)
 
 
 def test_pauses_outlast_the_assignment_until_the_subscription_ends():
@@ -447,7 +447,7 @@ def test_pause_of_many_lasts_through_a_new_leader():
     assert cluster.engine.cursors[0].log[-1] == ("stop",)
     cluster.fetches.resume([("t", 0), ("t", 1)])
     cluster.go()
-    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.pool.handle(2), 12, 6)
+    assert cluster.engine.cursors[0].log[-1] == ("start", cluster.handle_of(2), 12, 6)
     cluster.fetches.resume([("t", 0)])
     cluster.go()
     assert len(cluster.engine.cursors[0].log) == 3
@@ -473,7 +473,7 @@ def test_new_leader_in_the_answer_is_used_at_once():
     cluster.stop(
         1, 500, error_code=KafkaError.NOT_LEADER_FOR_PARTITION, leader_id=2, leader_epoch=6
     )
-    assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(2), 500, 6)
+    assert cluster.engine.cursors[0].log[-1] == ("move", cluster.handle_of(2), 500, 6)
 
 
 def test_forbidden_partition_is_reported_once_and_retried_and_others_go_on():
@@ -487,7 +487,7 @@ def test_forbidden_partition_is_reported_once_and_retried_and_others_go_on():
         entry for entry in cluster.engine.cursors[token - 1].log if entry[0] in ("start", "move")
     ]
     assert len(starts) == 5
-    assert cluster.engine.cursors[2 - token].log == [("start", cluster.pool.handle(2), 0, 5)]
+    assert cluster.engine.cursors[2 - token].log == [("start", cluster.handle_of(2), 0, 5)]
 
 
 @pytest.mark.parametrize(("error_s", "wait_s"), [(0.0, 1.0), (0.02, 1.0), (0.5, 5.0), (2.0, 20.0)])
@@ -530,7 +530,7 @@ def test_forbidden_topic_is_reported_once_and_requested_again():
     ]
     cluster.go()
     cluster.answer_metadata((1, 5))
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 0, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(1), 0, 5)]
 
 
 def test_new_partition_is_fetched():
@@ -538,7 +538,7 @@ def test_new_partition_is_fetched():
     cluster.wait(1)
     cluster.answer_metadata((1, 5), (2, 5), (1, 0))
     assert cluster.partition_errors == []
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 0, 0)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(1), 0, 0)]
 
 
 def test_reset_to_the_end_is_not_repeated_when_queued_messages_are_dropped():
@@ -547,13 +547,13 @@ def test_reset_to_the_end_is_not_repeated_when_queued_messages_are_dropped():
     cursor.position = 60  # up to 100 is queued
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     cluster.offsets(3000)
-    assert cursor.log[-1] == ("move", cluster.pool.handle(1), 3000, 5)
+    assert cursor.log[-1] == ("move", cluster.handle_of(1), 3000, 5)
     cluster.fetches.pause([("t", 0)])
     cluster.fetches.resume([("t", 0)])
     cluster.go()
-    assert cursor.log[-1] == ("start", cluster.pool.handle(1), 60, 5)
+    assert cursor.log[-1] == ("start", cluster.handle_of(1), 60, 5)
     cluster.stop(1, 60, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
-    assert cursor.log[-1] == ("move", cluster.pool.handle(1), 3000, 5)
+    assert cursor.log[-1] == ("move", cluster.handle_of(1), 3000, 5)
     assert cluster.engine.submitted == []
 
 
@@ -566,7 +566,7 @@ def test_pause_right_after_a_reset_continues_at_the_new_offset():
     cluster.fetches.pause([("t", 0)])
     cluster.fetches.resume([("t", 0)])
     cluster.go()
-    assert cursor.log[-1] == ("start", cluster.pool.handle(1), 3000, 5)
+    assert cursor.log[-1] == ("start", cluster.handle_of(1), 3000, 5)
     assert "out of range" in cluster.logged[0]
 
 
@@ -575,7 +575,7 @@ def test_back_off_starts_over_once_something_was_fetched():
     for number in range(1, 20):
         cluster.stop(1, number * 10, status=-4)
         cluster.wait(0.2)  # enough for the first back-off only
-        assert cluster.engine.cursors[0].log[-1] == ("move", cluster.pool.handle(1), number * 10, 5)
+        assert cluster.engine.cursors[0].log[-1] == ("move", cluster.handle_of(1), number * 10, 5)
 
 
 # --- a nearer replica ---
@@ -587,7 +587,7 @@ class NearReplicaCluster(ConsumerCluster):
     def __init__(self) -> None:
         super().__init__(("t", 0, 0))
         self.cursor = self.engine.cursors[0]
-        self.leader, self.follower = self.pool.handle(1), self.pool.handle(2)
+        self.leader, self.follower = self.handle_of(1), self.handle_of(2)
 
     def prefer(self, node: int, offset: int) -> None:
         self.fetches.on_replica(

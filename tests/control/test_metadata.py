@@ -36,7 +36,7 @@ class ProducerCluster(Cluster):
 
 def test_wanted_topic_is_asked_for_at_once_and_its_partitions_reach_the_engine():
     cluster = ProducerCluster((1, 5), (2, 6), (9, 1))
-    handles = [cluster.pool.handle(1), cluster.pool.handle(2), -1]
+    handles = [cluster.handle_of(1), cluster.handle_of(2), -1]
     assert cluster.engine.topic("t").partitions == (TOPIC_ID, handles, [5, 6, 1])
 
 
@@ -46,7 +46,7 @@ def test_partition_without_a_leader_is_asked_for_again_soon():
     assert cluster.engine.submitted == []
     cluster.wait(0.5)
     cluster.answer_metadata((2, 6))
-    assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(2)]
+    assert cluster.engine.topic("t").partitions[1] == [cluster.handle_of(2)]
     cluster.wait(299)
     assert cluster.engine.submitted == []
     cluster.wait(2)
@@ -61,7 +61,7 @@ def test_metadata_are_requested_until_a_leader_that_is_down_is_replaced():
         cluster.wait(2)
         assert len(cluster.engine.submitted) == 1
         cluster.answer(cluster.metadata_reply("t", reply))
-    assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(2)]
+    assert cluster.engine.topic("t").partitions[1] == [cluster.handle_of(2)]
     cluster.wait(299)
     assert cluster.engine.submitted == []
 
@@ -98,7 +98,7 @@ def test_hint_moves_the_leader_without_a_request():
         event(token=1, partition=0, leader_id=2, leader_epoch=6), cluster.clock.now
     )
     cluster.go()
-    assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(2)]
+    assert cluster.engine.topic("t").partitions[1] == [cluster.handle_of(2)]
     assert cluster.engine.submitted == []
 
 
@@ -109,7 +109,7 @@ def test_hint_that_is_old_or_unknown_causes_a_request():
             event(token=1, partition=0, leader_id=leader, leader_epoch=epoch), cluster.clock.now
         )
         cluster.go()
-        assert cluster.engine.topic("t").partitions[1] == [cluster.pool.handle(1)]
+        assert cluster.engine.topic("t").partitions[1] == [cluster.handle_of(1)]
         assert len(cluster.engine.submitted) == 1
 
 
@@ -220,7 +220,7 @@ def test_unauthorized_topic_fails_at_once():
 def test_recreated_topic_starts_from_its_new_epochs():
     cluster = ProducerCluster((1, 9))
     cluster.renew_metadata((2, 0), topic_id=b"\7" * 16)
-    assert cluster.engine.topic("t").partitions == (b"\7" * 16, [cluster.pool.handle(2)], [0])
+    assert cluster.engine.topic("t").partitions == (b"\7" * 16, [cluster.handle_of(2)], [0])
 
 
 def test_failed_request_is_tried_again_with_back_off():

@@ -43,7 +43,7 @@ def test_partitions_are_set_again():
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
     assert (topic.partitions, answers) == (None, [])
     cluster.turn(router)
-    assert topic.partitions == (TOPIC_ID, [cluster.pool.handle(1)], [5])
+    assert topic.partitions == (TOPIC_ID, [cluster.handle_of(1)], [5])
     assert answers == [1]
 
 
@@ -106,7 +106,7 @@ def test_lack_of_memory_counts_as_a_failed_connection(ends: str):
     replies = cluster.call(target=target)
     if ends == "connection":
         cluster.pool.on_disconnected(
-            event(broker=cluster.pool.handle(1), status=STATUS_NOMEM, attempts=1)
+            event(broker=cluster.handle_of(1), status=STATUS_NOMEM, attempts=1)
         )
     else:
         token = cluster.engine.submitted[0].token
@@ -117,7 +117,7 @@ def test_lack_of_memory_counts_as_a_failed_connection(ends: str):
 def test_heartbeat_that_could_not_begin_is_reported():
     cluster = Cluster()
     cluster.pool.update(1, "b1", 9092, None)
-    handle = cluster.pool.handle(1)
+    handle = cluster.handle_of(1)
     cluster.bring_up(handle)
     replies: list[Any] = []
     fail_once(cluster.engine, "heartbeat")
@@ -139,7 +139,7 @@ def test_node_is_requested_again_after_a_lack_of_memory():
     cluster.clock.now += 1
     cluster.turn(router)
     cluster.answer(cluster.metadata_reply("t", [(1, 5)]))
-    assert topic.partitions == (TOPIC_ID, [cluster.pool.handle(1)], [5])
+    assert topic.partitions == (TOPIC_ID, [cluster.handle_of(1)], [5])
 
 
 def test_coordinator_is_requested_again_after_a_lack_of_memory():
@@ -161,7 +161,7 @@ def test_partition_is_fetched_later_after_a_lack_of_memory():
     cluster.wait(1)
     [cursor] = cluster.engine.cursors
     assert cursor is not None
-    assert cursor.log == [("start", cluster.pool.handle(1), 42, 5)]
+    assert cursor.log == [("start", cluster.handle_of(1), 42, 5)]
 
 
 def test_transaction_that_could_not_begin_has_not_begun():

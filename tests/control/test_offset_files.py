@@ -138,7 +138,7 @@ def test_consumer_without_a_group_continues_at_its_files_offsets(tmp_path):
     (tmp_path / "orders-0.offset").write_text("12")
     cluster = LocalConsumer(tmp_path)
     cursor = cluster.engine.cursors[0]
-    assert cursor.log == [("start", cluster.pool.handle(1), 12, 5)]
+    assert cursor.log == [("start", cluster.handle_of(1), 12, 5)]
     cursor.position = 30
     cluster.clock.now += 6
     cluster.go()
@@ -165,7 +165,7 @@ def test_unreadable_file_is_reported_and_no_message_is_skipped(tmp_path):
     cluster.clock.now += 1
     cluster.go()
     cluster.go()
-    assert cluster.engine.cursors[0].log == [("start", cluster.pool.handle(1), 12, 5)]
+    assert cluster.engine.cursors[0].log == [("start", cluster.handle_of(1), 12, 5)]
 
 
 def test_offset_that_could_not_be_written_is_written_the_next_time(tmp_path, monkeypatch):

@@ -61,7 +61,7 @@ def test_query_follows_its_leader():
     cluster.offsets(0, error_code=KafkaError.NOT_LEADER_FOR_PARTITION)
     cluster.answer(cluster.metadata_reply("t", [(2, 6)]))
     cluster.wait(1)
-    assert cluster.engine.submitted[0].handle == cluster.pool.handle(2)
+    assert cluster.engine.submitted[0].handle == cluster.handle_of(2)
     cluster.offsets(9)
     assert cluster.found == [[(9, 5)]]
 

@@ -142,7 +142,7 @@ class World(ConsumerCluster):
         self.metadata.refresh(self.clock.now)
 
     def break_down(self) -> None:
-        self.fetches.on_broker_down(self.pool.handle(self.random.choice((1, 2))))
+        self.fetches.on_broker_down(self.handle_of(self.random.choice((1, 2))))
 
     def pass_time(self) -> None:
         self.clock.now += self.random.choice((0.05, 1.0, 20.0, 301.0))

@@ -82,7 +82,7 @@ def test_brokers_of_another_cluster_replace_the_known_ones() -> None:
     reply.brokers = [MetadataResponse.Broker(node_id=1, host="elsewhere", port=9092)]
     cluster.answer(reply)
     assert sorted(cluster.engine.stopped) == [1, 2]
-    assert leaders(cluster)[0] == cluster.pool.handle(1) == 3
+    assert leaders(cluster)[0] == cluster.handle_of(1) == 3
 
 
 def test_old_broker_that_comes_back_meanwhile_is_not_asked() -> None:

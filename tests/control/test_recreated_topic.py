@@ -43,7 +43,7 @@ def test_unconfirmed_start_offset_applies_to_the_new_topic():
     cluster = ConsumerCluster(("t", 0, 42))
     assert meet_new_topic(cluster) == []
     assert cluster.engine.cursors[-1].topic_id == OTHER_ID
-    assert cluster.engine.cursors[-1].log == [("start", cluster.pool.handle(1), 42, 0)]
+    assert cluster.engine.cursors[-1].log == [("start", cluster.handle_of(1), 42, 0)]
 
 
 def test_seek_after_reading_the_old_topic_applies_to_the_new_one():
@@ -53,7 +53,7 @@ def test_seek_after_reading_the_old_topic_applies_to_the_new_one():
     assert cluster.fetches.seek("t", 0, 3) is None
     cluster.go()
     assert not cluster.fetches.assigned["t", 0].ended
-    assert cluster.engine.cursors[-1].log == [("start", cluster.pool.handle(1), 3, 0)]
+    assert cluster.engine.cursors[-1].log == [("start", cluster.handle_of(1), 3, 0)]
 
 
 @pytest.mark.parametrize(("by_id", "started"), [(True, 5), (False, 7)])

@@ -71,11 +71,11 @@ def test_a_role_knows_the_nodes_without_a_thread_for_each() -> None:
     role = Role(host)
     assert role.pool.nodes.keys() == host.pool.nodes.keys()
     assert role.engine.brokers == []
-    assert role.pool.handle(1) == NO_HANDLE
-    assert role.pool.data_handle(1) == 0
+    assert role.pool.nodes[1].handle == NO_HANDLE
+    assert role.pool.data_handle(1, "t", 0) == 0
     assert [node for node, _, _ in role.engine.brokers] == [1]
-    assert role.pool.data_handle(1) == 0
-    assert role.pool.data_handle(9) == NO_HANDLE
+    assert role.pool.data_handle(1, "t", 0) == 0
+    assert role.pool.data_handle(9, "t", 0) == NO_HANDLE
 
 
 def test_calls_go_through_the_host() -> None:
@@ -115,7 +115,7 @@ def test_a_failing_connection_of_one_role_is_no_rebootstrap() -> None:
     host = cluster()
     role = Role(host)
     for node in role.pool.nodes:
-        handle = role.pool.data_handle(node)
+        handle = role.pool.data_handle(node, "t", 0)
         role.pool.on_disconnected(event(broker=handle, status=-8, attempts=1, text="reset"))
     assert role.errors
     assert not host.pool.rebootstrapping
@@ -124,7 +124,7 @@ def test_a_failing_connection_of_one_role_is_no_rebootstrap() -> None:
 def test_a_rebootstrap_of_the_host_closes_the_connections_of_its_roles() -> None:
     host = cluster()
     role = Role(host)
-    handle = role.pool.data_handle(1)
+    handle = role.pool.data_handle(1, "t", 0)
     role.pool.on_connected(event(broker=handle))
     role.metadata.want("t", host.clock.now)
     role.pool.rebootstrap()
@@ -194,7 +194,7 @@ def test_without_memory_for_a_connection_the_node_is_asked_for_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(role.engine, "broker_add", fail)
-        assert role.pool.data_handle(1) == NO_HANDLE
+        assert role.pool.data_handle(1, "t", 0) == NO_HANDLE
     assert lost == [1]
     role.pool.update(1, "node1", 9092, None)
-    assert role.pool.data_handle(1) == 0
+    assert role.pool.data_handle(1, "t", 0) == 0

@@ -52,7 +52,7 @@ def test_position_is_checked_when_the_leader_epoch_changes():
     request = cluster.ends(250, 5)
     [asked] = request.topics[0].partitions
     assert (request.replica_id, asked.leader_epoch, asked.current_leader_epoch) == (-1, 5, 6)
-    assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 100, 6)
+    assert cluster.cursor.log[-1] == ("start", cluster.handle_of(2), 100, 6)
     assert cluster.cursor.position == 100
 
 
@@ -62,14 +62,14 @@ def test_epoch_of_the_same_leader_is_checked_too_after_the_broker_has_refused_th
     cluster.go()
     cluster.answer_metadata((1, 6), (2, 5))
     cluster.ends(100, 5)
-    assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(1), 100, 6)
+    assert cluster.cursor.log[-1] == ("start", cluster.handle_of(1), 100, 6)
 
 
 def test_reading_continues_at_the_end_of_a_truncated_log():
     cluster = ValidationCluster(reset=LATEST)
     cluster.lead(2, 7)
     cluster.ends(80, 4)
-    assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 80, 7)
+    assert cluster.cursor.log[-1] == ("start", cluster.handle_of(2), 80, 7)
     assert cluster.cursor.position == OFFSET_INVALID
     assert cluster.partition_errors == []
     assert cluster.engine.submitted == []
@@ -88,14 +88,14 @@ def test_truncated_log_is_an_error_without_a_reset_policy():
     assert "100" in error.str()
     assert cluster.fetches.seek("t", 0, 80) is None
     cluster.go()
-    assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 80, 7)
+    assert cluster.cursor.log[-1] == ("start", cluster.handle_of(2), 80, 7)
 
 
 def test_leader_that_does_not_know_the_epoch_reports_no_loss():
     cluster = ValidationCluster(reset=LATEST)
     cluster.lead(2, 7)
     cluster.ends(-1, -1)
-    assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 100, 7)
+    assert cluster.cursor.log[-1] == ("start", cluster.handle_of(2), 100, 7)
 
 
 def test_check_follows_a_leader_that_moves_again():
@@ -107,7 +107,7 @@ def test_check_follows_a_leader_that_moves_again():
     sent = cluster.engine.submitted[0]
     assert cluster.node_of(sent) == 1
     cluster.ends(150, 5)
-    assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(1), 100, 7)
+    assert cluster.cursor.log[-1] == ("start", cluster.handle_of(1), 100, 7)
 
 
 def test_late_answer_to_a_check_does_not_undo_a_seek():
@@ -116,17 +116,17 @@ def test_late_answer_to_a_check_does_not_undo_a_seek():
     cluster.fetches.seek("t", 0, 500)
     cluster.go()
     cluster.ends(80, 4)
-    assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 500, 6)
+    assert cluster.cursor.log[-1] == ("start", cluster.handle_of(2), 500, 6)
 
 
 def test_position_without_an_epoch_and_an_epoch_that_is_the_leaders_need_no_check():
     cluster = ValidationCluster()
     cluster.cursor.position_epoch = -1
     cluster.lead(2, 6)
-    assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 100, 6)
+    assert cluster.cursor.log[-1] == ("start", cluster.handle_of(2), 100, 6)
     cluster.fetches.seek("t", 0, 7, 6)
     cluster.go()
-    assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 7, 6)
+    assert cluster.cursor.log[-1] == ("start", cluster.handle_of(2), 7, 6)
     assert cluster.engine.submitted == []
 
 
@@ -135,7 +135,7 @@ def test_seek_with_an_older_epoch_is_checked():
     cluster.fetches.seek("t", 0, 70, 3)
     cluster.go()
     cluster.ends(60, 3)
-    assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(1), 60, 5)
+    assert cluster.cursor.log[-1] == ("start", cluster.handle_of(1), 60, 5)
 
 
 def test_forbidden_check_is_reported_once_and_repeated():
@@ -148,7 +148,7 @@ def test_forbidden_check_is_reported_once_and_repeated():
         KafkaError.TOPIC_AUTHORIZATION_FAILED
     ]
     cluster.ends(100, 5)
-    assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 100, 6)
+    assert cluster.cursor.log[-1] == ("start", cluster.handle_of(2), 100, 6)
 
 
 def test_position_out_of_range_under_a_new_leader_is_checked_before_it_is_reset():
@@ -156,7 +156,7 @@ def test_position_out_of_range_under_a_new_leader_is_checked_before_it_is_reset(
     cluster.metadata.topics["t"].partitions[0].epoch = 6
     cluster.stop(1, 100, error_code=KafkaError.OFFSET_OUT_OF_RANGE)
     cluster.ends(90, 5)
-    assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(1), 90, 6)
+    assert cluster.cursor.log[-1] == ("start", cluster.handle_of(1), 90, 6)
 
 
 def test_position_that_is_out_of_range_and_was_not_truncated_is_reset():
@@ -177,4 +177,4 @@ def test_position_at_a_broker_without_the_api_is_trusted():
     object.__setattr__(broker.ranges, "ranges", ranges)
     cluster.lead(2, 6)
     cluster.go()  # the pool has refused at once
-    assert cluster.cursor.log[-1] == ("start", cluster.pool.handle(2), 100, 6)
+    assert cluster.cursor.log[-1] == ("start", cluster.handle_of(2), 100, 6)

@@ -56,7 +56,8 @@ class Broker:
     refused: bool = False  # the client has closed this connection and reported why
     unanswered: bool = False  # this connection ended at the ApiVersions request
     waiting: deque[Call] = field(default_factory=deque)
-    purpose: str = ""  # "coordinator" or "control": a further connection to a node for these calls
+    # "coordinator", "control" or "data 2 of": a further connection to a node, for these calls
+    purpose: str = ""
     carries_data: bool = False  # Fetch or Produce requests use it: others would wait behind them
     heartbeat: int = 0  # the token of its heartbeat, 0: none
 

@@ -29,6 +29,7 @@ from kafka_native.cleaning import printable
 from kafka_native.control.brokers.bootstrap import ServerOrder, Shuffle, shuffle
 from kafka_native.control.brokers.broker import BOOTSTRAP, Broker
 from kafka_native.control.brokers.security import Authenticator, Connections, Encryption
+from kafka_native.control.brokers.spread import Spread
 from kafka_native.control.brokers.versions import (
     ASK_EVERYONE,
     ApiRanges,
@@ -152,6 +153,7 @@ class BrokerPool:
         fallback: Fallback = ASK_EVERYONE,
         encryption: Encryption | None = None,
         client_rack: str | None = None,
+        data_connections: int = 1,
         shuffle: Shuffle = shuffle,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -168,6 +170,8 @@ class BrokerPool:
         :param client_rack: client.rack. The engine learns which brokers are in it.
         :param rebootstraps: Return to the bootstrap servers even if other brokers are known
             (metadata.recovery.strategy, KIP-899).
+        :param data_connections: For Fetch and Produce requests to each node
+            (connections.per.broker).
         :param shuffle: The order in which servers are tried; tests replace it.
         :param checks_cluster: Brokers refuse connections that are meant for another cluster or node
             (metadata.cluster.check.enable, KIP-1242). It needs ``rebootstraps``.
@@ -197,6 +201,8 @@ class BrokerPool:
         self.nodes: dict[int, Broker] = {}
         self._coordinators: dict[int, Broker] = {}
         self._controls: dict[int, Broker] = {}
+        self._spread = Spread(data_connections)
+        self._data: dict[int, dict[int, Broker]] = {}  # further ones, by node and number
         self._heartbeats: dict[int, Heartbeat] = {}
         self._any: deque[Call] = deque()
         # the control connection that opens for calls to any broker
@@ -241,9 +247,11 @@ class BrokerPool:
 
     # --- known brokers ---
 
-    def _add(self, node_id: int, host: str, port: int, rack: str | None = None) -> Broker:
+    def _add(
+        self, node_id: int, host: str, port: int, rack: str | None = None, purpose: str = ""
+    ) -> Broker:
         handle = self._engine.broker_add(node_id, host, port)
-        broker = Broker(handle, node_id, host, port, rack)
+        broker = Broker(handle, node_id, host, port, rack, purpose=purpose)
         self._by_handle[handle] = broker
         self._log.debug("%s: added", broker.name)
         self._set_rack(broker, rack)
@@ -278,17 +286,23 @@ class BrokerPool:
         known = self.nodes.get(node_id)
         if known is not None and (known.host, known.port) == (host, port):
             if known.rack != rack:
-                self._set_rack(known, rack)
+                for broker in (known, *self._data.get(node_id, {}).values()):
+                    self._set_rack(broker, rack)
             return False
         try:
             self.nodes[node_id] = self._add(node_id, host, port, rack)
         except MemoryError:  # callers find this broker unknown and refresh the metadata
             self._log.debug("%s:%d/%d: no memory for a connection", host, port, node_id)
             return False
-        for old in (known, self._controls.pop(node_id, None)):
-            if old is not None:
-                self._retire(old, self.nodes[node_id])
+        for old in [*([known] if known else []), *self._pop_further(node_id)]:
+            self._retire(old, self.nodes[node_id])
         return True
+
+    def _pop_further(self, node_id: int) -> list[Broker]:
+        """Forgets the further connections to a node, and returns them."""
+        control = self._controls.pop(node_id, None)
+        data = self._data.pop(node_id, {})
+        return [*([control] if control else []), *data.values()]
 
     def _retire(self, old: Broker, new: Broker) -> None:
         self._has_opened(old)
@@ -302,9 +316,8 @@ class BrokerPool:
         """Removes brokers that metadata no longer contain. Ends a rebootstrap."""
         self._rebootstrapping = False
         for node_id in self.nodes.keys() - node_ids:
-            self._remove(self.nodes.pop(node_id))
-            if node_id in self._controls:
-                self._remove(self._controls.pop(node_id))
+            for broker in (self.nodes.pop(node_id), *self._pop_further(node_id)):
+                self._remove(broker)
 
     def _remove(self, broker: Broker) -> None:
         self._has_opened(broker)
@@ -319,7 +332,8 @@ class BrokerPool:
 
         MemoryError: the engine is out of memory.
         """
-        self._further(self._coordinators, "coordinator", node_id, safe_host(host), port)
+        address = safe_host(host), port
+        self._further(self._coordinators, node_id, "coordinator", node_id, address)
         return COORDINATORS + node_id
 
     def _control(self, node: Broker) -> Broker:
@@ -331,19 +345,26 @@ class BrokerPool:
         if not node.carries_data:
             return node
         try:
-            return self._further(self._controls, "control", node.node_id, node.host, node.port)
+            node_id = node.node_id
+            return self._further(self._controls, node_id, "control", node_id, node.address)
         except MemoryError:
             return node
 
     def _further(
-        self, known: dict[int, Broker], purpose: str, node_id: int, host: str, port: int
+        self,
+        known: dict[int, Broker],
+        key: int,
+        purpose: str,
+        node_id: int,
+        address: tuple[str, int],
     ) -> Broker:
         """A further connection to a node. If the address has changed, a new one replaces it."""
-        old = known.get(node_id)
-        if old is not None and old.address == (host, port):
+        old = known.get(key)
+        if old is not None and old.address == address:
             return old
-        broker = known[node_id] = self._add(node_id, host, port)
-        broker.purpose = purpose
+        node = self.nodes.get(node_id)
+        rack = None if node is None else node.rack
+        broker = known[key] = self._add(node_id, *address, rack, purpose)
         if old is not None:
             self._retire(old, broker)
         return broker
@@ -384,18 +405,27 @@ class BrokerPool:
             raise KeyError(target)
         return broker.node_id, broker.host, broker.port
 
-    def handle(self, node_id: int) -> int:
-        """The engine's handle of a node; -1: unknown."""
-        broker = self.nodes.get(node_id)
-        return -1 if broker is None else broker.handle
+    def data_handle(self, node_id: int, topic: str, partition: int) -> int:
+        """The engine's handle for a partition's Fetch or Produce requests to a node; -1: unknown.
 
-    def data_handle(self, node_id: int) -> int:
-        """The engine's handle of a node that will get Fetch or Produce requests; -1: unknown."""
-        broker = self.nodes.get(node_id)
-        if broker is None:
+        A partition keeps its connection while the node keeps its address.
+        """
+        node = self.nodes.get(node_id)
+        if node is None:
             return -1
-        broker.carries_data = True
-        return broker.handle
+        number = self._spread.choose(node_id, topic, partition)
+        if number:
+            known, purpose = self._data.setdefault(node_id, {}), f"data {number + 1} of"
+            try:
+                return self._further(known, number, purpose, node_id, node.address).handle
+            except MemoryError:
+                pass  # the node's own connection serves the partition
+        node.carries_data = True
+        return self._own_handle(node)
+
+    def _own_handle(self, node: Broker) -> int:
+        """The engine's handle of a node's first connection; -1: it has none."""
+        return node.handle
 
     def brokers(self) -> list[Broker]:
         """All known brokers: bootstrap servers, nodes and further connections to nodes."""

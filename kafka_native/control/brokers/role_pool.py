@@ -91,12 +91,9 @@ class RolePool(BrokerPool):
         if broker.handle != NO_HANDLE:
             super()._remove(broker)
 
-    def data_handle(self, node_id: int) -> int:
-        """The engine's handle of a node that will get Fetch or Produce requests; -1: unknown."""
-        node = self.nodes.get(node_id)
-        if node is not None:
-            self._open_own(node)
-        return super().data_handle(node_id)
+    def _own_handle(self, node: Broker) -> int:
+        self._open_own(node)
+        return node.handle
 
     def _open_own(self, node: Broker) -> None:
         """Gives the node a connection of this role. Without memory for it, forgets the node."""

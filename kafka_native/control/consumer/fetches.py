@@ -161,6 +161,10 @@ AskCommitted = Callable[
 ]
 
 
+_Start: TypeAlias = tuple[Assigned, Topic, Partition]
+"""A partition to start at its leader."""
+
+
 class FetchManager:
     """The manager of a consumer's assigned partitions."""
 
@@ -560,6 +564,20 @@ class FetchManager:
         self._todo.pop(assigned.key, None)
         self._on_error(assigned.topic, assigned.partition, assigned.offset, error)
 
+    def _start_all(self, starts: list[_Start]) -> None:
+        """Starts these partitions.
+
+        All their connections come first, because each new one takes time. Meanwhile a broker could
+        begin to wait for messages of the first partition, and its next partitions with it.
+        """
+        for assigned, _, leader in starts:
+            self._pool.data_handle(leader.leader, *assigned.key)
+        for assigned, topic, leader in starts:
+            try:
+                self._start(assigned, topic, leader)
+            except MemoryError:
+                self._later(assigned)
+
     def _start(self, assigned: Assigned, topic: Topic, leader: Partition) -> None:
         cursor = assigned.cursor
         if cursor is not None and cursor.topic_id != topic.id:
@@ -570,7 +588,8 @@ class FetchManager:
             assigned.keep_queued = False
         elif cursor is None:
             cursor = self._new_cursor(assigned, topic)
-        handle, offset = self._pool.data_handle(leader.leader), assigned.next.offset
+        handle = self._pool.data_handle(leader.leader, *assigned.key)
+        offset = assigned.next.offset
         # Within the same fetch epoch, a new leader or a retry keeps the queued messages. Otherwise
         # a new epoch begins.
         if not (assigned.keep_queued and cursor.move(handle, offset, leader.epoch, cursor.epoch)):
@@ -668,7 +687,9 @@ class FetchManager:
             if assigned.replica >= 0 and leader.leader != NO_LEADER
             else leader.leader
         )
-        return cursor.broker != self._pool.handle(node) or assigned.leader_epoch != leader.epoch
+        broker = self._pool.by_handle(cursor.broker)
+        current = NO_LEADER if broker is None else broker.node_id
+        return current != node or assigned.leader_epoch != leader.epoch
 
     def _on_failure(self, topic: Topic, error: KafkaError) -> None:
         # Partitions are not given up for good: when the topic is created, metadata report it.
@@ -771,7 +792,7 @@ class FetchManager:
         if assigned is None or assigned.paused:
             return
         self._stopped(assigned, event.offset)
-        cursor, handle = assigned.cursor, self._pool.data_handle(event.leader_id)
+        cursor, handle = assigned.cursor, self._pool.data_handle(event.leader_id, *assigned.key)
         if (
             cursor is None
             or handle < 0
@@ -848,9 +869,11 @@ class FetchManager:
         lookups: list[Lookup] = []
         checks: list[Check] = []
         asks: list[Assigned] = []
+        starts: list[_Start] = []
         todo, self._todo = self._todo, {}
         for key in todo:
-            self._work(self.assigned[key], lookups, checks, asks, now)
+            self._work(self.assigned[key], lookups, checks, asks, starts, now)
+        self._start_all(starts)
         deadline = now + self._timeout_s
         calls = lookup_calls(lookups, self._isolation_level, deadline, int(self._timeout_s * 1000))
         calls += check_calls(checks, deadline)
@@ -881,6 +904,7 @@ class FetchManager:
         lookups: list[Lookup],
         checks: list[Check],
         asks: list[Assigned],
+        starts: list[_Start],
         now: float,
     ) -> None:
         if assigned.offset in (OFFSET_STORED, OFFSET_INVALID):
@@ -917,10 +941,7 @@ class FetchManager:
         elif 0 <= assigned.next.epoch < leader.epoch and assigned.validated != leader.epoch:
             checks.append(self._check(assigned, leader))
         else:
-            try:
-                self._start(assigned, topic, leader)
-            except MemoryError:
-                self._later(assigned)
+            starts.append((assigned, topic, leader))
 
     def _await_partition(self, assigned: Assigned, now: float) -> None:
         """Waits for a partition that isn't in the metadata: it may be newer than they are."""

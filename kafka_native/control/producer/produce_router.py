@@ -129,7 +129,10 @@ class ProduceRouter:
     def _on_topic(self, topic: Topic) -> None:
         if topic.name not in self._produced or not topic.partitions:
             return
-        leaders = [self._pool.data_handle(partition.leader) for partition in topic.partitions]
+        leaders = [
+            self._pool.data_handle(partition.leader, topic.name, number)
+            for number, partition in enumerate(topic.partitions)
+        ]
         try:
             self._engine.topic(topic.name).set_partitions(
                 topic.id, leaders, [partition.epoch for partition in topic.partitions]
