@@ -52,7 +52,7 @@ def compiled(source: Path, into: Path) -> Path:
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
-CONFIGS = "kafka.admin.ConfigCommand"
+CONFIGS = "org.apache.kafka.tools.ConfigCommand"
 ACLS = "org.apache.kafka.tools.AclCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
