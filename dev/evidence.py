@@ -48,10 +48,12 @@ _COMMON_EVIDENCE: Final = {
         "kafka_native/config.py",
     ),
     "client.software.name": _at(
-        f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library", "kafka_native/client.py"
+        f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library",
+        "kafka_native/client_core.py",
     ),
     "client.software.version": _at(
-        f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library", "kafka_native/client.py"
+        f"{_WIRE}test_brokers_get_the_name_and_version_of_the_library",
+        "kafka_native/client_core.py",
     ),
     "message.pinned.max.kbytes": _at(
         "tests/client/test_pinned_memory.py::test_kept_messages_pin_no_more_than_the_limit",

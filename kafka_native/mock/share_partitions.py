@@ -120,10 +120,10 @@ class GroupShareSettings:
         return own or self._shared.auto_offset_reset
 
     @property
-    def may_renew(self) -> bool:
+    def renew_enabled(self) -> bool:
         """Whether members may renew the locks of records (KIP-1222)."""
         own = self._resources.text_of_group(self._group_id, "share.renew.acknowledge.enable")
-        return self._shared.renew_enabled if own is None else own != "false"
+        return self._shared.renew_enabled if own is None else own == "true"
 
     @property
     def dead_letter_topic(self) -> str | None:
@@ -326,7 +326,7 @@ class SharePartition:
                 return ErrorCode.INVALID_REQUEST
             if any(kind not in range(RENEW + renews) for kind in types):
                 return ErrorCode.INVALID_REQUEST
-            if RENEW in types and not self._settings.may_renew:
+            if RENEW in types and not self._settings.renew_enabled:
                 return ErrorCode.INVALID_RECORD_STATE
             before = each.last_offset
             if each.last_offset >= self.end:

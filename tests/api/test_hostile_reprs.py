@@ -58,7 +58,8 @@ NAMELESS = {
 }  # fmt: skip
 """Their reprs contain no name, or a name in Python's own repr."""
 CLIENTS = {
-    "AdminClient", "CompactedTopic", "Consumer", "Producer", "ShareConsumer", "StreamsGroupMember",
+    "AdminClient", "Client", "CompactedTopic", "Consumer", "Producer", "ShareConsumer",
+    "StreamsGroupMember",
 }  # fmt: skip
 """The configuration names them, not the network."""
 NAMES = {"ClusterMetadata", "TopicMetadata", "GroupMetadata"}
