@@ -33,6 +33,7 @@ LAYERS = [
     {"client"},
     {"consumer_events", "producer_managers"},
     {"consumer_calls"},
+    {"partition_queue"},
     {"producer", "consumer", "share_consumer", "admin"},
     {"compacted", "deserializing_consumer", "deserializing_share_consumer", "serializing_producer"},
     {"terminal"},
