@@ -116,6 +116,7 @@ OUTPUT = {
         "paused: None",
         "resumed: b'93'",
     ],
+    "partition_queues.py": ["partitions: [14850, 14950, 15050]"],
     "lag.py": [
         "yet: None",
         "the first message: 49 and after the last: 0",
