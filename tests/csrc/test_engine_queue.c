@@ -281,7 +281,7 @@ static void test_a_wait_of_more_than_a_year_has_no_end(void)
 
 /* --- a queue that is closed and opened again while other threads offer items --- */
 
-#define OFFERS 20000
+#define OFFERS 2000
 static struct kn_queue offered, fallback;
 
 static void *offer_all(void *unused)
