@@ -20,6 +20,7 @@ from kafka_native.errors import (
     KafkaException,
 )
 from kafka_native.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
+from kafka_native.partition_queue import PartitionQueue
 from kafka_native.producer import Producer
 from kafka_native.types import (
     OFFSET_BEGINNING,
@@ -98,6 +99,7 @@ __all__ = [
     "Messages",
     "Node",
     "PartitionInfo",
+    "PartitionQueue",
     "PreparedTxnState",
     "Producer",
     "ProducerInterceptor",

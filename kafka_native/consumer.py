@@ -33,8 +33,9 @@ from kafka_native.control.group.rebalance import Kind
 from kafka_native.control.main_thread import Managers
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
-from kafka_native.errors import KafkaError
+from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.interceptors import Chain, ConsumeCallback, ConsumerHooks, intercept, mix_in
+from kafka_native.partition_queue import PartitionQueue
 from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Event
 from kafka_native.types import (
@@ -120,6 +121,8 @@ class Consumer(ConsumerCalls):
             partial(give_back, self._client, self._control.fetches),
             settings.integer("max.poll.records"),
         )
+        self._queues: weakref.WeakSet[PartitionQueue] = weakref.WeakSet()
+        self._intercepts = interceptors is not None
         self._callback_messages = settings.integer("consume.callback.max.messages")
         self._column_memory = ColumnMemory()
         self._auto_stores = settings.flag("enable.auto.offset.store")
@@ -842,6 +845,38 @@ class Consumer(ConsumerCalls):
         """
         return self._begin_watermarks(partition, timeout, cached).result()
 
+    # --- a thread for each partition ---
+
+    def partition_queue(self, partition: TopicPartition) -> PartitionQueue:
+        """Returns a queue that alone gets the messages of this partition.
+
+        So several threads can each read a partition. Until the queue is closed, the consumer's own
+        `poll()` and `consume()` don't return the partition's messages. The queue begins at the
+        partition's position. The consumer must still be polled: for callbacks, rebalances,
+        ``max.poll.interval.ms``, errors, and the partitions without a queue.
+
+        Parameters
+        ----------
+        partition : TopicPartition
+            An assigned partition without a queue.
+
+        Raises
+        ------
+        KafkaException
+            _STATE: the partition isn't assigned, or has a queue. _INVALID_ARG: the consumer has
+            ``interceptors``, which would miss these messages.
+        RuntimeError
+            The consumer is closed.
+        """
+        [key] = self._keys_of([partition])
+        self._check_open()
+        if self._intercepts:
+            text = "interceptors don't get the messages of a partition's queue"
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
+        queue = PartitionQueue(self, key)
+        self._queues.add(queue)
+        return queue
+
     # --- lag ---
 
     def current_lag(self, partition: TopicPartition) -> int | None:
@@ -940,6 +975,8 @@ class Consumer(ConsumerCalls):
         if not self._closing.acquire(blocking=False):
             return  # another thread closes it, or this is one of its callbacks
         self._mark_closed()
+        for queue in list(self._queues):
+            queue._mark_closed()
         try:
             deadline = deadline_of(timeout)
             try:
@@ -978,6 +1015,8 @@ class Consumer(ConsumerCalls):
     def _shut(self) -> None:
         self._mark_closed()
         self._client.close()
+        for queue in list(self._queues):
+            queue._end()
         if not self._client.forked:
             self._drain()
             self._client.release()

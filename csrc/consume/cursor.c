@@ -33,6 +33,7 @@ struct kn_cursor *kn_cursor_new(struct kn_consumer *consumer, const char *topic,
     atomic_init(&cursor->queued_bytes, 0);
     atomic_init(&cursor->queued_messages, 0);
     atomic_init(&cursor->resting_broker, NULL);
+    atomic_init(&cursor->route, NULL);
     atomic_init(&cursor->woken, 0);
     kn_list_init(&cursor->wake_node);
     atomic_init(&cursor->answered_epoch, 0);

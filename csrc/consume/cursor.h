@@ -20,6 +20,7 @@
 
 struct kn_broker;
 struct kn_consumer;
+struct kn_queue;
 
 #define KN_OFFSET_UNKNOWN (-1001) /* librdkafka's RD_KAFKA_OFFSET_INVALID */
 
@@ -39,6 +40,8 @@ struct kn_cursor {
     /* the broker that leaves the cursor out of Fetch until queued_messages is below
      * queued.min.messages; NULL: none */
     _Atomic(struct kn_broker *) resting_broker;
+    /* the queue of its segments, one of the engine's routes; NULL: the engine's `fetched` */
+    _Atomic(struct kn_queue *) route;
     atomic_int woken; /* in a broker's list of cursors to check */
     /* under that broker's lock */
     struct kn_list wake_node;
@@ -99,6 +102,12 @@ static inline bool kn_cursor_is_answered(struct kn_cursor *cursor)
 {
     return atomic_load_explicit(&cursor->answered_epoch, memory_order_relaxed) ==
            kn_cursor_epoch(cursor);
+}
+/* Sends later segments to this queue; NULL: to the engine's `fetched`. The caller then begins a new
+ * fetch epoch, because older segments may be anywhere. */
+static inline void kn_cursor_set_route(struct kn_cursor *cursor, struct kn_queue *queue)
+{
+    atomic_store_explicit(&cursor->route, queue, memory_order_release);
 }
 /* Forgets the answers of this fetch epoch, to learn whether another follows. Call it only while the
  * cursor isn't fetched. */

@@ -100,6 +100,8 @@ static void engine_wakes_deinit(struct kn_engine *engine)
     kn_wake_deinit(&engine->deliveries.wake);
     kn_wake_deinit(&engine->fetched.wake);
     kn_wake_deinit(&engine->producer.budget.room.wake);
+    for (struct kn_list *node = engine->routes.next; node != &engine->routes; node = node->next)
+        kn_wake_deinit(&KN_LIST_ENTRY(node, struct kn_route, node)->queue.wake);
 }
 
 /* Called in a forked child. Takes no lock, because a thread that doesn't exist here may hold it.
@@ -121,10 +123,64 @@ static void engine_abandon(struct kn_fork_guard *guard)
     engine_wakes_deinit(engine);
 }
 
+/* --- routes --- */
+
+struct kn_route *kn_engine_route_open(struct kn_engine *engine)
+{
+    struct kn_route *route;
+    for (struct kn_list *node = engine->routes.next; node != &engine->routes; node = node->next) {
+        route = KN_LIST_ENTRY(node, struct kn_route, node);
+        if (route->used) continue;
+        kn_queue_reopen(&route->queue);
+        route->used = 1;
+        return route;
+    }
+    route = malloc(sizeof *route);
+    if (!route) return NULL;
+    if (kn_queue_init(&route->queue) != KN_OK) {
+        kn_queue_deinit(&route->queue);
+        free(route);
+        return NULL;
+    }
+    route->used = 1;
+    kn_list_push_back(&engine->routes, &route->node);
+    return route;
+}
+
+void kn_engine_route_close(struct kn_route *route)
+{
+    struct kn_list left, *node;
+    kn_list_init(&left);
+    kn_queue_close(&route->queue, &left);
+    route->used = 0;
+    while ((node = kn_list_pop_front(&left)))
+        kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
+}
+
+void kn_engine_kick_routes(struct kn_engine *engine)
+{
+    for (struct kn_list *node = engine->routes.next; node != &engine->routes; node = node->next) {
+        struct kn_route *route = KN_LIST_ENTRY(node, struct kn_route, node);
+        if (route->used) kn_queue_kick(&route->queue);
+    }
+}
+
+static void routes_free(struct kn_engine *engine)
+{
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(&engine->routes))) {
+        struct kn_route *route = KN_LIST_ENTRY(node, struct kn_route, node);
+        kn_queue_deinit(&route->queue);
+        free(route);
+    }
+}
+
 static struct kn_broker_thread *broker_of(struct kn_engine *engine, int32_t handle);
 static void on_delivered(void *owner, struct kn_batch *batch);
 static void on_fetched(void *owner, struct kn_segment *segment)
 {
+    struct kn_queue *route = atomic_load_explicit(&segment->cursor->route, memory_order_acquire);
+    if (route && kn_queue_offer(route, &segment->node)) return;
     kn_queue_push(&((struct kn_engine *)owner)->fetched, &segment->node);
 }
 static void on_queue_has_room(void *owner) { kn_engine_wake_brokers(owner); }
@@ -157,6 +213,7 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config,
     struct kn_engine *engine = calloc(1, sizeof *engine);
     if (!engine) return NULL;
     engine->config = *config;
+    kn_list_init(&engine->routes);
     engine->client.config = &engine->config.client;
     engine->client.on = &events;
     engine->client.owner = engine;
@@ -203,6 +260,8 @@ void kn_engine_stop(struct kn_engine *engine)
 static void engine_drain(struct kn_engine *engine)
 {
     struct kn_list *node;
+    for (node = engine->routes.next; node != &engine->routes; node = node->next)
+        kn_engine_route_close(KN_LIST_ENTRY(node, struct kn_route, node));
     while ((node = kn_queue_pop(&engine->fetched)))
         kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
     kn_event_free(atomic_load(&engine->producer.transaction.failure));
@@ -223,6 +282,7 @@ void kn_engine_free(struct kn_engine *engine)
     kn_delivery_counters_deinit(&engine->counters);
     kn_queue_deinit(&engine->deliveries);
     kn_queue_deinit(&engine->fetched);
+    routes_free(engine);
     kn_producer_deinit(&engine->producer);
     kn_reserve_deinit(&engine->client.spare_ops);
     kn_mutex_deinit(&engine->lock);

@@ -28,6 +28,14 @@ struct kn_engine_config {
     struct kn_fetch_config fetch;
 };
 
+/* A queue for the segments of one partition, so that a thread can read it alone. It is reused, and
+ * freed with the engine: a broker thread may still offer a segment to a closed route. */
+struct kn_route {
+    struct kn_list node;
+    struct kn_queue queue;
+    bool used;
+};
+
 struct kn_engine {
     /* immutable after new */
     struct kn_engine_config config; /* the engine refers to client.connection.tls and .proxy */
@@ -41,6 +49,7 @@ struct kn_engine {
     /* queues to Python */
     struct kn_queue deliveries; /* struct kn_batch: poll(), flush() */
     struct kn_queue fetched;    /* struct kn_segment: poll(), consume() */
+    struct kn_list routes;      /* struct kn_route; the binding's, one call at a time */
     /* guards itself */
     struct kn_delivery_counters counters; /* reports for many messages */
     /* atomic */
@@ -70,6 +79,13 @@ void kn_engine_free(struct kn_engine *engine);
 /* A closed engine for clients whose own engine was freed. Its queues are empty, it refuses every
  * call and has no descriptor. The process has one and never frees it. NULL: no memory. */
 struct kn_engine *kn_engine_closed(void);
+
+/* Returns a route without segments; NULL: no memory or descriptors. */
+struct kn_route *kn_engine_route_open(struct kn_engine *engine);
+/* Frees the route's segments. Call it after kn_cursor_set_route(cursor, NULL). */
+void kn_engine_route_close(struct kn_route *route);
+/* Kicks all routes in use. */
+void kn_engine_kick_routes(struct kn_engine *engine);
 
 /* --- brokers (control thread) --- */
 /* Adds a broker with its own thread. Returns its handle or a negative status. The thread connects

@@ -38,6 +38,7 @@ int kn_queue_init(struct kn_queue *queue)
     kn_mutex_init(&queue->lock, KN_RANK_LEAF);
     kn_list_init(&queue->items);
     queue->count = 0;
+    queue->closed = 0;
     queue->id = atomic_fetch_add(&last_id, 1) + 1;
     queue->kicks = 0;
     queue->sleepers = queue->unseen = queue->idlers = 0;
@@ -58,6 +59,35 @@ void kn_queue_push(struct kn_queue *queue, struct kn_list *node)
     queue->count++;
     kn_mutex_unlock(&queue->lock);
     kn_wake_signal(&queue->wake);
+}
+
+bool kn_queue_offer(struct kn_queue *queue, struct kn_list *node)
+{
+    kn_mutex_lock(&queue->lock);
+    bool takes = !queue->closed;
+    if (takes) {
+        kn_list_push_back(&queue->items, node);
+        queue->count++;
+    }
+    kn_mutex_unlock(&queue->lock);
+    if (takes) kn_wake_signal(&queue->wake);
+    return takes;
+}
+
+void kn_queue_close(struct kn_queue *queue, struct kn_list *into)
+{
+    kn_mutex_lock(&queue->lock);
+    queue->closed = 1;
+    kn_list_splice_back(into, &queue->items);
+    queue->count = 0;
+    kn_mutex_unlock(&queue->lock);
+}
+
+void kn_queue_reopen(struct kn_queue *queue)
+{
+    kn_mutex_lock(&queue->lock);
+    queue->closed = 0;
+    kn_mutex_unlock(&queue->lock);
 }
 
 struct kn_list *kn_queue_pop(struct kn_queue *queue)

@@ -16,6 +16,7 @@ struct kn_queue {
     struct kn_mutex lock;
     struct kn_list items;  /* under lock */
     long count;            /* under lock */
+    bool closed;           /* under lock: kn_queue_offer() refuses items */
     uint64_t kicks;        /* under lock: rises with each kick */
     int sleepers;          /* under lock: threads in kn_queue_wait() */
     int unseen;            /* under lock: sleepers that a kick hasn't woken yet */
@@ -28,6 +29,11 @@ struct kn_queue {
 int kn_queue_init(struct kn_queue *queue);
 void kn_queue_deinit(struct kn_queue *queue); /* must be empty */
 void kn_queue_push(struct kn_queue *queue, struct kn_list *node);
+/* The same, unless the queue is closed. Returns whether the queue has taken the node. */
+bool kn_queue_offer(struct kn_queue *queue, struct kn_list *node);
+/* Closes the queue and appends its items to an initialised list. */
+void kn_queue_close(struct kn_queue *queue, struct kn_list *into);
+void kn_queue_reopen(struct kn_queue *queue);
 struct kn_list *kn_queue_pop(struct kn_queue *queue); /* NULL: empty */
 /* appends to an initialised list */
 void kn_queue_take_all(struct kn_queue *queue, struct kn_list *into);

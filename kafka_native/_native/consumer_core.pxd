@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 from kafka_native._native.engine cimport Cursor, Engine
-from kafka_native._native.kn_engine cimport kn_segment
+from kafka_native._native.kn_engine cimport kn_queue, kn_route, kn_segment
 from kafka_native._native.kn_records cimport kn_record_reader
 from kafka_native._native.message cimport Batch, Message
 
@@ -29,6 +29,8 @@ cdef class PositionTaker(Taker):
 
 cdef class ConsumerCore:
     cdef Engine engine
+    cdef kn_queue *_queue  # its segments
+    cdef bint _serves  # it runs callbacks and returns notices
     cdef int64_t polls  # number of calls for messages and of returns from callbacks
     cdef int64_t _progress  # of `polls`: those that are no calls
     # Times of calls that leave the open batch. The calls since the previous one share the time.
@@ -91,3 +93,13 @@ cdef class ConsumerCore:
 
     @cython.final
     cdef Message _next_in_batch(self)
+
+
+cdef class PartitionCore(ConsumerCore):
+    cdef ConsumerCore _main  # the consumer
+    cdef kn_route *_route  # NULL once it is closed
+    cdef bint _lost  # the partition isn't assigned any more
+    cdef object _lost_error  # () -> the exception of calls after that
+    cdef int64_t _held_from  # the first offset that the last call has returned; -1: none
+
+    cdef void _hold(self, Message message)

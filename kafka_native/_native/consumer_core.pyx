@@ -115,6 +115,8 @@ cdef class ConsumerCore:
               Py_ssize_t count_max):
         """Initialize the core. The constructor of the public class calls it once."""
         self.engine = engine
+        self._queue = &engine.engine.fetched
+        self._serves = True
         self._error_for = error_for
         self._exception_of = exception_of
         self._check_usable = check_usable
@@ -184,7 +186,7 @@ cdef class ConsumerCore:
         # Make the next segment that isn't stale the current one. False if none is queued.
         cdef uint64_t token
         while self._segments != self._segments_end:
-            self._set_segment(<kn_segment *>kn_queue_pop(&self.engine.engine.fetched))
+            self._set_segment(<kn_segment *>kn_queue_pop(self._queue))
             if self._segment == NULL:
                 return False
             self._segments += 1
@@ -277,7 +279,7 @@ cdef class ConsumerCore:
         # batch.
         if self._segment != NULL and kn_segment_is_stale(self._segment):
             self._drop_segment()
-        if self.engine.notices:
+        if self._serves and self.engine.notices:
             notice = self.engine.notices.popleft()
             return self._error_message(notice[0], notice[1], notice[2], notice[3])
         while True:
@@ -356,7 +358,7 @@ cdef class ConsumerCore:
         # Run the due callbacks. The call raises a callback's exception, and the later callbacks
         # wait for the next call. A nested poll() in a callback runs none: they wait for the outer
         # call.
-        if self._callback_thread != NO_THREAD or not self.engine.callbacks:
+        if not self._serves or self._callback_thread != NO_THREAD or not self.engine.callbacks:
             return
         self.polling -= 1
         try:
@@ -402,7 +404,7 @@ cdef class ConsumerCore:
         # Sleep until there may be something. False after the deadline. A signal handler that raises
         # ends the wait.
         if self._may_take():
-            return self.engine.wait(&self.engine.engine.fetched, deadline)
+            return self.engine.wait(self._queue, deadline)
         # Wait for the end of another thread's callbacks, which kicks this queue. A wait on the
         # fetch queue would end at once with each fetch.
         self._callback_waiters += 1
@@ -484,7 +486,7 @@ cdef class ConsumerCore:
         while True:
             if not taker.in_hand:
                 self._serve_callbacks()
-            elif self.engine.callbacks:
+            elif self._serves and self.engine.callbacks:
                 return 0  # they may concern these messages, so the next call runs them
             if self._is_over():
                 taker.ended = True
@@ -544,7 +546,7 @@ cdef class ConsumerCore:
             return 0
         # Take only the messages that are queued now. Otherwise the call might never return on a busy
         # topic.
-        end = self._segments + kn_queue_count(&self.engine.engine.fetched)
+        end = self._segments + kn_queue_count(self._queue)
         while message is not None:
             count += 1
             self.polls += 1  # the previous message is processed
@@ -553,7 +555,7 @@ cdef class ConsumerCore:
             if self._woken:
                 self._woken = False
                 break
-            if count == count_max or self._is_over() or not self._may_take() or self.engine.callbacks:
+            if count == count_max or self._is_over() or not self._may_take() or (self._serves and self.engine.callbacks):
                 break
             message = self._next_in_batch()
             if message is None:
@@ -650,10 +652,116 @@ cdef class ConsumerCore:
         if self._segment != NULL:
             self._drop_segment()
         while True:
-            self._set_segment(<kn_segment *>kn_queue_pop(&self.engine.engine.fetched))
+            self._set_segment(<kn_segment *>kn_queue_pop(self._queue))
             if self._segment == NULL:
                 break
             self._drop_segment()
+
+
+cdef class PartitionCore(ConsumerCore):
+    """The compiled half of `kafka_native.PartitionQueue`: the messages of one partition.
+
+    It runs no callbacks, and returns no errors of the client: the consumer's own poll() does.
+    """
+
+    def _open_route(self, ConsumerCore main not None, lost_error not None):
+        """Take a route of the engine. `_attach()` sends a cursor's segments there."""
+        main._check_open()
+        self._route = kn_engine_route_open(main.engine.engine)
+        if self._route == NULL:
+            raise MemoryError("no memory or file descriptors for the queue of a partition")
+        self.engine = main.engine
+        self.engine.users += 1  # until _end()
+        self._lost_error = lost_error
+        self._queue = &self._route.queue
+        self._main = main
+        self._error_for = main._error_for
+        self._exception_of = main._exception_of
+        self._check_usable = main._check_usable
+        self._fatal_of = main._fatal_of
+        self._give_back = main._give_back
+        self._max = main._max
+        self._keeps_batches = main._keeps_batches
+        self._segments_end = -1
+        self._held_from = -1
+
+    cdef _check_open(self):
+        if self._main is None:
+            raise RuntimeError("Consumer.partition_queue() makes the queues of partitions")
+        self._main._check_open()
+        if self._lost:
+            raise self._lost_error()
+        if self._closed:
+            raise RuntimeError("the partition's queue is closed")
+
+    cdef bint _is_over(self):
+        return self._closed or self._lost or self.engine.engine == NULL
+
+    def _attach(self, Cursor cursor not None):
+        """Send the cursor's later segments to this queue. The caller begins a new fetch epoch."""
+        if self._route != NULL:
+            kn_cursor_set_route(cursor.cursor, &self._route.queue)
+
+    def _lose(self):
+        """End all waits: the partition isn't assigned any more. Control thread."""
+        self._lost = True
+        self._kick()
+
+    def _kick(self):
+        if self._route != NULL:
+            kn_queue_kick(&self._route.queue)
+
+    def _end(self):
+        """End all waits and free the segments. Then no cursor may be attached any more."""
+        cdef kn_route *route = self._route
+        self._closed = True
+        if self._segment != NULL:
+            self._drop_segment()
+        if route == NULL:
+            return
+        self._route = NULL
+        if self.engine.engine != NULL:  # not in a forked child
+            kn_queue_kick(&route.queue)
+            kn_engine_route_close(route)
+        self.engine.unuse()
+
+    def _mark_closed(self):
+        """End all waits."""
+        self._closed = True
+        self._kick()
+
+    def _processed(self, int64_t position):
+        """Return the position up to which the application has processed the messages.
+
+        A message is processed when the next call begins. ``position``: the cursor's.
+        """
+        return position if self._held_from < 0 else min(position, self._held_from)
+
+    cdef void _hold(self, Message message):
+        # The application has this message, and maybe later ones, in its hands.
+        self._held_from = -1 if message is None or error_of_message(message) is not None else message.offset()
+
+    def poll(self, timeout=None):
+        cdef double timeout_s = -1.0 if timeout is None else seconds(timeout)
+        cdef Message message
+        self._held_from = -1
+        message = self._next_in_batch()
+        if message is None:
+            message = self._next_message(timeout_s, False)
+        self._hold(message)
+        return message
+
+    def consume(self, num_messages=1, timeout=-1):
+        self._held_from = -1
+        messages = ConsumerCore.consume(self, num_messages, timeout)
+        self._hold(messages[0] if messages else None)
+        return messages
+
+    def __next__(self):
+        self._held_from = -1
+        message = ConsumerCore.__next__(self)
+        self._hold(message)
+        return message
 
 
 cdef class ConfluentConsumerCore(ConsumerCore):

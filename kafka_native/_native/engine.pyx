@@ -482,6 +482,7 @@ cdef class Engine:
             kn_queue_kick(&self.engine.deliveries)
             kn_queue_kick(&self.engine.fetched)
             kn_queue_kick(&self.engine.producer.budget.room)
+            kn_engine_kick_routes(self.engine)
 
     def kick_control(self):
         """End a wait in `wait_for_events()`."""
@@ -920,6 +921,10 @@ cdef class Cursor:
         """Whether a leader has answered since `start()`, so that its offset belongs to this topic.
         """
         return kn_cursor_is_answered(self.cursor)
+
+    def leave_route(self):
+        """Send later segments to the consumer again, not to a partition's queue."""
+        kn_cursor_set_route(self.cursor, NULL)
 
     def forget_answer(self):
         """Make `answered` False until a leader answers again. Only while the cursor is stopped."""

@@ -366,6 +366,7 @@ cdef extern from "consume/cursor.h" nogil:
         uint64_t token
     bint kn_cursor_is_answered(kn_cursor *cursor)
     void kn_cursor_forget_answer(kn_cursor *cursor)
+    void kn_cursor_set_route(kn_cursor *cursor, kn_queue *queue)
     struct kn_segment_batch:
         kn_batch_view view
         kn_chunk *chunk
@@ -436,6 +437,11 @@ cdef extern from "engine/engine.h" nogil:
         kn_queue deliveries
         kn_queue fetched
         kn_delivery_counters counters
+    struct kn_route:
+        kn_queue queue
+    kn_route *kn_engine_route_open(kn_engine *engine)
+    void kn_engine_route_close(kn_route *route)
+    void kn_engine_kick_routes(kn_engine *engine)
     void kn_engine_config_init(kn_engine_config *config)
     kn_engine *kn_engine_new(const kn_engine_config *config, kn_control_queue *control)
     void kn_engine_stop(kn_engine *engine)

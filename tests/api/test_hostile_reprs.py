@@ -5,13 +5,23 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
+from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 import kafka_native
-from kafka_native import KafkaError, KafkaException, Node, ThrottleEvent, TopicPartition, admin
+from kafka_native import (
+    KafkaError,
+    KafkaException,
+    Node,
+    PartitionQueue,
+    ThrottleEvent,
+    TopicPartition,
+    admin,
+)
 from kafka_native.admin import (
     AclBinding,
     AclBindingFilter,
@@ -26,7 +36,7 @@ ERROR = KafkaError(KafkaError._FAIL, MARKS)
 ACL = ("topic", MARKS, "literal", MARKS, MARKS, "read", "allow")
 
 
-def filled(kind: type, **attributes: Any) -> Any:
+def filled(kind: Callable[[], object], **attributes: Any) -> Any:
     """Make an object of a type that only a client makes."""
     made = kind()
     for name, value in attributes.items():
@@ -51,6 +61,7 @@ MADE: list[Any] = [
     filled(admin.TopicMetadata, topic=MARKS, error=ERROR),
     filled(admin.PartitionMetadata, id=1, error=ERROR),
     filled(admin.GroupMetadata, id=MARKS, error=ERROR),
+    filled(partial(PartitionQueue.__new__, PartitionQueue), _key=(MARKS, 0)),
 ]
 NAMELESS = {
     "ArrowReport", "Assignor", "CompactedTable", "PreparedTxnState", "Uuid", "Message", "Messages",

@@ -80,6 +80,7 @@ PUBLIC: dict[type[Any], set[str]] = {
         "consume_arrow",
         "consume_callback",
         "current_lag",
+        "partition_queue",
         "poll",
         "rebalance_protocol",
         "wakeup",

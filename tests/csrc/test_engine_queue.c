@@ -279,6 +279,53 @@ static void test_a_wait_of_more_than_a_year_has_no_end(void)
         CHECK_EQ(kn_deadline_us(longer[i]), KN_NEVER);
 }
 
+/* --- a queue that is closed and opened again while other threads offer items --- */
+
+#define OFFERS 2000
+static struct kn_queue offered, fallback;
+
+static void *offer_all(void *unused)
+{
+    (void)unused;
+    for (long i = 0; i < OFFERS; i++) {
+        struct item *item = item_new(i);
+        if (!kn_queue_offer(&offered, &item->node)) kn_queue_push(&fallback, &item->node);
+    }
+    return NULL;
+}
+
+static long drain(struct kn_queue *queue)
+{
+    long count = 0;
+    while (pop_value(queue) >= 0) count++;
+    return count;
+}
+
+static void test_a_closed_queue_takes_nothing_and_loses_nothing(void)
+{
+    pthread_t threads[2];
+    long taken = 0;
+    CHECK_EQ(kn_queue_init(&offered), KN_OK);
+    CHECK_EQ(kn_queue_init(&fallback), KN_OK);
+    for (int i = 0; i < 2; i++) CHECK(!pthread_create(&threads[i], NULL, offer_all, NULL));
+    for (int i = 0; i < 200; i++) {
+        struct kn_list left, *node;
+        kn_list_init(&left);
+        kn_queue_close(&offered, &left);
+        while ((node = kn_list_pop_front(&left))) {
+            free(KN_LIST_ENTRY(node, struct item, node));
+            taken++;
+        }
+        CHECK_EQ(kn_queue_count(&offered), 0);
+        kn_queue_reopen(&offered);
+        taken += drain(&offered);
+    }
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    CHECK_EQ(taken + drain(&offered) + drain(&fallback), 2 * OFFERS);
+    kn_queue_deinit(&offered);
+    kn_queue_deinit(&fallback);
+}
+
 int main(void)
 {
     RUN(test_items_come_in_order_and_go_back_in_front);
@@ -290,5 +337,6 @@ int main(void)
     RUN(test_a_wait_of_more_than_a_year_has_no_end);
     RUN(test_idle_time_is_counted_once_for_many_waiters);
     RUN(test_many_threads_lose_no_item_and_no_wakeup);
+    RUN(test_a_closed_queue_takes_nothing_and_loses_nothing);
     return check_done();
 }

@@ -130,6 +130,7 @@ OUTPUT = {
         "control threads: 1",
         "closed: <Client rdkafka#client-1 (closed)>",
     ],
+    "partition_queues.py": ["partitions: [14850, 14950, 15050]"],
     "lag.py": [
         "yet: None",
         "the first message: 49 and after the last: 0",

@@ -34,6 +34,7 @@ LAYERS = [
     {"client_core"},
     {"consumer_events", "exclusive_client", "producer_managers"},
     {"consumer_calls"},
+    {"partition_queue"},
     {"producer", "consumer", "share_consumer", "streams_group", "admin"},
     {"shared_client"},
     {"compacted", "deserializing_consumer", "deserializing_share_consumer", "serializing_producer"},

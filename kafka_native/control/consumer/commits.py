@@ -352,7 +352,7 @@ class CommitManager:
             return assigned.stored
         if not self._auto_store or assigned.position < 0:
             return None
-        return OffsetPosition(assigned.position, assigned.position_epoch)
+        return OffsetPosition(assigned.processed, assigned.position_epoch)
 
     def _stored_positions(self, keys: Iterable[Key]) -> dict[Key, tuple[Assigned, OffsetPosition]]:
         """The stored positions of those partitions that are assigned."""

@@ -55,7 +55,12 @@ from kafka_native.types import (
 )
 
 if TYPE_CHECKING:
+    import weakref
+
+    from kafka_native._native.consumer_core import PartitionCore
     from kafka_native._native.engine import Cursor, Engine, Event
+
+    Route: TypeAlias = weakref.ref[PartitionCore]
 
 
 Given: TypeAlias = (
@@ -113,6 +118,7 @@ class Assigned:
     stored_at: int = OFFSET_INVALID  # the position at that time
     sent: OffsetPosition | None = None  # the last position in a commit
     committed: OffsetPosition | None = None  # the last committed position
+    route: Route | None = None  # to the queue that alone gets the messages
     given_metadata: str | None = None  # in the assignment
     given_epoch: int | None = None
 
@@ -130,6 +136,15 @@ class Assigned:
     def position(self) -> int:
         """The next offset to deliver; OFFSET_INVALID before the first message."""
         return OFFSET_INVALID if self.cursor is None or self.ended else self.cursor.position
+
+    @property
+    def processed(self) -> int:
+        """The position up to which delivered messages may be committed.
+
+        The thread that reads a partition's queue may still have the last ones in its hands.
+        """
+        queue = None if self.route is None else self.route()
+        return self.position if queue is None else queue._processed(self.position)
 
     @property
     def position_epoch(self) -> int:
@@ -315,6 +330,8 @@ class FetchManager:
             if assigned.cursor is not None:
                 self._engine.drop_cursor(assigned.cursor)
                 assigned.cursor = None
+            if assigned.route is not None and (queue := assigned.route()) is not None:
+                queue._lose()
 
     def seek(
         self, topic: str, partition: int, offset: int, epoch: int | None = None
@@ -403,6 +420,29 @@ class FetchManager:
             if assigned is not None and assigned.paused:
                 assigned.paused = False
                 self._work_on(assigned)
+
+    def open_route(self, key: Key, route: Route) -> KafkaError | None:
+        """Sends the partition's messages from the position on to a queue of their own."""
+        assigned = self.assigned.get(key)
+        where = f"{key[0]} [{key[1]}]"
+        if assigned is None or assigned.ended:
+            return KafkaError(KafkaError._STATE, f"{where} isn't assigned")
+        if assigned.route is not None and assigned.route() is not None:
+            return KafkaError(KafkaError._STATE, f"{where} has a queue already")
+        assigned.route, queue = route, route()
+        if assigned.cursor is not None and queue is not None:
+            queue._attach(assigned.cursor)
+        self._restart(assigned, None)  # the messages in the consumer's queue are stale now
+        return None
+
+    def close_route(self, key: Key, route: Route) -> None:
+        """Ends `open_route()`: the consumer's own calls return the messages again."""
+        assigned = self.assigned.get(key)
+        if assigned is not None and assigned.route is route:
+            assigned.route = None
+            if assigned.cursor is not None:
+                assigned.cursor.leave_route()
+            self._restart(assigned, None)
 
     def forget_pauses(self) -> None:
         """Forgets the pauses of unassigned partitions: the subscription has ended."""
@@ -606,6 +646,8 @@ class FetchManager:
     def _new_cursor(self, assigned: Assigned, topic: Topic) -> Cursor:
         cursor = assigned.cursor = self._engine.cursor(assigned.topic, topic.id, assigned.partition)
         assigned.cluster_id = self._metadata.cluster_id
+        if assigned.route is not None and (queue := assigned.route()) is not None:
+            queue._attach(cursor)
         return cursor
 
     # --- metadata events ---
