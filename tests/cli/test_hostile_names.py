@@ -141,6 +141,7 @@ def hostile() -> Iterator[MockCluster]:
         for module in ("state", "handlers.metadata"):
             patch.setattr(f"kafka_native.mock.{module}.is_valid_name", bool)
         with cluster.state.lock:
+            cluster.state.cluster_id = VALUE
             cluster.state.add_topic(TOPIC, [[1, 2]], {"retention.ms": VALUE, VALUE: VALUE})
             acl = Acl(2, f"acl{MARKS}", LITERAL, f"User:{MARKS}", VALUE, 3, ALLOW)
             cluster.access.acls[acl] = None
@@ -156,10 +157,8 @@ def hostile() -> Iterator[MockCluster]:
         )
         streams = kind(group_id=STREAMS, group_state="Stable", members=[member])
         cluster.set_streams_group(streams)
-        cluster.edit_responses(
-            ApiKey.DESCRIBE_CLUSTER, poison("host", "rack", "cluster_id"), count=ALL_RESPONSES
-        )
-        cluster.edit_responses(ApiKey.METADATA, poison("rack", "cluster_id"), count=ALL_RESPONSES)
+        cluster.edit_responses(ApiKey.DESCRIBE_CLUSTER, poison("host", "rack"), count=ALL_RESPONSES)
+        cluster.edit_responses(ApiKey.METADATA, poison("rack"), count=ALL_RESPONSES)
         cluster.edit_responses(
             ApiKey.DESCRIBE_GROUPS, poison("client_host", "error_message"), count=ALL_RESPONSES
         )
