@@ -213,17 +213,13 @@ class Logs:
         )
 
     def _put(self, line: Line, line_count: int) -> None:
-        if self._ended:
-            self._report(line)  # On the thread that closes the client, which may wait
-        elif self._host is not None:
-            self._host._put_for(self, line, line_count)
-        else:
-            self._put_for(self, line, line_count)
+        # A closed role's lines go the same way: the thread that writes them may be the host's
+        (self._host or self)._put_for(self, line, line_count)
 
     def _put_for(self, logs: Logs, line: Line, line_count: int) -> None:
         """Queues a line of this log, or of one that shares the queue."""
         if self._ended:
-            logs._report(line)
+            logs._report(line)  # On the thread that closes the client, which may wait
         elif self._lines.qsize() >= self._lines_max:
             with self._lock:
                 self._dropped += line_count
