@@ -519,9 +519,9 @@ static void test_a_forgotten_topic_stages_and_requests_metadata(void)
     CHECK(!kn_topic_used_since(topic, kn_clock_us() + 1));
     CHECK(kn_topic_forget(topic));
     CHECK_EQ(kn_topic_partition_count(topic), 0);
-    int events = list_count(&engine->client.events.items);
+    int events = list_count(&engine->client.control->events.items);
     CHECK_EQ(produce_to(1, NULL, "again"), KN_OK);
-    CHECK_EQ(list_count(&engine->client.events.items), events + 1); /* TOPIC_WANTED */
+    CHECK_EQ(list_count(&engine->client.control->events.items), events + 1); /* TOPIC_WANTED */
     set_partitions(2);
     CHECK(strcmp(drain(1), "again") == 0);
     teardown();
@@ -534,14 +534,14 @@ static void test_a_record_that_meets_the_withdrawal_requests_metadata(void)
     struct kn_accumulator *partition = partition_of(0);
     CHECK(kn_topic_forget(topic));
     kn_topic_expire(topic, kn_clock_us());
-    int events = list_count(&engine->client.events.items);
+    int events = list_count(&engine->client.control->events.items);
     /* as a thread that has read the table before */
     struct kn_message message = message_of_text(NULL, "late");
     struct kn_append append = {.message = &message, .bound_bytes = 100, .budget_bytes = 0};
     struct kn_notice notice;
     CHECK_EQ(kn_accumulator_append(partition, &append, &notice), KN_OK);
     for (int i = 0; i < 2; i++) kn_topic_expire(topic, kn_clock_us());
-    CHECK_EQ(list_count(&engine->client.events.items), events + 1); /* TOPIC_WANTED, once */
+    CHECK_EQ(list_count(&engine->client.control->events.items), events + 1); /* TOPIC_WANTED, once */
     set_partitions(1);
     CHECK(strcmp(drain(0), "late") == 0);
     teardown();
