@@ -513,7 +513,7 @@ class MainThread:
     def handle_events(self) -> None:
         """Handles all events that the engine has queued."""
         for event in self.engine.next_events():
-            if self._roles and event.engine != self.engine.number:
+            if event.engine != self.engine.number:  # of a role, which may have left meanwhile
                 find = self._roles.get(event.engine)
                 role = None if find is None else find()
                 if role is not None:

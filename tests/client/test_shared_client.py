@@ -519,6 +519,19 @@ def test_a_dropped_role_ends_and_the_others_go_on(shared: Client, topic: str) ->
     deliver(other, topic)
 
 
+def test_the_end_of_the_only_role_leaves_the_connections_of_the_client(
+    shared: Client, topic: str
+) -> None:
+    """The last events of a role, about its connections, aren't taken for the client's."""
+    for number in range(5):
+        with shared.producer() as producer:
+            deliver(producer, topic)
+        consumer: Any = member(shared, topic, f"only-{number}")
+        assert consumer.poll(WAIT_S) is not None
+        del consumer
+    assert shared._client.main.pool.connections < 10
+
+
 def test_a_dropped_client_stays_for_its_roles(cluster: MockCluster, topic: str) -> None:
     shared: Any = made(cluster)
     producer = shared.producer()

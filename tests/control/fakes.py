@@ -105,6 +105,7 @@ class FakeEngine:
     """Records the calls of the control plane."""
 
     def __init__(self) -> None:
+        self.number = 0
         self.brokers: list[tuple[int, str, int]] = []
         self.connects: list[int] = []
         self.on_connect: Callable[[int], None] = lambda handle: None
@@ -192,6 +193,7 @@ class FakeEngine:
 def event(**fields: Any) -> Any:
     """Return an engine event. Missing fields are zero."""
     zero = {
+        "engine": 0,
         "broker": 0,
         "generation": 1,
         "token": 0,

@@ -99,6 +99,11 @@ def test_an_event_goes_to_one_manager(kind: str, managers: list[str], expected: 
     assert Rig(*managers).on(kind) == expected
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_event_of_a_role_that_has_left_is_dropped(kind: str) -> None:
+    assert Rig("router", "identity", "fetches").on(kind, engine=1) == []
+
+
 def test_a_failed_attempt_to_connect_is_for_the_fetches_too() -> None:
     assert Rig("fetches").on("DISCONNECTED", attempts=1) == [
         "pool.on_disconnected",

@@ -124,6 +124,12 @@ OUTPUT = {
         "paused: None",
         "resumed: b'93'",
     ],
+    "connections.py": [
+        "added servers: 3",
+        "left in the queue: 0",
+        "the last refresh: asking for 1 topic(s)",
+        "connections for messages: 6",
+    ],
     "shared_client.py": [
         "left to deliver: 0",
         "read by two members: 100",
