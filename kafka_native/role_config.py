@@ -19,6 +19,7 @@ from kafka_native.errors import KafkaError, KafkaException
 HOST_PREFIXES: Final = (
     "api.version.",
     "broker.",
+    "client.software.",
     "enable.sasl.",
     "enable.ssl.",
     "https.",
@@ -30,6 +31,7 @@ HOST_PREFIXES: Final = (
     "security.",
     "socket.",
     "ssl",
+    "test.mock.",
     "topic.metadata.",
 )
 """The first letters of the shared client's properties."""
@@ -41,7 +43,6 @@ HOST_NAMES: Final = frozenset(
         "debug",
         "oauth_cb",
         "receive.message.max.bytes",
-        "test.mock.num.brokers",
     }
 )
 """The shared client's other properties."""

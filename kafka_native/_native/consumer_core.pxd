@@ -29,7 +29,6 @@ cdef class PositionTaker(Taker):
 
 cdef class ConsumerCore:
     cdef Engine engine
-    cdef kn_queue *_queue  # its segments
     cdef bint _serves  # it runs callbacks and returns notices
     cdef int64_t polls  # number of calls for messages and of returns from callbacks
     cdef int64_t _progress  # of `polls`: those that are no calls
@@ -67,6 +66,7 @@ cdef class ConsumerCore:
     cdef kn_segment *_borrow_segment(self, kn_record_reader *reader, bint *reading) noexcept
     cdef int _return_segment(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1
     cdef int _check_opens(self) except -1
+    cdef kn_queue *_source(self) noexcept
     cdef bint _next_segment(self) except -1
     cdef Message _take_message(self)
     cdef int _take_messages(self, list into, Py_ssize_t count_max) except -1

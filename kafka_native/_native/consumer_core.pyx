@@ -115,7 +115,6 @@ cdef class ConsumerCore:
               Py_ssize_t count_max):
         """Initialize the core. The constructor of the public class calls it once."""
         self.engine = engine
-        self._queue = &engine.engine.fetched
         self._serves = True
         self._error_for = error_for
         self._exception_of = exception_of
@@ -182,11 +181,15 @@ cdef class ConsumerCore:
             self._reading = True
         return 0
 
+    cdef kn_queue *_source(self) noexcept:
+        # The queue of the segments. Never keep it: the engine may be freed and replaced.
+        return &self.engine.engine.fetched
+
     cdef bint _next_segment(self) except -1:
         # Make the next segment that isn't stale the current one. False if none is queued.
         cdef uint64_t token
         while self._segments != self._segments_end:
-            self._set_segment(<kn_segment *>kn_queue_pop(self._queue))
+            self._set_segment(<kn_segment *>kn_queue_pop(self._source()))
             if self._segment == NULL:
                 return False
             self._segments += 1
@@ -404,7 +407,7 @@ cdef class ConsumerCore:
         # Sleep until there may be something. False after the deadline. A signal handler that raises
         # ends the wait.
         if self._may_take():
-            return self.engine.wait(self._queue, deadline)
+            return self.engine.wait(self._source(), deadline)
         # Wait for the end of another thread's callbacks, which kicks this queue. A wait on the
         # fetch queue would end at once with each fetch.
         self._callback_waiters += 1
@@ -546,7 +549,7 @@ cdef class ConsumerCore:
             return 0
         # Take only the messages that are queued now. Otherwise the call might never return on a busy
         # topic.
-        end = self._segments + kn_queue_count(self._queue)
+        end = self._segments + kn_queue_count(self._source())
         while message is not None:
             count += 1
             self.polls += 1  # the previous message is processed
@@ -652,7 +655,7 @@ cdef class ConsumerCore:
         if self._segment != NULL:
             self._drop_segment()
         while True:
-            self._set_segment(<kn_segment *>kn_queue_pop(self._queue))
+            self._set_segment(<kn_segment *>kn_queue_pop(self._source()))
             if self._segment == NULL:
                 break
             self._drop_segment()
@@ -673,7 +676,6 @@ cdef class PartitionCore(ConsumerCore):
         self.engine = main.engine
         self.engine.users += 1  # until _end()
         self._lost_error = lost_error
-        self._queue = &self._route.queue
         self._main = main
         self._error_for = main._error_for
         self._exception_of = main._exception_of
@@ -693,6 +695,13 @@ cdef class PartitionCore(ConsumerCore):
             raise self._lost_error()
         if self._closed:
             raise RuntimeError("the partition's queue is closed")
+
+    cdef kn_queue *_source(self) noexcept:
+        cdef kn_engine *closed
+        if self._route != NULL:
+            return &self._route.queue
+        closed = kn_engine_closed()  # its queue is empty; NULL without memory for it
+        return &self.engine.engine.fetched if closed == NULL else &closed.fetched
 
     cdef bint _is_over(self):
         return self._closed or self._lost or self.engine.engine == NULL
