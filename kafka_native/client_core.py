@@ -22,7 +22,7 @@ from kafka_native._reference.own_properties import SOFTWARE_NAME
 from kafka_native.config import Config, Role, parse, parse_bootstrap
 from kafka_native.control.brokers.bootstrap import canonical_servers
 from kafka_native.control.brokers.broker import Broker
-from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.brokers.pool import BrokerPool, PoolSettings
 from kafka_native.control.brokers.role_pool import RolePool
 from kafka_native.control.brokers.security import (
     Authenticator,
@@ -202,26 +202,29 @@ class ClientCore:
 
     def _make_pool(self) -> BrokerPool:
         config = self.config
-        how: dict[str, Any] = {
-            "client_name": self.software_name,
-            "client_version": self.software_version,
-            "handshake_timeout_s": config.integer("api.version.request.timeout.ms") / 1000,
+        eager = self.eager and self._host is None
+        settings = PoolSettings(
+            client_name=self.software_name,
+            client_version=self.software_version,
+            handshake_timeout_s=config.integer("api.version.request.timeout.ms") / 1000,
+            reports_closes=config.flag("log.connection.close"),
+            eager_s=config.integer("reconnect.backoff.max.ms") / 1000 if eager else None,
+            rebootstraps=config["metadata.recovery.strategy"] == "rebootstrap",
+            checks_cluster=config.flag("metadata.cluster.check.enable"),
+            fallback=_fallback_of(config),
+            encryption=self._encryption,
+            client_rack=config.text("client.rack") or None,
+            data_connections=config.integer("connections.per.broker"),
+        )
+        hooks: dict[str, Any] = {
             "on_error": self.on_error,
             "on_throttled": self.on_throttled,
             "make_authenticator": None if self._mechanism is None else self._make_authenticator,
             "logs": self.logs,
-            "reports_closes": config.flag("log.connection.close"),
-            "rebootstraps": config["metadata.recovery.strategy"] == "rebootstrap",
-            "checks_cluster": config.flag("metadata.cluster.check.enable"),
-            "fallback": _fallback_of(config),
-            "encryption": self._encryption,
-            "client_rack": config.text("client.rack") or None,
-            "data_connections": config.integer("connections.per.broker"),
         }
         if self._host is not None:
-            return RolePool(self.engine, self._host.context.pool, **how)
-        eager_s = config.integer("reconnect.backoff.max.ms") / 1000 if self.eager else None
-        return BrokerPool(self.engine, self._servers(), eager_s=eager_s, **how)
+            return RolePool(self.engine, self._host.context.pool, settings, **hooks)
+        return BrokerPool(self.engine, self._servers(), settings, **hooks)
 
     def _make_context(self, work: WorkQueue) -> ManagerContext:
         config, pool = self.config, self._make_pool()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafka_native.control.brokers.bootstrap import Shuffle
-from kafka_native.control.brokers.pool import BrokerPool
+from kafka_native.control.brokers.pool import BrokerPool, PoolSettings
 from kafka_native.control.brokers.security import Authenticator, Connections
 from kafka_native.control.brokers.versions import ASK_EVERYONE, Fallback
 from kafka_native.control.consumer.fetches import FetchManager
@@ -237,6 +237,7 @@ class Cluster:
         bootstrap: int = 1,
         fallback: Fallback = ASK_EVERYONE,
         *,
+        reports_closes: bool = True,
         rebootstraps: bool = True,
         checks_cluster: bool = True,
         trigger_s: float = 300,
@@ -257,19 +258,22 @@ class Cluster:
         self.pool = BrokerPool(
             self.engine,  # type: ignore[arg-type]
             [(f"boot{number}", 9092) for number in range(bootstrap)],
-            client_version="1.0",
-            handshake_timeout_s=10.0,
+            PoolSettings(
+                client_version="1.0",
+                handshake_timeout_s=10.0,
+                reports_closes=reports_closes,
+                rebootstraps=rebootstraps,
+                checks_cluster=checks_cluster,
+                fallback=fallback,
+                data_connections=data_connections,
+                client_rack=client_rack,
+            ),
             on_error=lambda error, level: self.errors.append(error),
             on_throttled=lambda broker, seconds: self.throttles.append((broker.host, seconds)),
             make_authenticator=make_authenticator,
             logs=Logs(
                 "", lambda name, line: self.lines.append(line.text), call_back=lambda serve: serve()
             ),
-            rebootstraps=rebootstraps,
-            checks_cluster=checks_cluster,
-            fallback=fallback,
-            data_connections=data_connections,
-            client_rack=client_rack,
             shuffle=shuffle,
             clock=self.clock,
         )

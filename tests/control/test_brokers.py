@@ -158,8 +158,7 @@ def test_report_of_a_closed_connection_depends_on_open_requests(peer_closed, lev
     )
     cluster.pool.on_disconnected(gone)
     assert levels[0] == level
-    quiet = Cluster()
-    quiet.pool._reports_closes = False
+    quiet = Cluster(reports_closes=False)
     quiet.pool.on_disconnected(gone)
     reported = [error.code() for error in quiet.errors]
     assert (KafkaError._TRANSPORT in reported) == (peer_closed == 0), (

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafka_native.control.brokers.pool import PoolSettings
 from kafka_native.control.brokers.role_pool import NO_HANDLE, RolePool
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.requests import Call
@@ -27,8 +28,7 @@ class Role:
         self.pool = RolePool(
             self.engine,  # type: ignore[arg-type]
             host.pool,
-            client_version="1.0",
-            handshake_timeout_s=10.0,
+            PoolSettings(client_version="1.0", handshake_timeout_s=10.0),
             on_error=lambda error, level: self.errors.append(error),
             clock=host.clock,
         )

@@ -136,12 +136,6 @@ OUTPUT = {
         "control threads: 1",
         "closed: <Client rdkafka#client-1 (closed)>",
     ],
-    "connections.py": [
-        "added servers: 3",
-        "left in the queue: 0",
-        "the last refresh: asking for 1 topic(s)",
-        "connections for messages: 6",
-    ],
     "partition_queues.py": ["partitions: [14850, 14950, 15050]"],
     "lag.py": [
         "yet: None",

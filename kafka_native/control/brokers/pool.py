@@ -10,6 +10,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native.engine import THROTTLE_MAX_MS
@@ -131,6 +132,33 @@ class Heartbeat(NamedTuple):
     on_reply: Callable[[Reply], None]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PoolSettings:
+    """What the configuration says about connections."""
+
+    client_version: str
+    client_name: str = SOFTWARE_NAME
+    handshake_timeout_s: float
+    """For the handshake of a connection (api.version.request.timeout.ms)."""
+    reports_closes: bool = True
+    """Also report that a broker has closed a connection in use (log.connection.close)."""
+    eager_s: float | None = None
+    """None, or: connect also without a call, report every failed attempt, and that all brokers are
+    down again after this time (reconnect.backoff.max.ms)."""
+    rebootstraps: bool = True
+    """Return to the bootstrap servers even if other brokers are known (metadata.recovery.strategy,
+    KIP-899)."""
+    checks_cluster: bool = True
+    """Brokers refuse connections that are meant for another cluster or node
+    (metadata.cluster.check.enable, KIP-1242). It needs `rebootstraps`."""
+    fallback: Fallback = ASK_EVERYONE
+    encryption: Encryption | None = None
+    client_rack: str | None = None
+    """client.rack. The engine learns which brokers are in it."""
+    data_connections: int = 1
+    """For Fetch and Produce requests to each node (connections.per.broker)."""
+
+
 class BrokerPool:
     """Opens connections, runs their handshakes, and queues calls until they can be sent."""
 
@@ -138,22 +166,12 @@ class BrokerPool:
         self,
         engine: Engine,
         bootstrap: Iterable[tuple[str, int]],
+        settings: PoolSettings,
         *,
-        client_version: str,
-        client_name: str = SOFTWARE_NAME,
-        handshake_timeout_s: float,
         on_error: Callable[[KafkaError, int], None],
         on_throttled: Callable[[Broker, float], None] = lambda broker, seconds: None,
         make_authenticator: Callable[[Connections], Authenticator] | None = None,
         logs: Logs = QUIET,
-        reports_closes: bool = True,
-        eager_s: float | None = None,
-        rebootstraps: bool = True,
-        checks_cluster: bool = True,
-        fallback: Fallback = ASK_EVERYONE,
-        encryption: Encryption | None = None,
-        client_rack: str | None = None,
-        data_connections: int = 1,
         shuffle: Shuffle = shuffle,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -163,36 +181,22 @@ class BrokerPool:
             also called when all brokers are down.
         :param on_throttled: Gets the broker and its throttle time in seconds.
         :param make_authenticator: None if the brokers require no SASL.
-        :param reports_closes: Also report that a broker has closed a connection in use
-            (log.connection.close).
-        :param eager_s: None, or: connect also without a call, report every failed attempt, and that
-            all brokers are down again after this time (reconnect.backoff.max.ms).
-        :param client_rack: client.rack. The engine learns which brokers are in it.
-        :param rebootstraps: Return to the bootstrap servers even if other brokers are known
-            (metadata.recovery.strategy, KIP-899).
-        :param data_connections: For Fetch and Produce requests to each node
-            (connections.per.broker).
         :param shuffle: The order in which servers are tried; tests replace it.
-        :param checks_cluster: Brokers refuse connections that are meant for another cluster or node
-            (metadata.cluster.check.enable, KIP-1242). It needs ``rebootstraps``.
         """
-        self._fallback = fallback
-        self._encryption = encryption
+        self._settings = settings
         # addresses that have sent their versions: never treated as old brokers
         self._answered: set[tuple[str, int]] = set()
         # addresses that use the fallback's versions, and until when
         self._old_until: dict[tuple[str, int], float] = {}
         self._engine = engine
         self._versions = Handshakes(
-            client_name, client_version, checks_cluster=checks_cluster and rebootstraps
+            settings.client_name,
+            settings.client_version,
+            checks_cluster=settings.checks_cluster and settings.rebootstraps,
         )
-        self._handshake_timeout_s = handshake_timeout_s
         self._on_error = on_error
         self.logs = logs
         self._log = logs["broker"]
-        self._reports_closes = reports_closes
-        self._eager_s = eager_s
-        self._client_rack = client_rack
         self._eager_at = clock()  # the next attempt to connect without a call
         # the time from which an eager client reports again that all brokers are down
         self._down_again_at = NEVER
@@ -201,7 +205,7 @@ class BrokerPool:
         self.nodes: dict[int, Broker] = {}
         self._coordinators: dict[int, Broker] = {}
         self._controls: dict[int, Broker] = {}
-        self._spread = Spread(data_connections)
+        self._spread = Spread(settings.data_connections)
         self._data: dict[int, dict[int, Broker]] = {}  # further ones, by node and number
         self._heartbeats: dict[int, Heartbeat] = {}
         self._any: deque[Call] = deque()
@@ -217,7 +221,6 @@ class BrokerPool:
         self._turn = itertools.count()
         self._order = ServerOrder(shuffle)
         self._next_server_at = 0.0
-        self._may_rebootstrap = rebootstraps
         self.connections = 0
         """The number of connections so far."""
         self._rebootstrapping = False
@@ -259,8 +262,10 @@ class BrokerPool:
 
     def _set_rack(self, broker: Broker, rack: str | None) -> None:
         broker.rack = rack
-        if self._client_rack is not None:
-            self._engine.broker_set_in_client_rack(broker.handle, rack == self._client_rack)
+        if self._settings.client_rack is not None:
+            self._engine.broker_set_in_client_rack(
+                broker.handle, rack == self._settings.client_rack
+            )
 
     def add_bootstrap(self, servers: Iterable[tuple[str, int]]) -> None:
         """Adds bootstrap servers, unless they are known, and tries them if calls wait."""
@@ -512,7 +517,7 @@ class BrokerPool:
         """The servers to try for calls to any broker."""
         if self.rebootstrapping or not self.nodes:
             return self.bootstrap
-        return [*self.nodes.values(), *(self.bootstrap if self._may_rebootstrap else ())]
+        return [*self.nodes.values(), *(self.bootstrap if self._settings.rebootstraps else ())]
 
     def _connect_one(self, candidates: Sequence[Broker] = ()) -> None:
         """Opens a connection for calls to any broker: one of these nodes, or of all servers."""
@@ -637,7 +642,9 @@ class BrokerPool:
                     self._engine.broker_close(broker.handle, broker.generation, 0)
         if self._authenticator is not None:
             wake_up = min(wake_up, self._authenticator.poll(now))
-        if self._eager_s is not None and not any(broker.up for broker in self._by_handle.values()):
+        if self._settings.eager_s is not None and not any(
+            broker.up for broker in self._by_handle.values()
+        ):
             if now >= self._eager_at:
                 self._eager_at = now + EAGER_INTERVAL_S
                 self._connect_one()
@@ -653,7 +660,7 @@ class BrokerPool:
 
         Connections are closed, but brokers are kept, because usually the same ones come back.
         """
-        if not self._may_rebootstrap:
+        if not self._settings.rebootstraps:
             return
         self._rebootstrapping = True
         is_due = self._outages.is_due(REBOOTSTRAP, None)
@@ -686,10 +693,10 @@ class BrokerPool:
             broker.authentication = None
             broker.works = False
             self._log.debug("%s: connected: %s", broker.name, event.text)
-            if self._fallback.ranges is not None and (
-                self._fallback.always or self._is_old(broker)
+            if self._settings.fallback.ranges is not None and (
+                self._settings.fallback.always or self._is_old(broker)
             ):
-                self._authenticate(broker, self._fallback.ranges)
+                self._authenticate(broker, self._settings.fallback.ranges)
                 return
             any_broker = broker.node_id == BOOTSTRAP or self._authenticator is not None
             broker.handshake = self._versions.first(None if any_broker else broker.node_id)
@@ -698,7 +705,7 @@ class BrokerPool:
     def _send_handshake(self, broker: Broker) -> None:
         handshake = broker.handshake
         assert handshake is not None
-        api_key, timeout_s = ApiVersionsRequest.api_key, self._handshake_timeout_s
+        api_key, timeout_s = ApiVersionsRequest.api_key, self._settings.handshake_timeout_s
         self.submit_handshake(broker, api_key, handshake.version, handshake.request(), timeout_s)
 
     def submit_handshake(
@@ -733,10 +740,10 @@ class BrokerPool:
             broker.unanswered = event.status in (STATUS_TRANSPORT, STATUS_TIMED_OUT)
             if (
                 broker.unanswered
-                and self._fallback.ranges is not None
+                and self._settings.fallback.ranges is not None
                 and broker.address not in self._answered
             ):
-                self._old_until[broker.address] = self._clock() + self._fallback.for_s
+                self._old_until[broker.address] = self._clock() + self._settings.fallback.for_s
             elif event.status == STATUS_TIMED_OUT:
                 text = f"{broker.name}: no reply to ApiVersions: is this a Kafka broker? "
                 text += OLD_BROKER_HINT
@@ -850,8 +857,8 @@ class BrokerPool:
         broker.ranges = None
         broker.handshake = None
         broker.authentication = None
-        if self._encryption is not None:
-            self._encryption.renew(self._engine)
+        if self._settings.encryption is not None:
+            self._settings.encryption.renew(self._engine)
         unanswered, broker.unanswered = broker.unanswered, False
         ended_at, broker.ended_at = broker.ended_at, None
         cut_off, broker.cut_off = broker.cut_off, False
@@ -874,7 +881,7 @@ class BrokerPool:
             if not refused:
                 broker.cause = error
                 level = CLOSE_LEVELS.get(event.peer_closed, ERROR)
-                reported = level == ERROR or self._reports_closes
+                reported = level == ERROR or self._settings.reports_closes
                 self._report(broker, error, _failure_of(event), level if reported else DEBUG)
             self._fail_waiting(broker, error)
             self._report_if_all_down()
@@ -904,8 +911,8 @@ class BrokerPool:
         return next((each for each in self._causes() if each.code() in SECURITY_ERRORS), None)
 
     def _cause(self, broker: Broker, event: Event) -> str:
-        if event.status == STATUS_TLS and self._encryption is not None:
-            return self._encryption.explain(event, broker.host, broker.port)
+        if event.status == STATUS_TLS and self._settings.encryption is not None:
+            return self._settings.encryption.explain(event, broker.host, broker.port)
         return event.text.removeprefix(f"{broker.host}:{broker.port}").lstrip(": ")
 
     def _report(
@@ -918,7 +925,7 @@ class BrokerPool:
         """
         cause, reminds = (error.code(), failure), not self.all_down()
         is_due = self._outages.is_due(broker.address, cause, reminds=reminds)
-        if level == DEBUG or not (is_due or self._eager_s is not None):
+        if level == DEBUG or not (is_due or self._settings.eager_s is not None):
             self._log.debug("%s", error.str())
         else:
             self._on_error(error, level)
@@ -946,7 +953,9 @@ class BrokerPool:
         now, outage_s = self._clock(), self._outages.age_s(ALL_BROKERS)
         is_due = self._outages.is_due(ALL_BROKERS, None)
         if is_due or now >= self._down_again_at:
-            self._down_again_at = NEVER if self._eager_s is None else now + self._eager_s
+            self._down_again_at = (
+                NEVER if self._settings.eager_s is None else now + self._settings.eager_s
+            )
             count = len(self.nodes) or len(self.bootstrap)
             text = f"{count}/{count} brokers are down"
             if outage_s > 0:  # one reminder for all brokers

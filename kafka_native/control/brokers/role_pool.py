@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafka_native.control.brokers.broker import Broker
-from kafka_native.control.brokers.pool import COORDINATORS, BrokerPool, safe_host
+from kafka_native.control.brokers.pool import COORDINATORS, BrokerPool, PoolSettings, safe_host
 from kafka_native.control.brokers.versions import ApiRanges
 from kafka_native.control.requests import Call, Reply
 from kafka_native.errors import KafkaError
@@ -46,8 +46,10 @@ def _weak(method: weakref.WeakMethod[Callable[[], None]]) -> Callable[[], None]:
 class RolePool(BrokerPool):
     """Sends the calls of one role on its own connections or on those of its host."""
 
-    def __init__(self, engine: Engine, host: BrokerPool, **how: Any) -> None:
-        """Knows no node before `attach()`. ``how``: see `BrokerPool`."""
+    def __init__(
+        self, engine: Engine, host: BrokerPool, settings: PoolSettings, **hooks: Any
+    ) -> None:
+        """Knows no node before `attach()`. ``hooks``: the functions that `BrokerPool` gets."""
         self._host = host
         self._passed: dict[int, Call] = {}  # calls at the host, by their id()
         self.on_change: Callable[[], None] = _do_nothing
@@ -55,7 +57,7 @@ class RolePool(BrokerPool):
         self.on_node_lost: Callable[[], None] = _do_nothing
         """Called when there is no memory for a connection: new metadata name the node again."""
         self._on_rebootstrap = _weak(weakref.WeakMethod(self._begin_again))
-        super().__init__(engine, [], **how)
+        super().__init__(engine, [], settings, **hooks)
 
     def attach(self) -> None:
         """Takes over the nodes that the host knows, and follows its rebootstraps."""
