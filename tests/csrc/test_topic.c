@@ -541,7 +541,8 @@ static void test_a_record_that_meets_the_withdrawal_requests_metadata(void)
     struct kn_notice notice;
     CHECK_EQ(kn_accumulator_append(partition, &append, &notice), KN_OK);
     for (int i = 0; i < 2; i++) kn_topic_expire(topic, kn_clock_us());
-    CHECK_EQ(list_count(&engine->client.control->events.items), events + 1); /* TOPIC_WANTED, once */
+    CHECK_EQ(list_count(&engine->client.control->events.items),
+             events + 1); /* TOPIC_WANTED, once */
     set_partitions(1);
     CHECK(strcmp(drain(0), "late") == 0);
     teardown();
