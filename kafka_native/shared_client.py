@@ -173,6 +173,20 @@ class Client:
         """
         return AdminClient.of(self)
 
+    def brokers_add(self, brokers: str) -> int:
+        """Adds bootstrap servers while the client runs, for all its roles.
+
+        A role's own ``brokers_add()`` does the same. See `Producer.brokers_add` for the parameter,
+        the result and the errors.
+
+        Raises
+        ------
+        RuntimeError
+            The client is closed.
+        """
+        self._client.check_open(HOST_CLOSED_TEXT)
+        return self._client.brokers_add(brokers)
+
     def _make(self, kind: type[RoleT], conf: Mapping[str, Any] | None) -> RoleT:
         self._client.check_open(HOST_CLOSED_TEXT)
         if not hasattr(kind, "_host"):

@@ -117,7 +117,7 @@ PUBLIC: dict[type[Any], set[str]] = {
         "report",
         "shut_down_application",
     },
-    Client: {"aclose", "admin", "close", "consumer", "metrics", "poll", "producer"}
+    Client: {"aclose", "admin", "brokers_add", "close", "consumer", "metrics", "poll", "producer"}
     | {"share_consumer"},
 }
 CLASSES = pytest.mark.parametrize("cls", PUBLIC, ids=lambda cls: cls.__name__)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import kafka_native
 from kafka_native import Consumer, KafkaError, Producer, ShareConsumer
 from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
@@ -46,6 +47,17 @@ def test_each_client_finds_the_cluster_through_an_added_server(make: Callable[[]
     with MockCluster(brokers=1) as cluster, make() as client:
         assert client.brokers_add(cluster.bootstrap_servers) == 1
         assert set(client.list_topics(timeout=WAIT_S).brokers) == {1}
+
+
+@pytest.mark.parametrize("by_role", [False, True])
+def test_roles_of_a_shared_client_find_the_cluster_through_an_added_server(by_role: bool):
+    with MockCluster(brokers=1) as cluster, kafka_native.Client(CONF) as client:
+        producer = client.producer()
+        adder = client.producer() if by_role else client
+        assert adder.brokers_add(cluster.bootstrap_servers) == 1
+        assert set(producer.list_topics(timeout=WAIT_S).brokers) == {1}
+    with pytest.raises(RuntimeError, match="closed"):
+        client.brokers_add("a:1")
 
 
 @pytest.mark.parametrize("make", ASYNC_MAKERS)
