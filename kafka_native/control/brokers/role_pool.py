@@ -199,10 +199,9 @@ class RolePool(BrokerPool):
 
     # --- events ---
 
-    def open(self, broker: Broker, ranges: ApiRanges) -> None:
-        """Ends the handshake and sends the calls that wait for this connection."""
+    def _open(self, broker: Broker, ranges: ApiRanges) -> None:
         self.on_change()
-        super().open(broker, ranges)
+        super()._open(broker, ranges)
 
     def on_disconnected(self, event: Event) -> None:
         """Handles the end of a connection or attempt of this role."""
