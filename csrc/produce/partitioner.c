@@ -36,9 +36,3 @@ int32_t kn_partitioner_choose(enum kn_partitioner partitioner, const uint8_t *ke
     }
     return (int32_t)(hash % (uint32_t)count);
 }
-
-bool kn_partitioner_sticks(enum kn_partitioner partitioner, const uint8_t *key, int32_t key_bytes)
-{
-    return !key || partitioner == KN_PARTITIONER_STICKY ||
-           (key_bytes == 0 && partitioner == KN_PARTITIONER_CONSISTENT_RANDOM);
-}

@@ -39,6 +39,11 @@ int32_t kn_partitioner_choose(enum kn_partitioner partitioner, const uint8_t *ke
 /* Returns whether such a record goes to the sticky partition (sticky.h). With `random`, a record
  * with a null key does. A record with a key goes to a new random partition each time, as in
  * librdkafka. */
-bool kn_partitioner_sticks(enum kn_partitioner partitioner, const uint8_t *key, int32_t key_bytes);
+static inline bool kn_partitioner_sticks(enum kn_partitioner partitioner, const uint8_t *key,
+                                         int32_t key_bytes)
+{
+    return !key || partitioner == KN_PARTITIONER_STICKY ||
+           (key_bytes == 0 && partitioner == KN_PARTITIONER_CONSISTENT_RANDOM);
+}
 
 #endif
