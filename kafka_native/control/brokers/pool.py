@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -221,6 +222,9 @@ class BrokerPool:
         self._turn = itertools.count()
         self._order = ServerOrder(shuffle)
         self._next_server_at = 0.0
+        self._tried: Broker | None = None  # the server of the last attempt, until one opens
+        self.roles: weakref.WeakSet[BrokerPool] = weakref.WeakSet()
+        """The broker pools of the roles, if it is a shared client's."""
         self.connections = 0
         """The number of connections so far."""
         self._rebootstrapping = False
@@ -393,6 +397,10 @@ class BrokerPool:
             return []
         return [broker for broker in self.nodes.values() if broker.up]
 
+    def _up_bootstrap(self) -> list[Broker]:
+        """The connected bootstrap servers."""
+        return [broker for broker in self.bootstrap if broker.up]
+
     def offering(self, message: type[Request]) -> list[int | None]:
         """The connected targets that support this request. While no node is up: ANY_BROKER."""
         nodes = self._up_nodes()
@@ -455,7 +463,7 @@ class BrokerPool:
             else:
                 self._enqueue(self._control(broker), call)
             return
-        candidates = self._up_nodes() or [broker for broker in self.bootstrap if broker.up]
+        candidates = self._up_nodes() or self._up_bootstrap()
         now = self._clock()
         candidates = [each for each in candidates if now >= each.avoided_until] or candidates
         free = [broker for broker in candidates if self._is_free(broker)]
@@ -519,14 +527,26 @@ class BrokerPool:
             return self.bootstrap
         return [*self.nodes.values(), *(self.bootstrap if self._settings.rebootstraps else ())]
 
+    def _nodes_of_roles(self) -> list[Broker]:
+        """The nodes to which roles are connected; none during a rebootstrap."""
+        if self.rebootstrapping:
+            return []
+        up = {number for role in self.roles for number, node in role.nodes.items() if node.up}
+        return [node for number, node in self.nodes.items() if number in up]
+
     def _connect_one(self, candidates: Sequence[Broker] = ()) -> None:
-        """Opens a connection for calls to any broker: one of these nodes, or of all servers."""
-        candidates = candidates or self._servers()
+        """Opens a connection for calls to any broker: one of these nodes, or of all servers.
+
+        The roles' nodes come first: a bootstrap server may lead to another cluster by now.
+        """
+        of_roles = [] if candidates else self._nodes_of_roles()
+        reachable = [each for each in of_roles if not each.failing and each is not self._tried]
+        candidates = candidates or reachable or self._servers()
         now = self._clock()
         if not candidates or (now < self._next_server_at and self._is_connecting(candidates)):
             return
         self._next_server_at = now + NEXT_SERVER_S
-        chosen = self._order.next(candidates)
+        chosen = self._tried = self._order.next(candidates)
         target = self._control(chosen) if chosen.up else chosen
         if target.up:  # there is no memory for a control connection
             self._send_anywhere(lambda call: self._submit(target, call))
@@ -634,10 +654,11 @@ class BrokerPool:
             if now >= self._next_server_at:
                 self._connect_one()
             wake_up = min(wake_up, self._next_server_at)
-        if self._up_nodes():
+        bootstrap = self._up_bootstrap()
+        if bootstrap and (self._up_nodes() or self._nodes_of_roles()):
             busy = {broker.handle for _, _, broker in self._pending.values()}
-            for broker in self.bootstrap:
-                if broker.up and broker.handle not in busy:
+            for broker in bootstrap:
+                if broker.handle not in busy:
                     broker.ranges = None
                     self._engine.broker_close(broker.handle, broker.generation, 0)
         if self._authenticator is not None:
@@ -653,7 +674,8 @@ class BrokerPool:
 
     def _cluster_is_gone(self) -> bool:
         """Whether no known node can be reached."""
-        return bool(self.nodes) and all(node.failing for node in self.nodes.values())
+        nodes = self.nodes.values()
+        return bool(nodes) and all(node.failing for node in nodes) and not self._nodes_of_roles()
 
     def rebootstrap(self) -> None:
         """Returns to the bootstrap servers: the known cluster may be gone (KIP-899).
@@ -816,6 +838,7 @@ class BrokerPool:
     def _open(self, broker: Broker, ranges: ApiRanges) -> None:
         """Ends the handshake and sends the calls that wait for this connection."""
         self._has_opened(broker)
+        self._tried = None
         broker.ranges = ranges
         broker.failing = broker.refused = False
         self._log.debug("%s: up", broker.name)
@@ -842,8 +865,19 @@ class BrokerPool:
         if outage_s is not None:
             self._log.info("%s is back, after %.1f s", broker.name, outage_s)
         if broker.node_id != BOOTSTRAP or not self.nodes:
-            self._outages.end(ALL_BROKERS)
-            self._outages.end(REBOOTSTRAP)
+            self._end_outages()
+
+    def _end_outages(self) -> None:
+        """A known node works: new failures of all nodes are reported again."""
+        self._outages.end(ALL_BROKERS)
+        self._outages.end(REBOOTSTRAP)
+
+    def note_working(self, broker: Broker) -> None:
+        """A role's connection to this broker works, so the node isn't down."""
+        node = self.nodes.get(broker.node_id)
+        if node is not None and node.address == broker.address:
+            node.failing = False
+            self._end_outages()
 
     def on_disconnected(self, event: Event) -> None:
         """Handles the end of a connection or attempt.
@@ -950,17 +984,25 @@ class BrokerPool:
     def _report_if_all_down(self) -> None:
         if not self.all_down():
             return
-        now, outage_s = self._clock(), self._outages.age_s(ALL_BROKERS)
+        now, error = self._clock(), self._all_down_error()
         is_due = self._outages.is_due(ALL_BROKERS, None)
         if is_due or now >= self._down_again_at:
             self._down_again_at = (
                 NEVER if self._settings.eager_s is None else now + self._settings.eager_s
             )
-            count = len(self.nodes) or len(self.bootstrap)
-            text = f"{count}/{count} brokers are down"
-            if outage_s > 0:  # one reminder for all brokers
-                text += f" for {outage_s:.0f} s{self._why()}"
-            self._on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, text), ERROR)
+            self._on_error(error, ERROR)
+
+    def _all_down_error(self) -> KafkaError:
+        count, outage_s = len(self.nodes) or len(self.bootstrap), self._outages.age_s(ALL_BROKERS)
+        text = f"{count}/{count} brokers are down"
+        if outage_s > 0:  # one reminder for all brokers
+            text += f" for {outage_s:.0f} s{self._why()}"
+        return KafkaError(KafkaError._ALL_BROKERS_DOWN, text)
+
+    def lasting_errors(self) -> list[KafkaError]:
+        """The errors of the outages that last, for the ``error_cb`` of a new role."""
+        errors = self._causes()
+        return [*errors, self._all_down_error()] if errors and self.all_down() else errors
 
     def on_reply(self, event: Event) -> None:
         """Handles a reply, or the failure of a request, by its token."""

@@ -20,6 +20,7 @@ from kafka_native.control.brokers.pool import COORDINATORS, BrokerPool, PoolSett
 from kafka_native.control.brokers.versions import ApiRanges
 from kafka_native.control.requests import Call, Reply
 from kafka_native.errors import KafkaError
+from kafka_native.logs import DEBUG
 from kafka_native.protocol.schema import Request
 
 if TYPE_CHECKING:
@@ -60,13 +61,20 @@ class RolePool(BrokerPool):
         super().__init__(engine, [], settings, **hooks)
 
     def attach(self) -> None:
-        """Takes over the nodes that the host knows, and follows its rebootstraps."""
+        """Takes over the nodes that the host knows, and follows its rebootstraps.
+
+        The role's ``error_cb`` gets the errors of outages that began before. The log has them.
+        """
         for node in self._host.nodes.values():
             self.update(node.node_id, node.host, node.port, node.rack)
         self._host.on_rebootstrap.append(self._on_rebootstrap)
+        self._host.roles.add(self)
+        for error in self._host.lasting_errors():
+            self._on_error(error, DEBUG)
 
     def detach(self) -> None:
         """The end of `attach()`."""
+        self._host.roles.discard(self)
         if self._on_rebootstrap in self._host.on_rebootstrap:
             self._host.on_rebootstrap.remove(self._on_rebootstrap)
 
@@ -202,6 +210,13 @@ class RolePool(BrokerPool):
     def _open(self, broker: Broker, ranges: ApiRanges) -> None:
         self.on_change()
         super()._open(broker, ranges)
+
+    def on_working(self, event: Event) -> None:
+        """Ends the outage here and at the host, which may have no connection to this node."""
+        super().on_working(event)
+        broker = self._by_handle.get(event.broker)
+        if broker is not None and broker.works:
+            self._host.note_working(broker)
 
     def on_disconnected(self, event: Event) -> None:
         """Handles the end of a connection or attempt of this role."""
