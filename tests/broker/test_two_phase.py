@@ -1,5 +1,5 @@
-"""Two-phase commit (KIP-939) on Apache Kafka 4.3, whose brokers have a part of it as an unstable
-feature.
+"""Two-phase commit (KIP-939) on Apache Kafka 4.4, whose brokers have a part of it as an unstable
+feature. Those of 4.3 have the same part.
 
 They give transactions without a timeout. But they always refuse KeepPreparedTxn with
 UNSUPPORTED_VERSION, so clients complete a prepared transaction by its identity. The tests kill

@@ -15,7 +15,7 @@ TIMEOUT_S = 1200
 @pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT_S + 60)
 def test_roles_pass_the_tests_of_clients() -> None:
-    options = ["-q", "-n", "2", "-p", "tests.client.as_roles", "-m", "not slow"]
+    options = ["-q", "-n", "2", "-p", "tests.client.as_roles", "-m", "not slow", "--reruns", "2"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(HERE)],
         cwd=HERE.parents[1],
