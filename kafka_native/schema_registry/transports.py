@@ -102,7 +102,7 @@ class SyncTransport:
     def __init__(self, config: RegistryConfig) -> None:
         self._timeout_s = config.timeout_s
         httpx2 = _httpx()
-        self._connection_error: type[Exception] = httpx2.TransportError
+        self._connection_errors = (httpx2.TransportError, OSError)
         self._registry = httpx2.Client(
             verify=config.ssl_context, proxy=config.proxy, timeout=config.timeout_s
         )
@@ -140,7 +140,7 @@ class SyncTransport:
                 for chunk in answer.iter_raw():
                     body.add(chunk)
                 return Response(answer.status_code, answer.headers, body.bytes())
-        except self._connection_error as error:
+        except self._connection_errors as error:
             raise _failed(error) from error
 
 
@@ -156,7 +156,8 @@ class AsyncTransport:
     def __init__(self, config: RegistryConfig) -> None:
         self._timeout_s = config.timeout_s
         httpx2 = _httpx()
-        self._connection_error: type[Exception] = httpx2.TransportError
+        # The server's TLS alerts arrive as they are: ssl.SSLError, an OSError.
+        self._connection_errors = (httpx2.TransportError, OSError)
         self._registry = httpx2.AsyncClient(
             verify=config.ssl_context, proxy=config.proxy, timeout=config.timeout_s
         )
@@ -194,5 +195,5 @@ class AsyncTransport:
                 async for chunk in answer.aiter_raw():
                     body.add(chunk)
                 return Response(answer.status_code, answer.headers, body.bytes())
-        except self._connection_error as error:
+        except self._connection_errors as error:
             raise _failed(error) from error
