@@ -25,7 +25,7 @@ LAYERS = [
     {"logs"},
     {"arrow", "interceptors", "serialization"},
     {"error"},
-    {"protocol"},
+    {"protocol", "schema_registry"},
     {"config", "statistics"},
     {"role_config"},
     {"security", "measurements"},
