@@ -580,14 +580,7 @@ class _AvroSerializerSteps(_AvroSteps, SerializerSteps):
         properties.check_empty()
         self._to_dict = to_dict
         self._schema = schema_of(schema_str)
-        self._own: ParsedAvro | None = None
         self._init_rules(rule_conf, rule_registry)
-
-    def _prepare(self) -> Steps[None]:
-        if not self._is_ready:
-            if self._schema is not None:
-                self._own = yield from self._parsed_schema(self._schema)
-            self._is_ready = True
 
     def _record_name(self, obj: Any) -> str | None:
         return self._own.name if self._own is not None else None

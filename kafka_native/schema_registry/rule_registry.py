@@ -52,7 +52,7 @@ class RuleRegistry:
             return self._executors.get(name)
 
     def get_executors(self) -> list[RuleExecutor]:
-        """Return all executors."""
+        """Return all executors, in the order of their registration."""
         with self._lock:
             return list(self._executors.values())
 
@@ -67,7 +67,7 @@ class RuleRegistry:
             return self._actions.get(name)
 
     def get_actions(self) -> list[RuleAction]:
-        """Return all actions."""
+        """Return all actions, in the order of their registration."""
         with self._lock:
             return list(self._actions.values())
 
@@ -82,7 +82,7 @@ class RuleRegistry:
             return self._overrides.get(name)
 
     def get_overrides(self) -> list[RuleOverride]:
-        """Return all overrides."""
+        """Return all overrides, in the order of their registration."""
         with self._lock:
             return list(self._overrides.values())
 

@@ -296,7 +296,7 @@ class RuleBase(abc.ABC):
         raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027
-        """Release resources."""
+        """Release resources. Closing a serializer or deserializer calls it."""
 
 
 class RuleExecutor(RuleBase):
@@ -364,7 +364,7 @@ class ErrorAction(RuleAction):
     """Raises SerializationError. It is the default action after a failure."""
 
     def type(self) -> str:
-        """Return ``ERROR``."""
+        """Return ``ERROR``, the name of this action."""
         return "ERROR"
 
     def run(self, ctx: RuleContext, message: Any, ex: Exception | None) -> None:
@@ -381,11 +381,11 @@ class NoneAction(RuleAction):
     """Does nothing. It is the default action after a success."""
 
     def type(self) -> str:
-        """Return ``NONE``."""
+        """Return ``NONE``, the name of this action."""
         return "NONE"
 
     def run(self, ctx: RuleContext, message: Any, ex: Exception | None) -> None:
-        """Do nothing."""
+        """Do nothing, so that the message goes on."""
 
 
 class RuleError(Exception):

@@ -115,14 +115,14 @@ class Properties:
         return self._left.pop(name)
 
     def take_bool(self, name: str) -> bool:
-        """Return a bool."""
+        """Return a value that is True or False."""
         value = self._left.pop(name)
         if not isinstance(value, bool):
             raise ValueError(f"{name} must be a boolean value, not {value!r}")
         return value
 
     def take_callable(self, name: str) -> Callable[..., Any]:
-        """Return a function."""
+        """Return a function, or another callable object."""
         value = self._left.pop(name)
         if not callable(value):
             raise ValueError(f"{name} must be callable, not {value!r}")
@@ -164,8 +164,12 @@ class BaseSerde:
     _default_conf: ClassVar[dict[str, Any]] = {}
     _associated_strategy: ClassVar[Callable[[], Any]] = AssociatedNameStrategy
 
+    _parses_own_schema: ClassVar[bool] = True
+
     _registry: Any
     _schema: Schema | None
+    _own: Any
+    """The parsed form of ``_schema``. None before `_prepare()`."""
     _rule_registry: RuleRegistry
 
     def _init_common(self, client: Any, properties: Properties) -> None:
@@ -173,6 +177,7 @@ class BaseSerde:
         self._registry = client
         self._owns_registry = False
         self._is_ready = False
+        self._own = None
         self._parsed: LruCache[Any, Any] = LruCache(PARSED_SCHEMAS_MAX)
         self._use_schema_id: int | None = None
         self._use_latest_version = properties.take_bool("use.latest.version")
@@ -246,8 +251,8 @@ class BaseSerde:
     def _prepare(self) -> Steps[None]:
         """Parse the schema of the constructor, so that a wrong schema is found at once."""
         if not self._is_ready:
-            if self._schema is not None:
-                yield from self._parsed_schema(self._schema)
+            if self._schema is not None and self._parses_own_schema:
+                self._own = yield from self._parsed_schema(self._schema)
             self._is_ready = True
 
     def _subject(
@@ -366,7 +371,7 @@ class SerializerSteps(BaseSerde):
         """
         raise NotImplementedError
 
-    def _message_indexes(self) -> list[int] | None:
+    def _message_indexes(self, parsed: Any) -> list[int] | None:
         """Return the position of a Protobuf message in its file. None for other formats."""
         return None
 
@@ -379,10 +384,9 @@ class SerializerSteps(BaseSerde):
         yield from ()  # Protobuf asks the registry here
         return self._schema
 
-    def _schema_id_of(self, registered: RegisteredSchema) -> SchemaId:
-        return SchemaId(
-            self._format, registered.schema_id, registered.guid, self._message_indexes()
-        )
+    def _schema_id_of(self, registered: RegisteredSchema, parsed: Any) -> SchemaId:
+        indexes = self._message_indexes(parsed)
+        return SchemaId(self._format, registered.schema_id, registered.guid, indexes)
 
     def _registered_id(self, subject: str, ctx: SerializationContext | None) -> Steps[SchemaId]:
         """Register or look up the serializer's own schema, once a subject."""
@@ -398,7 +402,7 @@ class SerializerSteps(BaseSerde):
             registered = yield partial(
                 call, subject, schema, normalize_schemas=self._normalize_schemas
             )
-            schema_id = self._schema_id_of(registered)
+            schema_id = self._schema_id_of(registered, self._own)
             self._schema_ids.put(subject, schema_id)
         return schema_id
 
@@ -413,24 +417,28 @@ class SerializerSteps(BaseSerde):
 
     def _framed(self, obj: Any, ctx: SerializationContext | None) -> Steps[bytes]:
         yield from self._prepare()
-        subject = yield from self._subject(ctx, self._record_name(obj))
+        try:
+            record_name = self._record_name(obj)
+        except SerializationError as error:
+            raise SerializationError(f"{where(ctx)}: {error}") from None
+        subject = yield from self._subject(ctx, record_name)
         if not subject:
             raise SerializationError(
                 f"{where(ctx)}: the subject name strategy returned no subject. The schema may have "
                 "no record name"
             )
         pinned = yield from self._pinned_schema(subject)
-        if pinned is not None:
-            schema_id, schema = self._schema_id_of(pinned), pinned.schema
-        else:
+        if pinned is None:
             schema_id = yield from self._registered_id(subject, ctx)
-            schema = self._schema  # type: ignore[assignment]
-        parsed = yield from self._parsed_schema(schema)
+            parsed = self._own
+        else:
+            parsed = yield from self._parsed_schema(pinned.schema)
+            schema_id = self._schema_id_of(pinned, parsed)
         value = self._value_of(obj, ctx)
         rules: Callable[..., Any] | None = None
-        if pinned is not None and ctx is not None and schema.rule_set is not None:
-            mode = RuleMode.WRITE
-            rules = partial(run_rules, self._rule_registry, ctx, subject, mode, None, schema)
+        if pinned is not None and ctx is not None and pinned.schema.rule_set is not None:
+            rules = partial(run_rules, self._rule_registry, ctx, subject, RuleMode.WRITE, None)
+            rules = partial(rules, pinned.schema)
             tags, transformer = self._inline_tags(parsed), self._transformer(parsed)
             value = rules(RulePhase.DOMAIN, value, tags, transformer)
         try:
@@ -687,7 +695,7 @@ class _AsyncLifecycle(BaseSerde):
 
 
 class BaseSerializer(SerializerSteps, _SyncLifecycle, Serializer):
-    """The base of serializers."""
+    """The base of serializers that wait for the registry."""
 
     def __call__(self, obj: Any, ctx: SerializationContext | None = None) -> bytes | None:
         """Return the bytes of an object: the schema's id, then the payload. None stays None.
@@ -719,7 +727,7 @@ class AsyncBaseSerializer(SerializerSteps, _AsyncLifecycle, Serializer):
 
 
 class BaseDeserializer(DeserializerSteps, _SyncLifecycle, Deserializer):
-    """The base of deserializers."""
+    """The base of deserializers that wait for the registry."""
 
     def __call__(self, data: bytes | None, ctx: SerializationContext | None = None) -> Any:
         """Return the object for bytes with a schema's id. None stays None.
