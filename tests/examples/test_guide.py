@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,15 @@ def test_the_snippets_of_the_guide_run(page: str, snippets_min: int) -> None:
             for number in range(3000):
                 producer.produce("greetings", f"hello {number}", partition=number % 3)
         assert run_snippets(page, {"bootstrap": cluster.bootstrap_servers}) >= snippets_min
+
+
+def test_the_snippets_about_data_contracts_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The rule registry of confluent_kafka has the same interface.
+    registry = pytest.importorskip(
+        "confluent_kafka.schema_registry.rule_registry", reason="confluent_kafka has no registry"
+    )
+    monkeypatch.setitem(sys.modules, "kafka_native.schema_registry.rule_registry", registry)
+    assert run_snippets("data-contracts.md", {}) >= 2
 
 
 def run_snippets(page: str, names: dict[str, Any]) -> int:

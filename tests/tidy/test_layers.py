@@ -36,7 +36,7 @@ LAYERS = [
     {"consumer_calls"},
     {"partition_queue"},
     {"producer", "consumer", "share_consumer", "streams_group", "admin"},
-    {"shared_client"},
+    {"shared_client", "schema_registry"},
     {"compacted", "deserializing_consumer", "deserializing_share_consumer", "serializing_producer"},
     {"terminal"},
     {"aio"},
