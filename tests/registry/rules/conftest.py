@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from kafka_native.schema_registry import rule_registry
 from kafka_native.schema_registry.rules.encryption import kms_driver_registry
 from kafka_native.schema_registry.rules.encryption.localkms.local_driver import LocalKmsDriver
 from tests.registry.rules import dek_server
@@ -30,10 +29,8 @@ def local_kms() -> Iterator[None]:
 
 
 @pytest.fixture
-def shared_registry(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The registry that `register()` adds to: confluent_kafka's, which has the same interface."""
-    reason = "confluent_kafka is the witness"
-    module = pytest.importorskip("confluent_kafka.schema_registry.rule_registry", reason=reason)
-    monkeypatch.setitem(sys.modules, "kafka_native.schema_registry.rule_registry", module)
-    monkeypatch.setattr(module, "_global_instance", module.RuleRegistry())
-    return module._global_instance
+def shared_registry(monkeypatch: pytest.MonkeyPatch) -> rule_registry.RuleRegistry:
+    """An empty registry that `register()` adds to."""
+    empty = rule_registry.RuleRegistry()
+    monkeypatch.setattr(rule_registry, "_global_instance", empty)
+    return empty

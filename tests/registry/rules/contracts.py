@@ -1,4 +1,4 @@
-"""confluent_kafka's serializers and registry client, with rule executors of our choice."""
+"""Serializers of kafka_native and of confluent_kafka, with rule executors of our choice."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from confluent_kafka.schema_registry import (
     RuleSet,
     Schema,
 )
-from confluent_kafka.schema_registry._sync.mock_schema_registry_client import (
-    MockSchemaRegistryClient,
-)
-from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry import avro as confluent_avro
 from confluent_kafka.schema_registry.rule_registry import RuleRegistry
 from confluent_kafka.schema_registry.serde import RuleContext
 from confluent_kafka.serialization import MessageField, SerializationContext
+
+from kafka_native.schema_registry import avro
+from kafka_native.schema_registry.rule_registry import RuleRegistry as OurRuleRegistry
+from tests.registry.memory_registry import MemoryRegistry
 
 __all__ = ["RuleKind", "RuleMode", "Schemas", "context", "rule"]
 
@@ -60,12 +61,20 @@ def rule(type: str, expr: str | None = None, **settings: Any) -> Rule:
 
 
 class Schemas:
-    """A registry in memory with rules, whose configuration has the address of a DEK registry."""
+    """Schemas with rules, and the serializers of both packages.
+
+    `url` is the address of the DEK registry, which the executors get.
+    """
 
     def __init__(self, url: str = "mock://") -> None:
-        self.client = MockSchemaRegistryClient({"url": "mock://"})
+        self.registry = MemoryRegistry()
         self.conf = {"url": url}
-        self.client.config = lambda: self.conf
+
+    def client(self, package: str) -> Any:
+        memory = self.registry
+        client = memory.client() if package == "ours" else memory.confluent_client()
+        client.config = lambda: self.conf
+        return client
 
     def register(
         self,
@@ -73,7 +82,6 @@ class Schemas:
         schema: Any = ORDER,
         kind: str = "AVRO",
         phase: str = "domain",
-        topic: str = "orders",
         metadata: Metadata | None = None,
     ) -> None:
         text = schema if isinstance(schema, str) else json.dumps(schema)
@@ -81,28 +89,49 @@ class Schemas:
         sets["encoding"] = ([], [], list(rules))
         migration, domain, encoding = sets[phase]
         rule_set = RuleSet(migration, domain, encoding_rules=encoding)
-        whole = Schema(text, kind, [], metadata, rule_set)
-        self.client.register_schema(f"{topic}-value", whole)
+        self.registry.register("orders-value", Schema(text, kind, [], metadata, rule_set))
 
-    def write(self, executors: Any, value: Any, topic: str = "orders") -> bytes:
-        serializer = AvroSerializer(
-            self.client,
+    def write(
+        self, executors: Any, value: Any, package: str = "theirs", headers: Any = None
+    ) -> bytes:
+        serializer = (avro if package == "ours" else confluent_avro).AvroSerializer(
+            self.client(package),
             conf={"auto.register.schemas": False, "use.latest.version": True},
             rule_conf=SECRET,
-            rule_registry=registry(executors),
+            rule_registry=registry(executors, package),
         )
-        return serializer(value, SerializationContext(topic, MessageField.VALUE))
+        return bytes(serializer(value, serialization_context(package, headers)))
 
-    def read(self, executors: Any, payload: bytes, topic: str = "orders", **conf: Any) -> Any:
-        deserializer = AvroDeserializer(
-            self.client, conf=conf, rule_conf=SECRET, rule_registry=registry(executors)
+    def read(
+        self,
+        executors: Any,
+        payload: bytes,
+        package: str = "theirs",
+        headers: Any = None,
+        **conf: Any,
+    ) -> Any:
+        deserializer = (avro if package == "ours" else confluent_avro).AvroDeserializer(
+            self.client(package),
+            conf=conf,
+            rule_conf=SECRET,
+            rule_registry=registry(executors, package),
         )
-        return deserializer(payload, SerializationContext(topic, MessageField.VALUE))
+        return deserializer(payload, serialization_context(package, headers))
 
 
-def registry(objects: Any) -> RuleRegistry:
+def serialization_context(package: str, headers: Any = None) -> Any:
+    """Return the context of a value in the topic orders."""
+    if package == "ours":
+        from kafka_native.serialization import MessageField as OurField
+        from kafka_native.serialization import SerializationContext as OurContext
+
+        return OurContext("orders", OurField.VALUE, headers)
+    return SerializationContext("orders", MessageField.VALUE, headers)
+
+
+def registry(objects: Any, package: str) -> Any:
     """Return a rule registry with executors and actions."""
-    found = RuleRegistry()
+    found = OurRuleRegistry() if package == "ours" else RuleRegistry()
     for each in objects:
         if hasattr(each, "run"):
             found.register_action(each)

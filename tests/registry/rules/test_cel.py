@@ -169,8 +169,10 @@ def test_format_refuses_values_that_do_not_fit(values: str) -> None:
         run(f"'%d'.format({values})", ORDER)
 
 
-@pytest.mark.parametrize("make", [ours, theirs])
-def test_serializers_run_conditions_and_transforms_of_fields(make: Any) -> None:
+@pytest.mark.parametrize(
+    ("make", "package"), [(ours, "ours"), (ours, "theirs"), (theirs, "theirs")]
+)
+def test_serializers_run_conditions_and_transforms_of_fields(make: Any, package: str) -> None:
     schemas = Schemas()
     schemas.register(
         rule("CEL", "message.id > 0", kind=RuleKind.CONDITION, mode=RuleMode.WRITE, name="c"),
@@ -184,13 +186,13 @@ def test_serializers_run_conditions_and_transforms_of_fields(make: Any) -> None:
         rule("CEL", "message.id == 9 ; {'id': 1, 'scan': b'z'}", mode=RuleMode.READ, name="t"),
     )
     executors = [make("CEL"), make("CEL_FIELD")]
-    sent = schemas.write(executors, dict(ORDER))
-    found = schemas.read(executors, sent)
+    sent = schemas.write(executors, dict(ORDER), package)
+    found = schemas.read(executors, sent, package)
     assert found == {**ORDER, "card": "card:4111:Order.card"}
-    sent = schemas.write(executors, {**ORDER, "id": 9})
-    assert schemas.read(executors, sent) == {"id": 1, "scan": b"z"}
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - confluent_kafka's SerializationError
-        schemas.write(executors, {**ORDER, "id": 0})
+    sent = schemas.write(executors, {**ORDER, "id": 9}, package)
+    assert schemas.read(executors, sent, package) == {"id": 1, "scan": b"z"}
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - SerializationError of each package
+        schemas.write(executors, {**ORDER, "id": 0}, package)
     assert "message.id > 0" in str(caught.value.__cause__)
 
 

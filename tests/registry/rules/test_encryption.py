@@ -59,10 +59,16 @@ def ours(payload: bool, clock: Any = None) -> Any:
     return EncryptionExecutor(clock) if payload else FieldEncryptionExecutor(clock)
 
 
-SIDES = {"ours": ours, "theirs": theirs}
+# An executor, and the package whose serializers it is in.
+SIDES = {"ours": (ours, "ours"), "theirs": (theirs, "theirs"), "mixed": (ours, "theirs")}
 EACH_PAIR = pytest.mark.parametrize(
-    ("writer", "reader"), [("ours", "theirs"), ("theirs", "ours"), ("ours", "ours")]
+    ("writer", "reader"), [("ours", "theirs"), ("theirs", "ours"), ("mixed", "theirs")]
 )
+
+
+def side(name: str, payload: bool = False, clock: Any = None) -> tuple[Any, str]:
+    make, package = SIDES[name]
+    return make(payload, clock), package
 
 
 @EACH_PAIR
@@ -85,10 +91,12 @@ def test_messages_cross_over(
         schemas.register(rule("ENCRYPT_PAYLOAD", params=params), phase="encoding")
     else:
         schemas.register(rule("ENCRYPT", params=params, tags=["PII"]))
-    sent = schemas.write([SIDES[writer](payload)], dict(ORDER))
+    executor, package = side(writer, payload)
+    sent = schemas.write([executor], dict(ORDER), package)
     assert b"4111" not in sent
     assert b"image" not in sent
-    assert schemas.read([SIDES[reader](payload)], sent) == ORDER
+    executor, package = side(reader, payload)
+    assert schemas.read([executor], sent, package) == ORDER
     assert {key[2:] for key in deks.deks} == {(algorithm, 1)}
 
 
@@ -99,14 +107,15 @@ def test_keys_rotate(deks: DekServer, writer: str, reader: str) -> None:
     schemas.register(rule("ENCRYPT", params=params, tags=["PII"]))
     deks.now_ms = 1_000_000
     clock = SetClock(deks.now_ms)
-    executor = SIDES[writer](False, clock)
+    executor, package = side(writer, clock=clock)
     sent = []
     for day in range(6):
         deks.now_ms = clock.now_ms = 1_000_000 + day * DAY_MS
-        sent.append(schemas.write([executor], dict(ORDER)))
+        sent.append(schemas.write([executor], dict(ORDER), package))
     assert sorted(key[3] for key in deks.deks) == [1, 2]  # made on the days 0 and 3
     for each in sent:
-        assert schemas.read([SIDES[reader](False)], each) == ORDER
+        executor, package = side(reader)
+        assert schemas.read([executor], each, package) == ORDER
 
 
 def test_two_writers_rotate_to_the_same_key(deks: DekServer) -> None:

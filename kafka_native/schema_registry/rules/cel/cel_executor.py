@@ -13,7 +13,7 @@ from kafka_native.schema_registry.rules._interface import (
     RuleContext,
     RuleError,
     RuleExecutor,
-    register_executor,
+    RuleRegistry,
 )
 
 try:
@@ -160,7 +160,7 @@ class CelExecutor(RuleExecutor):
     @classmethod
     def register(cls) -> None:
         """Add an executor for all serializers of this process."""
-        register_executor(cls())
+        RuleRegistry.register_rule_executor(cls())
 
 
 def _split(expr: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from kafka_native.schema_registry.rules._interface import (
     FieldRuleExecutor,
     FieldTransform,
     RuleContext,
-    register_executor,
+    RuleRegistry,
 )
 from kafka_native.schema_registry.rules.cel.cel_executor import CelExecutor
 from kafka_native.schema_registry.rules.cel.values import element_to_cel, to_cel
@@ -58,4 +58,4 @@ class CelFieldExecutor(FieldRuleExecutor):
     @classmethod
     def register(cls) -> None:
         """Add an executor for all serializers of this process."""
-        register_executor(cls())
+        RuleRegistry.register_rule_executor(cls())

@@ -14,7 +14,7 @@ import io
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kafka_native.schema_registry.rules._interface import (
@@ -28,8 +28,8 @@ from kafka_native.schema_registry.rules._interface import (
     RuleContext,
     RuleError,
     RuleExecutor,
+    RuleRegistry,
     SchemaRegistryError,
-    register_executor,
 )
 from kafka_native.schema_registry.rules.encryption.ciphers import Cryptor
 from kafka_native.schema_registry.rules.encryption.dek_registry.dek_registry_client import (
@@ -99,14 +99,14 @@ class EncryptionExecutor(RuleExecutor):
         self._lock = threading.Lock()
         self._kms_clients: dict[tuple[Any, ...], KmsClient] = {}
 
-    def configure(self, client_conf: Mapping[str, Any], rule_conf: Mapping[str, Any]) -> None:
+    def configure(self, client_conf: dict[str, Any], rule_conf: dict[str, Any]) -> None:
         """Accept the configuration. All serializers that share this executor have the same.
 
         Parameters
         ----------
-        client_conf : Mapping[str, Any]
+        client_conf : dict[str, Any]
             The configuration of the schema registry client.
-        rule_conf : Mapping[str, Any]
+        rule_conf : dict[str, Any]
             Credentials of the key management service.
 
         Raises
@@ -194,7 +194,7 @@ class EncryptionExecutor(RuleExecutor):
     @classmethod
     def register(cls) -> None:
         """Add an executor for all serializers of this process."""
-        register_executor(cls())
+        RuleRegistry.register_rule_executor(cls())
 
     @classmethod
     def register_with_clock(cls, clock: Clock) -> EncryptionExecutor:
@@ -206,7 +206,7 @@ class EncryptionExecutor(RuleExecutor):
             The time by which keys expire.
         """
         executor = cls(clock)
-        register_executor(executor)
+        RuleRegistry.register_rule_executor(executor)
         return executor
 
 
@@ -540,14 +540,14 @@ class FieldEncryptionExecutor(FieldRuleExecutor):
     def __init__(self, clock: Clock | None = None) -> None:
         self.executor = EncryptionExecutor(clock)
 
-    def configure(self, client_conf: Mapping[str, Any], rule_conf: Mapping[str, Any]) -> None:
+    def configure(self, client_conf: dict[str, Any], rule_conf: dict[str, Any]) -> None:
         """Accept the configuration. See ``EncryptionExecutor.configure()``.
 
         Parameters
         ----------
-        client_conf : Mapping[str, Any]
+        client_conf : dict[str, Any]
             The configuration of the schema registry client.
-        rule_conf : Mapping[str, Any]
+        rule_conf : dict[str, Any]
             Credentials of the key management service.
         """
         self.executor.configure(client_conf, rule_conf)
@@ -573,7 +573,7 @@ class FieldEncryptionExecutor(FieldRuleExecutor):
     @classmethod
     def register(cls) -> None:
         """Add an executor for all serializers of this process."""
-        register_executor(cls())
+        RuleRegistry.register_rule_executor(cls())
 
     @classmethod
     def register_with_clock(cls, clock: Clock) -> FieldEncryptionExecutor:
@@ -585,7 +585,7 @@ class FieldEncryptionExecutor(FieldRuleExecutor):
             The time by which keys expire.
         """
         executor = cls(clock)
-        register_executor(executor)
+        RuleRegistry.register_rule_executor(executor)
         return executor
 
 

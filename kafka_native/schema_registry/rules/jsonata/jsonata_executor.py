@@ -9,7 +9,7 @@ from kafka_native.schema_registry.rules._interface import (
     RuleContext,
     RuleError,
     RuleExecutor,
-    register_executor,
+    RuleRegistry,
 )
 
 try:
@@ -66,7 +66,7 @@ class JsonataExecutor(RuleExecutor):
     @classmethod
     def register(cls) -> None:
         """Add an executor for all serializers of this process."""
-        register_executor(cls())
+        RuleRegistry.register_rule_executor(cls())
 
 
 def _plain(value: Any) -> Any:

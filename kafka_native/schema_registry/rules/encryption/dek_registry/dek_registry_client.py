@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -46,13 +45,13 @@ class DekRegistryClient:
 
     Parameters
     ----------
-    conf : Mapping[str, Any]
+    conf : dict[str, Any]
         The configuration of a schema registry client.
     rest_client : RestClient, optional
         Makes the requests. By default, the client makes them itself.
     """
 
-    def __init__(self, conf: Mapping[str, Any], rest_client: RestClient | None = None) -> None:
+    def __init__(self, conf: dict[str, Any], rest_client: RestClient | None = None) -> None:
         self._conf = conf
         self._rest_client = rest_client if rest_client is not None else self._connect(conf)
         self._lock = threading.Lock()
@@ -70,12 +69,12 @@ class DekRegistryClient:
         if self._rest_client is not None:
             self._rest_client.close()
 
-    def config(self) -> Mapping[str, Any]:
+    def config(self) -> dict[str, Any]:
         """Return the configuration of this client."""
         return self._conf
 
     @staticmethod
-    def _connect(conf: Mapping[str, Any]) -> RestClient | None:
+    def _connect(conf: dict[str, Any]) -> RestClient | None:
         return HttpRestClient(conf)
 
     def _requests(self) -> RestClient:
@@ -258,12 +257,12 @@ class DekRegistryClient:
         return Dek.from_dict(self._requests().get(path, query))
 
     @staticmethod
-    def new_client(conf: Mapping[str, Any]) -> DekRegistryClient:
+    def new_client(conf: dict[str, Any]) -> DekRegistryClient:
         """Return a client, or one in memory for the url ``mock://`` and without a url.
 
         Parameters
         ----------
-        conf : Mapping[str, Any]
+        conf : dict[str, Any]
             The configuration of a schema registry client.
         """
         url = conf.get("url")
@@ -277,17 +276,17 @@ class MockDekRegistryClient(DekRegistryClient):
 
     Parameters
     ----------
-    conf : Mapping[str, Any]
+    conf : dict[str, Any]
         The configuration. It has no effect.
     """
 
-    def __init__(self, conf: Mapping[str, Any]) -> None:
+    def __init__(self, conf: dict[str, Any]) -> None:
         super().__init__(conf)
         self._stored_keks: dict[KekId, Kek] = {}
         self._stored_deks: dict[DekId, Dek] = {}
 
     @staticmethod
-    def _connect(conf: Mapping[str, Any]) -> RestClient | None:
+    def _connect(conf: dict[str, Any]) -> RestClient | None:
         return None
 
     def _post_kek(self, kek: Kek, context: str | None) -> Kek:

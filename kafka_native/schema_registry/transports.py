@@ -1,0 +1,198 @@
+"""The two transports: they perform the steps of a call, with threads or with asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from kafka_native.schema_registry.config import RegistryConfig
+from kafka_native.schema_registry.steps import (
+    Call,
+    ConnectionFailed,
+    Join,
+    Response,
+    Send,
+    Sleep,
+    Step,
+    UnusableAnswer,
+    ask,
+    ask_async,
+    run,
+    run_async,
+)
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+T = TypeVar("T")
+RESPONSE_MAX_BYTES: Final = 32 << 20
+"""The largest answer that a client accepts, in bytes."""
+
+
+def _httpx() -> ModuleType:
+    """Return the HTTP library, which the extra ``registry`` installs.
+
+    :raises ImportError: It is missing. The error has pip's command.
+    """
+    try:
+        import httpx2
+    except ImportError as missing:
+        raise ImportError(
+            "the schema registry client needs httpx2: "
+            f"pip install 'kafka-native[registry]' ({missing})"
+        ) from missing
+    return httpx2
+
+
+class _Body:
+    """The body of an answer while it arrives: limited in size and time."""
+
+    def __init__(self, request: Send, headers: Mapping[str, str], deadline: float) -> None:
+        self._what = f"{request.method} {request.url}"
+        self._chunks: list[bytes] = []
+        self._left = RESPONSE_MAX_BYTES
+        self._deadline = deadline
+        encoding = headers.get("content-encoding", "identity")
+        if encoding.lower() not in ("identity", ""):
+            raise UnusableAnswer(f"{self._what}: the answer is encoded as {encoding[:40]}")
+        length = headers.get("content-length", "")
+        if length.isdecimal() and (len(length) > 18 or int(length) > self._left):
+            raise self._too_large()
+
+    def _too_large(self) -> UnusableAnswer:
+        return UnusableAnswer(f"{self._what}: the answer is larger than {RESPONSE_MAX_BYTES} bytes")
+
+    def add(self, chunk: bytes) -> None:
+        """Add bytes of the body."""
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise self._too_large()
+        if time.monotonic() >= self._deadline:
+            raise ConnectionFailed("the answer wasn't complete before the timeout")
+        self._chunks.append(chunk)
+
+    def bytes(self) -> bytes:
+        """Return the complete body."""
+        return b"".join(self._chunks)
+
+
+def _failed(error: Exception) -> ConnectionFailed:
+    """Return the error of a connection, without the request and its headers."""
+    text = str(error)
+    kind = type(error).__name__
+    return ConnectionFailed(f"{kind}: {text}" if text else kind)
+
+
+def _headers(request: Send) -> dict[str, str]:
+    # A compressed answer could be far larger than the limit, so the client asks for none.
+    return {**request.headers, "Accept-Encoding": "identity"}
+
+
+class SyncTransport:
+    """Performs steps in the calling thread. It is thread-safe.
+
+    Parameters
+    ----------
+    config : RegistryConfig
+        The client's configuration.
+    """
+
+    def __init__(self, config: RegistryConfig) -> None:
+        self._timeout_s = config.timeout_s
+        httpx2 = _httpx()
+        self._connection_error: type[Exception] = httpx2.TransportError
+        self._registry = httpx2.Client(
+            verify=config.ssl_context, proxy=config.proxy, timeout=config.timeout_s
+        )
+        self._issuer = httpx2.Client(proxy=config.proxy, timeout=config.timeout_s)
+
+    def close(self) -> None:
+        """Close the connections. A second call has no effect."""
+        self._registry.close()
+        self._issuer.close()
+
+    def run(self, call: Call[T]) -> T:
+        """Perform the steps of a call and return its result."""
+        return run(call, self._perform)
+
+    def _perform(self, step: Step) -> Any:
+        if isinstance(step, Send):
+            return self._send(step)
+        if isinstance(step, Sleep):
+            return time.sleep(step.seconds)
+        if isinstance(step, Join):
+            return step.future.result()
+        return ask(step)
+
+    def _send(self, request: Send) -> Response:
+        client = self._issuer if request.is_for_issuer else self._registry
+        deadline = time.monotonic() + self._timeout_s
+        try:
+            with client.stream(
+                request.method,
+                request.url,
+                headers=_headers(request),
+                content=request.content,
+            ) as answer:
+                body = _Body(request, answer.headers, deadline)
+                for chunk in answer.iter_raw():
+                    body.add(chunk)
+                return Response(answer.status_code, answer.headers, body.bytes())
+        except self._connection_error as error:
+            raise _failed(error) from error
+
+
+class AsyncTransport:
+    """Performs steps in an event loop.
+
+    Parameters
+    ----------
+    config : RegistryConfig
+        The client's configuration.
+    """
+
+    def __init__(self, config: RegistryConfig) -> None:
+        self._timeout_s = config.timeout_s
+        httpx2 = _httpx()
+        self._connection_error: type[Exception] = httpx2.TransportError
+        self._registry = httpx2.AsyncClient(
+            verify=config.ssl_context, proxy=config.proxy, timeout=config.timeout_s
+        )
+        self._issuer = httpx2.AsyncClient(proxy=config.proxy, timeout=config.timeout_s)
+
+    async def aclose(self) -> None:
+        """Close the connections. A second call has no effect."""
+        await self._registry.aclose()
+        await self._issuer.aclose()
+
+    async def run(self, call: Call[T]) -> T:
+        """Perform the steps of a call and return its result."""
+        return await run_async(call, self._perform)
+
+    async def _perform(self, step: Step) -> Any:
+        if isinstance(step, Send):
+            return await self._send(step)
+        if isinstance(step, Sleep):
+            return await asyncio.sleep(step.seconds)
+        if isinstance(step, Join):
+            return await asyncio.wrap_future(step.future)
+        return await ask_async(step)
+
+    async def _send(self, request: Send) -> Response:
+        client = self._issuer if request.is_for_issuer else self._registry
+        deadline = time.monotonic() + self._timeout_s
+        try:
+            async with client.stream(
+                request.method,
+                request.url,
+                headers=_headers(request),
+                content=request.content,
+            ) as answer:
+                body = _Body(request, answer.headers, deadline)
+                async for chunk in answer.aiter_raw():
+                    body.add(chunk)
+                return Response(answer.status_code, answer.headers, body.bytes())
+        except self._connection_error as error:
+            raise _failed(error) from error
