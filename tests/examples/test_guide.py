@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from kafka_native import Producer
 from kafka_native.mock import ListenerSecurity, MockCluster
+from kafka_native.schema_registry import rule_registry
 from tests.harness.tunnels import Socks5
 from tests.mock.secured import unsecured_jwt
 from tests.security.token_endpoint import TokenEndpoint
@@ -39,6 +40,11 @@ def test_the_snippets_of_the_guide_run(page: str, snippets_min: int) -> None:
             for number in range(3000):
                 producer.produce("greetings", f"hello {number}", partition=number % 3)
         assert run_snippets(page, {"bootstrap": cluster.bootstrap_servers}) >= snippets_min
+
+
+def test_the_snippets_about_data_contracts_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rule_registry, "_global_instance", rule_registry.RuleRegistry())
+    assert run_snippets("data-contracts.md", {}) >= 2
 
 
 def run_snippets(page: str, names: dict[str, Any]) -> int:

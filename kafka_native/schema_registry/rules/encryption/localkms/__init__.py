@@ -1,0 +1,1 @@
+"""A key management service inside the process, for tests and single machines."""

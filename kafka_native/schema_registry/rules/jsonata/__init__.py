@@ -1,0 +1,1 @@
+"""Rules in JSONata: migrations between versions of a schema."""
