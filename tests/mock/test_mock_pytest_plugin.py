@@ -9,14 +9,16 @@ from pathlib import Path
 from tests.waiting import WAIT_S
 
 TESTS = """
-import urllib.request
+from http.client import HTTPConnection
 
 SEEN = []
 
 def test_both(mock_cluster, mock_schema_registry):
     mock_cluster.create_topic("a", 1)
-    with urllib.request.urlopen(mock_schema_registry.url + "/subjects") as answer:
-        assert answer.read() == b"[]"
+    connection = HTTPConnection(mock_schema_registry.url.removeprefix("http://"))
+    connection.request("GET", "/subjects")
+    assert connection.getresponse().read() == b"[]"
+    connection.close()
     SEEN.append(mock_cluster.cluster_id)
 
 def test_next_one_has_its_own(mock_cluster):
