@@ -373,13 +373,13 @@ def test_keys_of_the_dek_registry(rest: Rest) -> None:
     kek = {"name": "k", "kmsType": "local", "kmsKeyId": "id", "shared": False}
     assert rest("POST", keks, kek).body["kmsKeyId"] == "id"
     assert rest("POST", keks, kek).status == 200
-    assert rest.error("POST", keks, kek | {"kmsKeyId": "other"}) == 40972
+    assert rest.error("POST", keks, kek | {"kmsKeyId": "other"}) == 40971
     assert rest.get(keks) == ["k"]
     dek = {"subject": "a", "version": 1, "algorithm": "AES256_GCM", "encryptedKeyMaterial": "YQ=="}
     made = rest("POST", f"{keks}/k/deks/a", dek).body
     assert made.items() >= (dek | {"kekName": "k"}).items()
     assert rest("POST", f"{keks}/k/deks", dek).body == made
-    assert rest.error("POST", f"{keks}/k/deks", dek | {"encryptedKeyMaterial": "Yg=="}) == 40972
+    assert rest.error("POST", f"{keks}/k/deks", dek | {"encryptedKeyMaterial": "Yg=="}) == 40971
     assert rest.error("POST", f"{keks}/k/deks", dek | {"encryptedKeyMaterial": ""}) == 42271
     rest("POST", f"{keks}/k/deks/a", dek | {"version": 2})
     assert rest.get(f"{keks}/k/deks") == ["a"]
