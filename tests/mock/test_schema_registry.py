@@ -397,3 +397,27 @@ def test_keys_of_the_dek_registry(rest: Rest) -> None:
     assert rest.error("GET", f"{keks}/k") == 40470
     assert rest("POST", f"{keks}/k/undelete").status == 204
     assert rest("PUT", f"{keks}/k", {"doc": "text"}).body["doc"] == "text"
+
+
+def test_associations_name_the_subjects_of_a_topic(rest: Rest) -> None:
+    rest.register("shared", ONE)
+    value = {"associationType": "value", "subject": "shared"}
+    key = {"associationType": "key", "schema": {"schema": '"string"'}}
+    body = {"resourceName": "t", "resourceNamespace": "c1", "resourceId": "id-1"}
+    made = rest("POST", "/associations", body | {"associations": [value, key]}).body
+    assert [each["subject"] for each in made["associations"]] == ["shared", ":.c1:t-key"]
+    assert [each["lifecycle"] for each in made["associations"]] == ["WEAK", "STRONG"]
+    found = rest.get("/associations/resources/c1/t?associationType=value&resourceType=topic")
+    assert [each["subject"] for each in found] == ["shared"]
+    assert len(rest.get("/associations/resources/-/t")) == 2
+    assert len(rest.get("/associations/resources/id-1")) == 2
+    assert rest.get("/associations/resources/other/t") == []
+    other = body | {"associations": [value | {"subject": ":.c1:t-key"}]}
+    assert rest.error("POST", "/associations", other) == 409
+    assert rest("PUT", "/associations", other).status == 200
+    missing = body | {"associations": [value | {"subject": "none"}]}
+    assert rest.error("PUT", "/associations", missing) == 40401
+    assert rest.error("POST", "/associations", body) == 422
+    assert rest("DELETE", "/associations/resources/id-1?cascadeLifecycle=true").status == 204
+    assert rest.get("/associations/resources/id-1") == []
+    assert rest.get("/subjects") == ["shared"]
