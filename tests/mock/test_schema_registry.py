@@ -138,6 +138,11 @@ def test_errors_have_the_codes_of_the_real_registry(
         ("/subjects/a/versions", {"schema": "message {", "schemaType": "PROTOBUF"}, 42201),
         ("/subjects/a/versions", {"schema": ONE, "id": 7}, 42205),
         ("/subjects/a/versions", {"schema": '"x.Y"'}, 42201),
+        ("/subjects/a/versions", {"schema": TWO, "references": 5}, 42201),
+        ("/subjects/a/versions", {"schema": TWO, "references": [{"name": "x"}]}, 42201),
+        ("/subjects/a/versions", {"schema": TWO, "metadata": {"properties": {"a": 5}}}, 422),
+        ("/subjects/a/versions", {"schema": TWO, "ruleSet": {"domainRules": [{}]}}, 422),
+        ("/subjects/a/versions", {"schema": TWO, "id": "x"}, 422),
         ("/subjects/a/versions", b"{", 422),
         ("/subjects/a/versions", [], 422),
         ("/subjects/none", {"schema": ONE}, 40401),
@@ -293,6 +298,8 @@ def test_settings_add_metadata_and_rules(rest: Rest) -> None:
     assert rest.error("GET", "/config/a") == 40408
     assert rest.get("/config/a?defaultToGlobal=true") == {"compatibilityLevel": "BACKWARD"}
     assert rest.error("PUT", "/config/a", {"compatibility": "SIDEWAYS"}) == 42203
+    for wrong in ({"alias": 5}, {"normalize": "x"}, {"defaultMetadata": 5}, []):
+        assert rest.error("PUT", "/config/a", wrong) == 422
 
 
 def test_alias_leads_to_another_subject(rest: Rest) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any, Final
 
 from kafka_native.mock.schema_registry import schemas
@@ -67,6 +68,8 @@ class Associations:
         if not isinstance(body, dict):
             raise RegistryError(UNPROCESSABLE, "An association is not a JSON object")
         kind = body.get("associationType") or "value"
+        if kind not in ("key", "value") or not isinstance(body.get("subject", ""), (str, NoneType)):
+            raise RegistryError(UNPROCESSABLE, "The type or the subject of an association is wrong")
         own_name = f":.{resource['resourceNamespace']}:{resource['resourceName']}-{kind}"
         subject = subject_of(body.get("subject") or own_name)
         lifecycle = body.get("lifecycle") or ("WEAK" if body.get("subject") else "STRONG")
