@@ -10,6 +10,7 @@ from typing import Any
 
 import fastavro
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -417,31 +418,30 @@ def test_protobuf_that_is_not_valid(body: str) -> None:
         protobuf.parse(proto(body))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        proto(
-            "option java_package = 'a.b'; message M { reserved 9, 20 to max; reserved 'q';"
-            "int32 a = 1 [deprecated = true, json_name = 'x', (my.tag) = 'PII', (a).(b.c).d = 5];"
-            "optional string b = 2; repeated In c = 3; map<string, In> d = 4;"
-            "oneof o { int64 e = 5; In f = 6; } .shop.E g = 7; message In { M m = 1; } }"
-            "enum E { option allow_alias = true; Z = 0; Y = 0; X = -5; }"
-            "service S { rpc Do (stream M) returns (M.In) { option deprecated = true; } }"
-        ),
-        proto(
-            "message M { required int32 a = 1 [default = -5]; optional string b = 2 [default = 'x'];"
-            "optional group G = 3 { optional E e = 1; } extensions 100 to 199; enum E { P = 4; } }"
-            "extend M { optional int32 more = 100; }",
-            syntax="proto2",
-        ),
-        'edition = "2023"; package p; message M { int32 a = 1 [features.field_presence = IMPLICIT]; }',
-        (
-            'syntax = "proto3"; import "google/protobuf/struct.proto";'
-            "message M { google.protobuf.Struct s = 1; google.protobuf.NullValue n = 2; }"
-        ),
-    ],
-    ids=["proto3", "proto2", "editions", "well-known"],
-)
+WHOLE = [
+    proto(
+        "option java_package = 'a.b'; message M { reserved 9, 20 to max; reserved 'q';"
+        "int32 a = 1 [deprecated = true, json_name = 'x', (my.tag) = 'PII', (a).(b.c).d = 5];"
+        "optional string b = 2; repeated In c = 3; map<string, In> d = 4;"
+        "oneof o { int64 e = 5; In f = 6; } .shop.E g = 7; message In { M m = 1; } }"
+        "enum E { option allow_alias = true; Z = 0; Y = 0; X = -5; }"
+        "service S { rpc Do (stream M) returns (M.In) { option deprecated = true; } }"
+    ),
+    proto(
+        "message M { required int32 a = 1 [default = -5]; optional string b = 2 [default = 'x'];"
+        "optional group G = 3 { optional E e = 1; } extensions 100 to 199; enum E { P = 4; } }"
+        "extend M { optional int32 more = 100; }",
+        syntax="proto2",
+    ),
+    'edition = "2023"; package p; message M { int32 a = 1 [features.field_presence = IMPLICIT]; }',
+    (
+        'syntax = "proto3"; import "google/protobuf/struct.proto";'
+        "message M { google.protobuf.Struct s = 1; google.protobuf.NullValue n = 2; }"
+    ),
+]
+
+
+@pytest.mark.parametrize("text", WHOLE, ids=["proto3", "proto2", "editions", "well-known"])
 def test_protobuf_text_is_stable(text: str) -> None:
     first = protobuf.parse(text)
     written = protobuf.text_of(first)
@@ -450,6 +450,19 @@ def test_protobuf_text_is_stable(text: str) -> None:
     assert protobuf.text_of(again) == written
     normal = protobuf.text_of(first, normalize=True)
     assert protobuf.text_of(protobuf.parse(normal), normalize=True) == normal
+
+
+def test_protobuf_itself_takes_what_is_read() -> None:
+    for text in [*WHOLE, *(proto(each) for old, new, _ in PROTOBUF for each in (old, new))]:
+        file = protobuf.parse(text).file
+        file.name = "x.proto"
+        pool = descriptor_pool.DescriptorPool()
+        for imported in (struct_pb2, descriptor_pb2):
+            pool.AddSerializedFile(imported.DESCRIPTOR.serialized_pb)
+        pool.AddSerializedFile(file.SerializeToString())
+        taken = descriptor_pb2.FileDescriptorProto()
+        pool.FindFileByName("x.proto").CopyToProto(taken)
+        assert taken == file, text
 
 
 def damaged(text: str, chance: random.Random) -> str:
