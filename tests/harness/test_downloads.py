@@ -14,12 +14,13 @@ from tests import downloads
 from tests.broker import cluster, java, old_kafka
 from tests.broker.matrix import brokers
 from tests.compat.programs import PROGRAMS
+from tests.mock import apicurio
 from tests.packaging.requirements import WITNESSES, read
 from tests.spark import jvm, versions
 from tests.tidy import tree
 from tests.waiting import PROGRAM_S
 
-ALL_JARS = [java.STREAMS_JARS, jvm.JARS, *map(brokers.jars_of, brokers.RELEASES)]
+ALL_JARS = [java.STREAMS_JARS, apicurio.JARS, jvm.JARS, *map(brokers.jars_of, brokers.RELEASES)]
 WANTED = downloads.JarSet("kafka-x", Path("pom.xml"), "copy")
 COMMANDS = "mvn|pip|cargo|npm|curl|wget"
 FETCHES = re.compile(
@@ -30,7 +31,7 @@ MAY_FETCH = {
     "tests/packaging/test_wheel.py": "installs what a user would get",
 }
 VERSION = re.compile(r"<version>([^<]*)</version>")
-EXACT = re.compile(r"[0-9]+(?:\.[0-9]+)*")
+EXACT = re.compile(r"[0-9]+(?:\.[0-9]+)*(?:\.Final)?")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 

@@ -138,6 +138,11 @@ def test_errors_have_the_codes_of_the_real_registry(
         ("/subjects/a/versions", {"schema": "message {", "schemaType": "PROTOBUF"}, 42201),
         ("/subjects/a/versions", {"schema": ONE, "id": 7}, 42205),
         ("/subjects/a/versions", {"schema": '"x.Y"'}, 42201),
+        ("/subjects/a/versions", {"schema": TWO, "references": 5}, 42201),
+        ("/subjects/a/versions", {"schema": TWO, "references": [{"name": "x"}]}, 42201),
+        ("/subjects/a/versions", {"schema": TWO, "metadata": {"properties": {"a": 5}}}, 422),
+        ("/subjects/a/versions", {"schema": TWO, "ruleSet": {"domainRules": [{}]}}, 422),
+        ("/subjects/a/versions", {"schema": TWO, "id": "x"}, 422),
         ("/subjects/a/versions", b"{", 422),
         ("/subjects/a/versions", [], 422),
         ("/subjects/none", {"schema": ONE}, 40401),
@@ -293,6 +298,8 @@ def test_settings_add_metadata_and_rules(rest: Rest) -> None:
     assert rest.error("GET", "/config/a") == 40408
     assert rest.get("/config/a?defaultToGlobal=true") == {"compatibilityLevel": "BACKWARD"}
     assert rest.error("PUT", "/config/a", {"compatibility": "SIDEWAYS"}) == 42203
+    for wrong in ({"alias": 5}, {"normalize": "x"}, {"defaultMetadata": 5}, []):
+        assert rest.error("PUT", "/config/a", wrong) == 422
 
 
 def test_alias_leads_to_another_subject(rest: Rest) -> None:
@@ -373,13 +380,13 @@ def test_keys_of_the_dek_registry(rest: Rest) -> None:
     kek = {"name": "k", "kmsType": "local", "kmsKeyId": "id", "shared": False}
     assert rest("POST", keks, kek).body["kmsKeyId"] == "id"
     assert rest("POST", keks, kek).status == 200
-    assert rest.error("POST", keks, kek | {"kmsKeyId": "other"}) == 40972
+    assert rest.error("POST", keks, kek | {"kmsKeyId": "other"}) == 40971
     assert rest.get(keks) == ["k"]
     dek = {"subject": "a", "version": 1, "algorithm": "AES256_GCM", "encryptedKeyMaterial": "YQ=="}
     made = rest("POST", f"{keks}/k/deks/a", dek).body
     assert made.items() >= (dek | {"kekName": "k"}).items()
     assert rest("POST", f"{keks}/k/deks", dek).body == made
-    assert rest.error("POST", f"{keks}/k/deks", dek | {"encryptedKeyMaterial": "Yg=="}) == 40972
+    assert rest.error("POST", f"{keks}/k/deks", dek | {"encryptedKeyMaterial": "Yg=="}) == 40971
     assert rest.error("POST", f"{keks}/k/deks", dek | {"encryptedKeyMaterial": ""}) == 42271
     rest("POST", f"{keks}/k/deks/a", dek | {"version": 2})
     assert rest.get(f"{keks}/k/deks") == ["a"]
@@ -397,3 +404,27 @@ def test_keys_of_the_dek_registry(rest: Rest) -> None:
     assert rest.error("GET", f"{keks}/k") == 40470
     assert rest("POST", f"{keks}/k/undelete").status == 204
     assert rest("PUT", f"{keks}/k", {"doc": "text"}).body["doc"] == "text"
+
+
+def test_associations_name_the_subjects_of_a_topic(rest: Rest) -> None:
+    rest.register("shared", ONE)
+    value = {"associationType": "value", "subject": "shared"}
+    key = {"associationType": "key", "schema": {"schema": '"string"'}}
+    body = {"resourceName": "t", "resourceNamespace": "c1", "resourceId": "id-1"}
+    made = rest("POST", "/associations", body | {"associations": [value, key]}).body
+    assert [each["subject"] for each in made["associations"]] == ["shared", ":.c1:t-key"]
+    assert [each["lifecycle"] for each in made["associations"]] == ["WEAK", "STRONG"]
+    found = rest.get("/associations/resources/c1/t?associationType=value&resourceType=topic")
+    assert [each["subject"] for each in found] == ["shared"]
+    assert len(rest.get("/associations/resources/-/t")) == 2
+    assert len(rest.get("/associations/resources/id-1")) == 2
+    assert rest.get("/associations/resources/other/t") == []
+    other = body | {"associations": [value | {"subject": ":.c1:t-key"}]}
+    assert rest.error("POST", "/associations", other) == 409
+    assert rest("PUT", "/associations", other).status == 200
+    missing = body | {"associations": [value | {"subject": "none"}]}
+    assert rest.error("PUT", "/associations", missing) == 40401
+    assert rest.error("POST", "/associations", body) == 422
+    assert rest("DELETE", "/associations/resources/id-1?cascadeLifecycle=true").status == 204
+    assert rest.get("/associations/resources/id-1") == []
+    assert rest.get("/subjects") == ["shared"]

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import (
+    AssociationCreateOrUpdateInfo,
+    AssociationCreateOrUpdateRequest,
     AsyncSchemaRegistryClient,
     Metadata,
     MetadataProperties,
@@ -229,6 +231,24 @@ def test_key_registry_client(registry: MockSchemaRegistry) -> None:
         client.register_dek("k", "orders/value", "YQ==", DekAlgorithm.AES256_GCM)
         found = client.get_dek("k", "orders/value", version=-1)
         assert found.get_encrypted_key_material_bytes() == b"a"
+
+
+def test_associated_subject_is_used(client: SchemaRegistryClient) -> None:
+    schema = Schema(record("id"), "AVRO")
+    client.register_schema("shared", schema)
+    one = AssociationCreateOrUpdateInfo("shared", "value", None, None, None, None)
+    request = AssociationCreateOrUpdateRequest("orders", "lkc-1", "id-1", "topic", [one])
+    assert client.create_association(request).associations[0].subject == "shared"
+    (found,) = client.get_associations_by_resource_name("orders", "lkc-1", "topic", ["value"])
+    assert (found.subject, found.resource_id) == ("shared", "id-1")
+    conf = {
+        "subject.name.strategy.type": "ASSOCIATED",
+        "subject.name.strategy.conf": {"subject.name.strategy.kafka.cluster.id": "lkc-1"},
+        "auto.register.schemas": False,
+    }
+    assert AvroSerializer(client, record("id"), conf=conf)({"id": "1"}, VALUE)
+    client.delete_associations("id-1")
+    assert client.get_associations_by_resource_name("orders", "lkc-1") == []
 
 
 def test_login_is_needed_where_users_and_tokens_are_set() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import random
+import re
 from typing import Any
 
 import fastavro
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -296,6 +299,34 @@ def test_json(old: Any, new: Any, expected: list[str]) -> None:
     assert json_schema.incompatibilities(before, before) == []
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        5,
+        "text",
+        {"type": "text"},
+        {"type": {"type": "object"}},
+        {"minimum": "1"},
+        {"multipleOf": 0},
+        {"maxLength": -1},
+        {"pattern": 5},
+        {"$ref": {}},
+        {"required": [5]},
+        {"enum": "a"},
+        {"items": 5},
+        {"allOf": None},
+        {"properties": []},
+        {"properties": {"a": {"properties": {"b": "text"}}}},
+        {"dependentRequired": {"a": {}}},
+        {"dependencies": {"a": 5}},
+    ],
+    ids=str,
+)
+def test_json_that_is_not_valid(schema: Any) -> None:
+    with pytest.raises(InvalidSchemaError):
+        json_schema.parse(json.dumps(schema))
+
+
 def proto(body: str, package: str = "shop", syntax: str = "proto3") -> str:
     return f'syntax = "{syntax}"; package {package}; {body}'
 
@@ -373,6 +404,11 @@ def test_protobuf_packages_and_required_fields() -> None:
         M % "int32 a = 1",
         "option = 5;",
         'option java_multiple_files = "x";',
+        "option .java_package = 'a';",
+        "option (a)b = 'a';",
+        M % "reserved 536870912;",
+        M % "oneof o {}",
+        "enum E { A = 0; B = 2147483648; }",
         "message M { int32 a = 1; } }",
         '"',
     ],
@@ -382,31 +418,30 @@ def test_protobuf_that_is_not_valid(body: str) -> None:
         protobuf.parse(proto(body))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        proto(
-            "option java_package = 'a.b'; message M { reserved 9, 20 to max; reserved 'q';"
-            "int32 a = 1 [deprecated = true, json_name = 'x', (my.tag) = 'PII'];"
-            "optional string b = 2; repeated In c = 3; map<string, In> d = 4;"
-            "oneof o { int64 e = 5; In f = 6; } .shop.E g = 7; message In { M m = 1; } }"
-            "enum E { option allow_alias = true; Z = 0; Y = 0; X = -5; }"
-            "service S { rpc Do (stream M) returns (M.In) { option deprecated = true; } }"
-        ),
-        proto(
-            "message M { required int32 a = 1 [default = -5]; optional string b = 2 [default = 'x'];"
-            "optional group G = 3 { optional E e = 1; } extensions 100 to 199; enum E { P = 4; } }"
-            "extend M { optional int32 more = 100; }",
-            syntax="proto2",
-        ),
-        'edition = "2023"; package p; message M { int32 a = 1 [features.field_presence = IMPLICIT]; }',
-        (
-            'syntax = "proto3"; import "google/protobuf/struct.proto";'
-            "message M { google.protobuf.Struct s = 1; google.protobuf.NullValue n = 2; }"
-        ),
-    ],
-    ids=["proto3", "proto2", "editions", "well-known"],
-)
+WHOLE = [
+    proto(
+        "option java_package = 'a.b'; message M { reserved 9, 20 to max; reserved 'q';"
+        "int32 a = 1 [deprecated = true, json_name = 'x', (my.tag) = 'PII', (a).(b.c).d = 5];"
+        "optional string b = 2; repeated In c = 3; map<string, In> d = 4;"
+        "oneof o { int64 e = 5; In f = 6; } .shop.E g = 7; message In { M m = 1; } }"
+        "enum E { option allow_alias = true; Z = 0; Y = 0; X = -5; }"
+        "service S { rpc Do (stream M) returns (M.In) { option deprecated = true; } }"
+    ),
+    proto(
+        "message M { required int32 a = 1 [default = -5]; optional string b = 2 [default = 'x'];"
+        "optional group G = 3 { optional E e = 1; } extensions 100 to 199; enum E { P = 4; } }"
+        "extend M { optional int32 more = 100; }",
+        syntax="proto2",
+    ),
+    'edition = "2023"; package p; message M { int32 a = 1 [features.field_presence = IMPLICIT]; }',
+    (
+        'syntax = "proto3"; import "google/protobuf/struct.proto";'
+        "message M { google.protobuf.Struct s = 1; google.protobuf.NullValue n = 2; }"
+    ),
+]
+
+
+@pytest.mark.parametrize("text", WHOLE, ids=["proto3", "proto2", "editions", "well-known"])
 def test_protobuf_text_is_stable(text: str) -> None:
     first = protobuf.parse(text)
     written = protobuf.text_of(first)
@@ -415,3 +450,52 @@ def test_protobuf_text_is_stable(text: str) -> None:
     assert protobuf.text_of(again) == written
     normal = protobuf.text_of(first, normalize=True)
     assert protobuf.text_of(protobuf.parse(normal), normalize=True) == normal
+
+
+def test_protobuf_itself_takes_what_is_read() -> None:
+    for text in [*WHOLE, *(proto(each) for old, new, _ in PROTOBUF for each in (old, new))]:
+        file = protobuf.parse(text).file
+        file.name = "x.proto"
+        pool = descriptor_pool.DescriptorPool()
+        for imported in (struct_pb2, descriptor_pb2):
+            pool.AddSerializedFile(imported.DESCRIPTOR.serialized_pb)
+        pool.AddSerializedFile(file.SerializeToString())
+        taken = descriptor_pb2.FileDescriptorProto()
+        pool.FindFileByName("x.proto").CopyToProto(taken)
+        assert taken == file, text
+
+
+def damaged(text: str, chance: random.Random) -> str:
+    """Return a text with a few parts removed, repeated or exchanged."""
+    parts = re.split(r"(\W)", text)
+    for _ in range(chance.randint(1, 3)):
+        place = chance.randrange(len(parts))
+        parts[place : place + chance.randint(0, 2)] = chance.choices([*parts, "99999999999"], k=1)
+    return "".join(parts)
+
+
+@pytest.mark.parametrize("kind", ["avro", "json", "protobuf"])
+def test_damaged_schemas_are_refused_or_compared(kind: str) -> None:
+    chance = random.Random(kind)
+    parse: Any
+    if kind == "avro":
+        texts = [text for old, new, _ in AVRO for text in (old, new)]
+        parse, compare = avro.parse, avro.incompatibilities
+    elif kind == "json":
+        texts = [json.dumps(each) for old, new, _ in JSON for each in (old, new)]
+        parse, compare = json_schema.parse, json_schema.incompatibilities
+    else:
+        texts = [proto(text) for old, new, _ in PROTOBUF for text in (old, new)]
+        parse, compare = protobuf.parse, protobuf_compatibility.incompatibilities
+    valid = 0
+    for _ in range(3000):
+        try:
+            schema = parse(damaged(chance.choice(texts), chance))
+        except InvalidSchemaError:
+            continue
+        valid += 1
+        other = parse(chance.choice(texts))
+        compare(schema, other)
+        compare(other, schema)
+        assert compare(schema, schema) == []
+    assert 50 < valid < 2900

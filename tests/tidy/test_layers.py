@@ -55,7 +55,7 @@ MOCK_LAYERS = [
     {"broker_settings", "call", "logs", "saved_state"},
     {"handlers"},
     {"cluster"},
-    {"__main__"},
+    {"__main__", "pytest_plugin"},
 ]
 MOCK_RANK = {name: rank for rank, layer in enumerate(MOCK_LAYERS) for name in layer}
 # The command line shows the mock cluster to users. The client supports test.mock.num.brokers.

@@ -10,6 +10,7 @@ The rules are those of Confluent's registry. They depend on the content model of
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -30,6 +31,9 @@ _SCHEMA_MAP_KEYS: Final = (
 )  # fmt: skip
 _COUNT_KEYS: Final = (
     "maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties",
+)  # fmt: skip
+_NUMBER_KEYS: Final = (
+    "exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum", "multipleOf",
 )  # fmt: skip
 # The key, the part of the name in reports, and whether a smaller number is stricter.
 _LIMITS: Final = (
@@ -83,16 +87,32 @@ def _check(schema: Document, path: str) -> None:
         raise InvalidSchemaError(f"{path}: a schema is an object, true or false")
     kinds = schema.get("type", [])
     for kind in kinds if isinstance(kinds, list) else [kinds]:
-        if kind not in _TYPES:
+        if not isinstance(kind, str) or kind not in _TYPES:
             raise InvalidSchemaError(f"{path}: unknown type: {json.dumps(kind)[:100]}")
-    for key in _COUNT_KEYS:
-        if not isinstance(schema.get(key, 0), (int, float)) or schema.get(key, 0) < 0:
-            raise InvalidSchemaError(f"{path}/{key}: not a count")
-    if not isinstance(schema.get("required", []), (list, bool)):  # draft 3 has a boolean
-        raise InvalidSchemaError(f"{path}/required: not a list")
+    for key in (*_COUNT_KEYS, *_NUMBER_KEYS):
+        if key in schema and not _is_number(schema[key], key):
+            raise InvalidSchemaError(f"{path}/{key}: not a number that is possible here")
+    for key in ("$id", "$ref", "pattern"):
+        if not isinstance(schema.get(key, ""), str):
+            raise InvalidSchemaError(f"{path}/{key}: not a string")
+    required = schema.get("required", [])
+    if not _is_names(required) and not isinstance(required, bool):  # draft 3 has a boolean
+        raise InvalidSchemaError(f"{path}/required: not a list of names")
     if not isinstance(schema.get("enum", []), list):
         raise InvalidSchemaError(f"{path}/enum: not a list")
     _check_parts(schema, path)
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _is_number(value: Any, key: str) -> bool:
+    if isinstance(value, bool):
+        return key.startswith("exclusive")  # draft 4
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        return False
+    return value > 0 if key == "multipleOf" else value >= 0 or key in _NUMBER_KEYS
 
 
 def _check_parts(schema: dict[str, Any], path: str) -> None:
@@ -100,17 +120,21 @@ def _check_parts(schema: dict[str, Any], path: str) -> None:
         if key in schema and not (key == "items" and isinstance(schema[key], list)):
             _check(schema[key], f"{path}/{key}")
     for key in (*_SCHEMA_LIST_KEYS, "items"):
-        value = schema.get(key)
+        value = schema.get(key, [])
         if isinstance(value, list):
             for number, each in enumerate(value):
                 _check(each, f"{path}/{key}/{number}")
-        elif value is not None and key != "items":
+        elif key != "items":
             raise InvalidSchemaError(f"{path}/{key}: not a list")
-    for key in _SCHEMA_MAP_KEYS:
+    for key in (*_SCHEMA_MAP_KEYS, "dependencies", "dependentRequired"):
         value = schema.get(key, {})
         if not isinstance(value, dict):
             raise InvalidSchemaError(f"{path}/{key}: not an object")
         for name, each in value.items():
+            if key.startswith("dependen") and key != "dependentSchemas" and _is_names(each):
+                continue
+            if key == "dependentRequired":
+                raise InvalidSchemaError(f"{path}/{key}/{name}: not a list of names")
             _check(each, f"{path}/{key}/{name}")
 
 

@@ -25,10 +25,11 @@ _TOKEN = re.compile(
     |(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
     |(?P<number>0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
     |(?P<word>\.?[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
-    |(?P<mark>[{}\[\]()<>=;:,+\-/])""",
+    |(?P<mark>[{}\[\]()<>=;:,.+\-/])""",
     re.X | re.S,
 )
 _NESTING_MAX = 64
+_NUMBER_MAX = (1 << 31) - 1
 
 
 def parse(text: str, module: Any) -> Any:
@@ -97,6 +98,8 @@ class _Parser:
             value = int(token, 8) if is_octal else int(token, 0)
         except ValueError:
             raise InvalidSchemaError(f"expected a number, not {token!r}") from None
+        if value > _NUMBER_MAX:
+            raise InvalidSchemaError(f"the number {token[:50]} is too large")
         return -value if is_negative else value
 
     def _string(self) -> str:
@@ -298,6 +301,10 @@ class _Parser:
                 each = message.field.add()
                 self._field(word, each, message.nested_type, is_in_oneof=True)
                 each.oneof_index = number
+        if not any(
+            each.HasField("oneof_index") and each.oneof_index == number for each in message.field
+        ):
+            raise InvalidSchemaError(f"the oneof {oneof.name} has no field")
 
     def _add_synthetic_oneofs(self, message: Any) -> None:
         for each in message.field:
@@ -311,9 +318,9 @@ class _Parser:
             start = end = self._integer()
             if self._accept("to"):
                 is_max = self._accept("max")
-                end = (
-                    (FIELD_NUMBER_MAX if past_end else (1 << 31) - 1) if is_max else self._integer()
-                )
+                end = (FIELD_NUMBER_MAX if past_end else _NUMBER_MAX) if is_max else self._integer()
+            if past_end and max(start, end) > FIELD_NUMBER_MAX:
+                raise InvalidSchemaError(f"{max(start, end)} is no field number")
             added.append(ranges.add(start=start, end=end + past_end))
             if not self._accept(","):
                 break
@@ -387,15 +394,7 @@ class _Parser:
     # --- options ---
 
     def _option(self, options: Any) -> None:
-        parts: list[tuple[str, bool]] = []
-        while self._peek() != "=":
-            if self._accept("("):
-                parts.append((self._name(dotted=True), True))
-                self._expect(")")
-            else:
-                parts += [(each, False) for each in self._name(dotted=True).split(".") if each]
-        if not parts:
-            raise InvalidSchemaError("an option has no name")
+        parts = self._option_name()
         self._expect("=")
         if self._peek() == "{":
             value, is_text = self._aggregate(), False
@@ -404,6 +403,21 @@ class _Parser:
             value = self._string() if is_text else self._constant()
         if not self._set(options, parts, value):
             self._keep(options, parts, value, is_text)
+
+    def _option_name(self) -> list[tuple[str, bool]]:
+        """Read the parts of a name. The second value says whether a part is in parentheses."""
+        parts: list[tuple[str, bool]] = []
+        while True:
+            if self._accept("("):
+                parts.append((self._name(dotted=True), True))
+                self._expect(")")
+            else:
+                name = self._name(dotted=True)
+                if name.startswith(".") != (bool(parts) and self._tokens[self._at - 2] != "."):
+                    raise InvalidSchemaError(f"the name of an option can't have {name!r} here")
+                parts += [(each, False) for each in name.removeprefix(".").split(".")]
+            if not self._accept(".") and not self._peek().startswith("."):
+                return parts
 
     def _set(self, options: Any, parts: list[tuple[str, bool]], value: str) -> bool:
         """Set an option that protobuf itself declares."""

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from kafka_native.mock.schema_registry import schemas, settings
+from kafka_native.mock.schema_registry.associations import Associations
 from kafka_native.mock.schema_registry.errors import (
     METHOD_NOT_ALLOWED,
     NOT_FOUND,
@@ -118,6 +119,7 @@ class Routes:
         self._settings = Settings()
         self._subjects = Subjects(self._settings)
         self._keys = Keys()
+        self._associations = Associations(self._subjects)
 
     def answer(self, method: str, target: str, body: bytes) -> Answer:
         """Carry a request out. An error becomes an answer, too."""
@@ -383,6 +385,31 @@ class Routes:
     @route("DELETE", "/mode/{}")
     def _delete_mode(self, call: Call, name: str | None) -> Any:
         return {"mode": self._settings.delete_mode(self._place(call, name))}
+
+    # --- associations ---
+
+    @route("POST", "/associations")
+    def _create_associations(self, call: Call) -> Any:
+        return self._associations.create(call.json(), may_change=False)
+
+    @route("PUT", "/associations")
+    def _change_associations(self, call: Call) -> Any:
+        return self._associations.create(call.json(), may_change=True)
+
+    @route("GET", "/associations/resources/{}/{}")
+    def _associations_of_name(self, call: Call, namespace: str, name: str) -> Any:
+        kind, types = call.text("resourceType"), call.query.get("associationType", [])
+        return call.page(self._associations.of_resource(namespace, name, kind, types))
+
+    @route("GET", "/associations/resources/{}")
+    def _associations_of_id(self, call: Call, resource_id: str) -> Any:
+        kind, types = call.text("resourceType"), call.query.get("associationType", [])
+        return call.page(self._associations.of_id(resource_id, kind, types))
+
+    @route("DELETE", "/associations/resources/{}")
+    def _delete_associations(self, call: Call, resource_id: str) -> Any:
+        kind, types = call.text("resourceType"), call.query.get("associationType", [])
+        self._associations.delete(resource_id, kind, types, call.flag("cascadeLifecycle"))
 
     # --- keys ---
 

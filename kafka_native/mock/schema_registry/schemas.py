@@ -88,13 +88,39 @@ def from_request(body: Any) -> Schema:
         raise InvalidSchemaError("the request has no schema")
     if kind not in TYPES:
         raise InvalidSchemaError(f"there is no schema type {json.dumps(kind)[:100]}")
+    references = body.get("references") or []
+    if not isinstance(references, list):
+        raise InvalidSchemaError("the references are not a list")
     return Schema(
         text,
         kind,
-        tuple(_reference(each) for each in body.get("references") or ()),
-        _object(body, "metadata"),
-        _rules(body),
+        tuple(_reference(each) for each in references),
+        metadata_of(body),
+        rule_set_of(body),
     )
+
+
+def metadata_of(body: dict[str, Any], key: str = "metadata") -> dict[str, Any] | None:
+    """Return the metadata in a request. Raises ``RegistryError`` if they can't be any."""
+    metadata = _object(body, key)
+    properties = (metadata or {}).get("properties") or {}
+    if not isinstance(properties, dict) or not all(
+        isinstance(value, str) for value in properties.values()
+    ):
+        raise RegistryError(UNPROCESSABLE, f"the properties of {key} are not texts")
+    return metadata
+
+
+def rule_set_of(body: dict[str, Any], key: str = "ruleSet") -> dict[str, Any] | None:
+    """Return the rule set in a request. Raises ``RegistryError`` if it can't be one."""
+    rules = _object(body, key)
+    for kind in ("migrationRules", "domainRules", "encodingRules"):
+        found = (rules or {}).get(kind) or []
+        if not isinstance(found, list) or not all(
+            isinstance(rule, dict) and isinstance(rule.get("name"), str) for rule in found
+        ):
+            raise RegistryError(UNPROCESSABLE, f"{key}: {kind} is not a list of rules with names")
+    return rules
 
 
 def _object(body: dict[str, Any], key: str) -> dict[str, Any] | None:
@@ -102,19 +128,6 @@ def _object(body: dict[str, Any], key: str) -> dict[str, Any] | None:
     if value is not None and not isinstance(value, dict):
         raise RegistryError(UNPROCESSABLE, f"{key} is not a JSON object")
     return value or None
-
-
-def _rules(body: dict[str, Any]) -> dict[str, Any] | None:
-    rules = _object(body, "ruleSet")
-    if rules is None:
-        return None
-    for kind in ("migrationRules", "domainRules", "encodingRules"):
-        for rule in rules.get(kind) or ():
-            if not isinstance(rule, dict) or not rule.get("name"):
-                raise RegistryError(
-                    UNPROCESSABLE, f"Invalid rule set: a rule of {kind} has no name"
-                )
-    return rules
 
 
 def _reference(document: Any) -> Reference:

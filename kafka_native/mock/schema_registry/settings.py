@@ -14,6 +14,7 @@ from kafka_native.mock.schema_registry.errors import (
     RegistryError,
 )
 from kafka_native.mock.schema_registry.names import Subject
+from kafka_native.mock.schema_registry.schemas import metadata_of, rule_set_of
 
 LEVELS: Final = (
     "NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL",
@@ -85,6 +86,7 @@ class Settings:
         if not isinstance(body, dict):
             raise RegistryError(UNPROCESSABLE, "The body of the request is not a JSON object")
         changed = {key: body[key] for key in _KEYS if key in body}
+        _check(changed)
         level = body.get("compatibility", body.get("compatibilityLevel"))
         if level is not None:
             changed["compatibilityLevel"] = str(level).upper()
@@ -146,6 +148,16 @@ class Settings:
         """Forget everything about a subject that is deleted for good."""
         self._configs.pop(str(subject), None)
         self._modes.pop(str(subject), None)
+
+
+def _check(changed: dict[str, Any]) -> None:
+    for key in ("defaultMetadata", "overrideMetadata"):
+        metadata_of(changed, key)
+    for key in ("defaultRuleSet", "overrideRuleSet"):
+        rule_set_of(changed, key)
+    for key, kind in (("alias", str), ("compatibilityGroup", str), ("normalize", bool)):
+        if not isinstance(changed.get(key), (kind, type(None))):
+            raise RegistryError(UNPROCESSABLE, f"{key} has a value that is not possible")
 
 
 def wanted_mode(body: Any) -> str:
