@@ -353,6 +353,9 @@ def test_a_proxy(server: Server, other_server: Server, connect: Connect) -> None
         ({"url": "registry:8081"}, ValueError, "http:// or https://"),
         ({"url": "httpx://registry"}, ValueError, "http:// or https://"),
         ({"url": "http://"}, ValueError, "http:// or https://"),
+        ({"url": "http://a:99999"}, ValueError, "http:// or https://"),
+        ({"url": "http://me:s3/cret@a"}, ValueError, "http:// or https://"),
+        ({"url": "http://[a"}, ValueError, "http:// or https://"),
         ({"url": "http://a?b=c"}, ValueError, "query"),
         ({"url": "mock://a"}, ValueError, "MockSchemaRegistry"),
         ({"max.retry": 3}, ValueError, "unrecognized properties: max.retry"),
@@ -407,6 +410,7 @@ def test_wrong_properties(conf: dict[str, Any], error: type[Exception], text: st
     with pytest.raises(error) as caught:
         parse(given)
     assert text in str(caught.value)
+    assert "s3" not in "".join(traceback.format_exception(caught.value)).partition("Error: ")[2]
     assert given == before
 
 
