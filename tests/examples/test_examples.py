@@ -236,6 +236,7 @@ OUTPUT = {
     ],
     "test_with_mock_cluster.py": ["2 passed"],
     "test_with_faults.py": ["5 passed"],
+    "test_with_mock_registry.py": ["3 passed"],
     "spark_write.py": [
         "frame: 1000 rows written",
         "stream, first run: 300 rows in 3 micro-batches",
