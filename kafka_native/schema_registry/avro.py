@@ -1,0 +1,1015 @@
+"""Avro serializers and deserializers with a schema registry.
+
+They need fastavro: ``pip install 'kafka-native[avro]'``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
+
+from kafka_native.schema_registry.rule_registry import RuleRegistry
+from kafka_native.schema_registry.rule_types import (
+    FieldTransform,
+    FieldTransformer,
+    FieldType,
+    RuleConditionError,
+    RuleContext,
+    has_rule_tag,
+)
+from kafka_native.schema_registry.schema_ids import SchemaId
+from kafka_native.schema_registry.schemas import RuleKind, Schema
+from kafka_native.schema_registry.serde_builders import (
+    AsyncRegistryBuilder,
+    B,
+    BuilderSettings,
+    RegistryBuilder,
+    S,
+)
+from kafka_native.schema_registry.serdes import (
+    AsyncBaseDeserializer,
+    AsyncBaseSerializer,
+    BaseDeserializer,
+    BaseSerializer,
+    DeserializerSteps,
+    Properties,
+    SerializerSteps,
+    Steps,
+    run,
+)
+from kafka_native.serialization import SerializationContext, SerializationError
+
+try:
+    import fastavro
+    import fastavro.schema
+    import fastavro.validation
+except ImportError as error:
+    raise ImportError("Avro serializers need fastavro: pip install 'kafka-native[avro]'") from error
+
+__all__ = [
+    "AsyncAvroDeserializer",
+    "AsyncAvroDeserializerBuilder",
+    "AsyncAvroSerializer",
+    "AsyncAvroSerializerBuilder",
+    "AvroDeserializer",
+    "AvroDeserializerBuilder",
+    "AvroMessage",
+    "AvroSchema",
+    "AvroSerializer",
+    "AvroSerializerBuilder",
+]
+
+AvroSchema: TypeAlias = str | list[Any] | dict[str, Any]
+"""A schema as Python objects: the name of a type, a union or a definition."""
+
+AvroMessage: TypeAlias = Any
+"""A value of an Avro schema: None, bool, int, float, Decimal, str, bytes, list, dict or tuple."""
+
+ToDict: TypeAlias = Callable[[Any, SerializationContext], Any]
+FromDict: TypeAlias = Callable[[Any, SerializationContext], Any]
+
+_FIELD_TYPES = {
+    "record": FieldType.RECORD,
+    "error": FieldType.RECORD,
+    "enum": FieldType.ENUM,
+    "array": FieldType.ARRAY,
+    "map": FieldType.MAP,
+    "fixed": FieldType.FIXED,
+    "string": FieldType.STRING,
+    "bytes": FieldType.BYTES,
+    "int": FieldType.INT,
+    "long": FieldType.LONG,
+    "float": FieldType.FLOAT,
+    "double": FieldType.DOUBLE,
+    "boolean": FieldType.BOOLEAN,
+}
+
+
+NESTING_MAX = 100
+"""How deep records that contain themselves may be nested."""
+
+EMPTY_ITEMS_MAX = 1_000_000
+"""How many array items without bytes a payload may have: nulls, and records without fields."""
+
+_TOO_DEEP = f"records that contain themselves are nested deeper than {NESTING_MAX} levels"
+_SIZES = {"boolean": 1, "float": 4, "double": 8}
+_COMPLEX_TYPES = ("record", "error", "enum", "array", "map", "fixed")
+
+
+def get_type(schema: AvroSchema) -> FieldType:
+    """Return the field type of a schema."""
+    if isinstance(schema, list):
+        return FieldType.COMBINED
+    name = schema.get("type") if isinstance(schema, dict) else schema
+    return _FIELD_TYPES.get(name, FieldType.NULL) if isinstance(name, str) else FieldType.NULL
+
+
+def schema_of(schema: str | Schema | None) -> Schema | None:
+    """Return the Schema of an argument. A text may be the name of a primitive type."""
+    if schema is None or isinstance(schema, Schema):
+        return schema
+    if not isinstance(schema, str):
+        raise TypeError(f"the schema must be a str or a Schema, not {type(schema).__name__}")
+    return Schema(_as_object(schema), "AVRO")
+
+
+def _as_object(text: str) -> str:
+    text = text.strip()
+    return text if text[:1] in ("{", "[") else '{"type":' + text + "}"
+
+
+class ParsedAvro:
+    """A parsed schema, and what rules need of it."""
+
+    def __init__(self, schema: AvroSchema, name: str | None) -> None:
+        self.schema = schema
+        self.name = name
+        is_text = isinstance(schema, dict) and schema.get("type") == "bytes"
+        self.is_bytes = schema == "bytes" or (is_text and "logicalType" not in schema)
+        """Whether payloads are raw bytes, without a length in front, as in other clients."""
+        self.hostile = _HostileCheck(schema)
+        self._expanded: AvroSchema | None = None
+        self._tags: dict[str, set[str]] | None = None
+
+    @property
+    def expanded(self) -> AvroSchema:
+        """The schema with its named types written out where they are used."""
+        if self._expanded is None:
+            self._expanded = fastavro.schema.expand_schema(self.schema)
+        return self._expanded
+
+    @property
+    def tags(self) -> Mapping[str, set[str]]:
+        """The ``confluent:tags`` in the schema by full field name."""
+        if self._tags is None:
+            self._tags = get_inline_tags(self.schema)
+        return self._tags
+
+
+def parse(schema: Schema, references: dict[str, AvroSchema]) -> ParsedAvro:
+    """Parse a schema.
+
+    :param references: The schemas that it refers to, by full name.
+    :raises SerializationError: The schema is invalid.
+    """
+    text = _as_object(schema.schema_str or "")
+    try:
+        definition = json.loads(text)
+        complete = _with_references(definition, "", references, set())
+        parsed: AvroSchema = fastavro.parse_schema(complete)
+    except Exception as error:
+        raise SerializationError(f"the Avro schema can't be parsed: {error}") from error
+    name = None
+    if isinstance(parsed, dict):
+        name = parsed.get("name", definition.get("type"))
+    return ParsedAvro(parsed, name)
+
+
+def _with_references(
+    schema: Any, namespace: str, references: Mapping[str, AvroSchema], defined: set[str]
+) -> Any:
+    """Return a schema in which the first use of each referenced type is its definition.
+
+    :param defined: The full names that the part before has defined.
+    """
+    if isinstance(schema, list):
+        return [_with_references(each, namespace, references, defined) for each in schema]
+    if isinstance(schema, str):
+        name = schema if "." in schema or not namespace else f"{namespace}.{schema}"
+        name = name if name in references or name in defined else schema
+        if name in defined or name not in references:
+            return name if name in defined else schema
+        return _with_references(references[name], "", references, defined)
+    if not isinstance(schema, dict):
+        return schema
+    result = dict(schema)
+    if "name" in schema:
+        name = _full_name(schema, namespace)
+        defined.add(name)
+        namespace = name.rpartition(".")[0]
+    for part in ("type", "items", "values"):
+        if part in schema and (part != "type" or schema["type"] not in _COMPLEX_TYPES):
+            result[part] = _with_references(schema[part], namespace, references, defined)
+    if isinstance(schema.get("fields"), list):
+        result["fields"] = [
+            {**field, "type": _with_references(field["type"], namespace, references, defined)}
+            for field in schema["fields"]
+        ]
+    return result
+
+
+def references_of(
+    schema: Schema, client: Any, found: dict[str, AvroSchema], seen: set[Any]
+) -> Steps[None]:
+    """Add the schemas that a schema refers to, each once: references may form a cycle."""
+    for reference in schema.references or ():
+        if reference.subject is None or reference.version is None:
+            raise SerializationError(f"reference {reference.name} has no subject or no version")
+        key = (reference.name, reference.subject, reference.version)
+        if key in seen:
+            continue
+        seen.add(key)
+        call = partial(client.get_version, reference.subject, reference.version, True)
+        registered = yield call
+        yield from references_of(registered.schema, client, found, seen)
+        definition = json.loads(_as_object(registered.schema.schema_str or ""))
+        if reference.name is not None:
+            found[reference.name] = definition
+        if isinstance(definition, dict) and "name" in definition:
+            found[_full_name(definition, "")] = definition
+
+
+def _full_name(definition: Mapping[str, Any], namespace: str) -> str:
+    name: str = definition["name"]
+    if "." in name:
+        return name
+    namespace = definition.get("namespace", namespace)
+    return f"{namespace}.{name}" if namespace else name
+
+
+def get_inline_tags(schema: AvroSchema) -> dict[str, set[str]]:
+    """Return the ``confluent:tags`` in a schema by full field name."""
+    tags: dict[str, set[str]] = {}
+    _add_tags(schema, "", tags)
+    return tags
+
+
+def _add_tags(schema: Any, namespace: str, tags: dict[str, set[str]]) -> None:
+    if isinstance(schema, list):
+        for branch in schema:
+            _add_tags(branch, namespace, tags)
+    elif isinstance(schema, dict):
+        for part in ("items", "values", "type"):
+            if isinstance(schema.get(part), dict | list):
+                _add_tags(schema[part], namespace, tags)
+        if get_type(schema) != FieldType.RECORD:
+            return
+        record = _full_name(schema, namespace)
+        for field in schema.get("fields", ()):
+            if field.get("confluent:tags"):
+                tags.setdefault(f"{record}.{field['name']}", set()).update(field["confluent:tags"])
+            _add_tags(field["type"], record.rpartition(".")[0], tags)
+
+
+def transform(
+    ctx: RuleContext, schema: AvroSchema, message: AvroMessage, field_transform: FieldTransform
+) -> AvroMessage:
+    """Call a function for the fields of a message that have one of the rule's tags.
+
+    :param schema: The expanded schema of the message.
+    """
+    field = ctx.current_field()
+    if field is not None:
+        field.field_type = get_type(schema)
+    if isinstance(schema, list):
+        return _transform_union(ctx, schema, message, field_transform)
+    if isinstance(schema, dict) and message is not None:
+        kind = get_type(schema)
+        if kind == FieldType.ARRAY and isinstance(message, list):
+            items = schema["items"]
+            return [transform(ctx, items, item, field_transform) for item in message]
+        if kind == FieldType.MAP and isinstance(message, dict):
+            values = schema["values"]
+            return {
+                key: transform(ctx, values, value, field_transform)
+                for key, value in message.items()
+            }
+        if kind == FieldType.RECORD and isinstance(message, dict):
+            for each in schema["fields"]:
+                if each["name"] in message:
+                    _transform_field(ctx, schema, each, message, field_transform)
+            return message
+        if kind in (FieldType.ARRAY, FieldType.MAP, FieldType.RECORD):
+            return message  # of another type: encoding reports it
+    if field is not None and has_rule_tag(ctx, field):
+        return field_transform(ctx, field, message)
+    return message
+
+
+def _transform_union(
+    ctx: RuleContext, branches: list[Any], message: AvroMessage, field_transform: FieldTransform
+) -> AvroMessage:
+    branch, value = _chosen_branch(branches, message)
+    if branch is None:
+        return message
+    changed = transform(ctx, branch, value, field_transform)
+    if isinstance(message, tuple) and _fits(branch, changed):
+        return (message[0], changed)
+    return changed
+
+
+def _transform_field(
+    ctx: RuleContext,
+    record: dict[str, Any],
+    field: dict[str, Any],
+    message: dict[str, Any],
+    field_transform: FieldTransform,
+) -> None:
+    name = field["name"]
+    ctx.enter_field(message, f"{record['name']}.{name}", name, get_type(field["type"]), None)
+    try:
+        value = transform(ctx, field["type"], message[name], field_transform)
+        if ctx.rule.kind != RuleKind.CONDITION:
+            message[name] = value
+        elif value is False:
+            raise RuleConditionError(ctx.rule)
+    finally:
+        ctx.exit_field()
+
+
+def _chosen_branch(branches: list[Any], message: AvroMessage) -> tuple[AvroSchema | None, Any]:
+    """Return the branch of a union that a value belongs to, and the value without its marker.
+
+    A tuple (name, value) or a dict with the key ``-type`` chooses the branch by name.
+    """
+    marker = None
+    if isinstance(message, tuple) and len(message) == 2:
+        marker, value = message
+    elif isinstance(message, dict) and "-type" in message:
+        marker, value = message["-type"], message
+    if marker is None:
+        return next((each for each in branches if _fits(each, message)), None), message
+    for names_of in (_full_names, _short_names):
+        for branch in branches:
+            if marker in names_of(branch):
+                return branch, value
+    return None, message
+
+
+def _full_names(branch: AvroSchema) -> tuple[str, ...]:
+    if isinstance(branch, str):
+        return (branch,)
+    if isinstance(branch, dict):
+        return (_full_name(branch, ""),) if "name" in branch else (branch["type"],)
+    return ()
+
+
+def _short_names(branch: AvroSchema) -> tuple[str, ...]:
+    return tuple(name.rpartition(".")[2] for name in _full_names(branch))
+
+
+def _fits(schema: AvroSchema, value: Any) -> bool:
+    """Return whether a value belongs to an expanded schema."""
+    kind = get_type(schema)
+    if isinstance(schema, dict) and kind == FieldType.RECORD:
+        return isinstance(value, dict) and all(
+            _fits(field["type"], value[field["name"]])
+            if field["name"] in value
+            else "default" in field or _fits(field["type"], None)
+            for field in schema.get("fields", ())
+        )
+    if isinstance(schema, dict) and kind == FieldType.ARRAY:
+        return isinstance(value, list | tuple) and all(
+            _fits(schema["items"], item) for item in value
+        )
+    if isinstance(schema, dict) and kind == FieldType.MAP:
+        return isinstance(value, dict) and all(
+            isinstance(key, str) and _fits(schema["values"], item) for key, item in value.items()
+        )
+    if isinstance(schema, list):
+        branch, _ = _chosen_branch(schema, value)
+        return branch is not None
+    if isinstance(schema, str) and get_type(schema) == FieldType.NULL and schema != "null":
+        return isinstance(value, dict)  # the name of a record that contains itself
+    try:
+        return bool(fastavro.validation.validate(value, schema, raise_errors=False))
+    except Exception:  # a logical type refuses the value
+        return False
+
+
+def problem_path(schema: AvroSchema, value: Any, path: str = "") -> str:
+    """Return the path of the first part of a value that doesn't fit a schema, and why."""
+    kind = get_type(schema)
+    if isinstance(schema, dict) and kind == FieldType.RECORD and isinstance(value, dict):
+        for field in schema.get("fields", ()):
+            name, inner = field["name"], f"{path}.{field['name']}" if path else field["name"]
+            if name in value:
+                if not _fits(field["type"], value[name]):
+                    return problem_path(field["type"], value[name], inner)
+            elif "default" not in field and not _fits(field["type"], None):
+                return f"{inner}: the value is missing, and the schema has no default"
+    if isinstance(schema, dict) and kind == FieldType.ARRAY and isinstance(value, list):
+        for index, item in enumerate(value):
+            if not _fits(schema["items"], item):
+                return problem_path(schema["items"], item, f"{path}[{index}]")
+    if isinstance(schema, dict) and kind == FieldType.MAP and isinstance(value, dict):
+        for key, item in value.items():
+            if not _fits(schema["values"], item):
+                return problem_path(schema["values"], item, f"{path}[{key!r}]")
+    if isinstance(schema, list):
+        records = [each for each in schema if get_type(each) == FieldType.RECORD]
+        if len(records) == 1 and isinstance(value, dict):
+            return problem_path(records[0], value, path)
+    expected = " or ".join(_short_names_of(schema))
+    return f"{path or 'the value'}: {_shown(value)} isn't a valid {expected}"
+
+
+def _short_names_of(schema: AvroSchema) -> list[str]:
+    if isinstance(schema, list):
+        return [name for branch in schema for name in _short_names_of(branch)]
+    if isinstance(schema, dict):
+        return [str(schema.get("logicalType") or schema.get("name") or schema["type"])]
+    return [schema]
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return f"{text[:60]}..." if len(text) > 63 else text
+
+
+def _prefixes(schema: AvroSchema) -> Iterator[tuple[str, AvroSchema]]:
+    """Yield the path of each field in the order of the payload, with the schema that ends there."""
+    if not isinstance(schema, dict) or get_type(schema) != FieldType.RECORD:
+        return
+    fields = schema["fields"]
+    for count, field in enumerate(fields):
+        before = fields[:count]
+        for path, inner in _prefixes(field["type"]):
+            ended = {**field, "type": inner}
+            yield f"{field['name']}.{path}", {**schema, "fields": [*before, ended]}
+        yield field["name"], {**schema, "fields": [*before, field]}
+
+
+def truncated_path(schema: AvroSchema, payload: bytes) -> str | None:
+    """Return the path of the first field that can't be read from a payload, or None."""
+    for path, prefix in _prefixes(_plain(schema)):
+        try:
+            fastavro.schemaless_reader(io.BytesIO(payload), fastavro.parse_schema(prefix), None)
+        except Exception:
+            return path
+    return None
+
+
+def _plain(schema: Any) -> Any:
+    """Return a schema without the marks of fastavro's parser."""
+    if isinstance(schema, dict):
+        return {key: _plain(part) for key, part in schema.items() if not key.startswith("__")}
+    return [_plain(part) for part in schema] if isinstance(schema, list) else schema
+
+
+class _Payload(io.BytesIO):
+    """A payload, and how many items without bytes it has: nulls, and records without fields."""
+
+    empty_items = 0
+
+
+class _HostileCheck:
+    """Refuses payloads and values that would end the process inside fastavro.
+
+    Its C code recurses, so records that contain themselves could exhaust the stack. And a few bytes
+    can announce any number of items that have no bytes. Other schemas need no check.
+    """
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self._is_recursive = self._has_empty_items = False
+        self._named: dict[str, Any] = {}
+        self._root = schema
+        self._collect(schema, ())
+
+    def _collect(self, schema: Any, around: tuple[str, ...]) -> None:
+        if isinstance(schema, str):
+            self._is_recursive = self._is_recursive or schema in around
+        elif isinstance(schema, list):
+            for branch in schema:
+                self._collect(branch, around)
+        elif isinstance(schema, dict):
+            if "name" in schema:
+                self._named[schema["name"]] = schema
+                around = (*around, schema["name"])
+            for part in ("items", "values"):
+                self._collect(schema.get(part), around)
+            for field in schema.get("fields", ()):
+                self._collect(field["type"], around)
+            if "items" in schema and self._is_empty(schema["items"], ()):
+                self._has_empty_items = True
+
+    def _is_empty(self, schema: Any, around: tuple[str, ...]) -> bool:
+        """Return whether each value of a schema has no bytes."""
+        if isinstance(schema, str):
+            named = self._named.get(schema)
+            if named is None or schema in around:
+                return schema == "null"
+            return self._is_empty(named, around)
+        if not isinstance(schema, dict):
+            return False
+        if schema["type"] in ("record", "error"):
+            around = (*around, schema["name"])
+            return all(self._is_empty(field["type"], around) for field in schema["fields"])
+        return schema["type"] == "null" or schema.get("size") == 0
+
+    def check_payload(self, payload: bytes) -> None:
+        """Raise SerializationError if a payload is nested too deep, or has too many items."""
+        if self._is_recursive or self._has_empty_items:
+            self._skip(self._root, _Payload(payload), 0)
+
+    def check_value(self, value: Any, depth: int = 0) -> None:
+        """Raise SerializationError if a value is nested too deep."""
+        if not self._is_recursive:
+            return
+        if depth > 2 * NESTING_MAX:
+            raise SerializationError(_TOO_DEEP)
+        if isinstance(value, dict):
+            value = value.values()
+        elif not isinstance(value, list | tuple):
+            return
+        for part in value:
+            self.check_value(part, depth + 1)
+
+    def _skip(self, schema: Any, data: _Payload, depth: int) -> None:
+        """Read past a value. At the end of the payload it stops: fastavro reports that."""
+        if depth > NESTING_MAX:
+            raise SerializationError(_TOO_DEEP)
+        if isinstance(schema, list):
+            index = _read_long(data)
+            if 0 <= index < len(schema):
+                self._skip(schema[index], data, depth)
+            return
+        kind = schema["type"] if isinstance(schema, dict) else schema
+        if kind in ("record", "error"):
+            for field in schema["fields"]:
+                self._skip(field["type"], data, depth + 1)
+        elif kind in ("array", "map"):
+            self._skip_blocks(schema, kind, data, depth)
+        elif kind in ("bytes", "string"):
+            data.seek(max(0, _read_long(data)), io.SEEK_CUR)
+        elif kind in ("int", "long", "enum"):
+            _read_long(data)
+        elif kind == "fixed":
+            data.seek(schema["size"], io.SEEK_CUR)
+        elif kind in _SIZES:
+            data.seek(_SIZES[kind], io.SEEK_CUR)
+        elif kind in self._named:
+            self._skip(self._named[kind], data, depth)
+
+    def _skip_blocks(self, schema: Any, kind: str, data: _Payload, depth: int) -> None:
+        end = data.getbuffer().nbytes
+        while (count := _read_long(data)) != 0:
+            if count < 0:
+                _read_long(data)
+            if kind == "array" and self._is_empty(schema["items"], ()):
+                data.empty_items += abs(count)
+                if data.empty_items > EMPTY_ITEMS_MAX:
+                    raise SerializationError(
+                        f"the payload announces more than {EMPTY_ITEMS_MAX} items without bytes"
+                    )
+                continue
+            for _ in range(abs(count)):
+                if data.tell() >= end:
+                    return
+                if kind == "map":
+                    self._skip("string", data, depth)
+                self._skip(schema["items" if kind == "array" else "values"], data, depth + 1)
+
+
+def _read_long(data: io.BytesIO) -> int:
+    """Return a number of variable length. 0 at the end of the payload."""
+    number = shift = 0
+    while shift < 70:
+        byte = data.read(1)
+        if not byte:
+            return 0
+        number |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            break
+        shift += 7
+    return (number >> 1) ^ -(number & 1)
+
+
+class _AvroSteps:
+    """What the Avro serializers and deserializers have in common."""
+
+    _registry: Any
+
+    def _parse(self, schema: Schema) -> Steps[ParsedAvro]:
+        references: dict[str, AvroSchema] = {}
+        yield from references_of(schema, self._registry, references, set())
+        return parse(schema, references)
+
+    def _transformer(self, parsed: ParsedAvro) -> FieldTransformer:
+        def walk(ctx: RuleContext, field_transform: FieldTransform, message: Any) -> Any:
+            return transform(ctx, parsed.expanded, message, field_transform)
+
+        return walk
+
+    def _inline_tags(self, parsed: ParsedAvro) -> Mapping[str, set[str]]:
+        return parsed.tags
+
+
+class _AvroSerializerSteps(_AvroSteps, SerializerSteps):
+    _format: ClassVar[str] = "AVRO"
+    _default_conf: ClassVar[dict[str, Any]] = {
+        **SerializerSteps._default_conf,
+        "validate.strict": False,
+        "validate.strict.allow.default": False,
+    }
+
+    def __init__(
+        self,
+        schema_registry_client: Any,
+        schema_str: str | Schema | None = None,
+        to_dict: ToDict | None = None,
+        conf: dict[str, Any] | None = None,
+        rule_conf: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+    ) -> None:
+        if to_dict is not None and not callable(to_dict):
+            raise ValueError("to_dict must be callable with (object, SerializationContext)")
+        properties = Properties(self._default_conf, conf)
+        self._init_serializer(schema_registry_client, properties)
+        self._strict = properties.take_bool("validate.strict")
+        self._strict_allow_default = properties.take_bool("validate.strict.allow.default")
+        properties.check_empty()
+        self._to_dict = to_dict
+        self._schema = schema_of(schema_str)
+        self._init_rules(rule_conf, rule_registry)
+
+    def _record_name(self, obj: Any) -> str | None:
+        return self._own.name if self._own is not None else None
+
+    def _value_of(self, obj: Any, ctx: SerializationContext | None) -> Any:
+        if self._to_dict is None:
+            return obj
+        if ctx is None:
+            raise TypeError("to_dict needs a SerializationContext")
+        return self._to_dict(obj, ctx)
+
+    def _encode(self, parsed: ParsedAvro, value: Any) -> bytes:
+        if parsed.is_bytes:
+            if isinstance(value, str):
+                return value.encode()
+            if isinstance(value, bytes | bytearray | memoryview):
+                return bytes(value)
+            raise SerializationError(f"the value: {_shown(value)} isn't a valid bytes")
+        out = io.BytesIO()
+        parsed.hostile.check_value(value)
+        try:
+            fastavro.schemaless_writer(
+                out,
+                parsed.schema,
+                value,
+                strict=self._strict,
+                strict_allow_default=self._strict_allow_default,
+            )
+        except Exception as error:
+            if _fits(parsed.expanded, value):
+                raise SerializationError(f"the value doesn't fit the schema: {error}") from error
+            raise SerializationError(problem_path(parsed.expanded, value)) from error
+        return out.getvalue()
+
+
+class AvroSerializer(_AvroSerializerSteps, BaseSerializer):
+    """Converts objects to Avro, with the id of their schema in the registry.
+
+        serializer = AvroSerializer(client, schema_text)
+        payload = serializer({"name": "Ada"}, SerializationContext("users", MessageField.VALUE))
+
+    The configuration has these properties:
+
+    - ``auto.register.schemas`` (default True): register the schema if the subject doesn't have it.
+    - ``normalize.schemas`` (False): the registry writes the schema in its normal form first.
+    - ``use.schema.id`` (None): write with the registered schema of this id.
+    - ``use.latest.version`` (False): write with the subject's latest schema. It excludes
+      ``auto.register.schemas``.
+    - ``use.latest.with.metadata`` (None): write with the latest schema that has these properties.
+    - ``subject.name.strategy`` (None): a function of (SerializationContext, record name) that
+      returns the subject.
+    - ``subject.name.strategy.type`` (``ASSOCIATED``): ``TOPIC``, ``RECORD``, ``TOPIC_RECORD`` or
+      ``ASSOCIATED``.
+    - ``subject.name.strategy.conf`` (None): the configuration of ``ASSOCIATED``.
+    - ``schema.id.serializer`` (`prefix_schema_id_serializer`): writes the id before the payload, or
+      the GUID into a header (`header_schema_id_serializer`).
+    - ``validate.strict`` (False): refuse records that lack fields, or have others.
+    - ``validate.strict.allow.default`` (False): as ``validate.strict``, but fields with a default
+      may be missing.
+
+    :param schema_registry_client: The registry's client.
+    :param schema_str: The schema. A `Schema` may refer to other schemas of the registry.
+    :param to_dict: Converts your object to a dict. It gets (object, SerializationContext).
+    :param conf: The configuration.
+    :param rule_conf: The configuration of rule executors and actions.
+    :param rule_registry: The rule executors and actions. Default: those of the process.
+    :raises ValueError: The configuration is invalid.
+    :raises SerializationError: The schema is invalid.
+    """
+
+    def __init__(
+        self,
+        schema_registry_client: Any,
+        schema_str: str | Schema | None = None,
+        to_dict: ToDict | None = None,
+        conf: dict[str, Any] | None = None,
+        rule_conf: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+    ) -> None:
+        super().__init__(
+            schema_registry_client, schema_str, to_dict, conf, rule_conf, rule_registry
+        )
+        run(self._prepare())
+
+
+class AsyncAvroSerializer(_AvroSerializerSteps, AsyncBaseSerializer):
+    """An `AvroSerializer` for asyncio: ``await AsyncAvroSerializer(client, schema_text)``.
+
+    The client is an `AsyncSchemaRegistryClient`. Calls of the serializer are awaited. If you don't
+    await the constructor, the first call parses the schema.
+    """
+
+
+class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
+    _format: ClassVar[str] = "AVRO"
+
+    def __init__(
+        self,
+        schema_registry_client: Any,
+        schema_str: str | Schema | None = None,
+        from_dict: FromDict | None = None,
+        return_record_name: bool = False,
+        conf: dict[str, Any] | None = None,
+        rule_conf: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+    ) -> None:
+        if from_dict is not None and not callable(from_dict):
+            raise ValueError("from_dict must be callable with (dict, SerializationContext)")
+        if not isinstance(return_record_name, bool):
+            raise ValueError("return_record_name must be a boolean value")
+        properties = Properties(self._default_conf, conf)
+        self._init_deserializer(schema_registry_client, properties)
+        properties.check_empty()
+        self._from_dict = from_dict
+        self._return_record_name = return_record_name
+        self._schema = schema_of(schema_str)
+        self._init_rules(rule_conf, rule_registry)
+
+    def _record_name_of(self, parsed: ParsedAvro, schema_id: SchemaId) -> str | None:
+        return parsed.name
+
+    def _decode(
+        self, payload: bytes, writer: ParsedAvro, reader: ParsedAvro | None, schema_id: SchemaId
+    ) -> Any:
+        if writer.is_bytes:
+            return payload
+        writer.hostile.check_payload(payload)
+        target = None if reader is None or reader is writer else reader.schema
+        try:
+            return fastavro.schemaless_reader(
+                io.BytesIO(payload), writer.schema, target, self._return_record_name
+            )
+        except Exception as error:
+            raise SerializationError(self._problem(payload, writer, error)) from error
+
+    def _problem(self, payload: bytes, writer: ParsedAvro, error: Exception) -> str:
+        path = truncated_path(writer.schema, payload)
+        reason = "the payload ends too early" if isinstance(error, EOFError) else str(error)
+        reason = reason or type(error).__name__
+        if path is not None:
+            return f"field {path} can't be read from the payload of {len(payload)} bytes: {reason}"
+        return f"the payload of {len(payload)} bytes can't be read with the schema: {reason}"
+
+    def _finished(self, value: Any, reader: ParsedAvro, ctx: SerializationContext | None) -> Any:
+        if self._from_dict is None:
+            return value
+        if ctx is None:
+            raise TypeError("from_dict needs a SerializationContext")
+        return self._from_dict(value, ctx)
+
+
+class AvroDeserializer(_AvroDeserializerSteps, BaseDeserializer):
+    """Converts Avro with the id of its schema to objects.
+
+        deserializer = AvroDeserializer(client)
+        value = deserializer(payload, SerializationContext("users", MessageField.VALUE))
+
+    The configuration has these properties:
+
+    - ``use.latest.version`` (default False): convert to the subject's latest schema.
+    - ``use.latest.with.metadata`` (None): convert to the latest schema that has these properties.
+    - ``subject.name.strategy``, ``subject.name.strategy.type``, ``subject.name.strategy.conf``: as
+      for `AvroSerializer`.
+    - ``schema.id.deserializer`` (`dual_schema_id_deserializer`): reads the GUID from a header if
+      there is one, or else the id before the payload.
+
+    :param schema_registry_client: The registry's client.
+    :param schema_str: The reader's schema. Default: the schema of the writer.
+    :param from_dict: Converts a dict to your object. It gets (dict, SerializationContext).
+    :param return_record_name: Whether records in unions become tuples (name, record).
+    :param conf: The configuration.
+    :param rule_conf: The configuration of rule executors and actions.
+    :param rule_registry: The rule executors and actions. Default: those of the process.
+    :raises ValueError: The configuration is invalid.
+    :raises SerializationError: The schema is invalid.
+    """
+
+    def __init__(
+        self,
+        schema_registry_client: Any,
+        schema_str: str | Schema | None = None,
+        from_dict: FromDict | None = None,
+        return_record_name: bool = False,
+        conf: dict[str, Any] | None = None,
+        rule_conf: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+    ) -> None:
+        super().__init__(
+            schema_registry_client,
+            schema_str,
+            from_dict,
+            return_record_name,
+            conf,
+            rule_conf,
+            rule_registry,
+        )
+        run(self._prepare())
+
+
+class AsyncAvroDeserializer(_AvroDeserializerSteps, AsyncBaseDeserializer):
+    """An `AvroDeserializer` for asyncio: ``await AsyncAvroDeserializer(client)``.
+
+    The client is an `AsyncSchemaRegistryClient`. Calls of the deserializer are awaited. If you
+    don't await the constructor, the first call parses the schema.
+    """
+
+
+class _AvroSerializerSettings(BuilderSettings[S]):
+    def __init__(
+        self,
+        schema_registry_config: dict[str, Any] | None = None,
+        schema_registry_client: Any = None,
+        schema: str | Schema | None = None,
+        to_dict: ToDict | None = None,
+        serializer_config: dict[str, Any] | None = None,
+        rule_config: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+        serializer_init: Callable[[S], Any] | None = None,
+    ) -> None:
+        super().__init__(schema_registry_config, schema_registry_client, rule_config, rule_registry)
+        self._schema = schema
+        self._to_dict = to_dict
+        self._conf = serializer_config
+        self._init = serializer_init
+
+    def set_schema(self: B, schema_str: str | Schema) -> B:
+        """Use this schema: its text, or a `Schema` with references."""
+        self._schema = schema_str  # type: ignore[attr-defined]
+        return self
+
+    def set_to_dict(self: B, to_dict: ToDict) -> B:
+        """Convert objects with this function of (object, SerializationContext)."""
+        self._to_dict = to_dict  # type: ignore[attr-defined]
+        return self
+
+    def set_serializer_config(self: B, serializer_conf: dict[str, Any]) -> B:
+        """Configure the serializer with this, for instance ``use.latest.version``."""
+        self._conf = serializer_conf  # type: ignore[attr-defined]
+        return self
+
+    def set_serializer_init(self: B, serializer_init: Callable[[Any], Any]) -> B:
+        """Call this function with the serializer after it is built."""
+        self._init = serializer_init
+        return self
+
+
+class AvroSerializerBuilder(
+    RegistryBuilder[AvroSerializer], _AvroSerializerSettings[AvroSerializer]
+):
+    """Makes an `AvroSerializer`, as the value of ``value.serializer.builder``.
+
+    The parameters are those of `AvroSerializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param serializer_config: The configuration of the serializer.
+    :param serializer_init: A function that gets the serializer after it is built.
+    """
+
+    def _construct(self, client: Any) -> AvroSerializer:
+        return AvroSerializer(
+            client,
+            self._schema,
+            self._to_dict,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+        )
+
+
+class AsyncAvroSerializerBuilder(
+    AsyncRegistryBuilder[AsyncAvroSerializer], _AvroSerializerSettings[AsyncAvroSerializer]
+):
+    """Makes an `AsyncAvroSerializer`, as the value of ``value.serializer.builder``.
+
+    The parameters are those of `AsyncAvroSerializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param serializer_config: The configuration of the serializer.
+    :param serializer_init: A function that gets the serializer after it is built. It is awaited.
+    """
+
+    def _construct(self, client: Any) -> AsyncAvroSerializer:
+        return AsyncAvroSerializer(
+            client,
+            self._schema,
+            self._to_dict,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+        )
+
+
+class _AvroDeserializerSettings(BuilderSettings[S]):
+    def __init__(
+        self,
+        schema_registry_config: dict[str, Any] | None = None,
+        schema_registry_client: Any = None,
+        schema: str | Schema | None = None,
+        from_dict: FromDict | None = None,
+        return_record_name: bool = False,
+        deserializer_config: dict[str, Any] | None = None,
+        rule_config: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+        deserializer_init: Callable[[S], Any] | None = None,
+    ) -> None:
+        super().__init__(schema_registry_config, schema_registry_client, rule_config, rule_registry)
+        self._schema = schema
+        self._from_dict = from_dict
+        self._return_record_name = return_record_name
+        self._conf = deserializer_config
+        self._init = deserializer_init
+
+    def set_schema(self: B, schema_str: str | Schema) -> B:
+        """Use this schema: its text, or a `Schema` with references."""
+        self._schema = schema_str  # type: ignore[attr-defined]
+        return self
+
+    def set_from_dict(self: B, from_dict: FromDict) -> B:
+        """Convert dicts with this function of (dict, SerializationContext)."""
+        self._from_dict = from_dict  # type: ignore[attr-defined]
+        return self
+
+    def set_return_record_name(self: B, return_record_name: bool) -> B:
+        """Return records in unions as tuples (name, record), or not."""
+        self._return_record_name = return_record_name  # type: ignore[attr-defined]
+        return self
+
+    def set_deserializer_config(self: B, deserializer_conf: dict[str, Any]) -> B:
+        """Configure the deserializer with this, for instance ``use.latest.version``."""
+        self._conf = deserializer_conf  # type: ignore[attr-defined]
+        return self
+
+    def set_deserializer_init(self: B, deserializer_init: Callable[[Any], Any]) -> B:
+        """Call this function with the deserializer after it is built."""
+        self._init = deserializer_init
+        return self
+
+
+class AvroDeserializerBuilder(
+    RegistryBuilder[AvroDeserializer], _AvroDeserializerSettings[AvroDeserializer]
+):
+    """Makes an `AvroDeserializer`, as the value of ``value.deserializer.builder``.
+
+    The parameters are those of `AvroDeserializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param deserializer_config: The configuration of the deserializer.
+    :param deserializer_init: A function that gets the deserializer after it is built.
+    """
+
+    def _construct(self, client: Any) -> AvroDeserializer:
+        return AvroDeserializer(
+            client,
+            self._schema,
+            self._from_dict,
+            self._return_record_name,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+        )
+
+
+class AsyncAvroDeserializerBuilder(
+    AsyncRegistryBuilder[AsyncAvroDeserializer], _AvroDeserializerSettings[AsyncAvroDeserializer]
+):
+    """Makes an `AsyncAvroDeserializer`, as the value of ``value.deserializer.builder``.
+
+    The parameters are those of `AsyncAvroDeserializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param deserializer_config: The configuration of the deserializer.
+    :param deserializer_init: A function that gets the deserializer at the end. It is awaited.
+    """
+
+    def _construct(self, client: Any) -> AsyncAvroDeserializer:
+        return AsyncAvroDeserializer(
+            client,
+            self._schema,
+            self._from_dict,
+            self._return_record_name,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+        )

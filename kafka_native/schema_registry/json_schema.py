@@ -1,0 +1,706 @@
+"""JSON serializers and deserializers with a schema registry, checked by JSON Schema.
+
+They need jsonschema: ``pip install 'kafka-native[json]'``. If orjson is installed, it reads and
+writes JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
+
+from kafka_native.schema_registry.rule_registry import RuleRegistry
+from kafka_native.schema_registry.rule_types import (
+    FieldTransform,
+    FieldTransformer,
+    FieldType,
+    RuleConditionError,
+    RuleContext,
+    has_rule_tag,
+)
+from kafka_native.schema_registry.schema_ids import SchemaId
+from kafka_native.schema_registry.schemas import RuleKind, Schema
+from kafka_native.schema_registry.serde_builders import (
+    AsyncRegistryBuilder,
+    B,
+    BuilderSettings,
+    RegistryBuilder,
+    S,
+)
+from kafka_native.schema_registry.serdes import (
+    AsyncBaseDeserializer,
+    AsyncBaseSerializer,
+    BaseDeserializer,
+    BaseSerializer,
+    DeserializerSteps,
+    Properties,
+    SerializerSteps,
+    Steps,
+    run,
+)
+from kafka_native.serialization import SerializationContext, SerializationError
+
+try:
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+    from referencing import Registry, Resource
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT7
+except ImportError as error:
+    raise ImportError(
+        "JSON serializers need jsonschema: pip install 'kafka-native[json]'"
+    ) from error
+
+try:
+    import orjson
+except ImportError:
+    orjson = None
+
+__all__ = [
+    "AsyncJSONDeserializer",
+    "AsyncJSONDeserializerBuilder",
+    "AsyncJSONSerializer",
+    "AsyncJSONSerializerBuilder",
+    "JSONDeserializer",
+    "JSONDeserializerBuilder",
+    "JSONSerializer",
+    "JSONSerializerBuilder",
+    "JsonMessage",
+    "JsonSchema",
+]
+
+JsonSchema: TypeAlias = bool | dict[str, Any]
+"""A schema as Python objects."""
+
+JsonMessage: TypeAlias = Any
+"""A value of JSON: None, bool, int, float, str, list or dict."""
+
+ToDict: TypeAlias = Callable[[Any, SerializationContext], Any]
+FromDict: TypeAlias = Callable[[Any, SerializationContext], Any]
+
+DEFAULT_SPEC = DRAFT7
+"""The specification of a schema without ``$schema``."""
+
+_FIELD_TYPES = {
+    "array": FieldType.ARRAY,
+    "string": FieldType.STRING,
+    "integer": FieldType.INT,
+    "number": FieldType.DOUBLE,
+    "boolean": FieldType.BOOLEAN,
+    "null": FieldType.NULL,
+}
+_RULE_TYPES = (
+    FieldType.ENUM,
+    FieldType.STRING,
+    FieldType.INT,
+    FieldType.DOUBLE,
+    FieldType.BOOLEAN,
+)
+
+
+def _json_loads(data: str | bytes | bytearray) -> Any:
+    return json.loads(data) if orjson is None else orjson.loads(data)
+
+
+def _json_dumps(value: Any) -> str | bytes:
+    if orjson is not None:
+        dumped: bytes = orjson.dumps(value)
+        return dumped
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def get_type(schema: JsonSchema) -> FieldType:
+    """Return the field type of a schema."""
+    if isinstance(schema, bool):
+        return FieldType.COMBINED
+    if schema.get("const") is not None or schema.get("enum") is not None:
+        return FieldType.ENUM
+    name = schema.get("type")
+    if name == "object":
+        return FieldType.RECORD if schema.get("properties") else FieldType.MAP
+    if isinstance(name, str) and name in _FIELD_TYPES:
+        return _FIELD_TYPES[name]
+    return FieldType.RECORD if schema.get("properties") is not None else FieldType.NULL
+
+
+class ParsedJson:
+    """A parsed schema, the schemas that it refers to, and its validator."""
+
+    def __init__(self, schema: JsonSchema, references: Registry[Any]) -> None:
+        self.schema = schema
+        self.references = references
+        self.title = schema.get("title") if isinstance(schema, dict) else None
+        self._validator: Any = None
+
+    @property
+    def resolver(self) -> Any:
+        """The resolver of references, starting at the schema."""
+        root: Resource[Any] = Resource.from_contents(self.schema, DEFAULT_SPEC)
+        return self.references.resolver_with_root(root)
+
+    def check(self, value: JsonMessage) -> None:
+        """Raise SerializationError if a value doesn't fit the schema."""
+        try:
+            if self._validator is None:
+                class_ = validator_for(self.schema)
+                class_.check_schema(self.schema)
+                self._validator = class_(self.schema, registry=self.references)
+            error = next(self._validator.iter_errors(value), None)
+        except SchemaError as invalid:
+            raise SerializationError(
+                f"the JSON schema is invalid at {invalid.json_path}: {invalid.message}"
+            ) from invalid
+        except Unresolvable as missing:
+            raise SerializationError(
+                f"the JSON schema refers to {missing.ref}, which is not among its references"
+            ) from missing
+        except RecursionError as deep:
+            raise SerializationError("the value is nested too deep") from deep
+        if error is not None:
+            raise SerializationError(f"{error.json_path}: {error.message}") from error
+
+
+def parse(schema: Schema) -> JsonSchema:
+    """Parse a schema's text.
+
+    :raises SerializationError: The text isn't JSON.
+    """
+    try:
+        parsed: JsonSchema = _json_loads(schema.schema_str or "")
+    except ValueError as error:
+        raise SerializationError(f"the JSON schema isn't valid JSON: {error}") from error
+    if not isinstance(parsed, bool | dict):
+        raise SerializationError("the JSON schema must be an object or a bool")
+    return parsed
+
+
+def references_of(
+    schema: Schema, client: Any, found: list[tuple[str, Resource[Any]]], seen: set[Any]
+) -> Steps[None]:
+    """Add the schemas that a schema refers to, each once: references may form a cycle."""
+    for reference in schema.references or ():
+        if reference.subject is None or reference.version is None or reference.name is None:
+            raise SerializationError(f"reference {reference.name} has no subject or no version")
+        key = (reference.name, reference.subject, reference.version)
+        if key in seen:
+            continue
+        seen.add(key)
+        registered = yield partial(client.get_version, reference.subject, reference.version, True)
+        yield from references_of(registered.schema, client, found, seen)
+        contents = parse(registered.schema)
+        found.append((reference.name, Resource.from_contents(contents, DEFAULT_SPEC)))
+
+
+class _Walk:
+    """Calls a function for the fields of a message that have one of the rule's tags."""
+
+    def __init__(self, parsed: ParsedJson, ctx: RuleContext, call: FieldTransform) -> None:
+        self._references, self._ctx, self._call = parsed.references, ctx, call
+
+    def value(self, schema: Any, resolver: Any, path: str, value: Any) -> Any:
+        """Return a value after the function has seen its fields."""
+        if value is None or not isinstance(schema, dict):
+            return value
+        field = self._ctx.current_field()
+        if field is not None:
+            field.field_type = get_type(schema)
+        if isinstance(schema.get("type"), list):
+            matching = self._first([{**schema, "type": t} for t in schema["type"]], resolver, value)
+            return value if matching is None else self.value(*matching, path, value)
+        if any(name in schema for name in ("allOf", "oneOf", "anyOf")):
+            value = self._combined(schema, resolver, path, value)
+            value = self._properties(schema, resolver, path, value)
+            return self._items(schema, resolver, path, value)
+        if isinstance(value, list) and "items" in schema:
+            return self._items(schema, resolver, path, value)
+        if "$ref" in schema:
+            found = resolver.lookup(schema["$ref"])
+            return self.value(found.contents, found.resolver, path, value)
+        kind = get_type(schema)
+        if kind == FieldType.RECORD:
+            return self._properties(schema, resolver, path, value)
+        if kind in _RULE_TYPES and field is not None and has_rule_tag(self._ctx, field):
+            return self._call(self._ctx, field, value)
+        return value
+
+    def _combined(self, schema: dict[str, Any], resolver: Any, path: str, value: Any) -> Any:
+        if "allOf" in schema:
+            for each in schema["allOf"]:
+                value = self.value(each, resolver, path, value)
+        elif "oneOf" in schema:
+            matching = self._first(schema["oneOf"], resolver, value)
+            return value if matching is None else self.value(*matching, path, value)
+        else:
+            for each in schema["anyOf"]:
+                matching = self._first([each], resolver, value)
+                value = value if matching is None else self.value(*matching, path, value)
+        return value
+
+    def _first(self, schemas: list[Any], resolver: Any, value: Any) -> tuple[Any, Any] | None:
+        """Return the first schema that a value fits, and its resolver."""
+        for schema in schemas:
+            if not isinstance(schema, dict):
+                continue
+            inner = resolver
+            if "$ref" in schema:
+                found = resolver.lookup(schema["$ref"])
+                schema, inner = found.contents, found.resolver
+            class_ = validator_for(schema)
+            validator = class_(schema, registry=self._references, _resolver=inner)
+            if validator.is_valid(value):
+                return schema, inner
+        return None
+
+    def _items(self, schema: dict[str, Any], resolver: Any, path: str, value: Any) -> Any:
+        if not isinstance(value, list) or "items" not in schema:
+            return value
+        return [self.value(schema["items"], resolver, path, item) for item in value]
+
+    def _properties(self, schema: dict[str, Any], resolver: Any, path: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            for name, property_ in (schema.get("properties") or {}).items():
+                if isinstance(property_, dict):
+                    self._field(property_, resolver, f"{path}.{name}", name, value)
+        return value
+
+    def _field(
+        self, schema: dict[str, Any], resolver: Any, path: str, name: str, holder: dict[str, Any]
+    ) -> None:
+        ctx = self._ctx
+        ctx.enter_field(holder, path, name, get_type(schema), schema.get("confluent:tags") or ())
+        try:
+            if holder.get(name) is None:
+                return
+            value = self.value(schema, resolver, path, holder[name])
+            if ctx.rule.kind != RuleKind.CONDITION:
+                holder[name] = value
+            elif value is False:
+                raise RuleConditionError(ctx.rule)
+        finally:
+            ctx.exit_field()
+
+
+def _schema_of(schema: str | Schema | None) -> Schema | None:
+    if schema is None or isinstance(schema, Schema):
+        return schema
+    if not isinstance(schema, str):
+        raise TypeError(f"the schema must be a str or a Schema, not {type(schema).__name__}")
+    return Schema(schema, "JSON")
+
+
+class _JsonSteps:
+    """What the JSON serializers and deserializers have in common."""
+
+    _registry: Any
+
+    def _parse(self, schema: Schema) -> Steps[ParsedJson]:
+        found: list[tuple[str, Resource[Any]]] = []
+        yield from references_of(schema, self._registry, found, set())
+        references: Registry[Any] = Registry().with_resources(found)
+        return ParsedJson(parse(schema), references)
+
+    def _transformer(self, parsed: ParsedJson) -> FieldTransformer:
+        def walk(ctx: RuleContext, field_transform: FieldTransform, message: Any) -> Any:
+            fields = _Walk(parsed, ctx, field_transform)
+            return fields.value(parsed.schema, parsed.resolver, "$", message)
+
+        return walk
+
+
+class _JsonSerializerSteps(_JsonSteps, SerializerSteps):
+    _format: ClassVar[str] = "JSON"
+    _default_conf: ClassVar[dict[str, Any]] = {**SerializerSteps._default_conf, "validate": True}
+
+    def __init__(
+        self,
+        schema_str: str | Schema | None,
+        schema_registry_client: Any,
+        to_dict: ToDict | None = None,
+        conf: dict[str, Any] | None = None,
+        rule_conf: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+        json_encode: Callable[[Any], str | bytes] | None = None,
+    ) -> None:
+        if to_dict is not None and not callable(to_dict):
+            raise ValueError("to_dict must be callable with (object, SerializationContext)")
+        properties = Properties(self._default_conf, conf)
+        self._init_serializer(schema_registry_client, properties)
+        self._validate = properties.take_bool("validate")
+        properties.check_empty()
+        self._to_dict = to_dict
+        self._json_encode = json_encode or _json_dumps
+        self._schema = _schema_of(schema_str)
+        self._init_rules(rule_conf, rule_registry)
+
+    def _record_name(self, obj: Any) -> str | None:
+        return self._own.title if self._own is not None else None
+
+    def _value_of(self, obj: Any, ctx: SerializationContext | None) -> Any:
+        if self._to_dict is None:
+            return obj
+        if ctx is None:
+            raise TypeError("to_dict needs a SerializationContext")
+        return self._to_dict(obj, ctx)
+
+    def _encode(self, parsed: ParsedJson, value: Any) -> bytes:
+        if self._validate:
+            parsed.check(value)
+        try:
+            text = self._json_encode(value)
+            return text.encode() if isinstance(text, str) else bytes(text)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise SerializationError(f"the value can't be written as JSON: {error}") from error
+
+
+class JSONSerializer(_JsonSerializerSteps, BaseSerializer):
+    """Converts objects to JSON, with the id of their schema in the registry.
+
+        serializer = JSONSerializer(schema_text, client)
+        payload = serializer({"name": "Ada"}, SerializationContext("users", MessageField.VALUE))
+
+    The configuration has the properties of `AvroSerializer` without ``validate.strict`` and
+    ``validate.strict.allow.default``, and:
+
+    - ``validate`` (default True): refuse values that don't fit the schema.
+
+    References of the schema are taken from the registry only, never from the network.
+
+    :param schema_str: The schema. A `Schema` may refer to other schemas of the registry. None needs
+        a property that chooses a registered schema.
+    :param schema_registry_client: The registry's client.
+    :param to_dict: Converts your object to a dict. It gets (object, SerializationContext).
+    :param conf: The configuration.
+    :param rule_conf: The configuration of rule executors and actions.
+    :param rule_registry: The rule executors and actions. Default: those of the process.
+    :param json_encode: Converts a value to JSON. Default: orjson if it is installed, or else
+        Python's json, without spaces.
+    :raises ValueError: The configuration is invalid.
+    :raises SerializationError: The schema is invalid.
+    """
+
+    def __init__(
+        self,
+        schema_str: str | Schema | None,
+        schema_registry_client: Any,
+        to_dict: ToDict | None = None,
+        conf: dict[str, Any] | None = None,
+        rule_conf: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+        json_encode: Callable[[Any], str | bytes] | None = None,
+    ) -> None:
+        super().__init__(
+            schema_str,
+            schema_registry_client,
+            to_dict,
+            conf,
+            rule_conf,
+            rule_registry,
+            json_encode,
+        )
+        run(self._prepare())
+
+
+class AsyncJSONSerializer(_JsonSerializerSteps, AsyncBaseSerializer):
+    """A `JSONSerializer` for asyncio: ``await AsyncJSONSerializer(schema_text, client)``.
+
+    The client is an `AsyncSchemaRegistryClient`. Calls of the serializer are awaited. If you don't
+    await the constructor, the first call parses the schema.
+    """
+
+
+class _JsonDeserializerSteps(_JsonSteps, DeserializerSteps):
+    _format: ClassVar[str] = "JSON"
+    _default_conf: ClassVar[dict[str, Any]] = {**DeserializerSteps._default_conf, "validate": True}
+
+    def __init__(
+        self,
+        schema_str: str | Schema | None,
+        from_dict: FromDict | None = None,
+        schema_registry_client: Any = None,
+        conf: dict[str, Any] | None = None,
+        rule_conf: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+        json_decode: Callable[[bytes], Any] | None = None,
+    ) -> None:
+        schema = _schema_of(schema_str)
+        if schema_registry_client is None and (schema is None or schema.references):
+            raise ValueError("schema_registry_client is needed without a complete schema")
+        if from_dict is not None and not callable(from_dict):
+            raise ValueError("from_dict must be callable with (dict, SerializationContext)")
+        properties = Properties(self._default_conf, conf)
+        self._init_deserializer(schema_registry_client, properties)
+        self._validate = properties.take_bool("validate")
+        properties.check_empty()
+        self._from_dict = from_dict
+        self._json_decode = json_decode or _json_loads
+        self._schema = schema
+        self._init_rules(rule_conf, rule_registry)
+
+    def _record_name_of(self, parsed: ParsedJson, schema_id: SchemaId) -> str | None:
+        return parsed.title
+
+    def _decode(
+        self, payload: bytes, writer: ParsedJson, reader: ParsedJson | None, schema_id: SchemaId
+    ) -> Any:
+        try:
+            return self._json_decode(payload)
+        except (ValueError, RecursionError) as error:
+            raise SerializationError(
+                f"the payload of {len(payload)} bytes isn't valid JSON: {error}"
+            ) from error
+
+    def _finished(self, value: Any, reader: ParsedJson, ctx: SerializationContext | None) -> Any:
+        if self._validate:
+            reader.check(value)
+        if self._from_dict is None:
+            return value
+        if ctx is None:
+            raise TypeError("from_dict needs a SerializationContext")
+        return self._from_dict(value, ctx)
+
+
+class JSONDeserializer(_JsonDeserializerSteps, BaseDeserializer):
+    """Converts JSON with the id of its schema to objects.
+
+        deserializer = JSONDeserializer(None, schema_registry_client=client)
+        value = deserializer(payload, SerializationContext("users", MessageField.VALUE))
+
+    The configuration has the properties of `AvroDeserializer`, and:
+
+    - ``validate`` (default True): refuse values that don't fit the reader's schema.
+
+    :param schema_str: The reader's schema. None: the schema of the writer.
+    :param from_dict: Converts a dict to your object. It gets (dict, SerializationContext).
+    :param schema_registry_client: The registry's client. With a schema it may be missing: then the
+        id before the payload is skipped.
+    :param conf: The configuration.
+    :param rule_conf: The configuration of rule executors and actions.
+    :param rule_registry: The rule executors and actions. Default: those of the process.
+    :param json_decode: Converts the bytes of JSON to a value. Default: orjson if it is installed,
+        or else Python's json.
+    :raises ValueError: The configuration is invalid.
+    :raises SerializationError: The schema is invalid.
+    """
+
+    def __init__(
+        self,
+        schema_str: str | Schema | None,
+        from_dict: FromDict | None = None,
+        schema_registry_client: Any = None,
+        conf: dict[str, Any] | None = None,
+        rule_conf: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+        json_decode: Callable[[bytes], Any] | None = None,
+    ) -> None:
+        super().__init__(
+            schema_str,
+            from_dict,
+            schema_registry_client,
+            conf,
+            rule_conf,
+            rule_registry,
+            json_decode,
+        )
+        run(self._prepare())
+
+
+class AsyncJSONDeserializer(_JsonDeserializerSteps, AsyncBaseDeserializer):
+    """A `JSONDeserializer` for asyncio: ``await AsyncJSONDeserializer(None, None, client)``.
+
+    The client is an `AsyncSchemaRegistryClient`. Calls of the deserializer are awaited. If you
+    don't await the constructor, the first call parses the schema.
+    """
+
+
+class _JSONSerializerSettings(BuilderSettings[S]):
+    def __init__(
+        self,
+        schema_registry_config: dict[str, Any] | None = None,
+        schema_registry_client: Any = None,
+        schema: str | Schema | None = None,
+        to_dict: ToDict | None = None,
+        serializer_config: dict[str, Any] | None = None,
+        rule_config: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+        json_encode: Callable[[Any], str | bytes] | None = None,
+        serializer_init: Callable[[S], Any] | None = None,
+    ) -> None:
+        super().__init__(schema_registry_config, schema_registry_client, rule_config, rule_registry)
+        self._schema = schema
+        self._to_dict = to_dict
+        self._json_encode = json_encode
+        self._conf = serializer_config
+        self._init = serializer_init
+
+    def set_schema(self: B, schema_str: str | Schema) -> B:
+        """Use this schema: its text, or a `Schema` with references."""
+        self._schema = schema_str  # type: ignore[attr-defined]
+        return self
+
+    def set_to_dict(self: B, to_dict: ToDict) -> B:
+        """Convert objects with this function of (object, SerializationContext)."""
+        self._to_dict = to_dict  # type: ignore[attr-defined]
+        return self
+
+    def set_json_encode(self: B, json_encode: Callable[[Any], str | bytes]) -> B:
+        """Write JSON with this function instead of the default."""
+        self._json_encode = json_encode  # type: ignore[attr-defined]
+        return self
+
+    def set_serializer_config(self: B, serializer_conf: dict[str, Any]) -> B:
+        """Configure the serializer with this, for instance ``use.latest.version``."""
+        self._conf = serializer_conf  # type: ignore[attr-defined]
+        return self
+
+    def set_serializer_init(self: B, serializer_init: Callable[[Any], Any]) -> B:
+        """Call this function with the serializer after it is built."""
+        self._init = serializer_init
+        return self
+
+
+class JSONSerializerBuilder(
+    RegistryBuilder[JSONSerializer], _JSONSerializerSettings[JSONSerializer]
+):
+    """Makes a `JSONSerializer`, as the value of ``value.serializer.builder``.
+
+    The parameters are those of `JSONSerializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param serializer_config: The configuration of the serializer.
+    :param serializer_init: A function that gets the serializer after it is built.
+    """
+
+    def _construct(self, client: Any) -> JSONSerializer:
+        return JSONSerializer(
+            self._schema,
+            client,
+            self._to_dict,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+            self._json_encode,
+        )
+
+
+class AsyncJSONSerializerBuilder(
+    AsyncRegistryBuilder[AsyncJSONSerializer], _JSONSerializerSettings[AsyncJSONSerializer]
+):
+    """Makes an `AsyncJSONSerializer`, as the value of ``value.serializer.builder``.
+
+    The parameters are those of `AsyncJSONSerializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param serializer_config: The configuration of the serializer.
+    :param serializer_init: A function that gets the serializer after it is built. It is awaited.
+    """
+
+    def _construct(self, client: Any) -> AsyncJSONSerializer:
+        return AsyncJSONSerializer(
+            self._schema,
+            client,
+            self._to_dict,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+            self._json_encode,
+        )
+
+
+class _JSONDeserializerSettings(BuilderSettings[S]):
+    def __init__(
+        self,
+        schema_registry_config: dict[str, Any] | None = None,
+        schema_registry_client: Any = None,
+        schema: str | Schema | None = None,
+        from_dict: FromDict | None = None,
+        deserializer_config: dict[str, Any] | None = None,
+        rule_config: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+        json_decode: Callable[[bytes], Any] | None = None,
+        deserializer_init: Callable[[S], Any] | None = None,
+    ) -> None:
+        super().__init__(schema_registry_config, schema_registry_client, rule_config, rule_registry)
+        self._schema = schema
+        self._from_dict = from_dict
+        self._json_decode = json_decode
+        self._conf = deserializer_config
+        self._init = deserializer_init
+
+    def set_schema(self: B, schema_str: str | Schema) -> B:
+        """Use this schema: its text, or a `Schema` with references."""
+        self._schema = schema_str  # type: ignore[attr-defined]
+        return self
+
+    def set_from_dict(self: B, from_dict: FromDict) -> B:
+        """Convert dicts with this function of (dict, SerializationContext)."""
+        self._from_dict = from_dict  # type: ignore[attr-defined]
+        return self
+
+    def set_json_decode(self: B, json_decode: Callable[[bytes], Any]) -> B:
+        """Read JSON with this function instead of the default."""
+        self._json_decode = json_decode  # type: ignore[attr-defined]
+        return self
+
+    def set_deserializer_config(self: B, deserializer_conf: dict[str, Any]) -> B:
+        """Configure the deserializer with this, for instance ``use.latest.version``."""
+        self._conf = deserializer_conf  # type: ignore[attr-defined]
+        return self
+
+    def set_deserializer_init(self: B, deserializer_init: Callable[[Any], Any]) -> B:
+        """Call this function with the deserializer after it is built."""
+        self._init = deserializer_init
+        return self
+
+
+class JSONDeserializerBuilder(
+    RegistryBuilder[JSONDeserializer], _JSONDeserializerSettings[JSONDeserializer]
+):
+    """Makes a `JSONDeserializer`, as the value of ``value.deserializer.builder``.
+
+    The parameters are those of `JSONDeserializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param deserializer_config: The configuration of the deserializer.
+    :param deserializer_init: A function that gets the deserializer after it is built.
+    """
+
+    def _construct(self, client: Any) -> JSONDeserializer:
+        return JSONDeserializer(
+            self._schema,
+            self._from_dict,
+            client,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+            self._json_decode,
+        )
+
+
+class AsyncJSONDeserializerBuilder(
+    AsyncRegistryBuilder[AsyncJSONDeserializer], _JSONDeserializerSettings[AsyncJSONDeserializer]
+):
+    """Makes an `AsyncJSONDeserializer`, as the value of ``value.deserializer.builder``.
+
+    The parameters are those of `AsyncJSONDeserializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param deserializer_config: The configuration of the deserializer.
+    :param deserializer_init: A function that gets the deserializer at the end. It is awaited.
+    """
+
+    def _construct(self, client: Any) -> AsyncJSONDeserializer:
+        return AsyncJSONDeserializer(
+            self._schema,
+            self._from_dict,
+            client,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+            self._json_decode,
+        )
