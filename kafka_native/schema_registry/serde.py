@@ -1,4 +1,4 @@
-"""What serializers are made of, under the names of confluent_kafka's module."""
+"""What serializers, deserializers and rules share, under the names of confluent_kafka's module."""
 
 from __future__ import annotations
 
@@ -26,17 +26,13 @@ from kafka_native.schema_registry.rule_types import (
     get_original_key,
     set_original_key,
 )
-from kafka_native.schema_registry.schema_ids import (
-    SchemaId,
-)
-from kafka_native.schema_registry.serde_builders import (
-    async_build_serde,
-    build_serde,
-)
+from kafka_native.schema_registry.schema_ids import SchemaId
+from kafka_native.schema_registry.serde_builders import async_build_serde, build_serde
 from kafka_native.schema_registry.serdes import (
     AsyncBaseDeserializer,
     AsyncBaseSerializer,
     BaseDeserializer,
+    BaseSerde,
     BaseSerializer,
 )
 from kafka_native.schema_registry.subject_names import (
@@ -46,6 +42,15 @@ from kafka_native.schema_registry.subject_names import (
     AssociatedNameStrategy,
     AsyncAssociatedNameStrategy,
     SubjectNameStrategyType,
+)
+from kafka_native.schema_registry.validation_rules import (
+    VALIDATION_RULES_PROP,
+    ValidationRule,
+    ValidationRuleError,
+    ValidationRuleExecutor,
+    ValidationRulesExecution,
+    evaluate_validation_rule,
+    parse_validation_rules,
 )
 
 __all__ = [
@@ -58,11 +63,13 @@ __all__ = [
     "FALLBACK_TYPE",
     "KAFKA_CLUSTER_ID",
     "STRATEGY_TYPE_MAP",
+    "VALIDATION_RULES_PROP",
     "AssociatedNameStrategy",
     "AsyncAssociatedNameStrategy",
     "AsyncBaseDeserializer",
     "AsyncBaseSerializer",
     "BaseDeserializer",
+    "BaseSerde",
     "BaseSerializer",
     "ErrorAction",
     "FieldContext",
@@ -79,9 +86,15 @@ __all__ = [
     "RuleExecutor",
     "SchemaId",
     "SubjectNameStrategyType",
+    "ValidationRule",
+    "ValidationRuleError",
+    "ValidationRuleExecutor",
+    "ValidationRulesExecution",
     "async_build_serde",
     "build_serde",
     "clear_original_key",
+    "evaluate_validation_rule",
     "get_original_key",
+    "parse_validation_rules",
     "set_original_key",
 ]
