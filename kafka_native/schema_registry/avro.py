@@ -40,6 +40,11 @@ from kafka_native.schema_registry.serdes import (
     Steps,
     run,
 )
+from kafka_native.schema_registry.validation_rules import (
+    VALIDATION_RULES_PROP,
+    Validation,
+    parse_validation_rules,
+)
 from kafka_native.serialization import SerializationContext, SerializationError
 
 try:
@@ -91,6 +96,9 @@ _FIELD_TYPES = {
 NESTING_MAX = 100
 """How deep records that contain themselves may be nested."""
 
+EMPTY_ITEMS_MAX = 1_000_000
+"""How many array items without bytes a payload may have: nulls, and records without fields."""
+
 _TOO_DEEP = f"records that contain themselves are nested deeper than {NESTING_MAX} levels"
 _SIZES = {"boolean": 1, "float": 4, "double": 8}
 _COMPLEX_TYPES = ("record", "error", "enum", "array", "map", "fixed")
@@ -127,7 +135,7 @@ class ParsedAvro:
         is_text = isinstance(schema, dict) and schema.get("type") == "bytes"
         self.is_bytes = schema == "bytes" or (is_text and "logicalType" not in schema)
         """Whether payloads are raw bytes, without a length in front, as in other clients."""
-        self.nesting = _NestingCheck(schema)
+        self.hostile = _HostileCheck(schema)
         self._expanded: AvroSchema | None = None
         self._tags: dict[str, set[str]] | None = None
 
@@ -447,21 +455,28 @@ def _plain(schema: Any) -> Any:
     return [_plain(part) for part in schema] if isinstance(schema, list) else schema
 
 
-class _NestingCheck:
-    """Refuses payloads and values that are nested too deep for fastavro, whose C code recurses.
+class _Payload(io.BytesIO):
+    """A payload, and how many items without bytes it has: nulls, and records without fields."""
 
-    Only a schema with a record that contains itself needs it.
+    empty_items = 0
+
+
+class _HostileCheck:
+    """Refuses payloads and values that would end the process inside fastavro.
+
+    Its C code recurses, so records that contain themselves could exhaust the stack. And a few bytes
+    can announce any number of items that have no bytes. Other schemas need no check.
     """
 
     def __init__(self, schema: AvroSchema) -> None:
-        self.is_needed = False
+        self._is_recursive = self._has_empty_items = False
         self._named: dict[str, Any] = {}
         self._root = schema
         self._collect(schema, ())
 
     def _collect(self, schema: Any, around: tuple[str, ...]) -> None:
         if isinstance(schema, str):
-            self.is_needed = self.is_needed or schema in around
+            self._is_recursive = self._is_recursive or schema in around
         elif isinstance(schema, list):
             for branch in schema:
                 self._collect(branch, around)
@@ -473,15 +488,31 @@ class _NestingCheck:
                 self._collect(schema.get(part), around)
             for field in schema.get("fields", ()):
                 self._collect(field["type"], around)
+            if "items" in schema and self._is_empty(schema["items"], ()):
+                self._has_empty_items = True
+
+    def _is_empty(self, schema: Any, around: tuple[str, ...]) -> bool:
+        """Return whether each value of a schema has no bytes."""
+        if isinstance(schema, str):
+            named = self._named.get(schema)
+            if named is None or schema in around:
+                return schema == "null"
+            return self._is_empty(named, around)
+        if not isinstance(schema, dict):
+            return False
+        if schema["type"] in ("record", "error"):
+            around = (*around, schema["name"])
+            return all(self._is_empty(field["type"], around) for field in schema["fields"])
+        return schema["type"] == "null" or schema.get("size") == 0
 
     def check_payload(self, payload: bytes) -> None:
-        """Raise SerializationError if a payload is nested too deep."""
-        if self.is_needed:
-            self._skip(self._root, io.BytesIO(payload), 0)
+        """Raise SerializationError if a payload is nested too deep, or has too many items."""
+        if self._is_recursive or self._has_empty_items:
+            self._skip(self._root, _Payload(payload), 0)
 
     def check_value(self, value: Any, depth: int = 0) -> None:
         """Raise SerializationError if a value is nested too deep."""
-        if not self.is_needed:
+        if not self._is_recursive:
             return
         if depth > 2 * NESTING_MAX:
             raise SerializationError(_TOO_DEEP)
@@ -492,7 +523,7 @@ class _NestingCheck:
         for part in value:
             self.check_value(part, depth + 1)
 
-    def _skip(self, schema: Any, data: io.BytesIO, depth: int) -> None:
+    def _skip(self, schema: Any, data: _Payload, depth: int) -> None:
         """Read past a value. At the end of the payload it stops: fastavro reports that."""
         if depth > NESTING_MAX:
             raise SerializationError(_TOO_DEEP)
@@ -518,11 +549,18 @@ class _NestingCheck:
         elif kind in self._named:
             self._skip(self._named[kind], data, depth)
 
-    def _skip_blocks(self, schema: Any, kind: str, data: io.BytesIO, depth: int) -> None:
+    def _skip_blocks(self, schema: Any, kind: str, data: _Payload, depth: int) -> None:
         end = data.getbuffer().nbytes
         while (count := _read_long(data)) != 0:
             if count < 0:
                 _read_long(data)
+            if kind == "array" and self._is_empty(schema["items"], ()):
+                data.empty_items += abs(count)
+                if data.empty_items > EMPTY_ITEMS_MAX:
+                    raise SerializationError(
+                        f"the payload announces more than {EMPTY_ITEMS_MAX} items without bytes"
+                    )
+                continue
             for _ in range(abs(count)):
                 if data.tell() >= end:
                     return
@@ -603,6 +641,9 @@ class _AvroSerializerSteps(_AvroSteps, SerializerSteps):
             raise TypeError("to_dict needs a SerializationContext")
         return self._to_dict(obj, ctx)
 
+    def _walk_rules(self, validation: Validation, parsed: ParsedAvro, value: Any) -> None:
+        _check_rules(validation, parsed.expanded, value, "")
+
     def _encode(self, parsed: ParsedAvro, value: Any) -> bytes:
         if parsed.is_bytes:
             if isinstance(value, str):
@@ -611,7 +652,7 @@ class _AvroSerializerSteps(_AvroSteps, SerializerSteps):
                 return bytes(value)
             raise SerializationError(f"the value: {_shown(value)} isn't a valid bytes")
         out = io.BytesIO()
-        parsed.nesting.check_value(value)
+        parsed.hostile.check_value(value)
         try:
             fastavro.schemaless_writer(
                 out,
@@ -625,6 +666,36 @@ class _AvroSerializerSteps(_AvroSteps, SerializerSteps):
                 raise SerializationError(f"the value doesn't fit the schema: {error}") from error
             raise SerializationError(problem_path(parsed.expanded, value)) from error
         return out.getvalue()
+
+
+def _check_rules(validation: Validation, schema: Any, value: Any, path: str) -> None:
+    """Check the rules in an expanded schema for a value and its parts."""
+    if value is None:
+        return
+    if isinstance(schema, list):
+        branch, inner = _chosen_branch(schema, value)
+        if branch is not None:
+            _check_rules(validation, branch, inner, path)
+        return
+    kind = get_type(schema)
+    if not isinstance(schema, dict):
+        return
+    if kind == FieldType.ARRAY and isinstance(value, list):
+        for index, item in enumerate(value):
+            _check_rules(validation, schema["items"], item, f"{path}[{index}]")
+    elif kind == FieldType.MAP and isinstance(value, dict):
+        for key, item in value.items():
+            _check_rules(validation, schema["values"], item, f'{path}["{key}"]')
+    elif kind == FieldType.RECORD and isinstance(value, dict):
+        rules = parse_validation_rules(schema.get(VALIDATION_RULES_PROP))
+        validation.check(rules, schema, value, path)
+        for field in schema.get("fields", ()):
+            item = value.get(field["name"])
+            inner_path = f"{path}.{field['name']}" if path else field["name"]
+            if item is not None:
+                rules = parse_validation_rules(field.get(VALIDATION_RULES_PROP))
+                validation.check(rules, field["type"], item, inner_path)
+                _check_rules(validation, field["type"], item, inner_path)
 
 
 class AvroSerializer(_AvroSerializerSteps, BaseSerializer):
@@ -648,6 +719,10 @@ class AvroSerializer(_AvroSerializerSteps, BaseSerializer):
     - ``subject.name.strategy.conf`` (None): the configuration of ``ASSOCIATED``.
     - ``schema.id.serializer`` (`prefix_schema_id_serializer`): writes the id before the payload, or
       the GUID into a header (`header_schema_id_serializer`).
+    - ``validation.rules.execution`` (``DISABLED``): when to check the rules in the schema's text:
+      ``BEFORE_DOMAIN_RULES`` or ``AFTER_DOMAIN_RULES``.
+    - ``validation.rules.executor`` (None): the `ValidationRuleExecutor` that checks them.
+    - ``validation.rules.fail.fast`` (False): stop at the first violation.
     - ``validate.strict`` (False): refuse records that lack fields, or have others.
     - ``validate.strict.allow.default`` (False): as ``validate.strict``, but fields with a default
       may be missing.
@@ -718,7 +793,7 @@ class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
     ) -> Any:
         if writer.is_bytes:
             return payload
-        writer.nesting.check_payload(payload)
+        writer.hostile.check_payload(payload)
         target = None if reader is None or reader is writer else reader.schema
         try:
             return fastavro.schemaless_reader(

@@ -246,6 +246,11 @@ OUTPUT = {
     "test_with_mock_cluster.py": ["2 passed"],
     "test_with_faults.py": ["5 passed"],
     "test_with_mock_registry.py": ["3 passed"],
+    "typed_messages.py": [
+        "refused: topic payments, value, schema id 1: amount: 'a lot' isn't a valid double",
+        "registered: 1",
+        "read: {'id': 1, 'amount': 9.5, 'currency': 'EUR'}",
+    ],
     "spark_write.py": [
         "frame: 1000 rows written",
         "stream, first run: 300 rows in 3 micro-batches",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -11,15 +13,22 @@ from confluent_kafka.schema_registry import json_schema as their_json
 from confluent_kafka.schema_registry import protobuf as their_protobuf
 from confluent_kafka.schema_registry import rule_registry as their_registry
 from confluent_kafka.schema_registry import serde as their_serde
+from confluent_kafka.schema_registry._async import serde as async_serde
+from confluent_kafka.schema_registry._sync import serde as sync_serde
+from confluent_kafka.schema_registry.common import serde as common_serde
 from confluent_kafka.schema_registry.wildcard_matcher import wildcard_match as their_match
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_native.schema_registry import avro, json_schema, protobuf, rule_registry, rule_types
+from kafka_native.schema_registry import (
+    avro,
+    json_schema,
+    protobuf,
+    rule_registry,
+    rule_types,
+    serde,
+)
 from kafka_native.schema_registry.wildcard_matcher import wildcard_match
-
-NOT_HERE = {"validation.rules.execution", "validation.rules.fail.fast", "validation.rules.executor"}
-"""Properties of rules in the text of a schema, which kafka_native doesn't run."""
 
 FORMATS = [(avro, their_avro, "Avro"), (json_schema, their_json, "JSON")]
 FORMATS += [(protobuf, their_protobuf, "Protobuf")]
@@ -55,8 +64,7 @@ def test_classes_have_the_same_parameters(ours: Any, theirs: Any, name: str) -> 
     assert parameters(own.__init__) == parameters(other.__init__)
     if not name.endswith("Builder"):
         assert len(parameters(own.__call__)) == len(parameters(other.__call__))
-        wanted = set(other._default_conf) - NOT_HERE
-        assert set(own._default_conf) == wanted
+        assert set(own._default_conf) == set(other._default_conf)
         return
     methods = public_methods(own)
     for method, function in public_methods(other).items():
@@ -70,6 +78,43 @@ def test_rules_have_the_same_interface(name: str) -> None:
     assert parameters(own.__init__) == parameters(other.__init__)
     for method, function in public_methods(other).items():
         assert parameters(methods[method]) == parameters(function), method
+
+
+def test_the_module_serde_has_the_same_names() -> None:
+    missing = {
+        *("AsyncBaseSerde", "Migration", "ParsedSchemaCache"),  # of the inside of confluent_kafka
+        "default_validation_rule_executor",
+    }
+    theirs = set(sync_serde.__all__) | set(async_serde.__all__) | set(common_serde.__all__)
+    assert theirs - set(serde.__all__) == missing
+    assert all(hasattr(serde, name) for name in serde.__all__)
+
+
+IMPORTS = [("avro", "fastavro"), ("json_schema", "jsonschema"), ("protobuf", "google.protobuf")]
+
+
+@pytest.mark.parametrize(("module", "package"), IMPORTS)
+def test_a_missing_package_is_named(module: str, package: str) -> None:
+    extra = module.removesuffix("_schema")
+    program = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "import kafka_native.schema_registry.serde\n"
+        f"try: import kafka_native.schema_registry.{module}\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert f"pip install 'kafka-native[{extra}]'" in done.stdout
+
+
+def test_kafka_native_imports_none_of_the_packages() -> None:
+    program = "import sys, kafka_native; print(sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    for name in ("fastavro", "jsonschema", "google.protobuf", "kafka_native.schema_registry"):
+        assert f"'{name}'" not in done.stdout
 
 
 def test_the_rule_registry_has_the_same_methods() -> None:

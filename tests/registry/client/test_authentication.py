@@ -336,6 +336,26 @@ def test_mutual_tls(server: Server, connect: Connect, authority: tuple[Any, Path
     assert connect({**conf, **key})("get_schema", 1) == Schema('"int"')
 
 
+def test_the_identity_provider_is_verified(
+    server: Server,
+    other_server: Server,
+    connect: Connect,
+    authority: tuple[Any, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, folder = authority
+    use_tls(other_server, one)
+    server.answer(GOOD)
+    other_server.answer(token("word"))
+    # The registry's authorities aren't those of the identity provider.
+    conf = {**oauth(other_server), "ssl.ca.location": str(folder / "ca.pem"), "max.retries": 0}
+    with pytest.raises(OAuthTokenError, match="CERTIFICATE_VERIFY_FAILED"):
+        connect(conf)("get_schema", 1)
+    assert other_server.requests == []
+    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "ca.pem"))
+    assert connect(conf)("get_schema", 1) == Schema('"int"')
+
+
 def test_a_proxy(server: Server, other_server: Server, connect: Connect) -> None:
     other_server.answer(GOOD)
     conf = {"url": "http://registry.example:8081", "proxy": other_server.url}
@@ -353,6 +373,9 @@ def test_a_proxy(server: Server, other_server: Server, connect: Connect) -> None
         ({"url": "registry:8081"}, ValueError, "http:// or https://"),
         ({"url": "httpx://registry"}, ValueError, "http:// or https://"),
         ({"url": "http://"}, ValueError, "http:// or https://"),
+        ({"url": "http://a:99999"}, ValueError, "http:// or https://"),
+        ({"url": "http://me:s3/cret@a"}, ValueError, "http:// or https://"),
+        ({"url": "http://[a"}, ValueError, "http:// or https://"),
         ({"url": "http://a?b=c"}, ValueError, "query"),
         ({"url": "mock://a"}, ValueError, "MockSchemaRegistry"),
         ({"max.retry": 3}, ValueError, "unrecognized properties: max.retry"),
@@ -407,6 +430,7 @@ def test_wrong_properties(conf: dict[str, Any], error: type[Exception], text: st
     with pytest.raises(error) as caught:
         parse(given)
     assert text in str(caught.value)
+    assert "s3" not in "".join(traceback.format_exception(caught.value)).partition("Error: ")[2]
     assert given == before
 
 

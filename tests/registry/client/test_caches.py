@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from kafka_native.schema_registry import AsyncSchemaRegistryClient, Schema, SchemaRegistryError
+from kafka_native.schema_registry import (
+    AsyncSchemaRegistryClient,
+    Schema,
+    SchemaRegistryClient,
+    SchemaRegistryError,
+)
 from kafka_native.schema_registry.caches import LruCache
 from tests.registry.client.conftest import NO_WAIT, Caller
 from tests.registry.client.server import Answer, Request, Server
@@ -70,6 +77,17 @@ def test_what_changes_is_not_cached(
     caller(name, *args)
     caller(name, *args)
     assert len(server.requests) == 2
+
+
+def test_a_cached_schema_needs_no_step(server: Server, connect: Connect) -> None:
+    """A deserializer asks for each message, so a hit builds no request and takes no step."""
+    server.answer(Answer(body=REGISTERED))
+    caller = connect()
+    caller("get_schema", 7)
+    call = caller.client._calls.get_schema(7, None, None, None)
+    with pytest.raises(StopIteration) as caught:
+        next(call)
+    assert caught.value.value == SCHEMA
 
 
 def test_an_error_is_not_cached(server: Server, connect: Connect) -> None:
@@ -259,3 +277,37 @@ def test_a_shared_request_fails_for_all(server: Server, connect: Connect) -> Non
             caller("get_schema", 7)
     assert len(server.requests) == 2
     assert waiting(caller) == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_its_own_connections_and_locks(server: Server) -> None:
+    """The parent is in the middle of a request while it forks."""
+    server.answer(Answer(body=REGISTERED))
+    with SchemaRegistryClient({"url": server.url, **NO_WAIT}) as client:
+        client.get_schema(1)
+        gate = Gate(server)
+        thread = threading.Thread(target=client.get_schema, args=(2,))
+        thread.start()
+        wait_for(lambda: len(server.requests) == 2)
+        locks = [each._lock for each in (client._calls._by_id, client._calls._shared)]
+        for lock in locks:
+            lock.acquire()
+        server.on_request = lambda request: None
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                signal.alarm(int(WAIT_S))  # a process that hangs ends
+                found = [client.get_schema(schema_id) for schema_id in (1, 2, 3)]
+                status = 0 if found == [SCHEMA] * 3 else 2
+            finally:
+                os._exit(status)
+        for lock in locks:
+            lock.release()
+        _, status = os.waitpid(pid, 0)
+        gate.is_open.set()
+        thread.join()
+        assert os.waitstatus_to_exitcode(status) == 0
+        # The child sent its own requests, and the parent's connections still work.
+        assert client.get_schema(4) == SCHEMA
+    assert len(server.requests) == 5
