@@ -406,9 +406,8 @@ class RegistryCalls:
     def register_schema_full_response(
         self, subject: str, schema: Schema, normalize: bool
     ) -> Call[RegisteredSchema]:
-        path = f"subjects/{_quoted(subject)}/versions{_query(normalize=normalize)}"
-
         def fetch() -> Call[RegisteredSchema]:
+            path = f"subjects/{_quoted(subject)}/versions{_query(normalize=normalize)}"
             found = yield from self._requests.request("POST", path, _registration, schema.to_dict())
             has_schema = found.schema.schema_str is not None
             return RegisteredSchema(
@@ -429,10 +428,9 @@ class RegistryCalls:
     def lookup_schema(
         self, subject: str, schema: Schema, normalize: bool, fmt: str | None, deleted: bool
     ) -> Call[RegisteredSchema]:
-        query = _query(normalize=normalize, deleted=deleted, format=fmt)
-        path = f"subjects/{_quoted(subject)}{query}"
-
         def fetch() -> Call[RegisteredSchema]:
+            query = _query(normalize=normalize, deleted=deleted, format=fmt)
+            path = f"subjects/{_quoted(subject)}{query}"
             found = yield from self._requests.request("POST", path, _registration, schema.to_dict())
             return RegisteredSchema(
                 subject=found.subject,
@@ -453,10 +451,9 @@ class RegistryCalls:
     def get_schema(
         self, schema_id: int, subject: str | None, fmt: str | None, reference_format: str | None
     ) -> Call[Schema]:
-        query = _query(subject=subject, format=fmt, reference_format=reference_format)
-        path = f"schemas/ids/{_number(schema_id)}{query}"
-
         def fetch() -> Call[Schema]:
+            query = _query(subject=subject, format=fmt, reference_format=reference_format)
+            path = f"schemas/ids/{_number(schema_id)}{query}"
             found = yield from self._requests.request("GET", path, _registered)
             if found.guid is not None and reference_format is None:
                 self._by_guid.put((found.guid, fmt), found.schema)
@@ -466,9 +463,8 @@ class RegistryCalls:
         return (yield from self._cached(self._by_id, key, fetch))
 
     def get_schema_by_guid(self, guid: str, fmt: str | None) -> Call[Schema]:
-        path = f"schemas/guids/{_quoted(guid)}{_query(format=fmt)}"
-
         def fetch() -> Call[Schema]:
+            path = f"schemas/guids/{_quoted(guid)}{_query(format=fmt)}"
             found = yield from self._requests.request("GET", path, _registered)
             return found.schema
 
@@ -516,47 +512,44 @@ class RegistryCalls:
             self._forget(subject)
 
     def get_latest_version(self, subject: str, fmt: str | None) -> Call[RegisteredSchema]:
-        path = f"subjects/{_quoted(subject)}/versions/latest{_query(format=fmt)}"
-        return (
-            yield from self._cached(
-                self._latest,
-                (subject, fmt),
-                lambda: self._requests.request("GET", path, _registered),
-                lambda found: self._remember(subject, found, fmt),
-            )
-        )
+        def fetch() -> Call[RegisteredSchema]:
+            path = f"subjects/{_quoted(subject)}/versions/latest{_query(format=fmt)}"
+            return self._requests.request("GET", path, _registered)
+
+        def also(found: RegisteredSchema) -> None:
+            self._remember(subject, found, fmt)
+
+        return (yield from self._cached(self._latest, (subject, fmt), fetch, also))
 
     def get_latest_with_metadata(
         self, subject: str, metadata: Mapping[str, str], deleted: bool, fmt: str | None
     ) -> Call[RegisteredSchema]:
-        path = f"subjects/{_quoted(subject)}/metadata" + _query(
-            deleted=deleted, format=fmt, key=list(metadata), value=list(metadata.values())
-        )
-        return (
-            yield from self._cached(
-                self._with_metadata,
-                (subject, frozenset(metadata.items()), deleted, fmt),
-                lambda: self._requests.request("GET", path, _registered),
+        def fetch() -> Call[RegisteredSchema]:
+            path = f"subjects/{_quoted(subject)}/metadata" + _query(
+                deleted=deleted, format=fmt, key=list(metadata), value=list(metadata.values())
             )
-        )
+            return self._requests.request("GET", path, _registered)
+
+        key = (subject, frozenset(metadata.items()), deleted, fmt)
+        return (yield from self._cached(self._with_metadata, key, fetch))
 
     def get_version(
         self, subject: str, version: int | str, deleted: bool, fmt: str | None
     ) -> Call[RegisteredSchema]:
-        query = _query(deleted=deleted, format=fmt)
-        path = f"subjects/{_quoted(subject)}/versions/{_quoted(str(version))}{query}"
-        if version == "latest":
-            found = yield from self._requests.request("GET", path, _registered)
+        def fetch() -> Call[RegisteredSchema]:
+            query = _query(deleted=deleted, format=fmt)
+            path = f"subjects/{_quoted(subject)}/versions/{_quoted(str(version))}{query}"
+            return self._requests.request("GET", path, _registered)
+
+        def also(found: RegisteredSchema) -> None:
             self._remember(subject, found, fmt)
+
+        if version == "latest":
+            found = yield from fetch()
+            also(found)
             return found
-        return (
-            yield from self._cached(
-                self._versions,
-                (subject, version, deleted, fmt),
-                lambda: self._requests.request("GET", path, _registered),
-                lambda found: self._remember(subject, found, fmt),
-            )
-        )
+        key = (subject, version, deleted, fmt)
+        return (yield from self._cached(self._versions, key, fetch, also))
 
     def get_referenced_by(
         self, subject: str, version: int | str, offset: int, limit: int

@@ -32,7 +32,6 @@ from kafka_native.schema_registry.serdes import (
     AsyncBaseDeserializer,
     AsyncBaseSerializer,
     BaseDeserializer,
-    BaseSerde,
     BaseSerializer,
 )
 from kafka_native.schema_registry.subject_names import (
@@ -69,7 +68,6 @@ __all__ = [
     "AsyncBaseDeserializer",
     "AsyncBaseSerializer",
     "BaseDeserializer",
-    "BaseSerde",
     "BaseSerializer",
     "ErrorAction",
     "FieldContext",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafka_native.cleaning import clean
+from kafka_native.schema_registry.authentication import FetchedToken
 from kafka_native.schema_registry.config import RegistryConfig
 from kafka_native.schema_registry.forks import ForkAware
 from kafka_native.schema_registry.steps import (
@@ -112,12 +114,18 @@ class SyncTransport(ForkAware):
     def _open(self) -> None:
         options = {"proxy": self._config.proxy, "timeout": self._config.timeout_s}
         self._registry = self._httpx.Client(verify=self._config.ssl_context, **options)
-        self._issuer = self._httpx.Client(**options)
+        # The identity provider has the system's authorities and no certificate of the client.
+        self._issuer = (
+            self._httpx.Client(verify=ssl.create_default_context(), **options)
+            if isinstance(self._config.authentication, FetchedToken)
+            else self._registry
+        )
 
     def reset_after_fork(self) -> None:
         """Leave the connections to the parent, and open others."""
-        self._parents = self._registry, self._issuer  # their end must not close the sockets
-        self._open()
+        if not self._registry.is_closed:
+            self._parents = self._registry, self._issuer  # nothing may close them here
+            self._open()
 
     def close(self) -> None:
         """Close the connections. A second call has no effect."""
@@ -177,12 +185,18 @@ class AsyncTransport(ForkAware):
     def _open(self) -> None:
         options = {"proxy": self._config.proxy, "timeout": self._config.timeout_s}
         self._registry = self._httpx.AsyncClient(verify=self._config.ssl_context, **options)
-        self._issuer = self._httpx.AsyncClient(**options)
+        # The identity provider has the system's authorities and no certificate of the client.
+        self._issuer = (
+            self._httpx.AsyncClient(verify=ssl.create_default_context(), **options)
+            if isinstance(self._config.authentication, FetchedToken)
+            else self._registry
+        )
 
     def reset_after_fork(self) -> None:
         """Leave the connections to the parent, and open others."""
-        self._parents = self._registry, self._issuer  # their end must not close the sockets
-        self._open()
+        if not self._registry.is_closed:
+            self._parents = self._registry, self._issuer  # nothing may close them here
+            self._open()
 
     async def aclose(self) -> None:
         """Close the connections. A second call has no effect."""

@@ -257,6 +257,35 @@ except ModuleNotFoundError as caught:
     ]
 
 
+def test_avro_without_the_installed_package(tmp_path: Path) -> None:
+    """Every other installed package is there, and confluent_kafka isn't."""
+    pytest.importorskip("fastavro")
+    pytest.importorskip("httpx2")
+    (packages,) = {Path(each) for each in sys.path if each.endswith("site-packages")}
+    for each in packages.iterdir():
+        if not each.name.startswith(("confluent_kafka", "__pycache__")):
+            (tmp_path / each.name).symlink_to(each)
+    code = f"""
+import sys
+import kafka_native.compat
+sys.path[:] = [each for each in sys.path if "site-packages" not in each] + [{str(tmp_path)!r}]
+kafka_native.compat.install()
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.serde import RuleExecutor
+from confluent_kafka.serialization import MessageField, SerializationContext
+import kafka_native.schema_registry.avro
+from kafka_native.mock import MockSchemaRegistry
+assert AvroSerializer is kafka_native.schema_registry.avro.AvroSerializer
+with MockSchemaRegistry() as mock, SchemaRegistryClient({{"url": mock.url}}) as registry:
+    context = SerializationContext("t", MessageField.VALUE)
+    schema = '{{"type": "record", "name": "A", "fields": [{{"name": "n", "type": "int"}}]}}'
+    data = AvroSerializer(registry, schema)({{"n": 3}}, context)
+    print(AvroDeserializer(registry)(data, context), registry.get_subjects())
+"""
+    assert output_of(python(code=code)) == "{'n': 3} ['t-value']"
+
+
 def test_an_installed_schema_registry_is_used() -> None:
     code = """
 import kafka_native.compat

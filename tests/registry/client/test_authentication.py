@@ -336,6 +336,26 @@ def test_mutual_tls(server: Server, connect: Connect, authority: tuple[Any, Path
     assert connect({**conf, **key})("get_schema", 1) == Schema('"int"')
 
 
+def test_the_identity_provider_is_verified(
+    server: Server,
+    other_server: Server,
+    connect: Connect,
+    authority: tuple[Any, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, folder = authority
+    use_tls(other_server, one)
+    server.answer(GOOD)
+    other_server.answer(token("word"))
+    # The registry's authorities aren't those of the identity provider.
+    conf = {**oauth(other_server), "ssl.ca.location": str(folder / "ca.pem"), "max.retries": 0}
+    with pytest.raises(OAuthTokenError, match="CERTIFICATE_VERIFY_FAILED"):
+        connect(conf)("get_schema", 1)
+    assert other_server.requests == []
+    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "ca.pem"))
+    assert connect(conf)("get_schema", 1) == Schema('"int"')
+
+
 def test_a_proxy(server: Server, other_server: Server, connect: Connect) -> None:
     other_server.answer(GOOD)
     conf = {"url": "http://registry.example:8081", "proxy": other_server.url}

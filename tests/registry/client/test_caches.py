@@ -79,6 +79,17 @@ def test_what_changes_is_not_cached(
     assert len(server.requests) == 2
 
 
+def test_a_cached_schema_needs_no_step(server: Server, connect: Connect) -> None:
+    """A deserializer asks for each message, so a hit builds no request and takes no step."""
+    server.answer(Answer(body=REGISTERED))
+    caller = connect()
+    caller("get_schema", 7)
+    call = caller.client._calls.get_schema(7, None, None, None)
+    with pytest.raises(StopIteration) as caught:
+        next(call)
+    assert caught.value.value == SCHEMA
+
+
 def test_an_error_is_not_cached(server: Server, connect: Connect) -> None:
     missing = Answer(404, {"error_code": 40403, "message": "missing"})
     server.answer(missing, Answer(body=REGISTERED))
