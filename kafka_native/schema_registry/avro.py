@@ -220,7 +220,12 @@ def references_of(
         call = partial(client.get_version, reference.subject, reference.version, True)
         registered = yield call
         yield from references_of(registered.schema, client, found, seen)
-        definition = json.loads(_as_object(registered.schema.schema_str or ""))
+        try:
+            definition = json.loads(_as_object(registered.schema.schema_str or ""))
+        except ValueError as error:
+            raise SerializationError(
+                f"the Avro schema can't be parsed: its reference {reference.name}: {error}"
+            ) from error
         if reference.name is not None:
             found[reference.name] = definition
         if isinstance(definition, dict) and "name" in definition:

@@ -630,7 +630,7 @@ class DeserializerSteps(BaseSerde):
         if ctx is not None:
             subject = yield from self._subject(ctx, None)
         writer = yield from self._writer_schema(schema_id, subject, ctx)
-        parsed_writer = yield from self._parsed_schema(writer)
+        parsed_writer = yield from self._parsed_for(writer, ctx, schema_id)
         if subject is None and ctx is not None:
             try:
                 name = self._record_name_of(parsed_writer, schema_id)
@@ -643,11 +643,26 @@ class DeserializerSteps(BaseSerde):
         if latest is not None and subject is not None:
             reader = latest.schema
             migrations = yield from self._migrations(subject, writer, latest)
-        parsed_reader = yield from self._parsed_schema(reader)
+        parsed_reader = yield from self._parsed_for(reader, ctx, schema_id)
         if ctx is None or subject is None:
             return self._converted(payload, parsed_writer, parsed_reader, schema_id, ctx)
         schemas = (writer, parsed_writer), (reader, parsed_reader)
         return self._through_rules(data, payload, schema_id, ctx, subject, *schemas, migrations)
+
+    def _parsed_for(
+        self, schema: Schema, ctx: SerializationContext | None, schema_id: SchemaId
+    ) -> Steps[Any]:
+        """Parse the schema of a payload, or the reader's schema."""
+        try:
+            type_ = schema.schema_type or "AVRO"
+            if type_ != self._format:
+                raise SerializationError(
+                    f"the schema is of type {type_}, and the deserializer reads {self._format}"
+                )
+            parsed = yield from self._parsed_schema(schema)
+            return parsed
+        except SerializationError as error:
+            self._raise_with_context(error, ctx, schema_id)
 
     def _converted(
         self,

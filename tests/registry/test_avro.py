@@ -488,3 +488,19 @@ def test_parsed_schemas_are_limited(registry: MemoryRegistry) -> None:
         registry.by_id[number] = {"schema": f'{{"type": "fixed", "name": "F", "size": {number}}}'}
         reader(struct.pack(">bI", 0, number) + b"x" * number, CONTEXT)
     assert len(reader._parsed) == 1000
+
+
+def test_a_schema_of_another_type(registry: MemoryRegistry) -> None:
+    registry.register("users-value", {"schema": "{}", "schemaType": "JSON"})
+    text = raised(lambda: ours.AvroDeserializer(registry.client())(b"\0\0\0\0\1{}", CONTEXT))
+    problem = "the schema is of type JSON, and the deserializer reads AVRO"
+    assert text == f"topic users, value, schema id 1: {problem}"
+
+
+def test_an_invalid_reference(registry: MemoryRegistry) -> None:
+    registry.register("bad", {"schema": "{"})
+    reference = SchemaReference("Bad", "bad", 1).to_dict()
+    registry.register("users-value", {"schema": '"Bad"', "references": [reference]})
+    text = raised(lambda: ours.AvroDeserializer(registry.client())(b"\0\0\0\0\2", CONTEXT))
+    start = "topic users, value, schema id 2: the Avro schema can't be parsed: its reference Bad: "
+    assert text.startswith(start)
