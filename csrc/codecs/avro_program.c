@@ -21,7 +21,8 @@ const char *kn_avro_op_name(int code)
 /* --- the check ---
  *
  * It walks every path once. An instruction marks the nodes that it appends to. At the end of a body
- * exactly the nodes of the expected group must be marked; then their marks are removed. */
+ * exactly the nodes of the expected group must be marked; then their marks are removed. A mark is the
+ * number of bodies around it, so that a body can't use the marks from outside. */
 
 #define CHECK_DEPTH_MAX 128
 
@@ -30,6 +31,7 @@ struct check {
     const struct kn_node *nodes;
     uint8_t *marks;
     int32_t marked; /* how many nodes are marked */
+    uint8_t scope;  /* the mark: how many filling bodies are open */
     int32_t depth;  /* of bodies */
     int32_t frames; /* of arrays and defaults */
     int32_t at;     /* the instruction being checked, for the error */
@@ -54,7 +56,7 @@ static int64_t width_of(const struct kn_node *node)
 static bool mark(struct check *check, int32_t node, struct sizes *sizes)
 {
     if (check->marks[node]) return 0;
-    check->marks[node] = 1;
+    check->marks[node] = check->scope;
     check->marked++;
     sizes->output_bytes += width_of(&check->nodes[node]);
     return 1;
@@ -81,7 +83,7 @@ static bool unmark_group(struct check *check, int32_t node, int32_t before)
 {
     if (node >= 0) {
         for (int32_t i = node; i < check->nodes[node].end; i = after_in_group(check->nodes, i)) {
-            if (!check->marks[i]) return 0;
+            if (check->marks[i] != check->scope) return 0;
             check->marks[i] = 0;
             check->marked--;
         }
@@ -97,7 +99,11 @@ static bool check_filling(struct check *check, int32_t first, int32_t limit, int
                           struct sizes *sizes)
 {
     int32_t before = check->marked;
-    return check_body(check, first, limit, sizes, NULL) && unmark_group(check, node, before);
+    check->scope++;
+    if (!check_body(check, first, limit, sizes, NULL) || !unmark_group(check, node, before))
+        return 0;
+    check->scope--;
+    return 1;
 }
 
 static bool check_array(struct check *check, int32_t at, struct sizes *sizes)
@@ -141,8 +147,10 @@ static bool check_union(struct check *check, int32_t at, struct sizes *sizes)
         struct sizes branch = {0};
         if (first == -1) continue;
         if (first < from || first >= op->end) return 0;
+        check->scope++;
         if (!check_body(check, first, op->end, &branch, &jump)) return 0;
         if (program->ops[jump].end != op->end || !unmark_group(check, op->node, before)) return 0;
+        check->scope--;
         from = jump + 1;
         if (branch.min_bytes < min_bytes) min_bytes = branch.min_bytes;
         if (branch.output_bytes > output_bytes) output_bytes = branch.output_bytes;

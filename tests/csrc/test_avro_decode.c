@@ -274,6 +274,32 @@ static void test_programs_that_would_write_elsewhere_are_refused(void)
     check_nothing_lives();
 }
 
+/* A branch that fills another node than its union, which is filled already. */
+static void test_a_body_must_fill_its_own_node(void)
+{
+    static const struct kn_node nodes[] = {
+        {.kind = KN_NODE_STRUCT, .child_count = 2, .format = "+s", .name = ""},
+        {.kind = KN_NODE_FIXED, .width_bytes = 8, .format = "l", .name = "a"},
+        {.kind = KN_NODE_FIXED, .width_bytes = 8, .format = "l", .name = "b"},
+    };
+    struct kn_avro_op ops[] = {{KN_AVRO_RECORD, 0, 0, 0, 0, 0, 0},
+                               {KN_AVRO_LONG, 1, 0, 0, 0, 0, 0},
+                               {KN_AVRO_NULLABLE, 1, 4, 0, 0, 0, 0},
+                               {KN_AVRO_LONG, 2, 0, 0, 0, 0, 0},
+                               {KN_AVRO_DONE, -1, 0, 0, 0, 0, 0}};
+    struct kn_layout *layout;
+    struct kn_avro_program *program;
+    int32_t bad;
+
+    CHECK_EQ(kn_layout_new(nodes, 3, &layout), KN_OK);
+    CHECK_EQ(kn_avro_program_new(layout, ops, 5, NULL, 0, NULL, 0, &program, &bad), KN_ERR_INVALID);
+    ops[2].node = 2;
+    CHECK_EQ(kn_avro_program_new(layout, ops, 5, NULL, 0, NULL, 0, &program, &bad), KN_OK);
+    kn_avro_program_unref(program);
+    kn_layout_unref(layout);
+    check_nothing_lives();
+}
+
 int main(void)
 {
     RUN(test_records_become_columns_that_outlive_their_builder);
@@ -284,5 +310,6 @@ int main(void)
     RUN(test_items_without_bytes_have_a_limit);
     RUN(test_layouts_that_are_no_tree_are_refused);
     RUN(test_programs_that_would_write_elsewhere_are_refused);
+    RUN(test_a_body_must_fill_its_own_node);
     return check_done();
 }
