@@ -169,7 +169,7 @@ def bare(schema: Schema) -> Schema:
             plain[key] = bare(plain[key])
     if "fields" in plain:
         plain["fields"] = [{**each, "type": bare(each["type"])} for each in plain["fields"]]
-    return plain
+    return plain["type"] if plain.keys() == {"type"} else plain
 
 
 def shown(schema: Schema, value: Any) -> Any:
