@@ -37,7 +37,7 @@ def main() -> None:
     with Consumer({"bootstrap.servers": BOOTSTRAP, "group.id": TOPIC}) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
         batch = pyarrow.table(consumer.consume_arrow(COUNT, timeout=10, columns=["value"]))
-    column = AvroDecoder(SCHEMA).decode(batch["value"].to_pylist())
+    column = AvroDecoder(SCHEMA).decode(batch["value"])
     table = pyarrow.Table.from_struct_array(pyarrow.array(column))
     print(f"{table.num_rows} rows: {table.schema.names}")
     hottest = table.group_by("sensor").aggregate([("degrees", "max")]).sort_by("sensor")

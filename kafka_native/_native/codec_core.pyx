@@ -12,10 +12,19 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 
 from kafka_native._native.kn_arrow cimport (
-    ArrowArray, ArrowSchema, kn_arrow_release_array, kn_arrow_release_schema,
+    ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_check_schema, kn_arrow_problem, kn_arrow_release_array,
+    kn_arrow_release_schema,
 )
 from kafka_native._native.kn_codecs cimport *
 from kafka_native._native.kn_enums cimport KN_ERR_FULL, KN_ERR_NOMEM, KN_OK
+
+cdef extern from "arrow/import.h" nogil:
+    struct kn_arrow_bytes:
+        pass
+    bint kn_arrow_can_be_bytes(const ArrowSchema *schema)
+    int kn_arrow_bind_bytes(const ArrowSchema *schema, const ArrowArray *array, int64_t skip, int64_t length,
+                            kn_arrow_bytes *bytes, kn_arrow_problem *problem)
+    int kn_arrow_value(const kn_arrow_bytes *bytes, int64_t row, const uint8_t **data, int64_t *size)
 
 # The physical kinds of columns. enum kn_node_kind, csrc/codecs/layout.h.
 NODE_KINDS = {
@@ -177,42 +186,111 @@ cdef class AvroProgram:
     def decode(self, values not None, *, bint skip_errors=False, int64_t bytes_max=INT32_MAX):
         """Decode records into columns.
 
-        ``values`` has bytes or None, which becomes null. The first failure ends the call. With
-        ``skip_errors`` the row is null, and the next record follows. A full column always ends it.
+        ``values`` is a binary column (Arrow's PyCapsule interface, of an array or a stream), or has
+        bytes or None, which becomes null. The first failure ends the call. With ``skip_errors`` the
+        row is null, and the next record follows. A full column always ends it.
         """
-        cdef list records = list(values)
-        cdef kn_builder *builder = kn_builder_new(self.program.layout, NULL, max(0, min(bytes_max, INT32_MAX)))
-        if builder == NULL:
-            raise MemoryError
         cdef Decoded decoded = Decoded.__new__(Decoded, BY_DECODE)
-        decoded.builder = builder
+        decoded.builder = kn_builder_new(self.program.layout, NULL, max(0, min(bytes_max, INT32_MAX)))
+        if decoded.builder == NULL:
+            raise MemoryError
         decoded.layout = self.layout
         decoded.errors = []
-        cdef const uint8_t **datas = <const uint8_t **>calloc(<size_t>(len(records) or 1), sizeof(uint8_t *))
-        cdef int64_t *sizes = <int64_t *>calloc(<size_t>(len(records) or 1), sizeof(int64_t))
-        try:
-            if datas == NULL or sizes == NULL:
-                raise MemoryError
-            for i, record in enumerate(records):
-                if record is None:
-                    continue
-                if not PyBytes_CheckExact(record):
-                    raise TypeError(f"a record must be bytes or None, not {type(record).__name__}")
-                datas[i] = <const uint8_t *>PyBytes_AS_STRING(record)
-                sizes[i] = PyBytes_GET_SIZE(record)
-            _decode(self.program, decoded, datas, sizes, len(records), skip_errors)
-        finally:
-            free(datas)
-            free(sizes)
+        if hasattr(values, "__arrow_c_array__"):
+            schema, array = values.__arrow_c_array__()
+            _decode_array(
+                self.program, decoded, <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
+                <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"), skip_errors)
+        elif hasattr(values, "__arrow_c_stream__"):
+            _decode_stream(self.program, decoded, values.__arrow_c_stream__(), skip_errors)
+        else:
+            _decode_list(self.program, decoded, list(values), skip_errors)
         return decoded
 
 
-cdef int _decode(kn_avro_program *program, Decoded decoded, const uint8_t **datas, const int64_t *sizes, int64_t count,
-                 bint skip_errors) except -1:
+@cython.final
+cdef class _Pieces:
+    # The places of records.
+    cdef const uint8_t **datas  # NULL: null
+    cdef int64_t *sizes
+
+    def __cinit__(self, Py_ssize_t count):
+        self.datas = <const uint8_t **>calloc(<size_t>(count or 1), sizeof(uint8_t *))
+        self.sizes = <int64_t *>calloc(<size_t>(count or 1), sizeof(int64_t))
+        if self.datas == NULL or self.sizes == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.datas)
+        free(self.sizes)
+
+
+cdef int _decode_list(kn_avro_program *program, Decoded decoded, list records, bint skip_errors) except -1:
+    cdef _Pieces pieces = _Pieces(len(records))
+    cdef Py_ssize_t i
+    for i in range(len(records)):
+        record = records[i]
+        if record is None:
+            continue
+        if not PyBytes_CheckExact(record):
+            raise TypeError(f"a record must be bytes or None, not {type(record).__name__}")
+        pieces.datas[i] = <const uint8_t *>PyBytes_AS_STRING(record)
+        pieces.sizes[i] = PyBytes_GET_SIZE(record)
+    return _decode(program, decoded, pieces, len(records), skip_errors)
+
+
+cdef int _decode_array(kn_avro_program *program, Decoded decoded, const ArrowSchema *schema, const ArrowArray *array,
+                       bint skip_errors) except -1:
+    # Returns 0 if the call has ended.
+    cdef kn_arrow_bytes column
+    cdef kn_arrow_problem problem
+    cdef int status = KN_OK
+    cdef int64_t i
+    if kn_arrow_check_schema(schema) != NULL or not kn_arrow_can_be_bytes(schema):
+        raise TypeError("a column of records must be binary")
+    if kn_arrow_bind_bytes(schema, array, 0, array.length, &column, &problem) != KN_OK:
+        raise ValueError(f"the column can't be used: {(<bytes>problem.text).decode()}")
+    cdef _Pieces pieces = _Pieces(array.length)
+    with nogil:
+        for i in range(array.length):
+            status = kn_arrow_value(&column, i, &pieces.datas[i], &pieces.sizes[i])
+            if status != KN_OK:
+                break
+    if status != KN_OK:
+        raise ValueError(f"row {i} of the column is outside of its buffers")
+    return _decode(program, decoded, pieces, array.length, skip_errors)
+
+
+cdef int _decode_stream(kn_avro_program *program, Decoded decoded, capsule, bint skip_errors) except -1:
+    cdef ArrowArrayStream *stream = <ArrowArrayStream *>PyCapsule_GetPointer(capsule, "arrow_array_stream")
+    cdef ArrowSchema schema
+    cdef ArrowArray array
+    cdef bint is_more = True
+    if stream.get_schema(stream, &schema) != 0:
+        raise ValueError("the stream of the column failed")
+    try:
+        while is_more:
+            if stream.get_next(stream, &array) != 0:
+                raise ValueError("the stream of the column failed")
+            if array.release == NULL:
+                break
+            try:
+                is_more = _decode_array(program, decoded, &schema, &array, skip_errors)
+            finally:
+                array.release(&array)
+    finally:
+        schema.release(&schema)
+    return 0
+
+
+cdef int _decode(kn_avro_program *program, Decoded decoded, _Pieces pieces, int64_t count, bint skip_errors) except -1:
+    # Returns 0 if the call has ended, 1 if more records may follow.
     cdef kn_builder *builder = decoded.builder
+    cdef const uint8_t **datas = pieces.datas
+    cdef const int64_t *sizes = pieces.sizes
     cdef kn_decode_problem problem
     cdef int status = KN_OK
-    cdef int64_t row = 0
+    cdef int64_t row = 0, first = builder.columns[0].length
     while row < count:
         with nogil:
             while row < count:
@@ -232,14 +310,14 @@ cdef int _decode(kn_avro_program *program, Decoded decoded, const uint8_t **data
             raise MemoryError
         if status == KN_ERR_FULL:
             decoded.full = True
-            break
+            return 0
         decoded.errors.append((
-            row, status, problem.instruction, problem.position, (<bytes>problem.text).decode()))
+            first + row, status, problem.instruction, problem.position, (<bytes>problem.text).decode()))
         if not skip_errors:
-            break
+            return 0
         kn_builder_append_null(builder, 0)
         row += 1
-    return 0
+    return 1
 
 
 cdef object BY_DECODE = object()

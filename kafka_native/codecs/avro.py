@@ -638,14 +638,15 @@ class AvroDecoder:
         return self._program.layout.__arrow_c_schema__()
 
     def decode(
-        self, records: Iterable[bytes | None], *, on_error: Literal["raise", "null"] = "raise"
+        self, records: Any, *, on_error: Literal["raise", "null"] = "raise"
     ) -> DecodedColumn:
         """Decode records, without a framing, into one column.
 
         Parameters
         ----------
-        records : iterable of bytes or None
-            None becomes a null. Bytes after a record are ignored.
+        records : binary Arrow column, or iterable of bytes or None
+            A column is any object with Arrow's PyCapsule interface, such as an array or a chunked
+            array of pyarrow. None becomes a null. Bytes after a record are ignored.
         on_error : str
             ``"raise"``: the first record that doesn't decode raises its error. ``"null"``: its row
             is null, and `DecodedColumn.errors` has the reason.
@@ -660,7 +661,9 @@ class AvroDecoder:
         DecodeError
             A record is malformed, ends too early, or doesn't fit the reader's schema.
         TypeError
-            A record is neither bytes nor None.
+            A record is neither bytes nor None, or the column has another type.
+        ValueError
+            ``on_error`` is unknown, or the column is malformed.
         """
         if on_error not in ("raise", "null"):
             raise ValueError(f'on_error must be "raise" or "null", not {on_error!r}')

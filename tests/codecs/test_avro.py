@@ -414,6 +414,42 @@ def test_wrong_arguments_are_refused() -> None:
         codec_core.Layout([])
 
 
+TEXTS = [b"\x02a", None, b"\x04bc", b"\x00", b"\x02d"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(TEXTS, pa.binary()),
+        pa.array(TEXTS, pa.large_binary()),
+        pa.array(TEXTS, pa.binary_view()),
+        pa.array([b"before", *TEXTS], pa.binary())[1:],
+        pa.array(TEXTS, pa.binary()).dictionary_encode(),
+        pa.chunked_array([TEXTS[:2], [], TEXTS[2:]], pa.binary()),
+    ],
+    ids=lambda column: f"{type(column).__name__} of {column.type}",
+)
+def test_records_may_be_a_binary_column(column: Any) -> None:
+    decoded = AvroDecoder(record(("s", "string"))).decode(column)
+    values = ["a", None, "bc", "", "d"]
+    assert pa.array(decoded).to_pylist() == [
+        None if each is None else {"s": each} for each in values
+    ]
+
+
+def test_errors_in_a_column_count_the_rows_of_all_chunks() -> None:
+    decoder = AvroDecoder(record(("s", "string")))
+    column = pa.chunked_array([TEXTS, [b"\x04x", b"\x02y"], [b"\x08z"]], pa.binary())
+    with pytest.raises(DecodeError, match="record 5, field s, byte 0"):
+        decoder.decode(column)
+    decoded = decoder.decode(column, on_error="null")
+    assert [each.row for each in decoded.errors] == [5, 7]
+    assert pa.array(decoded).to_pylist()[5:] == [None, {"s": "y"}, None]
+    for wrong in (pa.array([1]), pa.chunked_array([[1.0]]), pa.array([[b"x"]])):
+        with pytest.raises(TypeError, match="must be binary"):
+            decoder.decode(wrong)
+
+
 def test_a_column_outlives_its_decoder_and_its_thread() -> None:
     arrays: list[pa.Array] = []
 
