@@ -38,7 +38,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
-LAYERS = ("base", "records", "net", "produce", "consume", "engine", "arrow")
+LAYERS = ("base", "records", "codecs", "net", "produce", "consume", "engine", "arrow")
 NATIVE = "kafka_native/_native"
 JOBS = int(os.environ.get("KN_JOBS", "2"))
 DARWIN = sys.platform == "darwin"

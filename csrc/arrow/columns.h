@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "arrow/slab.h"
+#include "codecs/slab.h"
 #include "net/chunk.h"
 #include "records/record_reader.h"
 

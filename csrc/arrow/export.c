@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "arrow/slab.h"
+#include "codecs/slab.h"
 
 static const char *const NAMES[KN_FIELD_COUNT] = {
     [KN_FIELD_TOPIC] = "topic",

@@ -7,7 +7,7 @@
 #ifndef KN_ARROW_EXPORT_H
 #define KN_ARROW_EXPORT_H
 
-#include "arrow/abi.h"
+#include "codecs/abi.h"
 #include "arrow/columns.h"
 
 /* Makes a struct array with a child per column, and its type. KN_OK, or KN_ERR_NOMEM; then *out is
@@ -21,19 +21,5 @@ int kn_columns_export_stream(struct kn_columns *columns, struct ArrowArrayStream
  * no such column. */
 const char *kn_column_format(const struct kn_column_spec *spec);
 const char *kn_column_name(enum kn_column_field field);
-
-/* Releases a struct unless it was moved. */
-static inline void kn_arrow_release_schema(struct ArrowSchema *schema)
-{
-    if (schema->release) schema->release(schema);
-}
-static inline void kn_arrow_release_array(struct ArrowArray *array)
-{
-    if (array->release) array->release(array);
-}
-static inline void kn_arrow_release_stream(struct ArrowArrayStream *stream)
-{
-    if (stream->release) stream->release(stream);
-}
 
 #endif

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include "arrow/abi.h"
+#include "codecs/abi.h"
 #include "base/status.h"
 
 enum kn_arrow_layout {

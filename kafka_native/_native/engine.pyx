@@ -17,6 +17,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from kafka_native._native.kn_arrow cimport kn_columns_live
+from kafka_native._native.kn_codecs cimport kn_builder_live, kn_layout_live
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
@@ -957,10 +958,12 @@ def live_objects():
     return {
         "batches": kn_batch_live(),
         "buffers": kn_buffer_live(),
+        "builders": kn_builder_live(),
         "chunks": kn_chunk_live(),
         "columns": kn_columns_live(),
         "cursors": kn_cursor_live(),
         "engines": kn_engine_live(),
+        "layouts": kn_layout_live(),
         "segments": kn_segment_live(),
         "counters": kn_delivery_counter_live(),
     }

@@ -5,7 +5,7 @@ from kafka_native._native.kn_engine cimport kn_chunk, kn_engine, kn_queue, kn_se
 from kafka_native._native.kn_records cimport kn_pool, kn_record, kn_record_reader
 
 
-cdef extern from "arrow/abi.h" nogil:
+cdef extern from "codecs/abi.h" nogil:
     enum:
         ARROW_FLAG_DICTIONARY_ORDERED
         ARROW_FLAG_NULLABLE

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "arrow/columns.h"
 #include "arrow/export.h"
-#include "arrow/slab.h"
+#include "codecs/slab.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "records/batch_writer.h"

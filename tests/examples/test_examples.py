@@ -32,6 +32,10 @@ OUTPUT = {
         "processed: 3",
         "receipts: ['paid 0', 'paid 1', 'paid 2']",
     ],
+    "avro_columns.py": [
+        "1000 rows: ['sensor', 'degrees']",
+        "{'sensor': 'sensor 0', 'degrees_max': 39}",
+    ],
     "permissions.py": [
         "made: User:shop WRITE orders-",
         "made: User:billing READ billing",

@@ -47,6 +47,7 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "lz4_legacy": ("fuzz_codec.c", {"FUZZ_CODEC": "5"}),
     "arrow": ("fuzz_arrow.c", {}),
     "tunnel": ("fuzz_tunnel.c", {}),
+    "avro": ("fuzz_avro.c", {}),
 }
 INPUT_BYTES_MAX = 4096
 SANITIZERS = "fuzzer,address,undefined"
@@ -92,7 +93,7 @@ def build(name: str) -> Path:
     defines = dict(defines)
     without = defines.pop("WITHOUT", "")
     cflags, ldflags = codec_flags(without)
-    folders = [ROOT / "csrc" / part for part in ("base", "records")]
+    folders = [ROOT / "csrc" / part for part in ("base", "records", "codecs")]
     sources = sorted(
         [
             *(path for folder in folders for path in folder.glob("*.c")),

@@ -15,6 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from kafka_native._native import primitives, records  # noqa: E402
+from kafka_native._native.codec_core import AVRO_CODES, NODE_KINDS  # noqa: E402
+from kafka_native.codecs._avro_schema import parse_schema  # noqa: E402
+from kafka_native.codecs.avro import Compiler  # noqa: E402
 from tests.oracle import legacy  # noqa: E402
 
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
@@ -177,9 +180,113 @@ def tunnels() -> None:
     )
 
 
+def record(*types: object) -> dict[str, object]:
+    """Return the schema of a record with fields of these types."""
+    fields = [{"name": f"f{i}", "type": each} for i, each in enumerate(types)]
+    return {"type": "record", "name": "R", "fields": fields}
+
+
+ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+DECIMAL = {"logicalType": "decimal", "precision": 9, "scale": 2}
+# name: writer's types, reader's schema (None: the same), record
+AVRO_SEEDS: dict[str, tuple[list[object], object, bytes]] = {
+    "numbers": (
+        ["boolean", "int", "long", "float", "double"],
+        None,
+        b"\x01\x02\x80\x01" + bytes(12),
+    ),
+    "bytes": (
+        ["bytes", "string", {"type": "fixed", "name": "F", "size": 2}],
+        None,
+        b"\x02a\x04bcde",
+    ),
+    "nullable": ([["null", "long"], ["string", "null"]], None, b"\x02\x06\x02"),
+    "union": ([["null", "int", "string"], ["int", ENUM]], None, b"\x04\x02a\x02\x02"),
+    "array": (
+        [{"type": "array", "items": ["null", "string"]}],
+        None,
+        b"\x03\x06\x00\x02\x02a\x02\x00\x00",
+    ),
+    "map": (
+        [{"type": "map", "values": {"type": "array", "items": "int"}}],
+        None,
+        b"\x02\x02k\x02\x0e\x00\x00",
+    ),
+    "nulls": ([{"type": "array", "items": "null"}], None, b"\x80\x01\x00"),
+    "logical": (
+        [{"type": "bytes", **DECIMAL}, {"type": "string", "logicalType": "uuid"}],
+        None,
+        b"\x02\xff\x4801234567-89ab-cdef-0123-456789abcdef",
+    ),
+    "fixed": (
+        [
+            {"type": "fixed", "name": "F", "size": 3, **DECIMAL},
+            {"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"},
+        ],
+        None,
+        bytes(15),
+    ),
+    "promoted": (
+        ["int", "int", "int", "long", "long", "float"],
+        record("long", "float", "double", "float", "double", "double"),
+        bytes(9),
+    ),
+    "skipped": (
+        [
+            "int",
+            {"type": "array", "items": ["null", "string"]},
+            {"type": "map", "values": "double"},
+            "bytes",
+            "int",
+        ],
+        {"type": "record", "name": "R", "fields": [{"name": "f4", "type": "int"}]},
+        b"\x02\x01\x04\x00\x00\x00\x00\x02a\x02",
+    ),
+    "defaults": (
+        ["int"],
+        {
+            "type": "record",
+            "name": "R",
+            "fields": [
+                {"name": "a", "type": {"type": "array", "items": "string"}, "default": ["x", "y"]},
+                {"name": "b", "type": ["null", record("int") | {"name": "I"}], "default": None},
+                {"name": "f0", "type": ["string", "long"]},
+            ],
+        },
+        b"\x02",
+    ),
+}
+
+
+def avro() -> None:
+    """Write seeds of programs with a record, in the form of fuzz_avro.c."""
+    for name, (types, reader, data) in AVRO_SEEDS.items():
+        compiler = Compiler()
+        writer = parse_schema(record(*types))
+        nodes = list(
+            compiler.compile(writer, writer if reader is None else parse_schema(reader)).walk()
+        )
+        head = [len(nodes), len(compiler.ops), len(compiler.table), len(compiler.constants)]
+        for node in nodes:
+            kind = NODE_KINDS[node.kind]
+            head += [
+                kind,
+                node.width_bytes,
+                0,
+                len(node.children),
+                2 * node.nullable,
+                len(node.values),
+            ]
+        for op in compiler.ops:
+            head += [AVRO_CODES[op.code], op.node & 255, op.end, op.arg, 0, op.count, 0]
+        head += [entry & 255 for entry in compiler.table]
+        write("avro", name, bytes(head) + bytes(compiler.constants) + data)
+
+
 if __name__ == "__main__":
     shutil.rmtree(CORPUS, ignore_errors=True)
     batches()
     codecs()
     arrow()
     tunnels()
+    avro()

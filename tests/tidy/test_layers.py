@@ -23,7 +23,7 @@ LAYERS = [
     {"partitioners", "deadlines"},
     {"types"},
     {"logs"},
-    {"arrow", "interceptors", "serialization"},
+    {"arrow", "codecs", "interceptors", "serialization"},
     {"error"},
     {"protocol", "schema_registry"},
     {"config", "statistics"},
@@ -62,7 +62,15 @@ MOCK_RANK = {name: rank for rank, layer in enumerate(MOCK_LAYERS) for name in la
 MOCK_USERS = {"mock", "cli", "client_core"}
 # In C, produce and consume don't include each other. Arrow is on top, because its rows wait for
 # room in the engine.
-C_LAYERS = [{"base"}, {"records"}, {"net"}, {"produce", "consume"}, {"engine"}, {"arrow"}]
+C_LAYERS = [
+    {"base"},
+    {"records"},
+    {"codecs"},
+    {"net"},
+    {"produce", "consume"},
+    {"engine"},
+    {"arrow"},
+]
 C_RANK = {name: rank for rank, layer in enumerate(C_LAYERS) for name in layer}
 LINUX_ONLY = {"sys/eventfd.h", "sys/epoll.h"}
 

@@ -1,5 +1,5 @@
 /* Growing memory of a column: see slab.h. */
-#include "arrow/slab.h"
+#include "codecs/slab.h"
 
 static size_t padding_of(const uint8_t *data)
 {

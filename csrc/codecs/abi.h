@@ -8,8 +8,8 @@
  *
  * Source: https://arrow.apache.org/docs/format/CDataInterface.html. The names are Arrow's own; the
  * guards prevent a second declaration by other headers. */
-#ifndef KN_ARROW_ABI_H
-#define KN_ARROW_ABI_H
+#ifndef KN_CODECS_ABI_H
+#define KN_CODECS_ABI_H
 
 #include <stdint.h>
 
@@ -66,5 +66,19 @@ struct ArrowArrayStream {
 };
 
 #endif
+
+/* Releases a struct unless it was moved. */
+static inline void kn_arrow_release_schema(struct ArrowSchema *schema)
+{
+    if (schema->release) schema->release(schema);
+}
+static inline void kn_arrow_release_array(struct ArrowArray *array)
+{
+    if (array->release) array->release(array);
+}
+static inline void kn_arrow_release_stream(struct ArrowArrayStream *stream)
+{
+    if (stream->release) stream->release(stream);
+}
 
 #endif

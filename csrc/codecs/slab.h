@@ -1,8 +1,8 @@
 /* Growing memory of a column, aligned to 64 bytes as Arrow recommends, and functions for bitmaps.
  *
  * Thread: the columns'. Who frees: kn_slab_deinit(). */
-#ifndef KN_ARROW_SLAB_H
-#define KN_ARROW_SLAB_H
+#ifndef KN_CODECS_SLAB_H
+#define KN_CODECS_SLAB_H
 
 #include <stdbool.h>
 #include <string.h>

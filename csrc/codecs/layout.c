@@ -1,0 +1,188 @@
+/* Layouts of columns: see layout.h. */
+#include "codecs/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "base/utf8.h"
+
+static atomic_long live;
+
+long kn_layout_live(void) { return atomic_load(&live); }
+
+/* --- checks --- */
+
+static bool values_are_good(const struct kn_node *node)
+{
+    if (node->value_count < 1 || node->value_offsets[0]) return 0;
+    for (int32_t i = 0; i < node->value_count; i++) {
+        int32_t from = node->value_offsets[i], to = node->value_offsets[i + 1];
+        if (to < from || !kn_utf8_is_valid(node->value_bytes + from, (size_t)(to - from))) return 0;
+    }
+    return 1;
+}
+
+static bool is_good(const struct kn_node *node)
+{
+    int32_t count = node->child_count;
+    if (!node->format || !node->name) return 0;
+    switch (node->kind) {
+    case KN_NODE_NONE:
+    case KN_NODE_BITS:
+    case KN_NODE_BYTES: return !count;
+    case KN_NODE_FIXED:
+        return !count && node->width_bytes >= 0 && node->width_bytes <= KN_LAYOUT_WIDTH_MAX_BYTES;
+    case KN_NODE_DICTIONARY: return !count && values_are_good(node);
+    case KN_NODE_LIST: return count == 1;
+    case KN_NODE_STRUCT: return count >= 0 && count < KN_LAYOUT_NODES_MAX;
+    case KN_NODE_UNION: return count >= 1 && count <= KN_LAYOUT_UNION_CHILDREN_MAX;
+    default: return 0;
+    }
+}
+
+/* Computes the ends. Returns whether the nodes are one tree. */
+static bool link_nodes(struct kn_node *nodes, int32_t node_count)
+{
+    int32_t open[KN_LAYOUT_DEPTH_MAX], left[KN_LAYOUT_DEPTH_MAX], depth = 0;
+    for (int32_t i = 0; i < node_count; i++) {
+        if (!is_good(&nodes[i]) || (i && !depth)) return 0;
+        if (depth) left[depth - 1]--;
+        if (depth == KN_LAYOUT_DEPTH_MAX) return 0;
+        open[depth] = i;
+        left[depth++] = nodes[i].child_count;
+        while (depth && !left[depth - 1]) nodes[open[--depth]].end = i + 1;
+    }
+    return !depth;
+}
+
+/* --- copies --- */
+
+static void *copy_of(const void *from, size_t size_bytes)
+{
+    void *copy = malloc(size_bytes ? size_bytes : 1);
+    if (copy && size_bytes) memcpy(copy, from, size_bytes);
+    return copy;
+}
+
+static int copy_node(struct kn_node *to, const struct kn_node *from)
+{
+    *to = *from;
+    to->format = copy_of(from->format, strlen(from->format) + 1);
+    to->name = copy_of(from->name, strlen(from->name) + 1);
+    to->value_offsets = NULL;
+    to->value_bytes = NULL;
+    if (from->kind == KN_NODE_DICTIONARY) {
+        size_t count = (size_t)from->value_count;
+        size_t size = (size_t)from->value_offsets[count];
+        to->value_offsets = copy_of(from->value_offsets, (count + 1) * sizeof(int32_t));
+        to->value_bytes = copy_of(from->value_bytes, size);
+        if (!to->value_offsets || !to->value_bytes) return KN_ERR_NOMEM;
+    }
+    return to->format && to->name ? KN_OK : KN_ERR_NOMEM;
+}
+
+int kn_layout_new(const struct kn_node *nodes, int32_t node_count, struct kn_layout **out)
+{
+    *out = NULL;
+    if (node_count < 1 || node_count > KN_LAYOUT_NODES_MAX) return KN_ERR_INVALID;
+    struct kn_node *linked = copy_of(nodes, (size_t)node_count * sizeof *nodes);
+    if (!linked) return KN_ERR_NOMEM;
+    if (!link_nodes(linked, node_count)) {
+        free(linked);
+        return KN_ERR_INVALID;
+    }
+    struct kn_layout *layout = calloc(1, sizeof *layout + (size_t)node_count * sizeof *nodes);
+    if (!layout) {
+        free(linked);
+        return KN_ERR_NOMEM;
+    }
+    atomic_fetch_add(&live, 1);
+    atomic_init(&layout->refs, 1);
+    int status = KN_OK;
+    while (layout->node_count < node_count && status == KN_OK) {
+        int32_t i = layout->node_count++;
+        status = copy_node(&layout->nodes[i], &linked[i]);
+    }
+    free(linked);
+    if (status == KN_OK) {
+        *out = layout;
+    } else {
+        kn_layout_unref(layout);
+    }
+    return status;
+}
+
+struct kn_layout *kn_layout_ref(struct kn_layout *layout)
+{
+    atomic_fetch_add_explicit(&layout->refs, 1, memory_order_relaxed);
+    return layout;
+}
+
+void kn_layout_unref(struct kn_layout *layout)
+{
+    if (!layout || atomic_fetch_sub_explicit(&layout->refs, 1, memory_order_acq_rel) > 1) return;
+    for (int32_t i = 0; i < layout->node_count; i++) {
+        const struct kn_node *node = &layout->nodes[i];
+        free((void *)(uintptr_t)node->format);
+        free((void *)(uintptr_t)node->name);
+        free((void *)(uintptr_t)node->value_offsets);
+        free((void *)(uintptr_t)node->value_bytes);
+    }
+    free(layout);
+    atomic_fetch_sub(&live, 1);
+}
+
+/* --- export --- */
+
+static void schema_release(struct ArrowSchema *schema)
+{
+    for (int64_t i = 0; i < schema->n_children; i++) kn_arrow_release_schema(schema->children[i]);
+    free(schema->children);
+    if (schema->dictionary) kn_arrow_release_schema(schema->dictionary);
+    free(schema->dictionary);
+    schema->release = NULL;
+    kn_layout_unref(schema->private_data);
+}
+
+/* On failure *out is released. */
+static int schema_make(struct kn_layout *layout, int32_t at, struct ArrowSchema *out)
+{
+    const struct kn_node *node = &layout->nodes[at];
+    *out = (struct ArrowSchema){.format = node->format,
+                                .name = node->name,
+                                .flags = node->flags,
+                                .release = schema_release};
+    if (kn_node_is_nullable(layout, at)) out->flags |= ARROW_FLAG_NULLABLE;
+    out->private_data = kn_layout_ref(layout);
+    int status = KN_OK;
+    if (node->kind == KN_NODE_DICTIONARY) {
+        out->format = "i";
+        status = (out->dictionary = calloc(1, sizeof *out->dictionary)) ? KN_OK : KN_ERR_NOMEM;
+        if (status == KN_OK) {
+            *out->dictionary = (struct ArrowSchema){
+                .format = node->format, .name = "", .release = schema_release};
+            out->dictionary->private_data = kn_layout_ref(layout);
+        }
+    }
+    size_t count = (size_t)node->child_count;
+    if (status == KN_OK && count) {
+        /* pointers, then the structs behind them */
+        out->children = calloc(count, sizeof *out->children + sizeof **out->children);
+        if (!out->children) status = KN_ERR_NOMEM;
+    }
+    struct ArrowSchema *child = (struct ArrowSchema *)(void *)(out->children + count);
+    int32_t next = at + 1;
+    for (size_t i = 0; i < count && status == KN_OK; i++, next = layout->nodes[next].end) {
+        out->children[i] = child + i;
+        status = schema_make(layout, next, child + i);
+        if (status == KN_OK) out->n_children++;
+    }
+    if (status != KN_OK) schema_release(out);
+    return status;
+}
+
+int kn_layout_export(struct kn_layout *layout, struct ArrowSchema *out)
+{
+    return schema_make(layout, 0, out);
+}

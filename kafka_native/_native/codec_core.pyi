@@ -1,0 +1,36 @@
+from collections.abc import Iterable
+from typing import Any, final
+
+NODE_KINDS: dict[str, int]
+AVRO_CODES: dict[str, int]
+
+@final
+class Layout:
+    def __new__(
+        cls, nodes: Iterable[tuple[int, int, int, int, str, str, tuple[str, ...]]]
+    ) -> Layout: ...
+    def __len__(self) -> int: ...
+    def __arrow_c_schema__(self) -> Any: ...
+
+@final
+class AvroProgram:
+    layout: Layout
+    def __new__(
+        cls,
+        layout: Layout,
+        ops: Iterable[tuple[int, int, int, int, int]],
+        table: Iterable[int],
+        constants: bytes,
+    ) -> AvroProgram: ...
+    def decode(self, values: Any, *, skip_errors: bool = ..., bytes_max: int = ...) -> Decoded: ...
+
+@final
+class Decoded:
+    layout: Layout
+    errors: list[tuple[int, int, int, int, str]]
+    full: bool
+    def __len__(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def __arrow_c_schema__(self) -> Any: ...
+    def __arrow_c_array__(self, requested_schema: Any = ...) -> tuple[Any, Any]: ...

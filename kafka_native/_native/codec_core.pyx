@@ -1,0 +1,365 @@
+# cython: freethreading_compatible=False
+"""Programs that decode records into Arrow columns, and the decoded columns.
+
+`kafka_native.codecs` compiles schemas to programs, csrc/codecs runs them.
+
+Thread: any. A program never changes. Records are decoded without the interpreter lock.
+"""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdlib cimport calloc, free
+
+from kafka_native._native.kn_arrow cimport (
+    ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_check_schema, kn_arrow_problem, kn_arrow_release_array,
+    kn_arrow_release_schema,
+)
+from kafka_native._native.kn_codecs cimport *
+from kafka_native._native.kn_enums cimport KN_ERR_FULL, KN_ERR_NOMEM, KN_OK
+
+cdef extern from "arrow/import.h" nogil:
+    struct kn_arrow_bytes:
+        pass
+    bint kn_arrow_can_be_bytes(const ArrowSchema *schema)
+    int kn_arrow_bind_bytes(const ArrowSchema *schema, const ArrowArray *array, int64_t skip, int64_t length,
+                            kn_arrow_bytes *bytes, kn_arrow_problem *problem)
+    int kn_arrow_value(const kn_arrow_bytes *bytes, int64_t row, const uint8_t **data, int64_t *size)
+
+# The physical kinds of columns. enum kn_node_kind, csrc/codecs/layout.h.
+NODE_KINDS = {
+    "none": KN_NODE_NONE,
+    "bits": KN_NODE_BITS,
+    "fixed": KN_NODE_FIXED,
+    "bytes": KN_NODE_BYTES,
+    "list": KN_NODE_LIST,
+    "struct": KN_NODE_STRUCT,
+    "union": KN_NODE_UNION,
+    "dictionary": KN_NODE_DICTIONARY,
+}
+# The instructions of Avro programs by name. enum kn_avro_code, csrc/codecs/avro_program.h.
+AVRO_CODES = {(<bytes>kn_avro_op_name(code)).decode(): code for code in range(KN_AVRO_CODE_COUNT)}
+
+# The rows that room is made for at once, in the beginning.
+cdef int64_t ROWS = 1024
+
+
+# --- capsules ---
+
+cdef void _drop_schema(object capsule) noexcept:
+    cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
+    kn_arrow_release_schema(schema)
+    free(schema)
+
+
+cdef void _drop_array(object capsule) noexcept:
+    cdef ArrowArray *array = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
+    kn_arrow_release_array(array)
+    free(array)
+
+
+cdef object schema_capsule(kn_layout *layout):
+    cdef ArrowSchema *schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
+    if schema == NULL or kn_layout_export(layout, schema) != KN_OK:
+        free(schema)
+        raise MemoryError
+    return PyCapsule_New(schema, "arrow_schema", _drop_schema)
+
+
+# --- layouts ---
+
+@cython.final
+cdef class Layout:
+    """The type of a column, as nodes in preorder."""
+    cdef kn_layout *layout
+
+    def __cinit__(self, nodes not None):
+        """Each node is (kind, width_bytes, child_count, flags, format, name, values).
+
+        ``values`` are the str of a dictionary, else empty. Raises ValueError if the nodes aren't
+        one tree, or exceed a limit.
+        """
+        cdef list rows = list(nodes), keep = []
+        cdef Py_ssize_t count = len(rows), i
+        cdef kn_node *made = <kn_node *>calloc(<size_t>(count or 1), sizeof(kn_node))
+        cdef bytes format, name, offsets, values
+        cdef int status
+        if made == NULL:
+            raise MemoryError
+        try:
+            for i in range(count):
+                kind, width, children, flags, format_text, name_text, texts = rows[i]
+                format, name = _c_text(format_text), _c_text(name_text)
+                encoded = [(<str?>text).encode() for text in texts]
+                offsets, values = _offsets_of(encoded), b"".join(encoded)
+                keep += [format, name, offsets, values]
+                made[i].kind = <kn_node_kind><int>kind
+                made[i].width_bytes = width
+                made[i].child_count = children
+                made[i].flags = flags
+                made[i].format = PyBytes_AS_STRING(format)
+                made[i].name = PyBytes_AS_STRING(name)
+                made[i].value_count = <int32_t>len(encoded)
+                made[i].value_offsets = <const int32_t *><void *>PyBytes_AS_STRING(offsets)
+                made[i].value_bytes = <const uint8_t *>PyBytes_AS_STRING(values)
+            status = kn_layout_new(made, <int32_t>min(count, INT32_MAX), &self.layout)
+        finally:
+            free(made)
+        if status == KN_ERR_NOMEM:
+            raise MemoryError
+        if status != KN_OK:
+            raise ValueError("the layout isn't one tree within the limits of nodes, depth and widths")
+
+    def __dealloc__(self):
+        kn_layout_unref(self.layout)
+
+    def __len__(self):
+        return self.layout.node_count
+
+    def __arrow_c_schema__(self):
+        """Return a capsule with the ArrowSchema."""
+        return schema_capsule(self.layout)
+
+
+cdef bytes _c_text(str text):
+    cdef bytes encoded = text.encode()
+    if b"\0" in encoded:
+        raise ValueError(f"a name has a NUL character: {text!r}")
+    return encoded
+
+
+cdef bytes _offsets_of(list values):
+    cdef bytearray offsets = bytearray((0).to_bytes(4, _BYTE_ORDER))
+    total = 0
+    for value in values:
+        total += len(value)
+        offsets += total.to_bytes(4, _BYTE_ORDER)
+    return bytes(offsets)
+
+
+import sys
+
+_BYTE_ORDER = sys.byteorder
+
+
+# --- programs ---
+
+@cython.final
+cdef class AvroProgram:
+    """A checked program for the records of one schema."""
+    cdef kn_avro_program *program
+    cdef readonly Layout layout
+
+    def __cinit__(self, Layout layout not None, ops not None, table not None, bytes constants not None):
+        """``ops`` are (code, node, end, arg, count), ``table`` is a list of int.
+
+        Raises ValueError with the number of the first bad instruction.
+        """
+        cdef list rows = list(ops), entries = list(table)
+        cdef Py_ssize_t count = len(rows), i
+        cdef kn_avro_op *made = <kn_avro_op *>calloc(<size_t>(count or 1), sizeof(kn_avro_op))
+        cdef int32_t *numbers = <int32_t *>calloc(<size_t>(len(entries) or 1), sizeof(int32_t))
+        cdef int32_t bad = 0
+        cdef int status
+        try:
+            if made == NULL or numbers == NULL:
+                raise MemoryError
+            for i in range(count):
+                made[i].code, made[i].node, made[i].end, made[i].arg, made[i].count = rows[i]
+            for i in range(len(entries)):
+                numbers[i] = entries[i]
+            status = kn_avro_program_new(
+                layout.layout, made, <int32_t>min(count, INT32_MAX), numbers, <int32_t>len(entries),
+                <const uint8_t *>PyBytes_AS_STRING(constants), <int32_t>len(constants), &self.program, &bad)
+        finally:
+            free(made)
+            free(numbers)
+        if status == KN_ERR_NOMEM:
+            raise MemoryError
+        if status != KN_OK:
+            raise ValueError(f"instruction {bad} of the program is wrong")
+        self.layout = layout
+
+    def __dealloc__(self):
+        kn_avro_program_unref(self.program)
+
+    def decode(self, values not None, *, bint skip_errors=False, int64_t bytes_max=INT32_MAX):
+        """Decode records into columns.
+
+        ``values`` is a binary column (Arrow's PyCapsule interface, of an array or a stream), or has
+        bytes or None, which becomes null. The first failure ends the call. With ``skip_errors`` the
+        row is null, and the next record follows. A full column always ends it.
+        """
+        cdef Decoded decoded = Decoded.__new__(Decoded, BY_DECODE)
+        decoded.builder = kn_builder_new(self.program.layout, NULL, max(0, min(bytes_max, INT32_MAX)))
+        if decoded.builder == NULL:
+            raise MemoryError
+        decoded.layout = self.layout
+        decoded.errors = []
+        if hasattr(values, "__arrow_c_array__"):
+            schema, array = values.__arrow_c_array__()
+            _decode_array(
+                self.program, decoded, <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
+                <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"), skip_errors)
+        elif hasattr(values, "__arrow_c_stream__"):
+            _decode_stream(self.program, decoded, values.__arrow_c_stream__(), skip_errors)
+        else:
+            _decode_list(self.program, decoded, list(values), skip_errors)
+        return decoded
+
+
+@cython.final
+cdef class _Pieces:
+    # The places of records.
+    cdef const uint8_t **datas  # NULL: null
+    cdef int64_t *sizes
+
+    def __cinit__(self, Py_ssize_t count):
+        self.datas = <const uint8_t **>calloc(<size_t>(count or 1), sizeof(uint8_t *))
+        self.sizes = <int64_t *>calloc(<size_t>(count or 1), sizeof(int64_t))
+        if self.datas == NULL or self.sizes == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.datas)
+        free(self.sizes)
+
+
+cdef int _decode_list(kn_avro_program *program, Decoded decoded, list records, bint skip_errors) except -1:
+    cdef _Pieces pieces = _Pieces(len(records))
+    cdef Py_ssize_t i
+    for i in range(len(records)):
+        record = records[i]
+        if record is None:
+            continue
+        if not PyBytes_CheckExact(record):
+            raise TypeError(f"a record must be bytes or None, not {type(record).__name__}")
+        pieces.datas[i] = <const uint8_t *>PyBytes_AS_STRING(record)
+        pieces.sizes[i] = PyBytes_GET_SIZE(record)
+    return _decode(program, decoded, pieces, len(records), skip_errors)
+
+
+cdef int _decode_array(kn_avro_program *program, Decoded decoded, const ArrowSchema *schema, const ArrowArray *array,
+                       bint skip_errors) except -1:
+    # Returns 0 if the call has ended.
+    cdef kn_arrow_bytes column
+    cdef kn_arrow_problem problem
+    cdef int status = KN_OK
+    cdef int64_t i
+    if kn_arrow_check_schema(schema) != NULL or not kn_arrow_can_be_bytes(schema):
+        raise TypeError("a column of records must be binary")
+    if kn_arrow_bind_bytes(schema, array, 0, array.length, &column, &problem) != KN_OK:
+        raise ValueError(f"the column can't be used: {(<bytes>problem.text).decode()}")
+    cdef _Pieces pieces = _Pieces(array.length)
+    with nogil:
+        for i in range(array.length):
+            status = kn_arrow_value(&column, i, &pieces.datas[i], &pieces.sizes[i])
+            if status != KN_OK:
+                break
+    if status != KN_OK:
+        raise ValueError(f"row {i} of the column is outside of its buffers")
+    return _decode(program, decoded, pieces, array.length, skip_errors)
+
+
+cdef int _decode_stream(kn_avro_program *program, Decoded decoded, capsule, bint skip_errors) except -1:
+    cdef ArrowArrayStream *stream = <ArrowArrayStream *>PyCapsule_GetPointer(capsule, "arrow_array_stream")
+    cdef ArrowSchema schema
+    cdef ArrowArray array
+    cdef bint is_more = True
+    if stream.get_schema(stream, &schema) != 0:
+        raise ValueError("the stream of the column failed")
+    try:
+        while is_more:
+            if stream.get_next(stream, &array) != 0:
+                raise ValueError("the stream of the column failed")
+            if array.release == NULL:
+                break
+            try:
+                is_more = _decode_array(program, decoded, &schema, &array, skip_errors)
+            finally:
+                array.release(&array)
+    finally:
+        schema.release(&schema)
+    return 0
+
+
+cdef int _decode(kn_avro_program *program, Decoded decoded, _Pieces pieces, int64_t count, bint skip_errors) except -1:
+    # Returns 0 if the call has ended, 1 if more records may follow.
+    cdef kn_builder *builder = decoded.builder
+    cdef const uint8_t **datas = pieces.datas
+    cdef const int64_t *sizes = pieces.sizes
+    cdef kn_decode_problem problem
+    cdef int status = KN_OK
+    cdef int64_t row = 0, first = builder.columns[0].length
+    while row < count:
+        with nogil:
+            while row < count:
+                status = kn_builder_reserve(builder, 0, min(count - row, ROWS))
+                if status != KN_OK:
+                    break
+                if datas[row] == NULL:
+                    kn_builder_append_null(builder, 0)
+                else:
+                    status = kn_avro_decode(program, builder, datas[row], sizes[row], &problem)
+                    if status != KN_OK:
+                        break
+                row += 1
+        if status == KN_OK:
+            break
+        if status == KN_ERR_NOMEM:
+            raise MemoryError
+        if status == KN_ERR_FULL:
+            decoded.full = True
+            return 0
+        decoded.errors.append((
+            first + row, status, problem.instruction, problem.position, (<bytes>problem.text).decode()))
+        if not skip_errors:
+            return 0
+        kn_builder_append_null(builder, 0)
+        row += 1
+    return 1
+
+
+cdef object BY_DECODE = object()
+
+
+@cython.final
+cdef class Decoded:
+    """Decoded records: one column with a row a record."""
+    cdef kn_builder *builder
+    cdef readonly Layout layout
+    cdef readonly list errors  # (row, status, instruction, position, text)
+    cdef readonly bint full  # a column has no more room: the next records are missing
+
+    def __cinit__(self, by):
+        if by is not BY_DECODE:
+            raise TypeError("Decoded is made by AvroProgram.decode()")
+
+    def __dealloc__(self):
+        if self.builder != NULL:
+            with nogil:
+                kn_builder_unref(self.builder)
+
+    def __len__(self):
+        return self.builder.columns[0].length
+
+    @property
+    def nbytes(self):
+        """The bytes of the buffers."""
+        return kn_builder_size_bytes(self.builder)
+
+    def __arrow_c_schema__(self):
+        """Return a capsule with the ArrowSchema."""
+        return schema_capsule(self.layout.layout)
+
+    def __arrow_c_array__(self, requested_schema=None):
+        """Return capsules with the ArrowSchema and the ArrowArray. Nothing is copied.
+
+        The requested schema is ignored, as the protocol allows.
+        """
+        schema = schema_capsule(self.layout.layout)
+        cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
+        if array == NULL or kn_builder_export(self.builder, array) != KN_OK:
+            free(array)
+            raise MemoryError
+        return schema, PyCapsule_New(array, "arrow_array", _drop_array)

@@ -1,0 +1,74 @@
+# The functions of csrc/codecs for the bindings. The headers document them.
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from kafka_native._native.kn_arrow cimport ArrowArray, ArrowSchema
+from kafka_native._native.kn_records cimport kn_pool
+
+
+cdef extern from "codecs/layout.h" nogil:
+    enum kn_node_kind:
+        KN_NODE_NONE
+        KN_NODE_BITS
+        KN_NODE_FIXED
+        KN_NODE_BYTES
+        KN_NODE_LIST
+        KN_NODE_STRUCT
+        KN_NODE_UNION
+        KN_NODE_DICTIONARY
+    struct kn_node:
+        kn_node_kind kind
+        int32_t width_bytes
+        int32_t child_count
+        const char *format
+        const char *name
+        int64_t flags
+        int32_t value_count
+        const int32_t *value_offsets
+        const uint8_t *value_bytes
+    struct kn_layout:
+        int32_t node_count
+    int kn_layout_new(const kn_node *nodes, int32_t node_count, kn_layout **out)
+    void kn_layout_unref(kn_layout *layout)
+    long kn_layout_live()
+    int kn_layout_export(kn_layout *layout, ArrowSchema *out)
+
+cdef extern from "codecs/builder.h" nogil:
+    struct kn_built:
+        int64_t length
+    struct kn_builder:
+        kn_layout *layout
+        kn_built *columns
+    kn_builder *kn_builder_new(kn_layout *layout, kn_pool *pool, int64_t bytes_max)
+    void kn_builder_unref(kn_builder *builder)
+    long kn_builder_live()
+    int kn_builder_reserve(kn_builder *builder, int32_t node, int64_t count)
+    void kn_builder_append_null(kn_builder *builder, int32_t node)
+    void kn_builder_truncate(kn_builder *builder, int64_t row_count)
+    int64_t kn_builder_size_bytes(const kn_builder *builder)
+    int kn_builder_export(kn_builder *builder, ArrowArray *out)
+
+cdef extern from "codecs/decode_problem.h" nogil:
+    struct kn_decode_problem:
+        int32_t instruction
+        int64_t position
+        const char *text
+
+cdef extern from "codecs/avro_program.h" nogil:
+    enum:
+        KN_AVRO_CODE_COUNT
+    struct kn_avro_op:
+        int32_t code
+        int32_t node
+        int32_t end
+        int32_t arg
+        int32_t count
+    struct kn_avro_program:
+        kn_layout *layout
+    int kn_avro_program_new(kn_layout *layout, const kn_avro_op *ops, int32_t op_count, const int32_t *table, int32_t table_count,
+                            const uint8_t *constants, int32_t constant_bytes, kn_avro_program **out, int32_t *bad_op)
+    void kn_avro_program_unref(kn_avro_program *program)
+    const char *kn_avro_op_name(int code)
+
+cdef extern from "codecs/avro_decode.h" nogil:
+    int kn_avro_decode(const kn_avro_program *program, kn_builder *builder, const uint8_t *data, int64_t size_bytes,
+                       kn_decode_problem *problem)
