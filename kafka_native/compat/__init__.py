@@ -15,10 +15,12 @@ differences.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Final
@@ -46,7 +48,8 @@ def install() -> None:
     multiprocessing starts are switched too. Call it again in other new processes.
 
     ``confluent_kafka.schema_registry`` and other pure Python parts come from the installed
-    confluent_kafka package and use kafka_native. The package's C extension isn't loaded.
+    confluent_kafka package and use kafka_native. The package's C extension isn't loaded. If the
+    package isn't installed, `kafka_native.schema_registry` is its schema registry.
 
     :raises RuntimeError: The process has imported the real confluent_kafka already. Modules that
         imported its classes would keep them.
@@ -58,12 +61,18 @@ def install() -> None:
         where = getattr(there, "__file__", None) or "somewhere"
         text = "call kafka_native.compat.install() before anything imports it"
         raise RuntimeError(f"confluent_kafka is imported already, from {where}: {text}")
-    # Tracing agents have put finders in front that wrap others' modules: they have to see this one.
-    position = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
-    sys.meta_path.insert(position, _Finder())
+    sys.meta_path.insert(_position(), _Finder())
     # For processes that multiprocessing spawns: they get a copy of sys.path. It is also where
     # importlib.metadata finds the version. The first entry stays the program's folder.
     sys.path.insert(1, DROP_IN_PATH)
+
+
+def _position() -> int:
+    """Return where a finder of this package belongs: right before the finder of files.
+
+    Tracing agents have put finders in front that wrap others' modules. They have to see this one.
+    """
+    return sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
 
 
 def _is_drop_in(module: ModuleType) -> bool:
@@ -81,7 +90,13 @@ def installed_modules(package: str = "") -> list[str]:
 
 
 def explain_missing_modules() -> None:
-    """Make the import of a part that isn't installed raise an error that says what to install."""
+    """Make the import of a part that isn't installed raise an error that says what to install.
+
+    The schema registry needs no installed confluent_kafka: kafka_native has its own.
+    """
+    if not any(isinstance(each, _SchemaRegistryFinder) for each in sys.meta_path):
+        # Before the finder of files: that one would load the package's modules a second time.
+        sys.meta_path.insert(_position(), _SchemaRegistryFinder())
     if not any(isinstance(each, _MissingModules) for each in sys.meta_path):
         sys.meta_path.append(_MissingModules())
 
@@ -95,6 +110,37 @@ class _Finder(MetaPathFinder):
         return PathFinder.find_spec(fullname, [DROP_IN_PATH]) if fullname == _NAME else None
 
 
+class _SchemaRegistryFinder(MetaPathFinder, Loader):
+    """Makes `kafka_native.schema_registry` the schema registry of confluent_kafka.
+
+    It does nothing if confluent_kafka is installed.
+    """
+
+    PACKAGE: Final = f"{_NAME}.schema_registry"
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        is_part = fullname == self.PACKAGE or fullname.startswith(f"{self.PACKAGE}.")
+        if not is_part or installed_modules():
+            return None
+        own = f"kafka_native{fullname.removeprefix(_NAME)}"
+        return None if _spec_of(own) is None else ModuleSpec(fullname, self, is_package=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        own = f"kafka_native{module.__name__.removeprefix(_NAME)}"
+        # The import system takes the module from here, so both names have the same classes.
+        sys.modules[module.__name__] = importlib.import_module(own)
+
+
+def _spec_of(name: str) -> ModuleSpec | None:
+    """Return a module's spec. None if the module or its package doesn't exist."""
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        return None
+
+
 class _MissingModules(MetaPathFinder):
     """The last finder: raises for confluent_kafka's pure Python modules that aren't installed."""
 
@@ -104,7 +150,6 @@ class _MissingModules(MetaPathFinder):
         "aio.producer._producer_batch_processor",
         "avro",
         "kafkatest",
-        "schema_registry",
     }
 
     def find_spec(

@@ -18,6 +18,11 @@ from kafka_native.mock.cluster import MockCluster
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.mock.requests import SeenRequest
 from kafka_native.mock.sasl import SeenLogin
+from kafka_native.mock.schema_registry import (
+    MockSchemaRegistry,
+    RegistryFaults,
+    SeenHttpRequest,
+)
 from kafka_native.mock.security import ListenerSecurity
 from kafka_native.mock.telemetry import PushedMetrics
 from kafka_native.mock.tls import SeenHandshake
@@ -30,8 +35,11 @@ __all__ = [
     "Identity",
     "ListenerSecurity",
     "MockCluster",
+    "MockSchemaRegistry",
     "PushedMetrics",
+    "RegistryFaults",
     "SeenHandshake",
+    "SeenHttpRequest",
     "SeenLogin",
     "SeenRequest",
     "VirtualClock",

@@ -1,7 +1,7 @@
 """``python -m kafka_native.mock`` runs a mock cluster in its own process.
 
-The command prints one line with the bootstrap servers when the cluster is ready. It ends on SIGINT
-or SIGTERM.
+The command prints one line with the bootstrap servers when the cluster is ready, and with
+``--registry`` a second one with the registry's URL. It ends on SIGINT or SIGTERM.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import logging
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_native.mock import memory
 from kafka_native.mock.cluster import MESSAGE_MAX_BYTES, MockCluster
 from kafka_native.mock.mechanisms import MECHANISMS
+from kafka_native.mock.schema_registry import MockSchemaRegistry
 from kafka_native.mock.security import PROTOCOLS, ListenerSecurity
 
 if TYPE_CHECKING:
@@ -32,6 +34,12 @@ def _topics(text: str) -> list[tuple[str, int]]:
             raise argparse.ArgumentTypeError(f"{one!r} is not NAME or NAME:PARTITIONS")
         found.append((name, int(count or 1)))
     return found
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
+    return int(text)
 
 
 def _user(text: str) -> tuple[str, str]:
@@ -91,15 +99,14 @@ def _save_certificates(cluster: MockCluster, directory: Path) -> None:
     cluster.certificates.client("client").save(directory, "client")
 
 
-def _report(cluster: MockCluster) -> str:
-    """Return the line of JSON that ``--json`` prints."""
-    return json.dumps(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "cluster_id": cluster.cluster_id,
-            "pid": os.getpid(),
-        }
-    )
+def _report(cluster: MockCluster, registry: MockSchemaRegistry | None, as_json: bool) -> str:
+    """Return the text that is printed when everything is ready."""
+    addresses = {"bootstrap.servers": cluster.bootstrap_servers}
+    if registry is not None:
+        addresses["schema.registry.url"] = registry.url
+    if as_json:
+        return json.dumps({**addresses, "cluster_id": cluster.cluster_id, "pid": os.getpid()})
+    return "\n".join(f"{name}={value}" for name, value in addresses.items())
 
 
 def _add_state(parser: argparse.ArgumentParser) -> None:
@@ -149,6 +156,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
         default=0,
         help="access this much memory at the start, so that later accesses are fast",
     )
+    parser.add_argument(
+        "--registry",
+        type=_port,
+        nargs="?",
+        const=0,
+        metavar="PORT",
+        help="also start a mock schema registry, on this port or on a free one",
+    )
     _add_state(parser)
     _add_security(parser)
     parser.add_argument(
@@ -187,19 +202,19 @@ def main(
         )
     except (OSError, ValueError, ModuleNotFoundError) as error:
         parser.error(str(error))
-    with cluster:
+    with cluster, ExitStack() as running:
+        registry = None
         try:
             for name, count in options.topics:
                 if options.load is None or name not in cluster.topics:
                     cluster.create_topic(name, count)
             if options.save_certificates is not None:
                 _save_certificates(cluster, options.save_certificates)
+            if options.registry is not None:
+                registry = running.enter_context(MockSchemaRegistry(port=options.registry))
         except (OSError, ValueError) as error:
             parser.error(str(error))
-        print(
-            _report(cluster) if options.json else f"bootstrap.servers={cluster.bootstrap_servers}",
-            flush=True,
-        )
+        print(_report(cluster, registry, options.json), flush=True)
         signal.sigwait(signals)
         return _save(cluster, options.save)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
+from kafka_native.cleaning import clean
 from kafka_native.schema_registry.error import OAuthTokenError
 from kafka_native.schema_registry.retries import RetryPolicy, is_retriable, retry_after_s
 from kafka_native.schema_registry.steps import (
@@ -215,7 +216,7 @@ def _error_of(response: Response) -> str:
         texts = [answer.get("error"), answer.get("error_description")]
     except (ValueError, AttributeError, RecursionError):
         return "the answer isn't a JSON object"
-    return ": ".join(str(each) for each in texts if each)[:ANSWER_SHOWN_MAX]
+    return clean(": ".join(str(each) for each in texts if each), ANSWER_SHOWN_MAX)
 
 
 def normalize_identity_pool(identity_pool_raw: str | list[str] | None) -> str | None:

@@ -22,6 +22,13 @@ from kafka_native.schema_registry.rule_types import (
 )
 from kafka_native.schema_registry.schema_ids import SchemaId
 from kafka_native.schema_registry.schemas import RuleKind, Schema
+from kafka_native.schema_registry.serde_builders import (
+    AsyncRegistryBuilder,
+    B,
+    BuilderSettings,
+    RegistryBuilder,
+    S,
+)
 from kafka_native.schema_registry.serdes import (
     AsyncBaseDeserializer,
     AsyncBaseSerializer,
@@ -44,11 +51,15 @@ except ImportError as error:
 
 __all__ = [
     "AsyncAvroDeserializer",
+    "AsyncAvroDeserializerBuilder",
     "AsyncAvroSerializer",
+    "AsyncAvroSerializerBuilder",
     "AvroDeserializer",
+    "AvroDeserializerBuilder",
     "AvroMessage",
     "AvroSchema",
     "AvroSerializer",
+    "AvroSerializerBuilder",
 ]
 
 AvroSchema: TypeAlias = str | list[Any] | dict[str, Any]
@@ -79,6 +90,9 @@ _FIELD_TYPES = {
 
 NESTING_MAX = 100
 """How deep records that contain themselves may be nested."""
+
+EMPTY_ITEMS_MAX = 1_000_000
+"""How many array items without bytes a payload may have: nulls, and records without fields."""
 
 _TOO_DEEP = f"records that contain themselves are nested deeper than {NESTING_MAX} levels"
 _SIZES = {"boolean": 1, "float": 4, "double": 8}
@@ -116,7 +130,7 @@ class ParsedAvro:
         is_text = isinstance(schema, dict) and schema.get("type") == "bytes"
         self.is_bytes = schema == "bytes" or (is_text and "logicalType" not in schema)
         """Whether payloads are raw bytes, without a length in front, as in other clients."""
-        self.nesting = _NestingCheck(schema)
+        self.hostile = _HostileCheck(schema)
         self._expanded: AvroSchema | None = None
         self._tags: dict[str, set[str]] | None = None
 
@@ -436,21 +450,28 @@ def _plain(schema: Any) -> Any:
     return [_plain(part) for part in schema] if isinstance(schema, list) else schema
 
 
-class _NestingCheck:
-    """Refuses payloads and values that are nested too deep for fastavro, whose C code recurses.
+class _Payload(io.BytesIO):
+    """A payload, and how many items without bytes it has: nulls, and records without fields."""
 
-    Only a schema with a record that contains itself needs it.
+    empty_items = 0
+
+
+class _HostileCheck:
+    """Refuses payloads and values that would end the process inside fastavro.
+
+    Its C code recurses, so records that contain themselves could exhaust the stack. And a few bytes
+    can announce any number of items that have no bytes. Other schemas need no check.
     """
 
     def __init__(self, schema: AvroSchema) -> None:
-        self.is_needed = False
+        self._is_recursive = self._has_empty_items = False
         self._named: dict[str, Any] = {}
         self._root = schema
         self._collect(schema, ())
 
     def _collect(self, schema: Any, around: tuple[str, ...]) -> None:
         if isinstance(schema, str):
-            self.is_needed = self.is_needed or schema in around
+            self._is_recursive = self._is_recursive or schema in around
         elif isinstance(schema, list):
             for branch in schema:
                 self._collect(branch, around)
@@ -462,15 +483,31 @@ class _NestingCheck:
                 self._collect(schema.get(part), around)
             for field in schema.get("fields", ()):
                 self._collect(field["type"], around)
+            if "items" in schema and self._is_empty(schema["items"], ()):
+                self._has_empty_items = True
+
+    def _is_empty(self, schema: Any, around: tuple[str, ...]) -> bool:
+        """Return whether each value of a schema has no bytes."""
+        if isinstance(schema, str):
+            named = self._named.get(schema)
+            if named is None or schema in around:
+                return schema == "null"
+            return self._is_empty(named, around)
+        if not isinstance(schema, dict):
+            return False
+        if schema["type"] in ("record", "error"):
+            around = (*around, schema["name"])
+            return all(self._is_empty(field["type"], around) for field in schema["fields"])
+        return schema["type"] == "null" or schema.get("size") == 0
 
     def check_payload(self, payload: bytes) -> None:
-        """Raise SerializationError if a payload is nested too deep."""
-        if self.is_needed:
-            self._skip(self._root, io.BytesIO(payload), 0)
+        """Raise SerializationError if a payload is nested too deep, or has too many items."""
+        if self._is_recursive or self._has_empty_items:
+            self._skip(self._root, _Payload(payload), 0)
 
     def check_value(self, value: Any, depth: int = 0) -> None:
         """Raise SerializationError if a value is nested too deep."""
-        if not self.is_needed:
+        if not self._is_recursive:
             return
         if depth > 2 * NESTING_MAX:
             raise SerializationError(_TOO_DEEP)
@@ -481,7 +518,7 @@ class _NestingCheck:
         for part in value:
             self.check_value(part, depth + 1)
 
-    def _skip(self, schema: Any, data: io.BytesIO, depth: int) -> None:
+    def _skip(self, schema: Any, data: _Payload, depth: int) -> None:
         """Read past a value. At the end of the payload it stops: fastavro reports that."""
         if depth > NESTING_MAX:
             raise SerializationError(_TOO_DEEP)
@@ -507,11 +544,18 @@ class _NestingCheck:
         elif kind in self._named:
             self._skip(self._named[kind], data, depth)
 
-    def _skip_blocks(self, schema: Any, kind: str, data: io.BytesIO, depth: int) -> None:
+    def _skip_blocks(self, schema: Any, kind: str, data: _Payload, depth: int) -> None:
         end = data.getbuffer().nbytes
         while (count := _read_long(data)) != 0:
             if count < 0:
                 _read_long(data)
+            if kind == "array" and self._is_empty(schema["items"], ()):
+                data.empty_items += abs(count)
+                if data.empty_items > EMPTY_ITEMS_MAX:
+                    raise SerializationError(
+                        f"the payload announces more than {EMPTY_ITEMS_MAX} items without bytes"
+                    )
+                continue
             for _ in range(abs(count)):
                 if data.tell() >= end:
                     return
@@ -600,7 +644,7 @@ class _AvroSerializerSteps(_AvroSteps, SerializerSteps):
                 return bytes(value)
             raise SerializationError(f"the value: {_shown(value)} isn't a valid bytes")
         out = io.BytesIO()
-        parsed.nesting.check_value(value)
+        parsed.hostile.check_value(value)
         try:
             fastavro.schemaless_writer(
                 out,
@@ -707,7 +751,7 @@ class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
     ) -> Any:
         if writer.is_bytes:
             return payload
-        writer.nesting.check_payload(payload)
+        writer.hostile.check_payload(payload)
         target = None if reader is None or reader is writer else reader.schema
         try:
             return fastavro.schemaless_reader(
@@ -786,3 +830,186 @@ class AsyncAvroDeserializer(_AvroDeserializerSteps, AsyncBaseDeserializer):
     The client is an `AsyncSchemaRegistryClient`. Calls of the deserializer are awaited. If you
     don't await the constructor, the first call parses the schema.
     """
+
+
+class _AvroSerializerSettings(BuilderSettings[S]):
+    def __init__(
+        self,
+        schema_registry_config: dict[str, Any] | None = None,
+        schema_registry_client: Any = None,
+        schema: str | Schema | None = None,
+        to_dict: ToDict | None = None,
+        serializer_config: dict[str, Any] | None = None,
+        rule_config: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+        serializer_init: Callable[[S], Any] | None = None,
+    ) -> None:
+        super().__init__(schema_registry_config, schema_registry_client, rule_config, rule_registry)
+        self._schema = schema
+        self._to_dict = to_dict
+        self._conf = serializer_config
+        self._init = serializer_init
+
+    def set_schema(self: B, schema_str: str | Schema) -> B:
+        """Use this schema: its text, or a `Schema` with references."""
+        self._schema = schema_str  # type: ignore[attr-defined]
+        return self
+
+    def set_to_dict(self: B, to_dict: ToDict) -> B:
+        """Convert objects with this function of (object, SerializationContext)."""
+        self._to_dict = to_dict  # type: ignore[attr-defined]
+        return self
+
+    def set_serializer_config(self: B, serializer_conf: dict[str, Any]) -> B:
+        """Configure the serializer with this, for instance ``use.latest.version``."""
+        self._conf = serializer_conf  # type: ignore[attr-defined]
+        return self
+
+    def set_serializer_init(self: B, serializer_init: Callable[[Any], Any]) -> B:
+        """Call this function with the serializer after it is built."""
+        self._init = serializer_init
+        return self
+
+
+class AvroSerializerBuilder(
+    RegistryBuilder[AvroSerializer], _AvroSerializerSettings[AvroSerializer]
+):
+    """Makes an `AvroSerializer`, as the value of ``value.serializer.builder``.
+
+    The parameters are those of `AvroSerializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param serializer_config: The configuration of the serializer.
+    :param serializer_init: A function that gets the serializer after it is built.
+    """
+
+    def _construct(self, client: Any) -> AvroSerializer:
+        return AvroSerializer(
+            client,
+            self._schema,
+            self._to_dict,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+        )
+
+
+class AsyncAvroSerializerBuilder(
+    AsyncRegistryBuilder[AsyncAvroSerializer], _AvroSerializerSettings[AsyncAvroSerializer]
+):
+    """Makes an `AsyncAvroSerializer`, as the value of ``value.serializer.builder``.
+
+    The parameters are those of `AsyncAvroSerializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param serializer_config: The configuration of the serializer.
+    :param serializer_init: A function that gets the serializer after it is built. It is awaited.
+    """
+
+    def _construct(self, client: Any) -> AsyncAvroSerializer:
+        return AsyncAvroSerializer(
+            client,
+            self._schema,
+            self._to_dict,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+        )
+
+
+class _AvroDeserializerSettings(BuilderSettings[S]):
+    def __init__(
+        self,
+        schema_registry_config: dict[str, Any] | None = None,
+        schema_registry_client: Any = None,
+        schema: str | Schema | None = None,
+        from_dict: FromDict | None = None,
+        return_record_name: bool = False,
+        deserializer_config: dict[str, Any] | None = None,
+        rule_config: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+        deserializer_init: Callable[[S], Any] | None = None,
+    ) -> None:
+        super().__init__(schema_registry_config, schema_registry_client, rule_config, rule_registry)
+        self._schema = schema
+        self._from_dict = from_dict
+        self._return_record_name = return_record_name
+        self._conf = deserializer_config
+        self._init = deserializer_init
+
+    def set_schema(self: B, schema_str: str | Schema) -> B:
+        """Use this schema: its text, or a `Schema` with references."""
+        self._schema = schema_str  # type: ignore[attr-defined]
+        return self
+
+    def set_from_dict(self: B, from_dict: FromDict) -> B:
+        """Convert dicts with this function of (dict, SerializationContext)."""
+        self._from_dict = from_dict  # type: ignore[attr-defined]
+        return self
+
+    def set_return_record_name(self: B, return_record_name: bool) -> B:
+        """Return records in unions as tuples (name, record), or not."""
+        self._return_record_name = return_record_name  # type: ignore[attr-defined]
+        return self
+
+    def set_deserializer_config(self: B, deserializer_conf: dict[str, Any]) -> B:
+        """Configure the deserializer with this, for instance ``use.latest.version``."""
+        self._conf = deserializer_conf  # type: ignore[attr-defined]
+        return self
+
+    def set_deserializer_init(self: B, deserializer_init: Callable[[Any], Any]) -> B:
+        """Call this function with the deserializer after it is built."""
+        self._init = deserializer_init
+        return self
+
+
+class AvroDeserializerBuilder(
+    RegistryBuilder[AvroDeserializer], _AvroDeserializerSettings[AvroDeserializer]
+):
+    """Makes an `AvroDeserializer`, as the value of ``value.deserializer.builder``.
+
+    The parameters are those of `AvroDeserializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param deserializer_config: The configuration of the deserializer.
+    :param deserializer_init: A function that gets the deserializer after it is built.
+    """
+
+    def _construct(self, client: Any) -> AvroDeserializer:
+        return AvroDeserializer(
+            client,
+            self._schema,
+            self._from_dict,
+            self._return_record_name,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+        )
+
+
+class AsyncAvroDeserializerBuilder(
+    AsyncRegistryBuilder[AsyncAvroDeserializer], _AvroDeserializerSettings[AsyncAvroDeserializer]
+):
+    """Makes an `AsyncAvroDeserializer`, as the value of ``value.deserializer.builder``.
+
+    The parameters are those of `AsyncAvroDeserializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param deserializer_config: The configuration of the deserializer.
+    :param deserializer_init: A function that gets the deserializer at the end. It is awaited.
+    """
+
+    def _construct(self, client: Any) -> AsyncAvroDeserializer:
+        return AsyncAvroDeserializer(
+            client,
+            self._schema,
+            self._from_dict,
+            self._return_record_name,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+        )

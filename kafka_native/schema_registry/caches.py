@@ -9,11 +9,13 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
+from kafka_native.schema_registry.forks import ForkAware
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class LruCache(Generic[K, V]):
+class LruCache(ForkAware, Generic[K, V]):
     """A thread-safe cache that drops what was used least recently.
 
     Parameters
@@ -32,11 +34,16 @@ class LruCache(Generic[K, V]):
         ttl_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__()
         self._capacity = capacity
         self._ttl_s = ttl_s
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
+
+    def reset_after_fork(self) -> None:
+        """Replace the lock, which another thread of the parent may have held."""
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -73,12 +80,18 @@ class LruCache(Generic[K, V]):
             self._entries.clear()
 
 
-class SharedRequests:
+class SharedRequests(ForkAware):
     """The requests in flight. Callers with equal requests share one."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._lock = threading.Lock()
         self._futures: dict[Hashable, Future[Any]] = {}
+
+    def reset_after_fork(self) -> None:
+        """Forget the requests in flight: only the parent gets their answers."""
+        self._lock = threading.Lock()
+        self._futures = {}
 
     def join(self, key: Hashable) -> tuple[Future[Any], bool]:
         """Return the request's future, and whether the caller has to send the request."""

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
+from kafka_native.cleaning import clean
 from kafka_native.schema_registry.caches import LruCache, SharedRequests
 from kafka_native.schema_registry.config import RegistryConfig
 from kafka_native.schema_registry.error import SchemaRegistryError
@@ -38,6 +39,8 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 ACCEPT = f"{MEDIA_TYPE}, application/vnd.schemaregistry+json, application/json"
 REDIRECTS_MAX = 5
 ANSWER_SHOWN_MAX = 200
+MESSAGE_SHOWN_MAX = 8000
+"""The longest message of a registry that an error shows. It may list incompatible fields."""
 CREDENTIAL_HEADERS = frozenset({"Authorization", "target-sr-cluster", "Confluent-Identity-Pool-Id"})
 
 
@@ -49,6 +52,12 @@ def _package_version() -> str:
 
 
 USER_AGENT = f"kafka-native/{_package_version()}"
+
+
+def _shown(text: str, length_max: int) -> str:
+    """Return a text of the registry as one printable line."""
+    start = text[: length_max + 1]
+    return clean("".join(" " if each.isspace() else each for each in start), length_max)
 
 
 def _quoted(text: str) -> str:
@@ -135,6 +144,30 @@ def _nothing(value: Any) -> None:
     """Accept any answer to a request that only has to succeed."""
 
 
+def _redirected(request: Send, response: Response) -> Send | None:
+    """Return the request that an answer redirects to, if the client may follow.
+
+    Another host gets no credentials. A request with a body is only sent again as it is.
+    """
+    location = response.headers.get("location")
+    if response.status not in (301, 302, 303, 307, 308) or not location:
+        return None
+    try:
+        url = urljoin(request.url, location)
+        old, new = urlsplit(request.url), urlsplit(url)
+        _ = new.port  # ValueError if it is none
+    except ValueError:  # the caller reports the answer's status
+        return None
+    is_safe = new.scheme == old.scheme or (old.scheme, new.scheme) == ("http", "https")
+    if not is_safe or (request.content is not None and response.status < 307):
+        return None
+    headers = dict(request.headers)
+    if (old.scheme, old.netloc) != (new.scheme, new.netloc):
+        headers = {name: each for name, each in headers.items() if name not in CREDENTIAL_HEADERS}
+    url = new._replace(netloc=new.netloc.rpartition("@")[2]).geturl()
+    return Send(request.method, url, headers, request.content)
+
+
 class Requests:
     """Sends requests with retries, and fails over from one base URL to the next.
 
@@ -165,7 +198,7 @@ class Requests:
         except KeyError as missing:
             problem = f"{missing.args[0]} is missing"
         except (ValueError, TypeError, RecursionError) as error:
-            problem = str(error)
+            problem = clean(str(error), ANSWER_SHOWN_MAX)
         text = f"{method} /{path}: the answer of the registry has a wrong shape: {problem}"
         raise SchemaRegistryError(response.status, SchemaRegistryError.UNKNOWN, text)
 
@@ -216,22 +249,13 @@ class Requests:
         return response
 
     def _follow(self, request: Send) -> Call[Response]:
-        """Send a request and follow redirects. Only the registry's own host gets credentials."""
+        """Send a request and follow redirects."""
         for _ in range(REDIRECTS_MAX + 1):
             response: Response = yield request
-            location = response.headers.get("location")
-            if response.status not in (301, 302, 303, 307, 308) or not location:
-                return response
-            url = urljoin(request.url, location)
-            old, new = urlsplit(request.url), urlsplit(url)
-            is_safe = new.scheme == old.scheme or (old.scheme, new.scheme) == ("http", "https")
-            if not is_safe or (request.content is not None and response.status < 307):
-                return response  # the caller reports its status
-            headers = dict(request.headers)
-            if (old.scheme, old.netloc) != (new.scheme, new.netloc):
-                headers = {k: v for k, v in headers.items() if k not in CREDENTIAL_HEADERS}
-            url = new._replace(netloc=new.netloc.rpartition("@")[2]).geturl()
-            request = Send(request.method, url, headers, request.content)
+            redirected = _redirected(request, response)
+            if redirected is None:
+                break
+            request = redirected
         return response
 
     def _refused(
@@ -241,14 +265,15 @@ class Requests:
         unknown = SchemaRegistryError.UNKNOWN
         try:
             answer = _object(json.loads(response.body))
-            code, text = _number(answer.get("error_code", unknown)), _text(answer["message"])
+            code = _number(answer.get("error_code", unknown))
+            text = _shown(_text(answer["message"]), MESSAGE_SHOWN_MAX)
         except (ValueError, TypeError, KeyError, RecursionError):
-            shown = response.body[:ANSWER_SHOWN_MAX].decode("utf-8", "replace")
+            body = response.body[: 4 * ANSWER_SHOWN_MAX].decode("utf-8", "replace")
+            shown = _shown(body, ANSWER_SHOWN_MAX)
             code = unknown
             text = f"{method} /{path}: HTTP {response.status} without the registry's error: {shown}"
             if location := response.headers.get("location"):
-                target = urlsplit(location)
-                text += f" (a redirect to {target.scheme}://{target.hostname} isn't followed)"
+                text += f" (the redirect to {clean(location.partition('?')[0])} isn't followed)"
         if tried:
             text += f" (tried before: {'; '.join(tried)})"
         return SchemaRegistryError(response.status, code, text)

@@ -92,10 +92,14 @@ def _base_url(text: str) -> BaseUrl:
             "a mock: address needs no server in confluent_kafka; here start "
             "kafka_native.mock.MockSchemaRegistry and use its url"
         )
-    parts = urlsplit(text)
     # The value may have a password, so the errors don't show it.
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("url must be a list of http:// or https:// addresses")
+    try:
+        parts = urlsplit(text)
+        is_valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ValueError("url must be a list of http:// or https:// addresses") from None
     if parts.query or parts.fragment:
         raise ValueError("url must not have a query or a fragment")
     credentials = None

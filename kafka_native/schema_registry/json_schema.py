@@ -22,6 +22,13 @@ from kafka_native.schema_registry.rule_types import (
 )
 from kafka_native.schema_registry.schema_ids import SchemaId
 from kafka_native.schema_registry.schemas import RuleKind, Schema
+from kafka_native.schema_registry.serde_builders import (
+    AsyncRegistryBuilder,
+    B,
+    BuilderSettings,
+    RegistryBuilder,
+    S,
+)
 from kafka_native.schema_registry.serdes import (
     AsyncBaseDeserializer,
     AsyncBaseSerializer,
@@ -53,9 +60,13 @@ except ImportError:
 
 __all__ = [
     "AsyncJSONDeserializer",
+    "AsyncJSONDeserializerBuilder",
     "AsyncJSONSerializer",
+    "AsyncJSONSerializerBuilder",
     "JSONDeserializer",
+    "JSONDeserializerBuilder",
     "JSONSerializer",
+    "JSONSerializerBuilder",
     "JsonMessage",
     "JsonSchema",
 ]
@@ -501,3 +512,195 @@ class AsyncJSONDeserializer(_JsonDeserializerSteps, AsyncBaseDeserializer):
     The client is an `AsyncSchemaRegistryClient`. Calls of the deserializer are awaited. If you
     don't await the constructor, the first call parses the schema.
     """
+
+
+class _JSONSerializerSettings(BuilderSettings[S]):
+    def __init__(
+        self,
+        schema_registry_config: dict[str, Any] | None = None,
+        schema_registry_client: Any = None,
+        schema: str | Schema | None = None,
+        to_dict: ToDict | None = None,
+        serializer_config: dict[str, Any] | None = None,
+        rule_config: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+        json_encode: Callable[[Any], str | bytes] | None = None,
+        serializer_init: Callable[[S], Any] | None = None,
+    ) -> None:
+        super().__init__(schema_registry_config, schema_registry_client, rule_config, rule_registry)
+        self._schema = schema
+        self._to_dict = to_dict
+        self._json_encode = json_encode
+        self._conf = serializer_config
+        self._init = serializer_init
+
+    def set_schema(self: B, schema_str: str | Schema) -> B:
+        """Use this schema: its text, or a `Schema` with references."""
+        self._schema = schema_str  # type: ignore[attr-defined]
+        return self
+
+    def set_to_dict(self: B, to_dict: ToDict) -> B:
+        """Convert objects with this function of (object, SerializationContext)."""
+        self._to_dict = to_dict  # type: ignore[attr-defined]
+        return self
+
+    def set_json_encode(self: B, json_encode: Callable[[Any], str | bytes]) -> B:
+        """Write JSON with this function instead of the default."""
+        self._json_encode = json_encode  # type: ignore[attr-defined]
+        return self
+
+    def set_serializer_config(self: B, serializer_conf: dict[str, Any]) -> B:
+        """Configure the serializer with this, for instance ``use.latest.version``."""
+        self._conf = serializer_conf  # type: ignore[attr-defined]
+        return self
+
+    def set_serializer_init(self: B, serializer_init: Callable[[Any], Any]) -> B:
+        """Call this function with the serializer after it is built."""
+        self._init = serializer_init
+        return self
+
+
+class JSONSerializerBuilder(
+    RegistryBuilder[JSONSerializer], _JSONSerializerSettings[JSONSerializer]
+):
+    """Makes a `JSONSerializer`, as the value of ``value.serializer.builder``.
+
+    The parameters are those of `JSONSerializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param serializer_config: The configuration of the serializer.
+    :param serializer_init: A function that gets the serializer after it is built.
+    """
+
+    def _construct(self, client: Any) -> JSONSerializer:
+        return JSONSerializer(
+            self._schema,
+            client,
+            self._to_dict,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+            self._json_encode,
+        )
+
+
+class AsyncJSONSerializerBuilder(
+    AsyncRegistryBuilder[AsyncJSONSerializer], _JSONSerializerSettings[AsyncJSONSerializer]
+):
+    """Makes an `AsyncJSONSerializer`, as the value of ``value.serializer.builder``.
+
+    The parameters are those of `AsyncJSONSerializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param serializer_config: The configuration of the serializer.
+    :param serializer_init: A function that gets the serializer after it is built. It is awaited.
+    """
+
+    def _construct(self, client: Any) -> AsyncJSONSerializer:
+        return AsyncJSONSerializer(
+            self._schema,
+            client,
+            self._to_dict,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+            self._json_encode,
+        )
+
+
+class _JSONDeserializerSettings(BuilderSettings[S]):
+    def __init__(
+        self,
+        schema_registry_config: dict[str, Any] | None = None,
+        schema_registry_client: Any = None,
+        schema: str | Schema | None = None,
+        from_dict: FromDict | None = None,
+        deserializer_config: dict[str, Any] | None = None,
+        rule_config: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+        json_decode: Callable[[bytes], Any] | None = None,
+        deserializer_init: Callable[[S], Any] | None = None,
+    ) -> None:
+        super().__init__(schema_registry_config, schema_registry_client, rule_config, rule_registry)
+        self._schema = schema
+        self._from_dict = from_dict
+        self._json_decode = json_decode
+        self._conf = deserializer_config
+        self._init = deserializer_init
+
+    def set_schema(self: B, schema_str: str | Schema) -> B:
+        """Use this schema: its text, or a `Schema` with references."""
+        self._schema = schema_str  # type: ignore[attr-defined]
+        return self
+
+    def set_from_dict(self: B, from_dict: FromDict) -> B:
+        """Convert dicts with this function of (dict, SerializationContext)."""
+        self._from_dict = from_dict  # type: ignore[attr-defined]
+        return self
+
+    def set_json_decode(self: B, json_decode: Callable[[bytes], Any]) -> B:
+        """Read JSON with this function instead of the default."""
+        self._json_decode = json_decode  # type: ignore[attr-defined]
+        return self
+
+    def set_deserializer_config(self: B, deserializer_conf: dict[str, Any]) -> B:
+        """Configure the deserializer with this, for instance ``use.latest.version``."""
+        self._conf = deserializer_conf  # type: ignore[attr-defined]
+        return self
+
+    def set_deserializer_init(self: B, deserializer_init: Callable[[Any], Any]) -> B:
+        """Call this function with the deserializer after it is built."""
+        self._init = deserializer_init
+        return self
+
+
+class JSONDeserializerBuilder(
+    RegistryBuilder[JSONDeserializer], _JSONDeserializerSettings[JSONDeserializer]
+):
+    """Makes a `JSONDeserializer`, as the value of ``value.deserializer.builder``.
+
+    The parameters are those of `JSONDeserializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param deserializer_config: The configuration of the deserializer.
+    :param deserializer_init: A function that gets the deserializer after it is built.
+    """
+
+    def _construct(self, client: Any) -> JSONDeserializer:
+        return JSONDeserializer(
+            self._schema,
+            self._from_dict,
+            client,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+            self._json_decode,
+        )
+
+
+class AsyncJSONDeserializerBuilder(
+    AsyncRegistryBuilder[AsyncJSONDeserializer], _JSONDeserializerSettings[AsyncJSONDeserializer]
+):
+    """Makes an `AsyncJSONDeserializer`, as the value of ``value.deserializer.builder``.
+
+    The parameters are those of `AsyncJSONDeserializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param deserializer_config: The configuration of the deserializer.
+    :param deserializer_init: A function that gets the deserializer at the end. It is awaited.
+    """
+
+    def _construct(self, client: Any) -> AsyncJSONDeserializer:
+        return AsyncJSONDeserializer(
+            self._schema,
+            self._from_dict,
+            client,
+            self._conf,
+            self._rule_conf,
+            self._rule_registry,
+            self._json_decode,
+        )

@@ -31,6 +31,13 @@ from kafka_native.schema_registry.rule_types import (
 )
 from kafka_native.schema_registry.schema_ids import SchemaId
 from kafka_native.schema_registry.schemas import RuleKind, Schema, SchemaReference
+from kafka_native.schema_registry.serde_builders import (
+    AsyncRegistryBuilder,
+    B,
+    BuilderSettings,
+    RegistryBuilder,
+    S,
+)
 from kafka_native.schema_registry.serdes import (
     AsyncBaseDeserializer,
     AsyncBaseSerializer,
@@ -46,9 +53,13 @@ from kafka_native.serialization import SerializationContext, SerializationError
 
 __all__ = [
     "AsyncProtobufDeserializer",
+    "AsyncProtobufDeserializerBuilder",
     "AsyncProtobufSerializer",
+    "AsyncProtobufSerializerBuilder",
     "ProtobufDeserializer",
+    "ProtobufDeserializerBuilder",
     "ProtobufSerializer",
+    "ProtobufSerializerBuilder",
 ]
 
 _DECIMAL = "confluent.type.Decimal"
@@ -481,3 +492,153 @@ class AsyncProtobufDeserializer(_ProtobufDeserializerSteps, AsyncBaseDeserialize
 
     The client is an `AsyncSchemaRegistryClient`. Calls of the deserializer are awaited.
     """
+
+
+class _ProtobufSerializerSettings(BuilderSettings[S]):
+    def __init__(
+        self,
+        schema_registry_config: dict[str, Any] | None = None,
+        schema_registry_client: Any = None,
+        message_type: type[Message] | None = None,
+        serializer_config: dict[str, Any] | None = None,
+        rule_config: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+        serializer_init: Callable[[S], Any] | None = None,
+    ) -> None:
+        super().__init__(schema_registry_config, schema_registry_client, rule_config, rule_registry)
+        self._message_type = message_type
+        self._conf = serializer_config
+        self._init = serializer_init
+
+    def set_message_type(self: B, msg_type: type[Message]) -> B:
+        """Use this class of messages. Each builder needs one."""
+        self._message_type = msg_type  # type: ignore[attr-defined]
+        return self
+
+    def set_serializer_config(self: B, serializer_conf: dict[str, Any]) -> B:
+        """Configure the serializer with this, for instance ``use.latest.version``."""
+        self._conf = serializer_conf  # type: ignore[attr-defined]
+        return self
+
+    def set_serializer_init(self: B, serializer_init: Callable[[Any], Any]) -> B:
+        """Call this function with the serializer after it is built."""
+        self._init = serializer_init
+        return self
+
+
+class ProtobufSerializerBuilder(
+    RegistryBuilder[ProtobufSerializer], _ProtobufSerializerSettings[ProtobufSerializer]
+):
+    """Makes a `ProtobufSerializer`, as the value of ``value.serializer.builder``.
+
+    The parameters are those of `ProtobufSerializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param serializer_config: The configuration of the serializer.
+    :param serializer_init: A function that gets the serializer after it is built.
+    """
+
+    def _construct(self, client: Any) -> ProtobufSerializer:
+        if self._message_type is None:
+            raise ValueError("the builder needs a message type: call set_message_type()")
+        return ProtobufSerializer(
+            self._message_type, client, self._conf, self._rule_conf, self._rule_registry
+        )
+
+
+class AsyncProtobufSerializerBuilder(
+    AsyncRegistryBuilder[AsyncProtobufSerializer],
+    _ProtobufSerializerSettings[AsyncProtobufSerializer],
+):
+    """Makes an `AsyncProtobufSerializer`, as the value of ``value.serializer.builder``.
+
+    The parameters are those of `AsyncProtobufSerializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param serializer_config: The configuration of the serializer.
+    :param serializer_init: A function that gets the serializer after it is built. It is awaited.
+    """
+
+    def _construct(self, client: Any) -> AsyncProtobufSerializer:
+        if self._message_type is None:
+            raise ValueError("the builder needs a message type: call set_message_type()")
+        return AsyncProtobufSerializer(
+            self._message_type, client, self._conf, self._rule_conf, self._rule_registry
+        )
+
+
+class _ProtobufDeserializerSettings(BuilderSettings[S]):
+    def __init__(
+        self,
+        schema_registry_config: dict[str, Any] | None = None,
+        schema_registry_client: Any = None,
+        message_type: type[Message] | None = None,
+        deserializer_config: dict[str, Any] | None = None,
+        rule_config: dict[str, Any] | None = None,
+        rule_registry: RuleRegistry | None = None,
+        deserializer_init: Callable[[S], Any] | None = None,
+    ) -> None:
+        super().__init__(schema_registry_config, schema_registry_client, rule_config, rule_registry)
+        self._message_type = message_type
+        self._conf = deserializer_config
+        self._init = deserializer_init
+
+    def set_message_type(self: B, msg_type: type[Message]) -> B:
+        """Use this class of messages. Each builder needs one."""
+        self._message_type = msg_type  # type: ignore[attr-defined]
+        return self
+
+    def set_deserializer_config(self: B, deserializer_conf: dict[str, Any]) -> B:
+        """Configure the deserializer with this, for instance ``use.latest.version``."""
+        self._conf = deserializer_conf  # type: ignore[attr-defined]
+        return self
+
+    def set_deserializer_init(self: B, deserializer_init: Callable[[Any], Any]) -> B:
+        """Call this function with the deserializer after it is built."""
+        self._init = deserializer_init
+        return self
+
+
+class ProtobufDeserializerBuilder(
+    RegistryBuilder[ProtobufDeserializer], _ProtobufDeserializerSettings[ProtobufDeserializer]
+):
+    """Makes a `ProtobufDeserializer`, as the value of ``value.deserializer.builder``.
+
+    The parameters are those of `ProtobufDeserializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param deserializer_config: The configuration of the deserializer.
+    :param deserializer_init: A function that gets the deserializer after it is built.
+    """
+
+    def _construct(self, client: Any) -> ProtobufDeserializer:
+        if self._message_type is None:
+            raise ValueError("the builder needs a message type: call set_message_type()")
+        return ProtobufDeserializer(
+            self._message_type, self._conf, client, self._rule_conf, self._rule_registry
+        )
+
+
+class AsyncProtobufDeserializerBuilder(
+    AsyncRegistryBuilder[AsyncProtobufDeserializer],
+    _ProtobufDeserializerSettings[AsyncProtobufDeserializer],
+):
+    """Makes an `AsyncProtobufDeserializer`, as the value of ``value.deserializer.builder``.
+
+    The parameters are those of `AsyncProtobufDeserializer`, and:
+
+    :param schema_registry_config: The configuration of a new client.
+    :param schema_registry_client: A client instead, which stays open.
+    :param deserializer_config: The configuration of the deserializer.
+    :param deserializer_init: A function that gets the deserializer at the end. It is awaited.
+    """
+
+    def _construct(self, client: Any) -> AsyncProtobufDeserializer:
+        if self._message_type is None:
+            raise ValueError("the builder needs a message type: call set_message_type()")
+        return AsyncProtobufDeserializer(
+            self._message_type, self._conf, client, self._rule_conf, self._rule_registry
+        )

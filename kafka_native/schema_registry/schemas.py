@@ -540,10 +540,9 @@ class Schema:
     @classmethod
     def from_dict(cls, src_dict: Mapping[str, Any]) -> Schema:
         """Read the registry's JSON."""
-        has_type = "schemaType" in src_dict
         return cls(
             schema_str=_optional_text(src_dict, "schema"),
-            schema_type=_optional_text(src_dict, "schemaType") if has_type else "AVRO",
+            schema_type=_optional_text(src_dict, "schemaType") or "AVRO",
             references=_list(src_dict, "references", SchemaReference.from_dict),
             metadata=_optional(src_dict, "metadata", Metadata.from_dict),
             rule_set=_optional(src_dict, "ruleSet", RuleSet.from_dict),

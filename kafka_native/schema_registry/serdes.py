@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import io
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar
@@ -291,11 +291,6 @@ class BaseSerde:
             return None
         registered: RegisteredSchema = yield call
         return registered
-
-    def set_cluster_id_resolver(self, resolver: Callable[[], Any]) -> None:
-        """Store the function that returns the Kafka cluster's id, for associated subject names."""
-        if self._strategy_takes_client:
-            self._subject_name_func.set_cluster_id_resolver(resolver)  # type: ignore[attr-defined]
 
     def own_schema_registry_client(self) -> None:
         """Close the registry's client together with this object."""
@@ -662,7 +657,12 @@ def framing_problem(data: bytes, error: Exception) -> str:
 
 
 class _SyncLifecycle(BaseSerde):
-    """Closing without asyncio."""
+    """Closing, and the cluster's id, without asyncio."""
+
+    def set_cluster_id_resolver(self, resolver: Callable[[], Any]) -> None:
+        """Store the function that returns the Kafka cluster's id, for associated subject names."""
+        if isinstance(self._subject_name_func, AssociatedNameStrategy):
+            self._subject_name_func.set_cluster_id_resolver(resolver)
 
     def close(self) -> None:
         """Close the rule registry that you passed, and the registry's client if it is owned."""
@@ -683,6 +683,11 @@ class _AsyncLifecycle(BaseSerde):
         """Parse the schema, then return this object."""
         yield from run_async(self._prepare()).__await__()
         return self
+
+    def set_async_cluster_id_resolver(self, resolver: Callable[[], Awaitable[Any]]) -> None:
+        """Store the coroutine function that returns the Kafka cluster's id, for subject names."""
+        if isinstance(self._subject_name_func, AsyncAssociatedNameStrategy):
+            self._subject_name_func.set_async_cluster_id_resolver(resolver)
 
     async def aclose(self) -> None:
         """Close the rule registry that you passed, and the registry's client if it is owned."""

@@ -118,8 +118,15 @@ async def run_async(call: Call[T], perform: Callable[[Step], Awaitable[Any]]) ->
 
 
 def ask(step: Ask) -> Any:
-    """Call the application's function."""
-    return step.function()
+    """Call the application's function.
+
+    :raises TypeError: It is a coroutine function.
+    """
+    found = step.function()
+    if inspect.iscoroutine(found):
+        found.close()
+        raise TypeError("a coroutine function needs the asyncio client or strategy")
+    return found
 
 
 async def ask_async(step: Ask) -> Any:

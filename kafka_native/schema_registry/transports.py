@@ -7,7 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from kafka_native.cleaning import clean
 from kafka_native.schema_registry.config import RegistryConfig
+from kafka_native.schema_registry.forks import ForkAware
 from kafka_native.schema_registry.steps import (
     Call,
     ConnectionFailed,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 T = TypeVar("T")
+ERROR_SHOWN_MAX: Final = 300
 RESPONSE_MAX_BYTES: Final = 32 << 20
 """The largest answer that a client accepts, in bytes."""
 
@@ -56,7 +59,7 @@ class _Body:
         self._deadline = deadline
         encoding = headers.get("content-encoding", "identity")
         if encoding.lower() not in ("identity", ""):
-            raise UnusableAnswer(f"{self._what}: the answer is encoded as {encoding[:40]}")
+            raise UnusableAnswer(f"{self._what}: the answer is encoded as {clean(encoding)}")
         length = headers.get("content-length", "")
         if length.isdecimal() and (len(length) > 18 or int(length) > self._left):
             raise self._too_large()
@@ -80,7 +83,7 @@ class _Body:
 
 def _failed(error: Exception) -> ConnectionFailed:
     """Return the error of a connection, without the request and its headers."""
-    text = str(error)
+    text = clean(str(error), ERROR_SHOWN_MAX)
     kind = type(error).__name__
     return ConnectionFailed(f"{kind}: {text}" if text else kind)
 
@@ -90,7 +93,7 @@ def _headers(request: Send) -> dict[str, str]:
     return {**request.headers, "Accept-Encoding": "identity"}
 
 
-class SyncTransport:
+class SyncTransport(ForkAware):
     """Performs steps in the calling thread. It is thread-safe.
 
     Parameters
@@ -100,13 +103,21 @@ class SyncTransport:
     """
 
     def __init__(self, config: RegistryConfig) -> None:
-        self._timeout_s = config.timeout_s
-        httpx2 = _httpx()
-        self._connection_error: type[Exception] = httpx2.TransportError
-        self._registry = httpx2.Client(
-            verify=config.ssl_context, proxy=config.proxy, timeout=config.timeout_s
-        )
-        self._issuer = httpx2.Client(proxy=config.proxy, timeout=config.timeout_s)
+        super().__init__()
+        self._config = config
+        self._httpx = _httpx()
+        self._connection_errors = (self._httpx.TransportError, OSError)
+        self._open()
+
+    def _open(self) -> None:
+        options = {"proxy": self._config.proxy, "timeout": self._config.timeout_s}
+        self._registry = self._httpx.Client(verify=self._config.ssl_context, **options)
+        self._issuer = self._httpx.Client(**options)
+
+    def reset_after_fork(self) -> None:
+        """Leave the connections to the parent, and open others."""
+        self._parents = self._registry, self._issuer  # their end must not close the sockets
+        self._open()
 
     def close(self) -> None:
         """Close the connections. A second call has no effect."""
@@ -128,7 +139,7 @@ class SyncTransport:
 
     def _send(self, request: Send) -> Response:
         client = self._issuer if request.is_for_issuer else self._registry
-        deadline = time.monotonic() + self._timeout_s
+        deadline = time.monotonic() + self._config.timeout_s
         try:
             with client.stream(
                 request.method,
@@ -140,11 +151,13 @@ class SyncTransport:
                 for chunk in answer.iter_raw():
                     body.add(chunk)
                 return Response(answer.status_code, answer.headers, body.bytes())
-        except self._connection_error as error:
+        except self._connection_errors as error:
             raise _failed(error) from error
+        except self._httpx.InvalidURL as error:
+            raise UnusableAnswer(f"{request.method} {clean(request.url)}: {error}") from error
 
 
-class AsyncTransport:
+class AsyncTransport(ForkAware):
     """Performs steps in an event loop.
 
     Parameters
@@ -154,13 +167,22 @@ class AsyncTransport:
     """
 
     def __init__(self, config: RegistryConfig) -> None:
-        self._timeout_s = config.timeout_s
-        httpx2 = _httpx()
-        self._connection_error: type[Exception] = httpx2.TransportError
-        self._registry = httpx2.AsyncClient(
-            verify=config.ssl_context, proxy=config.proxy, timeout=config.timeout_s
-        )
-        self._issuer = httpx2.AsyncClient(proxy=config.proxy, timeout=config.timeout_s)
+        super().__init__()
+        self._config = config
+        self._httpx = _httpx()
+        # The server's TLS alerts arrive as they are: ssl.SSLError, an OSError.
+        self._connection_errors = (self._httpx.TransportError, OSError)
+        self._open()
+
+    def _open(self) -> None:
+        options = {"proxy": self._config.proxy, "timeout": self._config.timeout_s}
+        self._registry = self._httpx.AsyncClient(verify=self._config.ssl_context, **options)
+        self._issuer = self._httpx.AsyncClient(**options)
+
+    def reset_after_fork(self) -> None:
+        """Leave the connections to the parent, and open others."""
+        self._parents = self._registry, self._issuer  # their end must not close the sockets
+        self._open()
 
     async def aclose(self) -> None:
         """Close the connections. A second call has no effect."""
@@ -182,7 +204,7 @@ class AsyncTransport:
 
     async def _send(self, request: Send) -> Response:
         client = self._issuer if request.is_for_issuer else self._registry
-        deadline = time.monotonic() + self._timeout_s
+        deadline = time.monotonic() + self._config.timeout_s
         try:
             async with client.stream(
                 request.method,
@@ -194,5 +216,7 @@ class AsyncTransport:
                 async for chunk in answer.aiter_raw():
                     body.add(chunk)
                 return Response(answer.status_code, answer.headers, body.bytes())
-        except self._connection_error as error:
+        except self._connection_errors as error:
             raise _failed(error) from error
+        except self._httpx.InvalidURL as error:
+            raise UnusableAnswer(f"{request.method} {clean(request.url)}: {error}") from error

@@ -209,7 +209,7 @@ sys.path[:] = [each for each in sys.path if "site-packages" not in each]
 kafka_native.compat.install()
 import confluent_kafka
 print(importlib.metadata.version("confluent-kafka") == confluent_kafka.version())
-for name in ("schema_registry", "avro"):
+for name in ("kafkatest", "avro"):
     try:
         __import__(f"confluent_kafka.{name}")
     except ModuleNotFoundError as error:
@@ -221,10 +221,50 @@ except ModuleNotFoundError as error:
 """
     assert output_of(python(code=code)).splitlines() == [
         "True",
-        "confluent_kafka.schema_registry True",
+        "confluent_kafka.kafkatest True",
         "confluent_kafka.avro True",
         "No module named 'confluent_kafka.no_such_part'",
     ]
+
+
+def test_the_schema_registry_needs_no_installed_package() -> None:
+    code = """
+import sys
+import kafka_native.compat
+sys.path[:] = [each for each in sys.path if "site-packages" not in each]
+kafka_native.compat.install()
+from confluent_kafka.schema_registry.schema_registry_client import SchemaRegistryClient
+from confluent_kafka.schema_registry import SchemaRegistryClient as Same, error, serde
+import confluent_kafka.schema_registry, kafka_native.schema_registry as own
+import kafka_native.schema_registry.serde
+from confluent_kafka.serialization import SerializationError
+assert SchemaRegistryClient is Same is own.SchemaRegistryClient
+assert confluent_kafka.schema_registry is own and own.__name__ == "kafka_native.schema_registry"
+assert own.__spec__.name == own.__name__
+assert serde is kafka_native.schema_registry.serde
+try:
+    serde.SchemaId("AVRO").id_to_bytes()
+except SerializationError as caught:
+    print(caught)
+try:
+    import confluent_kafka.schema_registry.no_such_part
+except ModuleNotFoundError as caught:
+    print(caught)
+"""
+    assert output_of(python(code=code)).splitlines() == [
+        "the schema has no id",
+        "No module named 'confluent_kafka.schema_registry.no_such_part'",
+    ]
+
+
+def test_an_installed_schema_registry_is_used() -> None:
+    code = """
+import kafka_native.compat
+kafka_native.compat.install()
+import confluent_kafka.schema_registry.serde
+print("site-packages" in confluent_kafka.schema_registry.serde.__file__)
+"""
+    assert output_of(python(code=code)) == "True"
 
 
 def test_spawned_processes_are_switched_too(tmp_path: Path) -> None:

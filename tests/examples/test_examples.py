@@ -117,13 +117,13 @@ OUTPUT = {
         "the tenth message, plus one: 10",
     ],
     "data_contracts.py": [
-        "refused: the amount has to be positive",
+        "failed: the amount has to be positive",
         "written and read: {'id': 1, 'amount': 20, 'mail': 'ada@example.com'}",
     ],
     "encryption.py": [
         "the card is in the message: False",
         "with the key: {'id': 7, 'card': '4111 1111'}",
-        "without an executor: SerializationError",
+        "no executor of type ENCRYPT is registered",
     ],
     "wakeup.py": ["1000 messages, then a signal", "left the group"],
     "seek.py": [
@@ -245,6 +245,12 @@ OUTPUT = {
     ],
     "test_with_mock_cluster.py": ["2 passed"],
     "test_with_faults.py": ["5 passed"],
+    "test_with_mock_registry.py": ["3 passed"],
+    "typed_messages.py": [
+        "refused: topic payments, value, schema id 1: amount: 'a lot' isn't a valid double",
+        "registered: 1",
+        "read: {'id': 1, 'amount': 9.5, 'currency': 'EUR'}",
+    ],
     "spark_write.py": [
         "frame: 1000 rows written",
         "stream, first run: 300 rows in 3 micro-batches",

@@ -57,6 +57,10 @@ def run_snippets(page: str, names: dict[str, Any]) -> int:
     return len(snippets)
 
 
+def test_the_snippet_about_the_mock_registry_runs() -> None:
+    assert run_snippets("mock-registry.md", {}) == 1
+
+
 def test_the_snippet_about_proxies_runs() -> None:
     with MockCluster(brokers=2) as cluster, Socks5((b"alice", b"s3cret")) as proxy:
         cluster.create_topic("greetings", 1)

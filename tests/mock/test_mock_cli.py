@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import confluent_kafka
 import pytest
 
 from kafka_native.mock.__main__ import main
+from tests.mock.registry_calls import call
 from tests.waiting import WAIT_S
 
 COMMAND = [sys.executable, "-m", "kafka_native.mock"]
@@ -119,6 +121,35 @@ def test_ports_follow_the_first_one_and_a_taken_one_is_an_error() -> None:
         assert "in use" in done.stderr
 
 
+def test_registry_runs_beside_the_cluster() -> None:
+    with running("--brokers", "1", "--registry") as (process, _):
+        assert process.stdout is not None
+        name, _, url = process.stdout.readline().strip().partition("=")
+        assert name == "schema.registry.url"
+        assert call(url, "GET", "/subjects").body == []
+        port = url.rpartition(":")[2]
+        done = subprocess.run(
+            [*COMMAND, "--registry", port],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=WAIT_S,
+        )
+        assert done.returncode == 2
+        assert "in use" in done.stderr
+
+
+def test_json_has_the_url_of_the_registry() -> None:
+    command = [*COMMAND, "--brokers", "1", "--registry", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            addresses = json.loads(process.stdout.readline())
+            assert call(addresses["schema.registry.url"], "GET", "/contexts").body == ["."]
+        finally:
+            process.kill()
+
+
 def test_process_is_secured(tmp_path: Path) -> None:
     options = [
         "--brokers",
@@ -173,7 +204,14 @@ def test_impossible_clusters_are_errors(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--topics", "a:x"], ["--topics", ":1"], ["--colour", "red"], ["--user", "me"]]
+    "arguments",
+    [
+        ["--topics", "a:x"],
+        ["--topics", ":1"],
+        ["--colour", "red"],
+        ["--user", "me"],
+        ["--registry", "x"],
+    ],
 )
 def test_wrong_options_are_errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

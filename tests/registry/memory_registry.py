@@ -56,7 +56,17 @@ class MemoryRegistry:
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Return whether two schemas are equal, wherever they are registered."""
     names = ("schema", "schemaType", "references", "ruleSet", "metadata")
-    return all((one.get(name) or None) == (other.get(name) or None) for name in names)
+    return all(without_empty(one.get(name)) == without_empty(other.get(name)) for name in names)
+
+
+def without_empty(value: Any) -> Any:
+    """Return JSON without null, false, empty lists and empty objects: they mean the same."""
+    if isinstance(value, dict):
+        kept = {name: without_empty(part) for name, part in value.items()}
+        return {name: part for name, part in kept.items() if part} or None
+    if isinstance(value, list):
+        return [without_empty(part) for part in value] or None
+    return value or None
 
 
 class Client:

@@ -299,6 +299,23 @@ def test_deep_nesting_is_refused(registry: MemoryRegistry) -> None:
         assert text == f"topic users, value, schema id 1: {deep}"
 
 
+EMPTY = ['"null"', '{"type": "record", "name": "E", "fields": []}']
+EMPTY += ['{"type": "fixed", "name": "F", "size": 0}']
+
+
+@pytest.mark.parametrize("items", EMPTY)
+def test_a_few_bytes_cannot_announce_many_items(registry: MemoryRegistry, items: str) -> None:
+    inner = f'{{"type": "array", "items": {items}}}'
+    registry.register("t", {"schema": f'{{"type": "array", "items": {inner}}}'})
+    reader = ours.AvroDeserializer(registry.client())
+    head = b"\0\0\0\0\1"
+    assert len(reader(head + b"\2\6\0\0", CONTEXT)[0]) == 3
+    many = b"\x80\x89\x7a"  # a million
+    for payload in (b"\2\xfe\xff\xff\xff\xff\x7f\0\0", b"\4" + (many + b"\0") * 2 + b"\0"):
+        text = raised(lambda payload=payload: reader(head + payload, CONTEXT))
+        assert "the payload announces more than 1000000 items without bytes" in text
+
+
 def test_functions_convert_objects(registry: MemoryRegistry) -> None:
     payload = ours.AvroSerializer(
         registry.client(), '"string"', lambda obj, ctx: f"{obj} of {ctx.topic}"

@@ -44,7 +44,7 @@ LAYERS = [
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # The mock cluster tests the client, so it shares only the declarations and the record format with
-# it.
+# it. The mock registry shares nothing with the client's registry code.
 MOCK_MAY_IMPORT = {"mock", "protocol", "_native", "errors", "_reference"}
 # The upper modules of the mock cluster. A module may import modules of earlier layers. All other
 # modules of the mock cluster stand below, and may import each other without a cycle.
@@ -55,7 +55,7 @@ MOCK_LAYERS = [
     {"broker_settings", "call", "logs", "saved_state"},
     {"handlers"},
     {"cluster"},
-    {"__main__"},
+    {"__main__", "pytest_plugin"},
 ]
 MOCK_RANK = {name: rank for rank, layer in enumerate(MOCK_LAYERS) for name in layer}
 # The command line shows the mock cluster to users. The client supports test.mock.num.brokers.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -72,6 +73,12 @@ class Server:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
+            def handle(self) -> None:
+                try:
+                    super().handle()
+                except OSError:  # the client has closed the connection, or its handshake failed
+                    self.close_connection = True
+
             def _serve(self) -> None:
                 url = urlsplit(self.path)
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -101,6 +108,13 @@ class Server:
         self.url = f"http://{self.address}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
+
+    def use_tls(self, context: ssl.SSLContext) -> None:
+        """Speak TLS. A client that fails its handshake disturbs no other one."""
+        self._http.socket = context.wrap_socket(
+            self._http.socket, server_side=True, do_handshake_on_connect=False
+        )
+        self.url = f"https://{self.address}"
 
     def _next(self, request: Request) -> Answer:
         with self._lock:

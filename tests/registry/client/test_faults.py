@@ -229,12 +229,56 @@ def test_a_redirect_to_another_host_loses_the_credentials(
     assert not sent & {"authorization", "target-sr-cluster", "confluent-identity-pool-id"}
 
 
-@pytest.mark.parametrize("location", ["ftp://127.0.0.1/x", "file:///etc/passwd"])
+@pytest.mark.parametrize("location", ["ftp://127.0.0.1/x", "file:///etc/passwd", "http://[x"])
 def test_a_redirect_to_another_protocol_is_refused(
     server: Server, connect: Connect, location: str
 ) -> None:
     server.answer(Answer(302, b"", {"Location": location}))
     assert "isn't followed" in refused(connect()).error_message
+
+
+@pytest.mark.parametrize("location", ["http://127.0.0.1:99999/x", "http://a:b:c/", "http://\xe9:/"])
+def test_a_redirect_to_an_impossible_address(
+    server: Server, connect: Connect, location: str
+) -> None:
+    server.answer(Answer(302, b"", {"Location": location}))
+    error = refused(connect({"max.retries": 0}))
+    assert isinstance(error, SchemaRegistryError)
+    assert error.http_status_code in (302, -1)
+
+
+class Trickle(Answer):
+    """Sends one byte at a time, and never the last one."""
+
+    def write(self, handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "30000000")
+        handler.end_headers()
+        while True:
+            handler.wfile.write(b" ")
+            handler.wfile.flush()
+
+
+def test_a_trickling_answer_is_given_up(server: Server, connect: Connect) -> None:
+    server.answer(Trickle())
+    error = refused(connect({"timeout": 0.05, "max.retries": 0}))
+    assert "timeout" in error.error_message
+
+
+def test_texts_of_a_registry_are_printable(server: Server, connect: Connect) -> None:
+    evil = "a\x1b[2J\r\nERROR forged \u202e" + "b" * 100_000
+    for answer in (
+        Answer(404, {"error_code": 40401, "message": evil}),
+        Answer(404, evil.encode()),
+        Answer(302, b"", {"Location": "ftp://a\x7fb/"}),
+        Answer(200, {"schema": "x", "metadata": {"properties": {evil: 3}}}),
+        Answer(200, {"schema": "x", "ruleSet": {"domainRules": [{"kind": evil}]}}),
+        Answer(200, b"x", {"Content-Encoding": "\x7f" * 1000}),
+    ):
+        server.answer(answer)
+        text = str(refused(connect({"max.retries": 0})))
+        assert text.isprintable()
+        assert len(text) < 10_000
 
 
 def test_a_write_is_redirected_only_as_it_is(server: Server, connect: Connect) -> None:
