@@ -40,6 +40,11 @@ from kafka_native.schema_registry.serdes import (
     Steps,
     run,
 )
+from kafka_native.schema_registry.validation_rules import (
+    VALIDATION_RULES_PROP,
+    Validation,
+    parse_validation_rules,
+)
 from kafka_native.serialization import SerializationContext, SerializationError
 
 try:
@@ -636,6 +641,9 @@ class _AvroSerializerSteps(_AvroSteps, SerializerSteps):
             raise TypeError("to_dict needs a SerializationContext")
         return self._to_dict(obj, ctx)
 
+    def _walk_rules(self, validation: Validation, parsed: ParsedAvro, value: Any) -> None:
+        _check_rules(validation, parsed.expanded, value, "")
+
     def _encode(self, parsed: ParsedAvro, value: Any) -> bytes:
         if parsed.is_bytes:
             if isinstance(value, str):
@@ -660,6 +668,36 @@ class _AvroSerializerSteps(_AvroSteps, SerializerSteps):
         return out.getvalue()
 
 
+def _check_rules(validation: Validation, schema: Any, value: Any, path: str) -> None:
+    """Check the rules in an expanded schema for a value and its parts."""
+    if value is None:
+        return
+    if isinstance(schema, list):
+        branch, inner = _chosen_branch(schema, value)
+        if branch is not None:
+            _check_rules(validation, branch, inner, path)
+        return
+    kind = get_type(schema)
+    if not isinstance(schema, dict):
+        return
+    if kind == FieldType.ARRAY and isinstance(value, list):
+        for index, item in enumerate(value):
+            _check_rules(validation, schema["items"], item, f"{path}[{index}]")
+    elif kind == FieldType.MAP and isinstance(value, dict):
+        for key, item in value.items():
+            _check_rules(validation, schema["values"], item, f'{path}["{key}"]')
+    elif kind == FieldType.RECORD and isinstance(value, dict):
+        rules = parse_validation_rules(schema.get(VALIDATION_RULES_PROP))
+        validation.check(rules, schema, value, path)
+        for field in schema.get("fields", ()):
+            item = value.get(field["name"])
+            inner_path = f"{path}.{field['name']}" if path else field["name"]
+            if item is not None:
+                rules = parse_validation_rules(field.get(VALIDATION_RULES_PROP))
+                validation.check(rules, field["type"], item, inner_path)
+                _check_rules(validation, field["type"], item, inner_path)
+
+
 class AvroSerializer(_AvroSerializerSteps, BaseSerializer):
     """Converts objects to Avro, with the id of their schema in the registry.
 
@@ -681,6 +719,10 @@ class AvroSerializer(_AvroSerializerSteps, BaseSerializer):
     - ``subject.name.strategy.conf`` (None): the configuration of ``ASSOCIATED``.
     - ``schema.id.serializer`` (`prefix_schema_id_serializer`): writes the id before the payload, or
       the GUID into a header (`header_schema_id_serializer`).
+    - ``validation.rules.execution`` (``DISABLED``): when to check the rules in the schema's text:
+      ``BEFORE_DOMAIN_RULES`` or ``AFTER_DOMAIN_RULES``.
+    - ``validation.rules.executor`` (None): the `ValidationRuleExecutor` that checks them.
+    - ``validation.rules.fail.fast`` (False): stop at the first violation.
     - ``validate.strict`` (False): refuse records that lack fields, or have others.
     - ``validate.strict.allow.default`` (False): as ``validate.strict``, but fields with a default
       may be missing.

@@ -40,6 +40,11 @@ from kafka_native.schema_registry.serdes import (
     Steps,
     run,
 )
+from kafka_native.schema_registry.validation_rules import (
+    VALIDATION_RULES_PROP,
+    Validation,
+    parse_validation_rules,
+)
 from kafka_native.serialization import SerializationContext, SerializationError
 
 try:
@@ -193,6 +198,81 @@ def references_of(
         found.append((reference.name, Resource.from_contents(contents, DEFAULT_SPEC)))
 
 
+def _first_fit(
+    references: Registry[Any], schemas: list[Any], resolver: Any, value: Any
+) -> tuple[Any, Any] | None:
+    """Return the first schema that a value fits, and its resolver."""
+    for each in schemas:
+        if not isinstance(each, dict):
+            continue
+        schema, inner = each, resolver
+        if "$ref" in schema:
+            found = resolver.lookup(schema["$ref"])
+            schema, inner = found.contents, found.resolver
+        class_ = validator_for(schema)
+        if class_(schema, registry=references, _resolver=inner).is_valid(value):
+            return schema, inner
+    return None
+
+
+def _typed(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a schema of several types as one schema for each type."""
+    return [{**schema, "type": each} for each in schema["type"]]
+
+
+class _RuleCheck:
+    """Checks the rules in a schema for a value and its parts."""
+
+    def __init__(self, parsed: ParsedJson, validation: Validation) -> None:
+        self._references, self._validation = parsed.references, validation
+
+    def value(self, schema: Any, resolver: Any, path: str, value: Any) -> None:
+        """Check a value."""
+        if value is None or not isinstance(schema, dict):
+            return
+        for matching in self._alternatives(schema, resolver, value):
+            self.value(*matching, path, value)
+        if isinstance(schema.get("type"), list):
+            return
+        combined = any(name in schema for name in ("allOf", "oneOf", "anyOf"))
+        if "$ref" in schema and not combined and not isinstance(value, list):
+            found = resolver.lookup(schema["$ref"])
+            self.value(found.contents, found.resolver, path, value)
+            return
+        if isinstance(value, dict):
+            self._object(schema, resolver, path, value)
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                self.value(schema.get("items"), resolver, f"{path}[{index}]", item)
+
+    def _alternatives(
+        self, schema: dict[str, Any], resolver: Any, value: Any
+    ) -> list[tuple[Any, Any]]:
+        """Return the schemas inside a schema that a value fits, each with its resolver."""
+        if isinstance(schema.get("type"), list):
+            groups = [_typed(schema)]
+        elif "allOf" in schema:
+            return [(each, resolver) for each in schema["allOf"]]
+        elif "oneOf" in schema:
+            groups = [schema["oneOf"]]
+        else:
+            groups = [[each] for each in schema.get("anyOf", ())]
+        fits = [_first_fit(self._references, group, resolver, value) for group in groups]
+        return [fit for fit in fits if fit is not None]
+
+    def _object(
+        self, schema: dict[str, Any], resolver: Any, path: str, value: dict[str, Any]
+    ) -> None:
+        rules = parse_validation_rules(schema.get(VALIDATION_RULES_PROP))
+        self._validation.check(rules, schema, value, path)
+        for name, inner in (schema.get("properties") or {}).items():
+            item = value.get(name)
+            if item is not None and isinstance(inner, dict):
+                rules = parse_validation_rules(inner.get(VALIDATION_RULES_PROP))
+                self._validation.check(rules, inner, item, f"{path}.{name}")
+                self.value(inner, resolver, f"{path}.{name}", item)
+
+
 class _Walk:
     """Calls a function for the fields of a message that have one of the rule's tags."""
 
@@ -207,7 +287,7 @@ class _Walk:
         if field is not None:
             field.field_type = get_type(schema)
         if isinstance(schema.get("type"), list):
-            matching = self._first([{**schema, "type": t} for t in schema["type"]], resolver, value)
+            matching = self._first(_typed(schema), resolver, value)
             return value if matching is None else self.value(*matching, path, value)
         if any(name in schema for name in ("allOf", "oneOf", "anyOf")):
             value = self._combined(schema, resolver, path, value)
@@ -239,19 +319,7 @@ class _Walk:
         return value
 
     def _first(self, schemas: list[Any], resolver: Any, value: Any) -> tuple[Any, Any] | None:
-        """Return the first schema that a value fits, and its resolver."""
-        for schema in schemas:
-            if not isinstance(schema, dict):
-                continue
-            inner = resolver
-            if "$ref" in schema:
-                found = resolver.lookup(schema["$ref"])
-                schema, inner = found.contents, found.resolver
-            class_ = validator_for(schema)
-            validator = class_(schema, registry=self._references, _resolver=inner)
-            if validator.is_valid(value):
-                return schema, inner
-        return None
+        return _first_fit(self._references, schemas, resolver, value)
 
     def _items(self, schema: dict[str, Any], resolver: Any, path: str, value: Any) -> Any:
         if not isinstance(value, list) or "items" not in schema:
@@ -343,6 +411,9 @@ class _JsonSerializerSteps(_JsonSteps, SerializerSteps):
         if ctx is None:
             raise TypeError("to_dict needs a SerializationContext")
         return self._to_dict(obj, ctx)
+
+    def _walk_rules(self, validation: Validation, parsed: ParsedJson, value: Any) -> None:
+        _RuleCheck(parsed, validation).value(parsed.schema, parsed.resolver, "$", value)
 
     def _encode(self, parsed: ParsedJson, value: Any) -> bytes:
         if self._validate:

@@ -49,6 +49,7 @@ from kafka_native.schema_registry.serdes import (
     Steps,
 )
 from kafka_native.schema_registry.subject_names import reference_subject_name_strategy
+from kafka_native.schema_registry.validation_rules import Validation, ValidationRule
 from kafka_native.serialization import SerializationContext, SerializationError
 
 __all__ = [
@@ -279,6 +280,32 @@ class _ProtobufSteps:
         return walk
 
 
+def _rules_of(descriptor: Any) -> list[ValidationRule]:
+    rules = files.meta_of(descriptor).rules
+    return [ValidationRule(rule.name, rule.doc, rule.expr, rule.sql) for rule in rules]
+
+
+def _check_rules(validation: Validation, message: Any, path: str) -> None:
+    """Check the rules in a schema for a message and its parts."""
+    descriptor = message.DESCRIPTOR
+    validation.check(_rules_of(descriptor), descriptor, message, path)
+    for field in descriptor.fields:
+        if field.has_presence and not message.HasField(field.name):
+            continue
+        value = getattr(message, field.name)
+        inner = f"{path}.{field.name}" if path else field.name
+        validation.check(_rules_of(field), field, value, inner)
+        if is_map_field(field):
+            if field.message_type.fields_by_name["value"].message_type is not None:
+                for key in value:
+                    _check_rules(validation, value[key], f'{inner}["{key}"]')
+        elif field.message_type is not None and field.is_repeated:
+            for index, item in enumerate(value):
+                _check_rules(validation, item, f"{inner}[{index}]")
+        elif field.message_type is not None:
+            _check_rules(validation, value, inner)
+
+
 def _check_format(properties: Properties) -> None:
     if properties.take_bool("use.deprecated.format"):
         raise ValueError("use.deprecated.format is no longer supported")
@@ -355,6 +382,15 @@ class _ProtobufSerializerSteps(_ProtobufSteps, SerializerSteps):
 
     def _value_of(self, obj: Any, ctx: SerializationContext | None) -> Any:
         return obj
+
+    def _walk_rules(
+        self, validation: Validation, parsed: ParsedProtobuf | None, value: Any
+    ) -> None:
+        if parsed is not None:  # read the message as the registered schema names its fields
+            seen: Any = GetMessageClass(parsed.message_named(self._message_name))()
+            seen.MergeFromString(value.SerializePartialToString())
+            value = seen
+        _check_rules(validation, value, "")
 
     def _encode(self, parsed: ParsedProtobuf | None, value: Any) -> bytes:
         missing = value.FindInitializationErrors()

@@ -43,6 +43,15 @@ from kafka_native.schema_registry.subject_names import (
     AsyncAssociatedNameStrategy,
     SubjectNameStrategyType,
 )
+from kafka_native.schema_registry.validation_rules import (
+    VALIDATION_RULES_PROP,
+    ValidationRule,
+    ValidationRuleError,
+    ValidationRuleExecutor,
+    ValidationRulesExecution,
+    evaluate_validation_rule,
+    parse_validation_rules,
+)
 
 __all__ = [
     "DLQ_HEADER_PREFIX",
@@ -54,6 +63,7 @@ __all__ = [
     "FALLBACK_TYPE",
     "KAFKA_CLUSTER_ID",
     "STRATEGY_TYPE_MAP",
+    "VALIDATION_RULES_PROP",
     "AssociatedNameStrategy",
     "AsyncAssociatedNameStrategy",
     "AsyncBaseDeserializer",
@@ -76,9 +86,15 @@ __all__ = [
     "RuleExecutor",
     "SchemaId",
     "SubjectNameStrategyType",
+    "ValidationRule",
+    "ValidationRuleError",
+    "ValidationRuleExecutor",
+    "ValidationRulesExecution",
     "async_build_serde",
     "build_serde",
     "clear_original_key",
+    "evaluate_validation_rule",
     "get_original_key",
+    "parse_validation_rules",
     "set_original_key",
 ]

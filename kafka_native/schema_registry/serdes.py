@@ -6,6 +6,7 @@ the results. `run()` makes the calls at once, `run_async()` awaits them. So each
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import io
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -32,6 +33,12 @@ from kafka_native.schema_registry.subject_names import (
     AssociatedNameStrategy,
     AsyncAssociatedNameStrategy,
     SubjectNameStrategyType,
+)
+from kafka_native.schema_registry.validation_rules import (
+    FirstViolation,
+    Validation,
+    ValidationRuleExecutor,
+    ValidationRulesExecution,
 )
 from kafka_native.serialization import (
     Deserializer,
@@ -339,6 +346,9 @@ class SerializerSteps(BaseSerde):
         "subject.name.strategy.conf": None,
         "subject.name.strategy": None,
         "schema.id.serializer": prefix_schema_id_serializer,
+        "validation.rules.execution": ValidationRulesExecution.DISABLED,
+        "validation.rules.fail.fast": False,
+        "validation.rules.executor": None,
     }
 
     def _init_serializer(self, client: Any, properties: Properties) -> None:
@@ -350,6 +360,40 @@ class SerializerSteps(BaseSerde):
             raise ValueError("cannot enable both use.latest.version and auto.register.schemas")
         self._schema_id_serializer = properties.take_callable("schema.id.serializer")
         self._schema_ids: LruCache[str, SchemaId] = LruCache(SUBJECTS_MAX)
+        self._init_validation(properties)
+
+    def _init_validation(self, properties: Properties) -> None:
+        """Take the properties of the rules in a schema's text."""
+        when = properties.take("validation.rules.execution")
+        try:
+            when = ValidationRulesExecution(when)
+        except ValueError:
+            names = ", ".join(each.value for each in ValidationRulesExecution)
+            raise ValueError(f"validation.rules.execution must be one of {names}") from None
+        self._validates = when != ValidationRulesExecution.DISABLED
+        self._validates_first = when == ValidationRulesExecution.BEFORE_DOMAIN_RULES
+        self._validation_fail_fast = properties.take_bool("validation.rules.fail.fast")
+        self._validation_executor: ValidationRuleExecutor | None = properties.take_optional(
+            "validation.rules.executor",
+            ValidationRuleExecutor,  # type: ignore[type-abstract]
+        )
+        if self._validates and self._validation_executor is None:
+            raise ValueError(
+                "validation.rules.execution needs validation.rules.executor, a "
+                "ValidationRuleExecutor"
+            )
+
+    def _validate_rules(self, parsed: Any, value: Any, place: str) -> None:
+        """Check the rules in a schema's text."""
+        assert self._validation_executor is not None
+        validation = Validation(self._validation_executor, self._validation_fail_fast)
+        with contextlib.suppress(FirstViolation):
+            self._walk_rules(validation, parsed, value)
+        validation.raise_violations(place)
+
+    def _walk_rules(self, validation: Validation, parsed: Any, value: Any) -> None:
+        """Give each value that has rules to the check."""
+        raise NotImplementedError
 
     def _record_name(self, obj: Any) -> str | None:
         """Return the record name that the subject name strategy gets."""
@@ -429,21 +473,42 @@ class SerializerSteps(BaseSerde):
         else:
             parsed = yield from self._parsed_schema(pinned.schema)
             schema_id = self._schema_id_of(pinned, parsed)
+        payload = self._payload(obj, ctx, subject, schema_id, parsed, pinned)
+        framed: bytes = self._schema_id_serializer(payload, ctx, schema_id)
+        return framed
+
+    def _payload(
+        self,
+        obj: Any,
+        ctx: SerializationContext | None,
+        subject: str,
+        schema_id: SchemaId,
+        parsed: Any,
+        pinned: RegisteredSchema | None,
+    ) -> bytes:
+        """Convert an object, run the rules for it, and encode it."""
         value = self._value_of(obj, ctx)
-        rules: Callable[..., Any] | None = None
-        if pinned is not None and ctx is not None and pinned.schema.rule_set is not None:
-            rules = partial(run_rules, self._rule_registry, ctx, subject, RuleMode.WRITE, None)
-            rules = partial(rules, pinned.schema)
+        has_rules = pinned is not None and ctx is not None and pinned.schema.rule_set is not None
+        place = where(ctx, schema_id) if self._validates else ""
+        if self._validates and (pinned is None or self._validates_first):
+            self._validate_rules(parsed, value, place)
+        if has_rules:
+            run_write_rules = self._write_rules(ctx, subject, pinned)
             tags, transformer = self._inline_tags(parsed), self._transformer(parsed)
-            value = rules(RulePhase.DOMAIN, value, tags, transformer)
+            value = run_write_rules(RulePhase.DOMAIN, value, tags, transformer)
+        if self._validates and pinned is not None and not self._validates_first:
+            self._validate_rules(parsed, value, place)
         try:
             payload = self._encode(parsed, value)
         except SerializationError as error:
             raise SerializationError(f"{where(ctx, schema_id)}: {error}") from error.__cause__
-        if rules is not None:
-            payload = rules(RulePhase.ENCODING, payload)
-        framed: bytes = self._schema_id_serializer(payload, ctx, schema_id)
-        return framed
+        if has_rules:
+            payload = run_write_rules(RulePhase.ENCODING, payload)
+        return payload
+
+    def _write_rules(self, ctx: Any, subject: str, pinned: Any) -> Callable[..., Any]:
+        run_for = partial(run_rules, self._rule_registry, ctx, subject, RuleMode.WRITE, None)
+        return partial(run_for, pinned.schema)
 
 
 class DeserializerSteps(BaseSerde):
@@ -567,7 +632,10 @@ class DeserializerSteps(BaseSerde):
         writer = yield from self._writer_schema(schema_id, subject, ctx)
         parsed_writer = yield from self._parsed_schema(writer)
         if subject is None and ctx is not None:
-            name = self._record_name_of(parsed_writer, schema_id)
+            try:
+                name = self._record_name_of(parsed_writer, schema_id)
+            except SerializationError as error:
+                self._raise_with_context(error, ctx, schema_id)
             subject = yield from self._subject(ctx, name)
         latest = yield from self._pinned_schema(subject)
         migrations: list[tuple[RuleMode, Schema, Schema]] = []

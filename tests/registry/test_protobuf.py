@@ -258,3 +258,11 @@ def test_asyncio_makes_the_same_bytes(registry: MemoryRegistry) -> None:
         return data, await reader(data, CONTEXT)
 
     assert asyncio.run(main()) == (both(registry, ADA), ADA)
+
+
+def test_indexes_that_point_nowhere_by_record_name(registry: MemoryRegistry) -> None:
+    both(registry, ADA)
+    conf = {"subject.name.strategy": record_subject_name_strategy}
+    reader = ours.ProtobufDeserializer(User, conf, registry.client())
+    text = raised(lambda: reader(b"\0\0\0\0\2\2\4", CONTEXT))
+    assert text.startswith("topic users, value, schema id 2: the message indexes [2] point at no")
