@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from typing import Any
 
-from confluent_kafka.schema_registry import (
+from kafka_native.mock import MockSchemaRegistry
+from kafka_native.schema_registry import (
     Rule,
     RuleKind,
     RuleMode,
@@ -13,12 +16,11 @@ from confluent_kafka.schema_registry import (
     Schema,
     SchemaRegistryClient,
 )
-from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
-from confluent_kafka.schema_registry.rule_registry import RuleRegistry
-from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
-
+from kafka_native.schema_registry.avro import AvroDeserializer, AvroSerializer
+from kafka_native.schema_registry.rule_registry import RuleRegistry
 from kafka_native.schema_registry.rules.cel.cel_executor import CelExecutor
 from kafka_native.schema_registry.rules.cel.cel_field_executor import CelFieldExecutor
+from kafka_native.serialization import MessageField, SerializationContext, SerializationError
 
 ORDER = {
     "type": "record",
@@ -66,27 +68,30 @@ RULES = [
     ),
 ]
 
-# A registry in memory. Yours has the address of a schema registry.
-registry = SchemaRegistryClient.new_client({"url": "mock://"})
-schema = Schema(json.dumps(ORDER), "AVRO", [], None, RuleSet([], RULES))
-registry.register_schema("orders-value", schema)
-
 rules = RuleRegistry()
 rules.register_executor(CelExecutor())
 rules.register_executor(CelFieldExecutor())
-
 context = SerializationContext("orders", MessageField.VALUE)
-serialize = AvroSerializer(
-    registry,
-    conf={"auto.register.schemas": False, "use.latest.version": True},
-    rule_registry=rules,
-)
-deserialize = AvroDeserializer(registry, rule_registry=rules)
 
-try:
-    serialize({"id": 1, "amount": -20, "mail": "ada"}, context)
-except SerializationError as error:
-    print("refused:", error.__cause__)
+with contextlib.ExitStack() as stack:
+    url = os.environ.get("SCHEMA_REGISTRY_URL")
+    if url is None:  # without a registry of your own, the mock registry serves
+        url = stack.enter_context(MockSchemaRegistry()).url
+    registry = stack.enter_context(SchemaRegistryClient({"url": url}))
+    schema = Schema(json.dumps(ORDER), "AVRO", [], None, RuleSet([], RULES))
+    registry.register_schema("orders-value", schema)
 
-payload = serialize({"id": 1, "amount": 20, "mail": "ada"}, context)
-print("written and read:", deserialize(payload, context))
+    serialize = AvroSerializer(
+        registry,
+        conf={"auto.register.schemas": False, "use.latest.version": True},
+        rule_registry=rules,
+    )
+    deserialize = AvroDeserializer(registry, rule_registry=rules)
+
+    try:
+        serialize({"id": 1, "amount": -20, "mail": "ada"}, context)
+    except SerializationError as error:
+        print("refused:", error)
+
+    payload = serialize({"id": 1, "amount": 20, "mail": "ada"}, context)
+    print("written and read:", deserialize(payload, context))

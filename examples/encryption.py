@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 
-from confluent_kafka.schema_registry import (
+from kafka_native.mock import MockSchemaRegistry
+from kafka_native.schema_registry import (
     Rule,
     RuleKind,
     RuleMode,
@@ -13,12 +16,11 @@ from confluent_kafka.schema_registry import (
     Schema,
     SchemaRegistryClient,
 )
-from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
-from confluent_kafka.schema_registry.rule_registry import RuleRegistry
-from confluent_kafka.serialization import MessageField, SerializationContext
-
+from kafka_native.schema_registry.avro import AvroDeserializer, AvroSerializer
+from kafka_native.schema_registry.rule_registry import RuleRegistry
 from kafka_native.schema_registry.rules.encryption.encrypt_executor import FieldEncryptionExecutor
 from kafka_native.schema_registry.rules.encryption.localkms.local_driver import LocalKmsDriver
+from kafka_native.serialization import MessageField, SerializationContext, SerializationError
 
 ORDER = {
     "type": "record",
@@ -49,32 +51,34 @@ RULE = Rule(
     disabled=False,
 )
 
-# A registry in memory. Yours has the address of a schema registry.
-registry = SchemaRegistryClient.new_client({"url": "mock://"})
-registry.register_schema(
-    "orders-value", Schema(json.dumps(ORDER), "AVRO", [], None, RuleSet([], [RULE]))
-)
-
 LocalKmsDriver.register()
 rules = RuleRegistry()
 rules.register_executor(FieldEncryptionExecutor())
 secrets = {"secret": "keep this in a vault"}
-
 context = SerializationContext("orders", MessageField.VALUE)
-serialize = AvroSerializer(
-    registry,
-    conf={"auto.register.schemas": False, "use.latest.version": True},
-    rule_conf=secrets,
-    rule_registry=rules,
-)
-payload = serialize({"id": 7, "card": "4111 1111"}, context)
-print("the card is in the message:", b"4111" in payload)
 
-with_key = AvroDeserializer(registry, rule_conf=secrets, rule_registry=rules)
-print("with the key:", with_key(payload, context))
+with contextlib.ExitStack() as stack:
+    url = os.environ.get("SCHEMA_REGISTRY_URL")
+    if url is None:  # without a registry of your own, the mock registry serves
+        url = stack.enter_context(MockSchemaRegistry()).url
+    registry = stack.enter_context(SchemaRegistryClient({"url": url}))
+    schema = Schema(json.dumps(ORDER), "AVRO", [], None, RuleSet([], [RULE]))
+    registry.register_schema("orders-value", schema)
 
-disabled = AvroDeserializer(registry, conf={"use.latest.version": False}, rule_conf=secrets)
-try:
-    disabled(payload, context)
-except Exception as error:
-    print("without an executor:", type(error).__name__)
+    serialize = AvroSerializer(
+        registry,
+        conf={"auto.register.schemas": False, "use.latest.version": True},
+        rule_conf=secrets,
+        rule_registry=rules,
+    )
+    payload = serialize({"id": 7, "card": "4111 1111"}, context)
+    print("the card is in the message:", b"4111" in payload)
+
+    with_key = AvroDeserializer(registry, rule_conf=secrets, rule_registry=rules)
+    print("with the key:", with_key(payload, context))
+
+    without = AvroDeserializer(registry, rule_registry=RuleRegistry())
+    try:
+        without(payload, context)
+    except SerializationError as error:
+        print("without an executor:", error)

@@ -121,13 +121,13 @@ OUTPUT = {
         "the tenth message, plus one: 10",
     ],
     "data_contracts.py": [
-        "refused: the amount has to be positive",
+        "failed: the amount has to be positive",
         "written and read: {'id': 1, 'amount': 20, 'mail': 'ada@example.com'}",
     ],
     "encryption.py": [
         "the card is in the message: False",
         "with the key: {'id': 7, 'card': '4111 1111'}",
-        "without an executor: SerializationError",
+        "no executor of type ENCRYPT is registered",
     ],
     "wakeup.py": ["1000 messages, then a signal", "left the group"],
     "seek.py": [

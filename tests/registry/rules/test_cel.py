@@ -229,7 +229,8 @@ def test_threads_share_an_executor() -> None:
 
 def test_a_missing_celpy_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "kafka_native.schema_registry.rules.cel.cel_executor"
-    monkeypatch.delitem(sys.modules, name)
+    for module in (name, "kafka_native.schema_registry.rules.cel.programs"):
+        monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "celpy", None)
     with pytest.raises(ImportError, match=r"pip install 'kafka-native\[rules\]'"):
         __import__(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import logging
+import threading
 from typing import Any
 
 import pytest
@@ -348,3 +349,23 @@ def test_executors_register_themselves(shared_registry: Any) -> None:
     for kind in (EncryptionExecutor, FieldEncryptionExecutor):
         executor = kind.register_with_clock(clock)
         assert shared_registry.get_executor(executor.type()) is executor
+
+
+def test_threads_agree_on_one_key(deks: DekServer) -> None:
+    executors = [configured(deks), configured(deks)]
+    start = threading.Barrier(4)
+    sent: list[str] = []
+
+    def work(number: int) -> None:
+        start.wait()
+        sent.append(field(executors[number % 2], f"value {number}"))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(deks.keks) == len(deks.deks) == 1
+    reader = configured(deks)
+    found = sorted(field(reader, each, mode="READ") for each in sent)
+    assert found == [f"value {number}" for number in range(4)]

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
 import logging
 import re
-import threading
 from typing import Any
 
 from kafka_native.schema_registry.rules._interface import (
     CONDITION,
     RuleContext,
-    RuleError,
     RuleExecutor,
     RuleRegistry,
 )
-
-try:
-    import celpy
-    import lark
-    from celpy import celtypes
-    from celpy.celparser import CELParseError
-    from celpy.evaluation import CELEvalError, Evaluator
-except ImportError as missing:
-    raise ImportError(
-        "rules in CEL need cel-python: pip install 'kafka-native[rules]'"
-    ) from missing
-
-from kafka_native.schema_registry.rules.cel.functions import FUNCTIONS
+from kafka_native.schema_registry.rules.cel.programs import CelPrograms
 from kafka_native.schema_registry.rules.cel.values import (
-    MessageMap,
     from_cel,
     is_message,
     message_from_cel,
@@ -41,26 +25,6 @@ __all__ = ["CelExecutor"]
 log = logging.getLogger(__name__)
 
 GUARD_END = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|(;)""", re.DOTALL)
-NOW = re.compile(r"\bnow\b")
-
-
-class _Evaluator(Evaluator):
-    """Evaluates ``has()`` by the presence of Protobuf fields."""
-
-    def macro_has_eval(self, exprlist: Any) -> Any:
-        node = exprlist
-        while isinstance(node, lark.Tree) and node.data != "member_dot" and len(node.children) == 1:
-            node = node.children[0]
-        if isinstance(node, lark.Tree) and node.data == "member_dot":
-            operand = self.visit(node.children[0])
-            if isinstance(operand, MessageMap):
-                return celtypes.BoolType(operand.is_set(str(node.children[1])))
-        return super().macro_has_eval(exprlist)
-
-
-class _Runner(celpy.InterpretedRunner):
-    def evaluate(self, context: Any) -> Any:
-        return _Evaluator(ast=self.ast, activation=self.new_activation()).evaluate(context)
 
 
 class CelExecutor(RuleExecutor):
@@ -71,9 +35,7 @@ class CelExecutor(RuleExecutor):
     """
 
     def __init__(self) -> None:
-        self._environment = celpy.Environment(runner_class=_Runner)
-        self._programs: dict[str, Any] = {}
-        self._lock = threading.Lock()
+        self._programs = CelPrograms()
 
     def type(self) -> str:
         """Return the rule type ``CEL``."""
@@ -141,21 +103,7 @@ class CelExecutor(RuleExecutor):
         RuleError
             The expression is wrong, or it fails with these variables.
         """
-        if NOW.search(expr) and "now" not in args:
-            now = datetime.datetime.now(tz=datetime.timezone.utc)
-            args = {**args, "now": celtypes.TimestampType(now)}
-        try:
-            return self._program(expr).evaluate(args)
-        except (CELParseError, CELEvalError) as error:
-            reason = error.args[0] if error.args else type(error).__name__
-            raise RuleError(f"the rule {ctx.rule.name} failed: {expr}: {reason}") from error
-
-    def _program(self, expr: str) -> Any:
-        with self._lock:
-            if expr not in self._programs:
-                compiled = self._environment.compile(expr)
-                self._programs[expr] = self._environment.program(compiled, functions=FUNCTIONS)
-            return self._programs[expr]
+        return self._programs.evaluate(ctx.rule.name, expr, args)
 
     @classmethod
     def register(cls) -> None:

@@ -1,0 +1,87 @@
+"""Compiled CEL expressions, and how they are evaluated."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import threading
+from typing import Any
+
+from kafka_native.schema_registry.rules._interface import RuleError
+
+try:
+    import celpy
+    import lark
+    from celpy import celtypes
+    from celpy.celparser import CELParseError
+    from celpy.evaluation import CELEvalError, Evaluator
+except ImportError as missing:
+    raise ImportError(
+        "rules in CEL need cel-python: pip install 'kafka-native[rules]'"
+    ) from missing
+
+from kafka_native.schema_registry.rules.cel.functions import FUNCTIONS
+from kafka_native.schema_registry.rules.cel.values import MessageMap
+
+NOW = re.compile(r"\bnow\b")
+
+
+class _Evaluator(Evaluator):
+    """Evaluates ``has()`` by the presence of Protobuf fields."""
+
+    def macro_has_eval(self, exprlist: Any) -> Any:
+        node = exprlist
+        while isinstance(node, lark.Tree) and node.data != "member_dot" and len(node.children) == 1:
+            node = node.children[0]
+        if isinstance(node, lark.Tree) and node.data == "member_dot":
+            operand = self.visit(node.children[0])
+            if isinstance(operand, MessageMap):
+                return celtypes.BoolType(operand.is_set(str(node.children[1])))
+        return super().macro_has_eval(exprlist)
+
+
+class _Runner(celpy.InterpretedRunner):
+    def evaluate(self, context: Any) -> Any:
+        return _Evaluator(ast=self.ast, activation=self.new_activation()).evaluate(context)
+
+
+class CelPrograms:
+    """Compiles each expression once, and evaluates it. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._environment = celpy.Environment(runner_class=_Runner)
+        self._programs: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def evaluate(self, rule_name: str | None, expr: str, args: dict[str, Any]) -> Any:
+        """Return the result of an expression, as CEL has it. ``now`` is the current time.
+
+        Parameters
+        ----------
+        rule_name : str, optional
+            The name of the rule, for errors.
+        expr : str
+            The expression.
+        args : dict[str, Any]
+            The variables, as CEL has them.
+
+        Raises
+        ------
+        RuleError
+            The expression is wrong, or it fails with these variables.
+        """
+        if NOW.search(expr) and "now" not in args:
+            now = datetime.datetime.now(tz=datetime.timezone.utc)
+            args = {**args, "now": celtypes.TimestampType(now)}
+        try:
+            return self._program(expr).evaluate(args)
+        except (CELParseError, CELEvalError) as error:
+            reason = error.args[0] if error.args else type(error).__name__
+            raise RuleError(f"the rule {rule_name} failed: {expr}: {reason}") from error
+
+    def _program(self, expr: str) -> Any:
+        with self._lock:
+            if expr not in self._programs:
+                compiled = self._environment.compile(expr)
+                self._programs[expr] = self._environment.program(compiled, functions=FUNCTIONS)
+            return self._programs[expr]

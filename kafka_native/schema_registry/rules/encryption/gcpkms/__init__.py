@@ -1,0 +1,1 @@
+"""The key management service of Google Cloud."""

@@ -1,0 +1,1 @@
+"""The secrets engine transit of HashiCorp Vault."""
