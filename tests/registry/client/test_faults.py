@@ -111,7 +111,7 @@ def test_a_silent_registry_is_given_up(server: Server, connect: Connect) -> None
         error = refused(connect({"timeout": 0.1, "max.retries": 0}))
     finally:
         silent.is_over.set()
-    assert "Timeout" in error.error_message
+    assert "timeout" in error.error_message.lower()
 
 
 class Endless(Answer):
@@ -262,7 +262,7 @@ class Trickle(Answer):
 def test_a_trickling_answer_is_given_up(server: Server, connect: Connect) -> None:
     server.answer(Trickle())
     error = refused(connect({"timeout": 0.05, "max.retries": 0}))
-    assert "timeout" in error.error_message
+    assert "timeout" in error.error_message.lower()
 
 
 def test_texts_of_a_registry_are_printable(server: Server, connect: Connect) -> None:
