@@ -32,6 +32,7 @@ from kafka_native.schema_registry.serdes import (
     AsyncBaseDeserializer,
     AsyncBaseSerializer,
     BaseDeserializer,
+    BaseSerde,
     BaseSerializer,
 )
 from kafka_native.schema_registry.subject_names import (
@@ -68,6 +69,7 @@ __all__ = [
     "AsyncBaseDeserializer",
     "AsyncBaseSerializer",
     "BaseDeserializer",
+    "BaseSerde",
     "BaseSerializer",
     "ErrorAction",
     "FieldContext",
