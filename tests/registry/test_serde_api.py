@@ -84,7 +84,6 @@ def test_the_module_serde_has_the_same_names() -> None:
     missing = {
         *(
             "AsyncBaseSerde",
-            "BaseSerde",
             "Migration",
             "ParsedSchemaCache",
         ),  # of the inside of confluent_kafka
