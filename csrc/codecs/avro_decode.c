@@ -226,6 +226,21 @@ static const uint8_t *put_fixed(struct run *run, struct kn_built *column, int64_
 
 /* --- logical types --- */
 
+/* Returns whether the size of a number is below a limit. Both are little-endian, of `width` bytes. */
+static bool is_below(const uint8_t *number, const uint8_t *limit, int64_t width)
+{
+    uint8_t invert = number[width - 1] & 0x80 ? 0xff : 0;
+    unsigned carry = invert & 1;
+    bool is_less = 0;
+    for (int64_t i = 0; i < width; i++) {
+        unsigned digit = (unsigned)(number[i] ^ invert) + carry;
+        carry = digit >> 8;
+        digit &= 0xff;
+        if (digit != limit[i]) is_less = digit < limit[i];
+    }
+    return is_less;
+}
+
 /* Big-endian two's complement of any size, to a little-endian item of `width` bytes. */
 static const uint8_t *put_decimal(struct run *run, struct kn_built *column,
                                   const struct kn_avro_op *op, const uint8_t *at)
@@ -236,16 +251,14 @@ static const uint8_t *put_decimal(struct run *run, struct kn_built *column,
     if (size > run->end - from) return cut_off(run, at);
     uint8_t sign = size && from[0] & 0x80 ? 0xff : 0;
     const uint8_t *last = from + size;
-    uint8_t *item = column->items + column->length * width;
-    for (int64_t i = 0; i < width; i++) {
-        uint8_t byte = i < size ? last[-1 - i] : sign;
-        item[IS_LITTLE_ENDIAN ? i : width - 1 - i] = byte;
-    }
-    for (int64_t i = 0; i < size - width; i++) {
-        if (from[i] != sign) return fail(run, KN_ERR_INVALID, "a decimal has too many digits", at);
-    }
-    if (size > width && (from[size - width] & 0x80) != (sign & 0x80))
+    uint8_t little[32], *item = column->items + column->length * width;
+    bool fits = 1;
+    for (int64_t i = 0; i < width; i++) little[i] = i < size ? last[-1 - i] : sign;
+    for (int64_t i = 0; i < size - width; i++) fits &= from[i] == sign;
+    fits &= (little[width - 1] & 0x80) == (sign & 0x80);
+    if (!fits || !is_below(little, run->program->constants + op->count, width))
         return fail(run, KN_ERR_INVALID, "a decimal has too many digits", at);
+    load(item, little, (size_t)width);
     column->length++;
     return last;
 }

@@ -222,6 +222,7 @@ static bool check_value(struct check *check, const struct kn_avro_op *op, struct
         /* fall through */
     case KN_AVRO_DECIMAL_BYTES:
         if (width != 16 && width != 32) return 0;
+        if (op->count < 0 || op->count > check->program->constant_bytes - width) return 0;
         sizes->min_bytes += op->code == KN_AVRO_DECIMAL_BYTES;
         break;
     default: sizes->min_bytes += 1;

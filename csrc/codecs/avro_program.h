@@ -15,7 +15,8 @@
 /* X(name, kind of its node, width of its node). Kind COUNT: any node, or no node.
  * - from NONE to DURATION: read a value into `node`.
  *   INT_AS_LONG and so on are promotions. TEXT checks UTF-8. FIXED and DECIMAL_FIXED read `arg`
- *   bytes. ENUM maps a symbol through `count` table entries from `arg`; -1 is an error.
+ *   bytes. The size of a decimal's number must be below the constant at `count`, which is as wide as
+ *   its node and little-endian. ENUM maps a symbol through `count` table entries from `arg`; -1 is an error.
  * - RECORD begins a struct. The instructions of its fields follow.
  * - ARRAY reads items into a list, or skips them without a node. Its body ends with NEXT, whose
  *   `arg` is the index of the ARRAY.

@@ -278,6 +278,10 @@ class Compiler:
 
     def compile(self, writer: AvroType, reader: AvroType) -> layout.Node:
         """Compile a whole program. Return the column."""
+        if reader.kind == "union" and len(reader.branches) > 1 and nullable_of(reader) is None:
+            # Arrow's unions have no validity. A missing record is a null of the first child.
+            others = (each for each in reader.branches if each.kind != "null")
+            reader = AvroType("union", branches=(AvroType("null"), *others))
         node = node_of(reader, "", "")
         self._read(writer, reader, 0, node, "")
         self._drop_last_skips()
@@ -460,17 +464,27 @@ class Compiler:
             code = {"decimal": "DECIMAL_FIXED", "duration": "DURATION"}.get(
                 reader.logical or "", "FIXED"
             )
-            self._add(code, at, path, reader.size)
+            self._add(code, at, path, reader.size, self._limit_of(reader))
         elif pair not in READS:
             raise SchemaError(
                 f"the reader's {reader.label} can't read the writer's {writer.label}", path
             )
         elif reader.logical == "decimal" and writer.kind == "bytes":
-            self._add("DECIMAL_BYTES", at, path)
+            self._add("DECIMAL_BYTES", at, path, 0, self._limit_of(reader))
         elif reader.logical == "decimal":
             raise SchemaError("a decimal can't read a string", path)
         else:
             self._add("UUID_TEXT" if reader.logical == "uuid" else READS[pair], at, path)
+
+    def _limit_of(self, reader: AvroType) -> int:
+        """Return the place of the constant that a decimal must stay below, or 0 for other types."""
+        if reader.logical != "decimal":
+            return 0
+        place = len(self.constants)
+        self.constants += (10**reader.precision).to_bytes(
+            32 if reader.precision > 38 else 16, "little"
+        )
+        return place
 
     @staticmethod
     def _check_logical(writer: AvroType, reader: AvroType, path: str) -> None:

@@ -102,6 +102,35 @@ def test_a_union_of_several_types_is_a_dense_union() -> None:
     assert array.field("f").to_pylist() == ["a", None, 7, [1, 2], "b"]
 
 
+@pytest.mark.parametrize("digits", [1, 18, 37, 38, 39, 75, 76])
+def test_a_decimal_has_at_most_its_digits(digits: int) -> None:
+    kind = {"type": "bytes", "logicalType": "decimal", "precision": digits, "scale": 1}
+    decoder = AvroDecoder(record(("f", kind)))
+    limit = 10**digits
+    for number in (limit - 1, 1 - limit, 0, -1, 128, -128, -129):
+        if abs(number) >= limit:
+            continue
+        data = avro.encode("bytes", avro.decimal_bytes(kind, number))
+        array = pa.array(decoder.decode([data])).field("f")
+        array.validate(full=True)
+        exact = decimal.Context(prec=80)
+        assert array[0].as_py() == decimal.Decimal(number).scaleb(-1, exact), number
+    for number in (limit, -limit, limit * 1000, -limit * 1000, 1 << 127, 1 << 255, -(1 << 255)):
+        if abs(number) < limit:
+            continue
+        data = avro.encode("bytes", avro.decimal_bytes(kind, number))
+        with pytest.raises(DecodeError, match="a decimal has too many digits"):
+            decoder.decode([data])
+
+
+@pytest.mark.parametrize("branches", [["int", "string"], ["int", "string", "null"]])
+def test_a_missing_record_of_a_union_is_null(branches: Schema) -> None:
+    data = [avro.encode(branches, 5), None, avro.encode(branches, "x"), b"\x08"]
+    array = pa.array(AvroDecoder(branches).decode(data, on_error="null"))
+    array.validate(full=True)
+    assert array.to_pylist() == [5, None, "x", None]
+
+
 def test_named_types_namespaces_and_references() -> None:
     point = record(("x", "int"), ("y", "int"), name="Point", namespace="shapes")
     line = record(("a", "Point"), ("b", "shapes.Point"), name="shapes.Line")

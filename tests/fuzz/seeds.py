@@ -220,11 +220,11 @@ AVRO_SEEDS: dict[str, tuple[list[object], object, bytes]] = {
     ),
     "fixed": (
         [
-            {"type": "fixed", "name": "F", "size": 3, **DECIMAL},
+            {"type": "fixed", "name": "F", "size": 5, **DECIMAL},
             {"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"},
         ],
         None,
-        bytes(15),
+        bytes(17),
     ),
     "promoted": (
         ["int", "int", "int", "long", "long", "float"],
