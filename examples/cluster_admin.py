@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from kafka_native import TopicPartition
+from kafka_native import TopicCollection, TopicPartition
 from kafka_native.admin import (
     AdminClient,
     ClientQuotaAlteration,
@@ -34,16 +34,16 @@ with AdminClient({"bootstrap.servers": bootstrap}) as admin:
         future.result()
     while admin.list_partition_reassignments().result():
         time.sleep(0.1)
-    for page in admin.describe_topic_partitions(partition_limit=2):
+    parcels = TopicCollection(["parcels"])
+    for page in admin.describe_topic_partitions(parcels, partition_limit=2):
         for topic in page.topics:
-            if topic.name == "parcels":
-                homes = {each.leader for each in topic.partitions}
-                print(
-                    "page:",
-                    [each.id for each in topic.partitions],
-                    "on the last broker:",
-                    homes == {brokers[-1]},
-                )
+            homes = {each.leader for each in topic.partitions}
+            print(
+                "page:",
+                [each.id for each in topic.partitions],
+                "on the last broker:",
+                homes == {brokers[-1]},
+            )
 
     directories = admin.describe_log_dirs(brokers[-1:])[brokers[-1]].result()
     print(

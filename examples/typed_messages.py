@@ -29,13 +29,13 @@ with contextlib.ExitStack() as stack:
 
     conf = {"bootstrap.servers": bootstrap, "value.serializer": AvroSerializer(registry, payment())}
     with SerializingProducer(conf) as producer:
-        producer.produce("payments", value={"id": 1, "amount": 9.5})
+        producer.produce("invoices", value={"id": 1, "amount": 9.5})
         try:
-            producer.produce("payments", value={"id": 2, "amount": "a lot"})
+            producer.produce("invoices", value={"id": 2, "amount": "a lot"})
         except ValueSerializationError as error:
             print("refused:", error.exception or error)
         producer.flush()
-    print("registered:", registry.get_latest_version("payments-value").version)
+    print("registered:", registry.get_latest_version("invoices-value").version)
 
     newer = payment({"name": "currency", "type": "string", "default": "EUR"})
     conf = {
@@ -45,7 +45,7 @@ with contextlib.ExitStack() as stack:
         "value.deserializer": AvroDeserializer(registry, newer),
     }
     with DeserializingConsumer(conf) as consumer:
-        consumer.subscribe(["payments"])
+        consumer.subscribe(["invoices"])
         message = None
         while message is None:
             message = consumer.poll(1.0)

@@ -251,7 +251,7 @@ OUTPUT = {
     "test_with_faults.py": ["5 passed"],
     "test_with_mock_registry.py": ["3 passed"],
     "typed_messages.py": [
-        "refused: topic payments, value, schema id 1: amount: 'a lot' isn't a valid double",
+        "refused: topic invoices, value, schema id 1: amount: 'a lot' isn't a valid double",
         "registered: 1",
         "read: {'id': 1, 'amount': 9.5, 'currency': 'EUR'}",
     ],
