@@ -25,9 +25,10 @@ from kafka_native.schema_registry.schemas import RuleKind, Schema
 from kafka_native.schema_registry.serde_builders import (
     AsyncRegistryBuilder,
     B,
-    BuilderSettings,
+    DeserializerSettings,
     RegistryBuilder,
     S,
+    SerializerSettings,
 )
 from kafka_native.schema_registry.serdes import (
     AsyncBaseDeserializer,
@@ -879,7 +880,7 @@ class AsyncAvroDeserializer(_AvroDeserializerSteps, AsyncBaseDeserializer):
     """
 
 
-class _AvroSerializerSettings(BuilderSettings[S]):
+class _AvroSerializerSettings(SerializerSettings[S]):
     def __init__(
         self,
         schema_registry_config: dict[str, Any] | None = None,
@@ -905,16 +906,6 @@ class _AvroSerializerSettings(BuilderSettings[S]):
     def set_to_dict(self: B, to_dict: ToDict) -> B:
         """Convert objects with this function of (object, SerializationContext)."""
         self._to_dict = to_dict  # type: ignore[attr-defined]
-        return self
-
-    def set_serializer_config(self: B, serializer_conf: dict[str, Any]) -> B:
-        """Configure the serializer with this, for instance ``use.latest.version``."""
-        self._conf = serializer_conf  # type: ignore[attr-defined]
-        return self
-
-    def set_serializer_init(self: B, serializer_init: Callable[[Any], Any]) -> B:
-        """Call this function with the serializer after it is built."""
-        self._init = serializer_init
         return self
 
 
@@ -966,7 +957,7 @@ class AsyncAvroSerializerBuilder(
         )
 
 
-class _AvroDeserializerSettings(BuilderSettings[S]):
+class _AvroDeserializerSettings(DeserializerSettings[S]):
     def __init__(
         self,
         schema_registry_config: dict[str, Any] | None = None,
@@ -999,16 +990,6 @@ class _AvroDeserializerSettings(BuilderSettings[S]):
     def set_return_record_name(self: B, return_record_name: bool) -> B:
         """Return records in unions as tuples (name, record), or not."""
         self._return_record_name = return_record_name  # type: ignore[attr-defined]
-        return self
-
-    def set_deserializer_config(self: B, deserializer_conf: dict[str, Any]) -> B:
-        """Configure the deserializer with this, for instance ``use.latest.version``."""
-        self._conf = deserializer_conf  # type: ignore[attr-defined]
-        return self
-
-    def set_deserializer_init(self: B, deserializer_init: Callable[[Any], Any]) -> B:
-        """Call this function with the deserializer after it is built."""
-        self._init = deserializer_init
         return self
 
 

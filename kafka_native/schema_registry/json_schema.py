@@ -25,9 +25,10 @@ from kafka_native.schema_registry.schemas import RuleKind, Schema
 from kafka_native.schema_registry.serde_builders import (
     AsyncRegistryBuilder,
     B,
-    BuilderSettings,
+    DeserializerSettings,
     RegistryBuilder,
     S,
+    SerializerSettings,
 )
 from kafka_native.schema_registry.serdes import (
     AsyncBaseDeserializer,
@@ -585,7 +586,7 @@ class AsyncJSONDeserializer(_JsonDeserializerSteps, AsyncBaseDeserializer):
     """
 
 
-class _JSONSerializerSettings(BuilderSettings[S]):
+class _JSONSerializerSettings(SerializerSettings[S]):
     def __init__(
         self,
         schema_registry_config: dict[str, Any] | None = None,
@@ -618,16 +619,6 @@ class _JSONSerializerSettings(BuilderSettings[S]):
     def set_json_encode(self: B, json_encode: Callable[[Any], str | bytes]) -> B:
         """Write JSON with this function instead of the default."""
         self._json_encode = json_encode  # type: ignore[attr-defined]
-        return self
-
-    def set_serializer_config(self: B, serializer_conf: dict[str, Any]) -> B:
-        """Configure the serializer with this, for instance ``use.latest.version``."""
-        self._conf = serializer_conf  # type: ignore[attr-defined]
-        return self
-
-    def set_serializer_init(self: B, serializer_init: Callable[[Any], Any]) -> B:
-        """Call this function with the serializer after it is built."""
-        self._init = serializer_init
         return self
 
 
@@ -681,7 +672,7 @@ class AsyncJSONSerializerBuilder(
         )
 
 
-class _JSONDeserializerSettings(BuilderSettings[S]):
+class _JSONDeserializerSettings(DeserializerSettings[S]):
     def __init__(
         self,
         schema_registry_config: dict[str, Any] | None = None,
@@ -714,16 +705,6 @@ class _JSONDeserializerSettings(BuilderSettings[S]):
     def set_json_decode(self: B, json_decode: Callable[[bytes], Any]) -> B:
         """Read JSON with this function instead of the default."""
         self._json_decode = json_decode  # type: ignore[attr-defined]
-        return self
-
-    def set_deserializer_config(self: B, deserializer_conf: dict[str, Any]) -> B:
-        """Configure the deserializer with this, for instance ``use.latest.version``."""
-        self._conf = deserializer_conf  # type: ignore[attr-defined]
-        return self
-
-    def set_deserializer_init(self: B, deserializer_init: Callable[[Any], Any]) -> B:
-        """Call this function with the deserializer after it is built."""
-        self._init = deserializer_init
         return self
 
 

@@ -34,9 +34,10 @@ from kafka_native.schema_registry.schemas import RuleKind, Schema, SchemaReferen
 from kafka_native.schema_registry.serde_builders import (
     AsyncRegistryBuilder,
     B,
-    BuilderSettings,
+    DeserializerSettings,
     RegistryBuilder,
     S,
+    SerializerSettings,
 )
 from kafka_native.schema_registry.serdes import (
     AsyncBaseDeserializer,
@@ -530,7 +531,7 @@ class AsyncProtobufDeserializer(_ProtobufDeserializerSteps, AsyncBaseDeserialize
     """
 
 
-class _ProtobufSerializerSettings(BuilderSettings[S]):
+class _ProtobufSerializerSettings(SerializerSettings[S]):
     def __init__(
         self,
         schema_registry_config: dict[str, Any] | None = None,
@@ -549,16 +550,6 @@ class _ProtobufSerializerSettings(BuilderSettings[S]):
     def set_message_type(self: B, msg_type: type[Message]) -> B:
         """Use this class of messages. Each builder needs one."""
         self._message_type = msg_type  # type: ignore[attr-defined]
-        return self
-
-    def set_serializer_config(self: B, serializer_conf: dict[str, Any]) -> B:
-        """Configure the serializer with this, for instance ``use.latest.version``."""
-        self._conf = serializer_conf  # type: ignore[attr-defined]
-        return self
-
-    def set_serializer_init(self: B, serializer_init: Callable[[Any], Any]) -> B:
-        """Call this function with the serializer after it is built."""
-        self._init = serializer_init
         return self
 
 
@@ -605,7 +596,7 @@ class AsyncProtobufSerializerBuilder(
         )
 
 
-class _ProtobufDeserializerSettings(BuilderSettings[S]):
+class _ProtobufDeserializerSettings(DeserializerSettings[S]):
     def __init__(
         self,
         schema_registry_config: dict[str, Any] | None = None,
@@ -624,16 +615,6 @@ class _ProtobufDeserializerSettings(BuilderSettings[S]):
     def set_message_type(self: B, msg_type: type[Message]) -> B:
         """Use this class of messages. Each builder needs one."""
         self._message_type = msg_type  # type: ignore[attr-defined]
-        return self
-
-    def set_deserializer_config(self: B, deserializer_conf: dict[str, Any]) -> B:
-        """Configure the deserializer with this, for instance ``use.latest.version``."""
-        self._conf = deserializer_conf  # type: ignore[attr-defined]
-        return self
-
-    def set_deserializer_init(self: B, deserializer_init: Callable[[Any], Any]) -> B:
-        """Call this function with the deserializer after it is built."""
-        self._init = deserializer_init
         return self
 
 

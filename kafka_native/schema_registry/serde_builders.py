@@ -131,6 +131,38 @@ class BuilderSettings(Generic[S]):
         raise NotImplementedError
 
 
+class SerializerSettings(BuilderSettings[S]):
+    """The settings that all builders of serializers have."""
+
+    _conf: dict[str, Any] | None = None
+
+    def set_serializer_config(self: B, serializer_conf: dict[str, Any]) -> B:
+        """Configure the serializer with this, for instance ``use.latest.version``."""
+        self._conf = serializer_conf  # type: ignore[attr-defined]
+        return self
+
+    def set_serializer_init(self: B, serializer_init: Callable[[Any], Any]) -> B:
+        """Call this function with the serializer after it is built."""
+        self._init = serializer_init
+        return self
+
+
+class DeserializerSettings(BuilderSettings[S]):
+    """The settings that all builders of deserializers have."""
+
+    _conf: dict[str, Any] | None = None
+
+    def set_deserializer_config(self: B, deserializer_conf: dict[str, Any]) -> B:
+        """Configure the deserializer with this, for instance ``use.latest.version``."""
+        self._conf = deserializer_conf  # type: ignore[attr-defined]
+        return self
+
+    def set_deserializer_init(self: B, deserializer_init: Callable[[Any], Any]) -> B:
+        """Call this function with the deserializer after it is built."""
+        self._init = deserializer_init
+        return self
+
+
 class RegistryBuilder(BuilderSettings[S]):
     """A builder for clients that wait."""
 
