@@ -28,6 +28,8 @@ from kafka_native.schema_registry.schema_ids import (
     prefix_schema_id_serializer,
 )
 from kafka_native.schema_registry.schemas import RegisteredSchema, RuleMode, RulePhase, Schema
+from kafka_native.schema_registry.steps import run as run_steps
+from kafka_native.schema_registry.steps import run_async as run_steps_async
 from kafka_native.schema_registry.subject_names import (
     STRATEGY_TYPE_MAP,
     AssociatedNameStrategy,
@@ -72,40 +74,21 @@ _FRAMING_SIZES = {0: 5, 1: 17}
 
 def run(steps: Steps[T]) -> T:
     """Make the calls of a conversion, and return its result."""
-    try:
-        call = next(steps)
-        while True:
-            try:
-                result = call()
-            except Exception as error:
-                call = steps.throw(error)
-            else:
-                call = steps.send(result)
-    except StopIteration as stop:
-        returned: T = stop.value
-        return returned
-    finally:
-        steps.close()
+    return run_steps(steps, _make)
 
 
 async def run_async(steps: Steps[T]) -> T:
     """Await the calls of a conversion, and return its result."""
-    try:
-        call = next(steps)
-        while True:
-            try:
-                result = call()
-                if inspect.isawaitable(result):
-                    result = await result
-            except Exception as error:
-                call = steps.throw(error)
-            else:
-                call = steps.send(result)
-    except StopIteration as stop:
-        returned: T = stop.value
-        return returned
-    finally:
-        steps.close()
+    return await run_steps_async(steps, _make_async)
+
+
+def _make(call: Callable[[], Any]) -> Any:
+    return call()
+
+
+async def _make_async(call: Callable[[], Any]) -> Any:
+    result = call()
+    return await result if inspect.isawaitable(result) else result
 
 
 class Properties:

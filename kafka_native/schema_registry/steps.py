@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -77,7 +78,7 @@ class UnusableAnswer(Exception):
     """The answer is too large or encoded. Another attempt would bring the same one."""
 
 
-def run(call: Call[T], perform: Callable[[Step], Any]) -> T:
+def run(call: Generator[S, Any, T], perform: Callable[[S], Any]) -> T:
     """Perform the steps of a call and return its result."""
     outcome: Any = None
     failure: BaseException | None = None
@@ -97,7 +98,7 @@ def run(call: Call[T], perform: Callable[[Step], Any]) -> T:
         failure = None  # the error's traceback refers to this frame
 
 
-async def run_async(call: Call[T], perform: Callable[[Step], Awaitable[Any]]) -> T:
+async def run_async(call: Generator[S, Any, T], perform: Callable[[S], Awaitable[Any]]) -> T:
     """Perform the steps of a call and return its result."""
     outcome: Any = None
     failure: BaseException | None = None
