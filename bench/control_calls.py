@@ -22,6 +22,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from bench.adapters import percentiles
 from bench.broker import broker, topic
 from kafka_native import Producer
 
@@ -108,11 +109,6 @@ def timed(call: Callable[[], Any]) -> float:
     return (time.perf_counter() - start) * 1000
 
 
-def percentile(times: list[float], part: float) -> float:
-    """Return the value that ``part`` of the times don't exceed."""
-    return sorted(times)[min(len(times) - 1, int(len(times) * part))]
-
-
 def first_commit(client: str, bootstrap: str, name: str) -> float:
     """Return how long the first commit of a new consumer takes, with a Fetch at the broker."""
     caller = Caller(client, bootstrap, name, fetching=True)
@@ -133,15 +129,14 @@ def compare(bootstrap: str, name: str, count: int) -> Table:
         ours, theirs, others = fetching.calls()[call], idle.calls()[call], peer.calls()[call]
         ours(), theirs()  # these may open a connection
         pairs = [(timed(ours), timed(theirs)) for _ in range(count)]
-        busy, free = [each[0] for each in pairs], [each[1] for each in pairs]
-        worst = percentile(busy, 0.99), percentile(free, 0.99)
+        busy, free = (percentiles(list(times)) for times in zip(*pairs, strict=True))
         table.add_row(
             call,
-            f"{statistics.median(busy):.2f}",
-            f"{worst[0]:.2f}",
-            f"{statistics.median(free):.2f}",
-            f"{worst[1]:.2f}",
-            f"{worst[0] / worst[1]:.2f}",
+            f"{busy['p50']:.2f}",
+            f"{busy['p99']:.2f}",
+            f"{free['p50']:.2f}",
+            f"{free['p99']:.2f}",
+            f"{busy['p99'] / free['p99']:.2f}",
             f"{statistics.median(timed(others) for _ in range(PEER_CALLS)):.0f}",
         )
     for caller in (fetching, idle, peer):
@@ -154,13 +149,12 @@ def compare(bootstrap: str, name: str, count: int) -> Table:
 @click.option("--saturate", "target", hidden=True)
 def main(count: int, target: str | None) -> None:
     """Print the times of the calls."""
-    bootstrap = os.environ.get("BOOTSTRAP")
     if target is not None:
         saturate(os.environ["BOOTSTRAP"], target)
         return
     console = Console()
     with (
-        broker(bootstrap) as servers,
+        broker(os.environ.get("BOOTSTRAP")) as servers,
         topic(servers.plain, LOAD_PARTITIONS) as busy,
         topic(servers.plain, 1) as quiet,
     ):
