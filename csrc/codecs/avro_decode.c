@@ -525,3 +525,14 @@ int kn_avro_decode(const struct kn_avro_program *program, struct kn_builder *bui
     kn_builder_truncate(builder, row_count);
     return run.status;
 }
+
+static int decode(const void *program, struct kn_builder *builder, const uint8_t *data,
+                  int64_t size_bytes, struct kn_decode_problem *problem)
+{
+    return kn_avro_decode(program, builder, data, size_bytes, problem);
+}
+
+struct kn_decoder kn_avro_decoder(const struct kn_avro_program *program)
+{
+    return (struct kn_decoder){program, decode};
+}

@@ -34,6 +34,7 @@ void kn_builder_unref(struct kn_builder *builder)
         kn_slab_deinit(&builder->columns[i].validity_slab);
         kn_slab_deinit(&builder->columns[i].bytes_slab);
     }
+    if (builder->scratch) builder->scratch_free(builder->scratch);
     kn_layout_unref(builder->layout);
     free(builder);
     atomic_fetch_sub(&live, 1);

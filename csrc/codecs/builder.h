@@ -42,6 +42,10 @@ struct kn_builder {
     struct kn_layout *layout; /* a reference */
     struct kn_pool *pool;
     int64_t bytes_max; /* limit of the bytes of one column */
+    /* Memory that the decoder of a format keeps between two records, and its end; NULL: none. All
+     * decoders that fill a builder have one format. */
+    void *scratch;
+    void (*scratch_free)(void *scratch);
     struct kn_built columns[];
 };
 

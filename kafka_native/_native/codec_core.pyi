@@ -12,9 +12,12 @@ class Layout:
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> Any: ...
 
-@final
-class AvroProgram:
+class Program:
     layout: Layout
+    def decode(self, values: Any, *, skip_errors: bool = ..., bytes_max: int = ...) -> Decoded: ...
+
+@final
+class AvroProgram(Program):
     def __new__(
         cls,
         layout: Layout,
@@ -22,7 +25,6 @@ class AvroProgram:
         table: Iterable[int],
         constants: bytes,
     ) -> AvroProgram: ...
-    def decode(self, values: Any, *, skip_errors: bool = ..., bytes_max: int = ...) -> Decoded: ...
 
 @final
 class Decoded:

@@ -144,11 +144,40 @@ _BYTE_ORDER = sys.byteorder
 
 # --- programs ---
 
-@cython.final
-cdef class AvroProgram:
-    """A checked program for the records of one schema."""
-    cdef kn_avro_program *program
+cdef class Program:
+    """A checked program that decodes the records of one schema: the base of the formats' programs."""
+    cdef kn_decoder decoder
     cdef readonly Layout layout
+
+    def decode(self, values not None, *, bint skip_errors=False, int64_t bytes_max=INT32_MAX):
+        """Decode records into columns.
+
+        ``values`` is a binary column (Arrow's PyCapsule interface, of an array or a stream), or has
+        bytes or None, which becomes null. The first failure ends the call. With ``skip_errors`` the
+        row is null, and the next record follows. A full column always ends it.
+        """
+        cdef Decoded decoded = Decoded.__new__(Decoded, BY_DECODE)
+        decoded.builder = kn_builder_new(self.layout.layout, NULL, max(0, min(bytes_max, INT32_MAX)))
+        if decoded.builder == NULL:
+            raise MemoryError
+        decoded.layout = self.layout
+        decoded.errors = []
+        if hasattr(values, "__arrow_c_array__"):
+            schema, array = values.__arrow_c_array__()
+            _decode_array(
+                &self.decoder, decoded, <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
+                <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"), skip_errors)
+        elif hasattr(values, "__arrow_c_stream__"):
+            _decode_stream(&self.decoder, decoded, values.__arrow_c_stream__(), skip_errors)
+        else:
+            _decode_list(&self.decoder, decoded, list(values), skip_errors)
+        return decoded
+
+
+@cython.final
+cdef class AvroProgram(Program):
+    """A program for Avro records."""
+    cdef kn_avro_program *program
 
     def __cinit__(self, Layout layout not None, ops not None, table not None, bytes constants not None):
         """``ops`` are (code, node, end, arg, count), ``table`` is a list of int.
@@ -179,33 +208,11 @@ cdef class AvroProgram:
         if status != KN_OK:
             raise ValueError(f"instruction {bad} of the program is wrong")
         self.layout = layout
+        self.decoder = kn_avro_decoder(self.program)
 
     def __dealloc__(self):
         kn_avro_program_unref(self.program)
 
-    def decode(self, values not None, *, bint skip_errors=False, int64_t bytes_max=INT32_MAX):
-        """Decode records into columns.
-
-        ``values`` is a binary column (Arrow's PyCapsule interface, of an array or a stream), or has
-        bytes or None, which becomes null. The first failure ends the call. With ``skip_errors`` the
-        row is null, and the next record follows. A full column always ends it.
-        """
-        cdef Decoded decoded = Decoded.__new__(Decoded, BY_DECODE)
-        decoded.builder = kn_builder_new(self.program.layout, NULL, max(0, min(bytes_max, INT32_MAX)))
-        if decoded.builder == NULL:
-            raise MemoryError
-        decoded.layout = self.layout
-        decoded.errors = []
-        if hasattr(values, "__arrow_c_array__"):
-            schema, array = values.__arrow_c_array__()
-            _decode_array(
-                self.program, decoded, <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
-                <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"), skip_errors)
-        elif hasattr(values, "__arrow_c_stream__"):
-            _decode_stream(self.program, decoded, values.__arrow_c_stream__(), skip_errors)
-        else:
-            _decode_list(self.program, decoded, list(values), skip_errors)
-        return decoded
 
 
 @cython.final
@@ -225,7 +232,7 @@ cdef class _Pieces:
         free(self.sizes)
 
 
-cdef int _decode_list(kn_avro_program *program, Decoded decoded, list records, bint skip_errors) except -1:
+cdef int _decode_list(const kn_decoder *decoder, Decoded decoded, list records, bint skip_errors) except -1:
     cdef _Pieces pieces = _Pieces(len(records))
     cdef Py_ssize_t i
     for i in range(len(records)):
@@ -236,10 +243,10 @@ cdef int _decode_list(kn_avro_program *program, Decoded decoded, list records, b
             raise TypeError(f"a record must be bytes or None, not {type(record).__name__}")
         pieces.datas[i] = <const uint8_t *>PyBytes_AS_STRING(record)
         pieces.sizes[i] = PyBytes_GET_SIZE(record)
-    return _decode(program, decoded, pieces, len(records), skip_errors)
+    return _decode(decoder, decoded, pieces, len(records), skip_errors)
 
 
-cdef int _decode_array(kn_avro_program *program, Decoded decoded, const ArrowSchema *schema, const ArrowArray *array,
+cdef int _decode_array(const kn_decoder *decoder, Decoded decoded, const ArrowSchema *schema, const ArrowArray *array,
                        bint skip_errors) except -1:
     # Returns 0 if the call has ended.
     cdef kn_arrow_bytes column
@@ -258,10 +265,10 @@ cdef int _decode_array(kn_avro_program *program, Decoded decoded, const ArrowSch
                 break
     if status != KN_OK:
         raise ValueError(f"row {i} of the column is outside of its buffers")
-    return _decode(program, decoded, pieces, array.length, skip_errors)
+    return _decode(decoder, decoded, pieces, array.length, skip_errors)
 
 
-cdef int _decode_stream(kn_avro_program *program, Decoded decoded, capsule, bint skip_errors) except -1:
+cdef int _decode_stream(const kn_decoder *decoder, Decoded decoded, capsule, bint skip_errors) except -1:
     cdef ArrowArrayStream *stream = <ArrowArrayStream *>PyCapsule_GetPointer(capsule, "arrow_array_stream")
     cdef ArrowSchema schema
     cdef ArrowArray array
@@ -275,7 +282,7 @@ cdef int _decode_stream(kn_avro_program *program, Decoded decoded, capsule, bint
             if array.release == NULL:
                 break
             try:
-                is_more = _decode_array(program, decoded, &schema, &array, skip_errors)
+                is_more = _decode_array(decoder, decoded, &schema, &array, skip_errors)
             finally:
                 array.release(&array)
     finally:
@@ -283,7 +290,7 @@ cdef int _decode_stream(kn_avro_program *program, Decoded decoded, capsule, bint
     return 0
 
 
-cdef int _decode(kn_avro_program *program, Decoded decoded, _Pieces pieces, int64_t count, bint skip_errors) except -1:
+cdef int _decode(const kn_decoder *decoder, Decoded decoded, _Pieces pieces, int64_t count, bint skip_errors) except -1:
     # Returns 0 if the call has ended, 1 if more records may follow.
     cdef kn_builder *builder = decoded.builder
     cdef const uint8_t **datas = pieces.datas
@@ -300,7 +307,7 @@ cdef int _decode(kn_avro_program *program, Decoded decoded, _Pieces pieces, int6
                 if datas[row] == NULL:
                     kn_builder_append_null(builder, 0)
                 else:
-                    status = kn_avro_decode(program, builder, datas[row], sizes[row], &problem)
+                    status = kn_decode(decoder, builder, datas[row], sizes[row], &problem)
                     if status != KN_OK:
                         break
                 row += 1
@@ -333,7 +340,7 @@ cdef class Decoded:
 
     def __cinit__(self, by):
         if by is not BY_DECODE:
-            raise TypeError("Decoded is made by AvroProgram.decode()")
+            raise TypeError("Decoded is made by Program.decode()")
 
     def __dealloc__(self):
         if self.builder != NULL:

@@ -53,6 +53,12 @@ cdef extern from "codecs/decode_problem.h" nogil:
         int64_t position
         const char *text
 
+cdef extern from "codecs/decoder.h" nogil:
+    struct kn_decoder:
+        const void *program
+    int kn_decode(const kn_decoder *decoder, kn_builder *builder, const uint8_t *data, int64_t size_bytes,
+                  kn_decode_problem *problem)
+
 cdef extern from "codecs/avro_program.h" nogil:
     enum:
         KN_AVRO_CODE_COUNT
@@ -70,5 +76,4 @@ cdef extern from "codecs/avro_program.h" nogil:
     const char *kn_avro_op_name(int code)
 
 cdef extern from "codecs/avro_decode.h" nogil:
-    int kn_avro_decode(const kn_avro_program *program, kn_builder *builder, const uint8_t *data, int64_t size_bytes,
-                       kn_decode_problem *problem)
+    kn_decoder kn_avro_decoder(const kn_avro_program *program)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct as packing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
-from kafka_native._native.codec_core import AVRO_CODES, AvroProgram, Decoded
+from kafka_native._native.codec_core import AVRO_CODES, AvroProgram
 from kafka_native.codecs import layout
 from kafka_native.codecs._avro_schema import (
     NO_DEFAULT,
@@ -19,9 +19,10 @@ from kafka_native.codecs._avro_schema import (
     below,
     parse_schema,
 )
-from kafka_native.codecs.errors import DecodeError, SchemaError
+from kafka_native.codecs.columns import ColumnDecoder
+from kafka_native.codecs.errors import SchemaError
 
-__all__ = ["AvroDecoder", "DecodedColumn"]
+__all__ = ["AvroDecoder"]
 
 Schema = str | Mapping[str, Any] | list[Any]
 
@@ -550,45 +551,7 @@ def _logical_text(kind: AvroType) -> str:
 # --- the decoder ---
 
 
-class DecodedColumn:
-    """Decoded records: one Arrow column with a row for each record.
-
-    It implements the Arrow PyCapsule interface: ``pyarrow.array(column)`` takes it without a copy.
-
-    Attributes
-    ----------
-    errors : list of DecodeError
-        Why rows are null, with ``on_error="null"``.
-    is_full : bool
-        A column with 32-bit offsets has no more room, so the last records are missing. Decode them
-        with another call.
-    """
-
-    __slots__ = ("_decoded", "errors", "is_full")
-
-    def __init__(self, decoded: Decoded, errors: list[DecodeError]) -> None:
-        self._decoded = decoded
-        self.errors = errors
-        self.is_full = decoded.full
-
-    def __len__(self) -> int:
-        return len(self._decoded)
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the column's buffers."""
-        return self._decoded.nbytes
-
-    def __arrow_c_schema__(self) -> Any:
-        """Return a capsule with the type. Part of the Arrow PyCapsule interface."""
-        return self._decoded.__arrow_c_schema__()
-
-    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
-        """Return capsules with the type and the column. Part of the Arrow PyCapsule interface."""
-        return self._decoded.__arrow_c_array__(requested_schema)
-
-
-class AvroDecoder:
+class AvroDecoder(ColumnDecoder):
     """Decodes Avro records into an Arrow column, in C and without the interpreter lock.
 
     Parameters
@@ -616,7 +579,7 @@ class AvroDecoder:
     Enums become dictionaries.
     """
 
-    __slots__ = ("_paths", "_program")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -639,53 +602,10 @@ class AvroDecoder:
             columns = layout.layout_of(node)
         except ValueError as error:
             raise SchemaError(str(error)) from None
-        self._paths = [op.path for op in compiler.ops]
-        self._program = AvroProgram(
+        program = AvroProgram(
             columns,
             [(AVRO_CODES[op.code], op.node, op.end, op.arg, op.count) for op in compiler.ops],
             compiler.table,
             bytes(compiler.constants),
         )
-
-    def __arrow_c_schema__(self) -> Any:
-        """Return a capsule with the type of the result. Part of the Arrow PyCapsule interface."""
-        return self._program.layout.__arrow_c_schema__()
-
-    def decode(
-        self, records: Any, *, on_error: Literal["raise", "null"] = "raise"
-    ) -> DecodedColumn:
-        """Decode records, without a framing, into one column.
-
-        Parameters
-        ----------
-        records : binary Arrow column, or iterable of bytes or None
-            A column is any object with Arrow's PyCapsule interface, such as an array or a chunked
-            array of pyarrow. None becomes a null. Bytes after a record are ignored.
-        on_error : str
-            ``"raise"``: the first record that doesn't decode raises its error. ``"null"``: its row
-            is null, and `DecodedColumn.errors` has the reason.
-
-        Returns
-        -------
-        DecodedColumn
-            One row for each record.
-
-        Raises
-        ------
-        DecodeError
-            A record is malformed, ends too early, or doesn't fit the reader's schema.
-        TypeError
-            A record is neither bytes nor None, or the column has another type.
-        ValueError
-            ``on_error`` is unknown, or the column is malformed.
-        """
-        if on_error not in ("raise", "null"):
-            raise ValueError(f'on_error must be "raise" or "null", not {on_error!r}')
-        decoded = self._program.decode(records, skip_errors=on_error == "null")
-        errors = [
-            DecodeError(text, row=row, path=self._paths[instruction], position=position)
-            for row, _, instruction, position, text in decoded.errors
-        ]
-        if errors and on_error == "raise":
-            raise errors[0]
-        return DecodedColumn(decoded, errors)
+        super().__init__(program, [op.path for op in compiler.ops])
