@@ -36,6 +36,10 @@ OUTPUT = {
         "1000 rows: ['sensor', 'degrees']",
         "{'sensor': 'sensor 0', 'degrees_max': 39}",
     ],
+    "protobuf_columns.py": [
+        "1000 rows: ['page', 'took']",
+        "longest visit: 0:00:39",
+    ],
     "permissions.py": [
         "made: User:shop WRITE orders-",
         "made: User:billing READ billing",
