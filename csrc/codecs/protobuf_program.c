@@ -36,6 +36,7 @@ struct check {
     int32_t *parents;    /* of nodes */
     uint8_t *is_filled;  /* nodes */
     uint8_t *is_visited; /* messages */
+    int32_t *owners;     /* of oneofs: a message's node, or -1 */
     int32_t depth;
     int32_t at; /* the instruction or message being checked, for the error */
 };
@@ -154,6 +155,17 @@ static bool check_field(struct check *check, struct kn_protobuf_op *op, int32_t 
     }
 }
 
+/* A oneof belongs to one message. */
+static bool check_oneof(struct check *check, const struct kn_protobuf_op *op, int32_t message_node)
+{
+    if (op->oneof < 0 || op->oneof >= check->program->op_count) return 0;
+    int32_t *owner = &check->owners[op->oneof];
+    if (*owner >= 0 && *owner != message_node) return 0;
+    *owner = message_node;
+    if (op->oneof >= check->program->oneof_count) check->program->oneof_count = op->oneof + 1;
+    return op->shape == KN_PROTOBUF_SINGULAR;
+}
+
 /* `wrapped`: the column of a wrapper, whose field is the same column; else -1. */
 static bool check_op(struct check *check, struct kn_protobuf_op *op, int32_t message_node,
                      int32_t wrapped, int64_t *output_bytes)
@@ -161,9 +173,7 @@ static bool check_op(struct check *check, struct kn_protobuf_op *op, int32_t mes
     int64_t inner_bytes = 0;
     if (op->code < 0 || op->code >= KN_PROTOBUF_CODE_COUNT) return 0;
     if (op->shape < 0 || op->shape >= KN_PROTOBUF_SHAPE_COUNT) return 0;
-    if (op->oneof < -1 || op->oneof >= KN_PROTOBUF_OPS_MAX) return 0;
-    if (op->oneof >= check->program->oneof_count) check->program->oneof_count = op->oneof + 1;
-    if (op->oneof >= 0 && (op->shape != KN_PROTOBUF_SINGULAR || wrapped >= 0)) return 0;
+    if (op->oneof != -1 && (wrapped >= 0 || !check_oneof(check, op, message_node))) return 0;
     if (op->code == KN_PROTOBUF_CLEAR)
         return op->node == -1 && op->oneof >= 0 && op->arg >= 0 && op->arg <= KN_WIRE_FIXED32 &&
                op->arg != KN_WIRE_END_GROUP;
@@ -255,8 +265,11 @@ static int check_program(struct kn_protobuf_program *program, int32_t *bad)
     check.parents = malloc(nodes * sizeof *check.parents);
     check.is_filled = calloc(nodes, 1);
     check.is_visited = calloc(messages, 1);
-    int status = check.parents && check.is_filled && check.is_visited ? KN_OK : KN_ERR_NOMEM;
+    check.owners = malloc(((size_t)program->op_count + 1) * sizeof *check.owners);
+    bool has_memory = check.parents && check.is_filled && check.is_visited && check.owners;
+    int status = has_memory ? KN_OK : KN_ERR_NOMEM;
     if (status == KN_OK) {
+        for (int32_t i = 0; i < program->op_count; i++) check.owners[i] = -1;
         find_parents(program->layout, check.parents);
         if (!check_message(&check, 0, 0, -1, &output_bytes)) status = KN_ERR_INVALID;
         *bad = check.at;
@@ -268,6 +281,7 @@ static int check_program(struct kn_protobuf_program *program, int32_t *bad)
     free(check.parents);
     free(check.is_filled);
     free(check.is_visited);
+    free(check.owners);
     return status;
 }
 

@@ -105,7 +105,7 @@ class _Message:
             yield each, places.get(each.number, -1)
 
 
-class _Compiler:
+class Compiler:
     """Compiles a message type to columns and instructions."""
 
     def __init__(self, enums: Names, time_unit: TimeUnit) -> None:
@@ -411,7 +411,7 @@ class ProtobufDecoder(ColumnDecoder):
         from kafka_native.codecs import _protobuf_files
 
         descriptor = _protobuf_files.message_of(schema, message)
-        compiler = _Compiler(enums, time_unit)
+        compiler = Compiler(enums, time_unit)
         node = compiler.compile(descriptor, None if fields is None else wanted_of(fields))
         try:
             columns = layout.layout_of(node)
