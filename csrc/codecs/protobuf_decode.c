@@ -15,8 +15,6 @@
 #define IS_LITTLE_ENDIAN 0
 #endif
 #define HIGH_BITS UINT64_C(0x8080808080808080)
-#define VARINT_MAX_BYTES 10
-#define TAG_MAX_BYTES 5
 #define FEW_KEYS 8 /* so many are compared in pairs */
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
@@ -36,6 +34,7 @@ struct scratch {     /* kept with the builder */
     int32_t *chosen; /* the instruction of the last member of each oneof; -1: none */
     struct entries *maps;
     int32_t map_count;
+    struct kn_json_text json;
 };
 
 struct run { /* one record */
@@ -46,26 +45,20 @@ struct run { /* one record */
     const uint8_t *end;      /* of the record */
     int64_t output_bytes_left;
     bool has_unknown_value; /* the open entry of a map has an unknown number of a closed enum */
-    int32_t status;
     int32_t instruction;
-    const char *text;
-    const uint8_t *failed_at;
+    struct kn_wire_problem problem;
 };
 
 /* --- problems --- */
 
-static __attribute__((noinline, cold)) const uint8_t *fail(struct run *run, int status,
-                                                           const char *text, const uint8_t *at)
+static const uint8_t *fail(struct run *run, int status, const char *text, const uint8_t *at)
 {
-    run->status = status;
-    run->text = text;
-    run->failed_at = at;
-    return NULL;
+    return kn_wire_fail(&run->problem, status, text, at);
 }
 
-static __attribute__((noinline, cold)) const uint8_t *cut_off(struct run *run, const uint8_t *at)
+static const uint8_t *cut_off(struct run *run, const uint8_t *at)
 {
-    return fail(run, KN_ERR_TRUNCATED, "the record ends too early", at);
+    return kn_wire_cut_off(&run->problem, at);
 }
 
 static __attribute__((noinline, cold)) const uint8_t *no_room(struct run *run, int status,
@@ -83,104 +76,6 @@ static inline bool may_expand(struct run *run, int64_t more_bytes, const uint8_t
     if (LIKELY(run->output_bytes_left >= 0)) return 1;
     fail(run, KN_ERR_TOO_LARGE, "the record expands to too many bytes", at);
     return 0;
-}
-
-/* --- numbers, tags, sizes --- */
-
-/* Bits beyond 64 are ignored, as by all of Protobuf's own decoders. */
-static __attribute__((noinline)) const uint8_t *read_long_varint(struct run *run, const uint8_t *at,
-                                                                 const uint8_t *end,
-                                                                 uint64_t *value)
-{
-    uint64_t number = 0;
-    const uint8_t *p = at;
-    for (unsigned shift = 0; shift < 7 * VARINT_MAX_BYTES; shift += 7) {
-        if (p == end) return cut_off(run, at);
-        number |= (uint64_t)(*p & 0x7f) << shift;
-        if (*p++ < 0x80) {
-            *value = number;
-            return p;
-        }
-    }
-    return fail(run, KN_ERR_INVALID, "a number has too many bits", at);
-}
-
-static inline const uint8_t *read_varint(struct run *run, const uint8_t *at, const uint8_t *end,
-                                         uint64_t *value)
-{
-    if (LIKELY(at < end && at[0] < 0x80)) {
-        *value = at[0];
-        return at + 1;
-    }
-    if (LIKELY(end - at >= 2 && at[1] < 0x80)) {
-        *value = (uint64_t)(at[0] & 0x7f) | (uint64_t)at[1] << 7;
-        return at + 2;
-    }
-    return read_long_varint(run, at, end, value);
-}
-
-static inline const uint8_t *read_tag(struct run *run, const uint8_t *at, const uint8_t *end,
-                                      uint32_t *tag)
-{
-    uint64_t value = 0;
-    const uint8_t *next = read_varint(run, at, end, &value);
-    if (!next) return NULL;
-    if (__builtin_expect(value > UINT32_MAX || next - at > TAG_MAX_BYTES || value < 8, 0))
-        return fail(run, KN_ERR_INVALID, "a field has an impossible number", at);
-    *tag = (uint32_t)value;
-    return next;
-}
-
-/* Reads the size of bytes that follow, and checks it. */
-static inline const uint8_t *read_size(struct run *run, const uint8_t *at, const uint8_t *end,
-                                       int64_t *size_bytes)
-{
-    uint64_t size = 0;
-    const uint8_t *next = read_varint(run, at, end, &size);
-    if (!next) return NULL;
-    if (__builtin_expect(size > (uint64_t)(end - next), 0)) return cut_off(run, at);
-    *size_bytes = (int64_t)size;
-    return next;
-}
-
-/* --- fields that are skipped --- */
-
-/* Skips a value that isn't a group. */
-static const uint8_t *skip_value(struct run *run, uint32_t tag, const uint8_t *at,
-                                 const uint8_t *end)
-{
-    uint64_t number = 0;
-    int64_t size = 0;
-    switch (tag & 7) {
-    case KN_WIRE_VARINT: return read_varint(run, at, end, &number);
-    case KN_WIRE_FIXED64: return end - at >= 8 ? at + 8 : cut_off(run, at);
-    case KN_WIRE_FIXED32: return end - at >= 4 ? at + 4 : cut_off(run, at);
-    case KN_WIRE_DELIMITED: at = read_size(run, at, end, &size); return at ? at + size : NULL;
-    default: return fail(run, KN_ERR_INVALID, "a field has an impossible wire type", at);
-    }
-}
-
-/* Skips a field behind its tag, also a group with groups in it. */
-static const uint8_t *skip_field(struct run *run, uint32_t tag, const uint8_t *at,
-                                 const uint8_t *end)
-{
-    uint32_t open[KN_PROTOBUF_GROUPS_MAX];
-    int32_t depth = 0;
-    for (;;) {
-        const uint8_t *start = at;
-        if ((tag & 7) == KN_WIRE_START_GROUP) {
-            if (depth == KN_PROTOBUF_GROUPS_MAX)
-                return fail(run, KN_ERR_INVALID, "groups are nested too deeply", start);
-            open[depth++] = tag + KN_WIRE_END_GROUP - KN_WIRE_START_GROUP;
-        } else if ((tag & 7) == KN_WIRE_END_GROUP) {
-            if (!depth || open[--depth] != tag)
-                return fail(run, KN_ERR_INVALID, "a group ends that isn't open", start);
-        } else if (!(at = skip_value(run, tag, at, end))) {
-            return NULL;
-        }
-        if (!depth) return at;
-        if (!(at = read_tag(run, at, end, &tag))) return NULL;
-    }
 }
 
 /* --- values --- */
@@ -208,7 +103,7 @@ static inline const uint8_t *put_bytes(struct run *run, struct kn_built *column,
                                        const uint8_t *at, const uint8_t *end)
 {
     int64_t size = 0;
-    const uint8_t *from = read_size(run, at, end, &size);
+    const uint8_t *from = kn_wire_size(&run->problem, at, end, &size);
     if (!from) return NULL;
     int status = kn_builder_reserve_bytes(run->builder, column, size);
     if (__builtin_expect(status != KN_OK, 0)) return no_room(run, status, at);
@@ -272,7 +167,7 @@ static inline const uint8_t *put_number(struct run *run, const struct kn_protobu
 {
     uint64_t value = 0;
     uint32_t narrow;
-    if (!(at = read_varint(run, at, end, &value))) return NULL;
+    if (!(at = kn_wire_varint(&run->problem, at, end, &value))) return NULL;
     narrow = (uint32_t)value;
     switch (op->code) {
     case KN_PROTOBUF_INT32:
@@ -289,7 +184,7 @@ static const uint8_t *put_symbol(struct run *run, const struct kn_protobuf_op *o
                                  struct kn_built *column, const uint8_t *at, const uint8_t *end)
 {
     uint64_t value = 0;
-    if (!(at = read_varint(run, at, end, &value))) return NULL;
+    if (!(at = kn_wire_varint(&run->problem, at, end, &value))) return NULL;
     int32_t place = find_number(run, op, (int32_t)(uint32_t)value);
     if (place < 0) kn_bit_put(column->validity, column->length, 0);
     put_32(column, place < 0 ? 0 : (uint32_t)run->program->table[op->arg + op->count + place]);
@@ -302,7 +197,7 @@ static bool is_known(struct run *run, const struct kn_protobuf_op *op, const uin
 {
     uint64_t value = 0;
     /* a number that is cut off is reported by the next reader */
-    if (!read_varint(run, at, end, &value)) return 1;
+    if (!kn_wire_varint(&run->problem, at, end, &value)) return 1;
     if (find_number(run, op, (int32_t)(uint32_t)value) >= 0) return 1;
     run->has_unknown_value = 1;
     return 0;
@@ -359,20 +254,20 @@ static const uint8_t *put_time(struct run *run, const struct kn_protobuf_op *op,
 {
     bool is_timestamp = op->code == KN_PROTOBUF_TIMESTAMP;
     int64_t seconds = 0, nanoseconds = 0, size = 0, value = 0;
-    const uint8_t *p = read_size(run, at, end, &size), *last;
+    const uint8_t *p = kn_wire_size(&run->problem, at, end, &size), *last;
     if (!p) return NULL;
     last = p + size;
     if (before) split_time(is_timestamp, *before, op->arg, &seconds, &nanoseconds);
     while (p < last) {
         uint32_t tag = 0;
         uint64_t number = 0;
-        if (!(p = read_tag(run, p, last, &tag))) return NULL;
+        if (!(p = kn_wire_tag(&run->problem, p, last, &tag))) return NULL;
         bool is_seconds = tag == 1 << 3, is_nanoseconds = tag == 2 << 3;
         if (!is_seconds && !is_nanoseconds) {
-            if (!(p = skip_field(run, tag, p, last))) return NULL;
+            if (!(p = kn_wire_skip(&run->problem, tag, p, last))) return NULL;
             continue;
         }
-        if (!(p = read_varint(run, p, last, &number))) return NULL;
+        if (!(p = kn_wire_varint(&run->problem, p, last, &number))) return NULL;
         if (is_seconds) seconds = (int64_t)number;
         if (is_nanoseconds) nanoseconds = (int32_t)(uint32_t)number;
     }
@@ -383,6 +278,49 @@ static const uint8_t *put_time(struct run *run, const struct kn_protobuf_op *op,
                     at);
     put_64(column, (uint64_t)value);
     return last;
+}
+
+/* --- JSON text --- */
+
+/* Appends the bytes of a message to the open item. The pieces of a message that comes again follow
+ * each other, which means the same as the merged message. */
+static const uint8_t *put_piece(struct run *run, struct kn_built *column, int64_t row,
+                                const uint8_t *at, const uint8_t *end)
+{
+    int64_t size = 0;
+    const uint8_t *from = kn_wire_size(&run->problem, at, end, &size);
+    if (!from) return NULL;
+    int status = kn_builder_reserve_bytes(run->builder, column, size);
+    if (status != KN_OK) return no_room(run, status, at);
+    if (size) memcpy(column->bytes + column->bytes_used, from, (size_t)size);
+    column->length = row;
+    kn_built_end_bytes(column, size);
+    return from + size;
+}
+
+/* Puts the text in place of the message's bytes. Returns `at`. */
+static const uint8_t *finish_json(struct run *run, const struct kn_protobuf_op *op,
+                                  struct kn_built *column, int64_t row, const uint8_t *at)
+{
+    struct kn_json_text *text = &run->scratch->json;
+    int64_t first = kn_built_offsets(column)[row], size = column->bytes_used - first;
+    int64_t bytes_max = run->output_bytes_left < INT32_MAX ? run->output_bytes_left : INT32_MAX;
+    /* without bytes the column may have no memory yet */
+    const uint8_t *message = size ? column->bytes + first : at;
+    int status = kn_protobuf_json(text, (enum kn_protobuf_json_kind)op->arg, message, size,
+                                  bytes_max, &run->problem);
+    if (status != KN_OK) {
+        run->problem.at = at; /* not a place in the column */
+        return NULL;
+    }
+    if (!may_expand(run, text->size_bytes, at)) return NULL;
+    column->length = row;
+    column->bytes_used = first;
+    status = kn_builder_reserve_bytes(run->builder, column, text->size_bytes);
+    if (status != KN_OK) return no_room(run, status, at);
+    memcpy(column->bytes + first, text->data, (size_t)text->size_bytes);
+    kn_built_end_bytes(column, text->size_bytes);
+    return at;
 }
 
 /* --- slots --- */
@@ -462,7 +400,7 @@ static const uint8_t *read_message(struct run *run, const struct kn_protobuf_op 
     if (op->code == KN_PROTOBUF_GROUP)
         return read_fields(run, op->arg, row, at, end,
                            (uint32_t)op->number << 3 | KN_WIRE_END_GROUP);
-    at = read_size(run, at, end, &size);
+    at = kn_wire_size(&run->problem, at, end, &size);
     return at ? read_fields(run, op->arg, row, at, at + size, 0) : NULL;
 }
 
@@ -505,12 +443,13 @@ static inline const uint8_t *read_singular(struct run *run, const struct kn_prot
 {
     struct kn_built *column = run->columns + op->node;
     if (__builtin_expect(is_closed(op), 0) && !is_known(run, op, at, end))
-        return skip_field(run, tag, at, end);
+        return kn_wire_skip(&run->problem, tag, at, end);
     if (op->oneof >= 0 && !choose(run, op, row, at)) return NULL;
     switch (op->code) {
-    case KN_PROTOBUF_CLEAR: return skip_field(run, tag, at, end);
+    case KN_PROTOBUF_CLEAR: return kn_wire_skip(&run->problem, tag, at, end);
     case KN_PROTOBUF_MESSAGE:
     case KN_PROTOBUF_GROUP: column->length = row + 1; return read_message(run, op, row, at, end);
+    case KN_PROTOBUF_JSON: return put_piece(run, column, row, at, end);
     default: break;
     }
     if (__builtin_expect(column->length > row, 0))
@@ -543,9 +482,9 @@ static const uint8_t *read_packed(struct run *run, const struct kn_protobuf_op *
                                   const uint8_t *at, const uint8_t *end)
 {
     struct kn_built *column = &run->columns[op->node + 1];
-    enum kn_protobuf_wire wire = kn_protobuf_op_wire(op);
+    enum kn_wire_type wire = kn_protobuf_op_wire(op);
     int64_t size = 0;
-    const uint8_t *p = read_size(run, at, end, &size);
+    const uint8_t *p = kn_wire_size(&run->problem, at, end, &size);
     if (!p) return NULL;
     const uint8_t *last = p + size;
     int64_t width = wire == KN_WIRE_FIXED32 ? 4 : 8;
@@ -553,7 +492,7 @@ static const uint8_t *read_packed(struct run *run, const struct kn_protobuf_op *
         if (!make_room(run, op, count_varints(p, size), at)) return NULL;
         while (p < last) {
             bool is_skipped = is_closed(op) && !is_known(run, op, p, last);
-            p = is_skipped ? skip_value(run, KN_WIRE_VARINT, p, last)
+            p = is_skipped ? kn_wire_skip_value(&run->problem, KN_WIRE_VARINT, p, last)
                            : put_value(run, op, column, p, last);
             if (!p) return NULL;
         }
@@ -595,7 +534,7 @@ static const uint8_t *read_map(struct run *run, const struct kn_protobuf_op *op,
     struct entries *entries = &run->scratch->maps[op->map];
     const struct kn_built *list = &run->columns[op->node];
     int64_t size = 0, before = run->columns[op->node + 1].length;
-    const uint8_t *body = read_size(run, at, end, &size);
+    const uint8_t *body = kn_wire_size(&run->problem, at, end, &size);
     if (!body) return NULL;
     if (!read_entry(run, op, body, size)) return NULL;
     if (run->columns[op->node + 1].length == before) return body + size;
@@ -620,7 +559,8 @@ static const uint8_t *read_repeated(struct run *run, const struct kn_protobuf_op
     if (op->shape == KN_PROTOBUF_PACKED && (tag & 7) == KN_WIRE_DELIMITED)
         return read_packed(run, op, at, end);
     if (op->shape == KN_PROTOBUF_MAP) return read_map(run, op, at, end);
-    if (is_closed(op) && !is_known(run, op, at, end)) return skip_field(run, tag, at, end);
+    if (is_closed(op) && !is_known(run, op, at, end))
+        return kn_wire_skip(&run->problem, tag, at, end);
     if (!make_room(run, op, 1, at)) return NULL;
     switch (op->code) {
     case KN_PROTOBUF_MESSAGE:
@@ -631,6 +571,9 @@ static const uint8_t *read_repeated(struct run *run, const struct kn_protobuf_op
     case KN_PROTOBUF_WRAPPER:
         put_zero(run, op->node + 1);
         return read_message(run, op, item, at, end);
+    case KN_PROTOBUF_JSON:
+        if (!(at = put_piece(run, column, item, at, end))) return NULL;
+        return finish_json(run, op, column, item, at);
     default: return put_value(run, op, column, at, end);
     }
 }
@@ -755,7 +698,8 @@ static const uint8_t *finish(struct run *run, int32_t index, int64_t row, const 
         } else if (column->length <= row) {
             next = put_missing(run, op, row, at);
         } else if (!op->is_leaf) {
-            next = finish(run, op->arg, row, at);
+            next = op->code == KN_PROTOBUF_JSON ? finish_json(run, op, column, row, at)
+                                                : finish(run, op->arg, row, at);
         }
         if (__builtin_expect(!next, 0)) {
             if (run->instruction < 0) run->instruction = (int32_t)(op - run->program->ops);
@@ -805,7 +749,7 @@ static const uint8_t *read_fields(struct run *run, int32_t index, int64_t row, c
     while (at < end) {
         uint32_t tag = 0;
         const struct kn_protobuf_op *op = next;
-        if (!(after = read_tag(run, at, end, &tag))) goto failed;
+        if (!(after = kn_wire_tag(&run->problem, at, end, &tag))) goto failed;
         at = after;
         /* Most records have their fields in order. */
         if (!(op < last && op->tag == tag)) {
@@ -813,7 +757,7 @@ static const uint8_t *read_fields(struct run *run, int32_t index, int64_t row, c
             op = next + 1 < last && next[1].tag == tag ? next + 1 : find_op(program, message, tag);
         }
         if (__builtin_expect(!op, 0)) {
-            after = skip_field(run, tag, at, end);
+            after = kn_wire_skip(&run->problem, tag, at, end);
         } else if (op->shape == KN_PROTOBUF_SINGULAR) {
             after = read_singular(run, op, row, tag, at, end);
             next = op + 1;
@@ -849,6 +793,7 @@ static void scratch_free(void *memory)
     struct scratch *scratch = memory;
     free_maps(scratch);
     free(scratch->chosen);
+    kn_json_text_deinit(&scratch->json);
     free(scratch);
 }
 
@@ -893,9 +838,9 @@ static __attribute__((noinline, cold)) int report(struct run *run, int64_t row_c
                                                   struct kn_decode_problem *problem)
 {
     int32_t instruction = run->instruction < 0 ? run->program->op_count : run->instruction;
-    *problem = (struct kn_decode_problem){instruction, run->failed_at - start, run->text};
+    *problem = (struct kn_decode_problem){instruction, run->problem.at - start, run->problem.text};
     kn_builder_truncate(run->builder, row_count);
-    return run->status;
+    return run->problem.status;
 }
 
 int kn_protobuf_decode(const struct kn_protobuf_program *program, struct kn_builder *builder,
@@ -911,7 +856,6 @@ int kn_protobuf_decode(const struct kn_protobuf_program *program, struct kn_buil
     run.columns = builder->columns;
     run.scratch = NULL;
     run.end = start + size_bytes;
-    run.status = KN_OK;
     run.instruction = -1;
     run.has_unknown_value = 0;
     run.output_bytes_left = KN_PROTOBUF_OUTPUT_MAX_BYTES +

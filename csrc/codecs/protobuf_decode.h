@@ -15,7 +15,6 @@
 /* Limits of one record against input that is small and expands. */
 #define KN_PROTOBUF_OUTPUT_MAX_BYTES ((int64_t)64 << 20) /* items of lists, plus this factor: */
 #define KN_PROTOBUF_OUTPUT_MAX_FACTOR 16
-#define KN_PROTOBUF_GROUPS_MAX 100 /* unknown groups in each other */
 
 /* Appends one record as one row; see decode() in decoder.h. The instruction of a problem is the
  * field's, or the number of instructions and that of a message. */

@@ -11,7 +11,7 @@ static const struct {
     const char *name;
     enum kn_node_kind kind;
     int32_t width_bytes;
-    enum kn_protobuf_wire wire;
+    enum kn_wire_type wire;
 } RULES[KN_PROTOBUF_CODE_COUNT] = {KN_PROTOBUF_OPS(KN_PROTOBUF_OP_RULE)};
 
 static atomic_long serials;
@@ -21,9 +21,9 @@ const char *kn_protobuf_op_name(int code)
     return code >= 0 && code < KN_PROTOBUF_CODE_COUNT ? RULES[code].name : NULL;
 }
 
-enum kn_protobuf_wire kn_protobuf_op_wire(const struct kn_protobuf_op *op)
+enum kn_wire_type kn_protobuf_op_wire(const struct kn_protobuf_op *op)
 {
-    return op->code == KN_PROTOBUF_CLEAR ? (enum kn_protobuf_wire)op->arg : RULES[op->code].wire;
+    return op->code == KN_PROTOBUF_CLEAR ? (enum kn_wire_type)op->arg : RULES[op->code].wire;
 }
 
 /* --- the check ---
@@ -150,6 +150,8 @@ static bool check_field(struct check *check, struct kn_protobuf_op *op, int32_t 
     case KN_PROTOBUF_CLOSED_NUMBER: return check_table(check, op);
     case KN_PROTOBUF_TIMESTAMP:
     case KN_PROTOBUF_DURATION: return op->arg >= 1 && op->arg <= 1000000000;
+    case KN_PROTOBUF_JSON:
+        return op->arg >= 0 && op->arg < KN_PROTOBUF_JSON_KIND_COUNT && wrapped < 0;
     case KN_PROTOBUF_WRAPPER: return nodes[column].kind <= KN_NODE_BYTES && wrapped < 0;
     default: return 1;
     }
@@ -221,10 +223,10 @@ static bool check_message(struct check *check, int32_t index, int32_t node, int3
         if (!check_op(check, op, node, wrapped, output_bytes)) return 0;
         check->at = message->first + i;
         filled += op->node >= 0;
-        enum kn_protobuf_wire wire = kn_protobuf_op_wire(op);
+        enum kn_wire_type wire = kn_protobuf_op_wire(op);
         if (op->shape == KN_PROTOBUF_PACKED) wire = KN_WIRE_DELIMITED;
         op->tag = (uint32_t)op->number << 3 | wire;
-        op->is_leaf = !is_message(op->code);
+        op->is_leaf = !is_message(op->code) && op->code != KN_PROTOBUF_JSON;
     }
     check->at = op_count + index;
     check->depth--;

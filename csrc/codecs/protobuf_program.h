@@ -10,15 +10,8 @@
 #define KN_CODECS_PROTOBUF_PROGRAM_H
 
 #include "codecs/layout.h"
-
-enum kn_protobuf_wire {
-    KN_WIRE_VARINT,
-    KN_WIRE_FIXED64,
-    KN_WIRE_DELIMITED,
-    KN_WIRE_START_GROUP,
-    KN_WIRE_END_GROUP,
-    KN_WIRE_FIXED32,
-};
+#include "codecs/protobuf_json.h"
+#include "codecs/protobuf_wire.h"
 
 /* X(name, kind of its column, width of its column, wire type). Kind COUNT: any. The column is the
  * node of a singular field, and the item of a repeated one.
@@ -30,6 +23,7 @@ enum kn_protobuf_wire {
  *   column of numbers.
  * - TEXT checks UTF-8.
  * - TIMESTAMP and DURATION: the messages of this name, in units of `arg` nanoseconds.
+ * - JSON: Struct, Value or ListValue as JSON text; `arg` is an enum kn_protobuf_json_kind.
  * - WRAPPER: the message number `arg`, whose only field has the same node.
  * - MESSAGE and GROUP: the message number `arg`.
  * - CLEAR: no column. A field of wire type `arg` ends the other members of its oneof. */
@@ -48,6 +42,7 @@ enum kn_protobuf_wire {
     X(BYTES, KN_NODE_BYTES, 0, KN_WIRE_DELIMITED)                                                  \
     X(TIMESTAMP, KN_NODE_FIXED, 8, KN_WIRE_DELIMITED)                                              \
     X(DURATION, KN_NODE_FIXED, 8, KN_WIRE_DELIMITED)                                               \
+    X(JSON, KN_NODE_BYTES, 0, KN_WIRE_DELIMITED)                                                   \
     X(WRAPPER, KN_NODE_KIND_COUNT, 0, KN_WIRE_DELIMITED)                                           \
     X(MESSAGE, KN_NODE_STRUCT, 0, KN_WIRE_DELIMITED)                                               \
     X(GROUP, KN_NODE_STRUCT, 0, KN_WIRE_START_GROUP)                                               \
@@ -133,6 +128,6 @@ int kn_protobuf_program_new(struct kn_layout *layout, const struct kn_protobuf_o
 struct kn_protobuf_program *kn_protobuf_program_ref(struct kn_protobuf_program *program);
 void kn_protobuf_program_unref(struct kn_protobuf_program *program); /* NULL is allowed */
 const char *kn_protobuf_op_name(int code); /* as above; NULL: there is none */
-enum kn_protobuf_wire kn_protobuf_op_wire(const struct kn_protobuf_op *op);
+enum kn_wire_type kn_protobuf_op_wire(const struct kn_protobuf_op *op);
 
 #endif

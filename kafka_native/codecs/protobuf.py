@@ -53,6 +53,9 @@ PACKING = {"i": "=i", "I": "=I", "l": "=q", "L": "=Q", "f": "=f", "g": "=d"}
 UNITS = {"s": ("s", 10**9), "ms": ("m", 10**6), "us": ("u", 10**3), "ns": ("n", 1)}
 """The letter of a time unit in Arrow's formats, and its nanoseconds."""
 GOOGLE = "google.protobuf."
+JSON_KINDS = {f"{GOOGLE}Struct": 0, f"{GOOGLE}Value": 1, f"{GOOGLE}ListValue": 2}
+"""enum kn_protobuf_json_kind."""
+JSON_DEFAULTS = (b"{}", b"null", b"[]")
 WRAPPERS = frozenset(
     f"{GOOGLE}{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -246,6 +249,8 @@ class Compiler:
         if value.type == TYPE_ENUM:
             second.missing = "constant"
             second.constant = self._constant_of(value, value.enum_type.values[0].number)
+        elif second.code == "JSON":
+            second.missing, second.constant = "constant", JSON_DEFAULTS[second.arg]
         elif second.code in ("MESSAGE", "GROUP"):
             second.missing = "empty"
         assert first.node is not None
@@ -281,6 +286,11 @@ class Compiler:
         self, each: Any, name: str, path: str, nullable: bool, wanted: Wanted | None
     ) -> _Field:
         full_name = each.message_type.full_name
+        if full_name in JSON_KINDS and each.type == TYPE_MESSAGE:
+            if wanted is not None:
+                raise SchemaError("JSON text has no fields to choose", path)
+            node = layout.varying(name, nullable, is_text=True)
+            return _Field(each.number, path, node, "JSON", arg=JSON_KINDS[full_name])
         if wanted is None and each.type == TYPE_MESSAGE:
             if full_name in (f"{GOOGLE}Timestamp", f"{GOOGLE}Duration"):
                 is_timestamp = full_name.endswith("Timestamp")

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
-from google.protobuf import descriptor_pb2, duration_pb2, timestamp_pb2, wrappers_pb2
+from google.protobuf import (
+    descriptor_pb2,
+    duration_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    wrappers_pb2,
+)
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import strategies as st
@@ -34,8 +41,15 @@ KNOWN = [
     "StringValue",
     "BytesValue",
     "DoubleValue",
+    "Struct",
+    "Value",
+    "ListValue",
 ]
-BUILTIN_FILES = [each.DESCRIPTOR for each in (timestamp_pb2, duration_pb2, wrappers_pb2)]
+BUILTIN_FILES = [
+    each.DESCRIPTOR for each in (timestamp_pb2, duration_pb2, wrappers_pb2, struct_pb2)
+]
+JSON_TYPES = {f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue")}
+TEXT = st.characters(codec="utf-8")
 IMPLICIT = descriptor_pb2.FeatureSet.IMPLICIT
 
 
@@ -181,7 +195,7 @@ def scalars(draw: st.DrawFn, each: Any) -> Any:
     if each.type == FIELD.TYPE_BOOL:
         return draw(st.booleans())
     if each.type == FIELD.TYPE_STRING:
-        return draw(st.text(st.characters(codec="utf-8"), max_size=30))
+        return draw(st.text(TEXT, max_size=30))
     if each.type == FIELD.TYPE_BYTES:
         return draw(st.binary(max_size=30))
     if each.type == FIELD.TYPE_ENUM:
@@ -203,12 +217,45 @@ def fill(draw: st.DrawFn, message: Any, chance: int = 3) -> None:
         message.seconds = draw(st.integers(0, 9 * 10**9))
         message.nanos = draw(st.integers(0, 999_999_999))
         return
+    if name in JSON_TYPES:
+        _fill_json(draw, message, 2)
+        return
     for each in message.DESCRIPTOR.fields:
         if not each.is_required and draw(st.integers(0, chance)) == 0:
             continue
         count = draw(st.integers(0, 3)) if each.is_repeated else 1
         for _ in range(count):
             _set(draw, message, each)
+
+
+def _fill_json(draw: st.DrawFn, message: Any, depth: int) -> None:
+    """Set a Struct, Value or ListValue."""
+    name = message.DESCRIPTOR.name
+    if name != "Value":
+        for _ in range(draw(st.integers(0, 3))):
+            if name == "Struct":
+                _fill_json(draw, message.fields[draw(st.text(TEXT, max_size=2))], depth)
+            else:
+                _fill_json(draw, message.values.add(), depth)
+        return
+    kind = draw(st.integers(0, 6 if depth else 4))
+    if kind == 0:
+        message.null_value = 0
+    elif kind == 1:
+        # Python writes whole numbers from 10**15 to 10**16 in another form.
+        whole = st.integers(-(10**14), 10**14).map(float)
+        large = st.floats(1e17, allow_infinity=False)
+        message.number_value = draw(st.one_of(whole, st.floats(-1e9, 1e9), large))
+    elif kind == 2:
+        message.string_value = draw(st.text(TEXT, max_size=20))
+    elif kind == 3:
+        message.bool_value = draw(st.booleans())
+    elif kind == 5:
+        message.struct_value.SetInParent()
+        _fill_json(draw, message.struct_value, depth - 1)
+    elif kind == 6:
+        message.list_value.SetInParent()
+        _fill_json(draw, message.list_value, depth - 1)
 
 
 def _set(draw: st.DrawFn, message: Any, each: Any) -> None:
@@ -342,6 +389,31 @@ def shown_value(each: Any, value: Any) -> Any:
     name = each.message_type.full_name
     if name in ("google.protobuf.Timestamp", "google.protobuf.Duration"):
         return value.seconds * 10**9 + value.nanos
+    if name in JSON_TYPES:
+        return json_text(value)
     if name.startswith("google.protobuf.") and name.endswith("Value"):
         return value.value
     return shown(value)
+
+
+def json_text(message: Any) -> str:
+    """Return a Struct, Value or ListValue as its text."""
+    return json.dumps(
+        json_value(message), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+
+
+def json_value(message: Any) -> Any:
+    """Return a Struct, Value or ListValue as Python's json has it."""
+    if message.DESCRIPTOR.name == "Struct":
+        return {key: json_value(message.fields[key]) for key in message.fields}
+    if message.DESCRIPTOR.name == "ListValue":
+        return [json_value(each) for each in message.values]
+    kind = message.WhichOneof("kind")
+    if kind in (None, "null_value"):
+        return None
+    value = getattr(message, kind)
+    if kind in ("struct_value", "list_value"):
+        return json_value(value)
+    is_whole = kind == "number_value" and abs(value) < 1e15 and value == int(value)
+    return int(value) if is_whole else value

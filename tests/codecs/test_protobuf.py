@@ -7,7 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from google.protobuf import any_pb2, descriptor_pb2, duration_pb2, timestamp_pb2, wrappers_pb2
+from google.protobuf import (
+    any_pb2,
+    descriptor_pb2,
+    duration_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    wrappers_pb2,
+)
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from kafka_native.codecs import DecodeError, ProtobufDecoder, SchemaError
@@ -257,6 +264,62 @@ def test_message_indexes_choose_a_message() -> None:
     for bad in ([2], [0, 0], [-1], "p.D"):
         with pytest.raises(SchemaError):
             ProtobufDecoder(set_of(file), bad)
+
+
+def test_structs_are_json_text() -> None:
+    decoder = decoder_of(
+        ("one", 1, ".google.protobuf.Struct"),
+        ("value", 2, ".google.protobuf.Value"),
+        ("many", 3, ".google.protobuf.ListValue", "repeated"),
+    )
+    one = struct_pb2.Struct()
+    one.update({"z": 1, "a": ['q"\\\n\x01é', None, True, 2.5, -0.0, 1e300], "": {}})
+    data = delimited(1, one.SerializeToString()) + delimited(2, b"") + delimited(3, b"")
+    text = '{"":{},"a":["q\\"\\\\\\n\\u0001é",null,true,2.5,-0,1e+300],"z":1}'
+    assert read(decoder, data) == {"one": text, "value": "null", "many": ["[]"]}
+    assert read(decoder, b"") == {"one": None, "value": None, "many": []}
+    assert read(map_decoder("string", ".google.protobuf.Value"), delimited(1, b""))["m"] == [
+        ("", "null")
+    ]
+
+
+def test_pieces_of_a_struct_are_merged() -> None:
+    decoder = decoder_of(("one", 1, ".google.protobuf.Struct"), ("n", 2, "int32"))
+    entry = [
+        delimited(1, b"\x0a\x01k" + delimited(2, value)) for value in (b"\x20\x01", b"\x20\x00")
+    ]
+    data = delimited(1, entry[0]) + b"\x10\x05" + delimited(1, entry[1])
+    assert read(decoder, data) == {"one": '{"k":false}', "n": 5}
+    # the same for the value of an entry, and for a struct in a value
+    inner = [delimited(5, each) for each in entry]
+    both = (
+        b"\x0a\x01m"
+        + delimited(2, inner[0])
+        + delimited(2, delimited(5, delimited(1, b"\x0a\x01x")))
+    )
+    assert read(decoder, delimited(1, delimited(1, both)))["one"] == '{"m":{"k":true,"x":null}}'
+    ended = b"\x0a\x01m" + delimited(2, inner[0] + b"\x20\x01" + inner[1])
+    assert read(decoder, delimited(1, delimited(1, ended)))["one"] == '{"m":{"k":false}}'
+
+
+def test_a_struct_that_json_cant_have_is_refused() -> None:
+    decoder = decoder_of(("one", 1, ".google.protobuf.Value"), ("n", 2, "int32"))
+    deep = b"\x20\x01"
+    for _ in range(101):
+        deep = delimited(6, delimited(1, deep))
+    for value, text in (
+        (b"\x11" + struct.pack("<d", float("inf")), "a number isn't finite"),
+        (b"\x1a\x01\xff", "a string isn't UTF-8"),
+        (deep, "values are nested too deeply"),
+        (b"\x2a\x02\x0a\x05", "the record ends too early"),
+        (b"\x20", "the record ends too early"),
+        (b"\x0c", "a group ends"),
+    ):
+        with pytest.raises(DecodeError, match=text) as caught:
+            decoder.decode([delimited(1, value) + b"\x10\x05"])
+        assert caught.value.path == "one"
+    with pytest.raises(SchemaError, match="JSON text has no fields"):
+        decoder_of(("one", 1, ".google.protobuf.Value"), fields=["one.null_value"])
 
 
 # --- order, merging, oneofs, maps ---

@@ -299,6 +299,7 @@ def field(name: str, number: int, kind: int, label: int = 1, type_name: str = ""
     return made
 
 
+VALUE = ".google.protobuf.Value"
 TIMESTAMP, WRAPPER = ".google.protobuf.Timestamp", ".google.protobuf.StringValue"
 # name: syntax, fields of the message M, record. I is {int32 x = 1; repeated string s = 2;}, E an enum.
 PROTOBUF_SEEDS: dict[str, tuple[str, list[Field], bytes]] = {
@@ -340,6 +341,11 @@ PROTOBUF_SEEDS: dict[str, tuple[str, list[Field], bytes]] = {
             field("c", 3, 11, 3, WRAPPER),
         ],
         b"\x0a\x04\x08\x05\x10\x07\x12\x00\x1a\x03\x0a\x01x\x0a\x02\x10\x08",
+    ),
+    "json": (
+        "proto3",
+        [field("a", 1, 11, 1, ".google.protobuf.Struct"), field("b", 2, 11, 3, VALUE)],
+        b"\x0a\x0d\x0a\x0b\x0a\x01k\x12\x06\x32\x04\x0a\x02\x20\x01\x0a\x02\x0a\x00\x12\x03\x1a\x01s",
     ),
     "required": ("proto2", [field("a", 1, 5, 2), field("g", 2, 5)], b"\x08\x01\x1b\x20\x01\x1c"),
 }
