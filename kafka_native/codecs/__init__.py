@@ -11,6 +11,7 @@ from kafka_native.codecs.errors import (
     SchemaError,
     SchemaLookupError,
 )
+from kafka_native.codecs.protobuf import ProtobufDecoder
 
 __all__ = [
     "Avro",
@@ -18,6 +19,7 @@ __all__ = [
     "Codec",
     "DecodeError",
     "MessageDecodeError",
+    "ProtobufDecoder",
     "SchemaError",
     "SchemaLookupError",
 ]

@@ -41,6 +41,10 @@ OUTPUT = {
         "('sensor 0', 39)",
         "(1000, 'there is no schema framing",
     ],
+    "protobuf_columns.py": [
+        "1000 rows: ['page', 'took']",
+        "longest visit: 0:00:39",
+    ],
     "permissions.py": [
         "made: User:shop WRITE orders-",
         "made: User:billing READ billing",
