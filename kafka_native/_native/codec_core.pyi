@@ -3,6 +3,8 @@ from typing import Any, final
 
 NODE_KINDS: dict[str, int]
 AVRO_CODES: dict[str, int]
+JSON_CODES: dict[str, int]
+HAS_JSON: bool
 
 @final
 class Layout:
@@ -25,6 +27,12 @@ class AvroProgram(Program):
         table: Iterable[int],
         constants: bytes,
     ) -> AvroProgram: ...
+
+@final
+class JsonProgram(Program):
+    def __new__(cls, layout: Layout, rules: Iterable[tuple[int, int, int]]) -> JsonProgram: ...
+
+def read_arrow_schema(schema: Any) -> tuple[str, str, bool, bytes | None, tuple[Any, ...], Any]: ...
 
 @final
 class Decoded:
