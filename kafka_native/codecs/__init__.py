@@ -11,6 +11,7 @@ from kafka_native.codecs.errors import (
     SchemaError,
     SchemaLookupError,
 )
+from kafka_native.codecs.json import JsonDecoder
 from kafka_native.codecs.protobuf import ProtobufDecoder
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "AvroDecoder",
     "Codec",
     "DecodeError",
+    "JsonDecoder",
     "MessageDecodeError",
     "ProtobufDecoder",
     "SchemaError",
