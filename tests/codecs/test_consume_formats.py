@@ -13,7 +13,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from kafka_native._native import codec_core
-from kafka_native.codecs import Json, JsonDecoder, MessageDecodeError, Protobuf, SchemaError
+from kafka_native.codecs import Avro, Json, JsonDecoder, MessageDecodeError, Protobuf, SchemaError
 from kafka_native.mock import MockSchemaRegistry
 from kafka_native.schema_registry import (
     SchemaRegistryClient,
@@ -247,3 +247,39 @@ def test_another_format(topic: Topic, registry: FakeRegistry) -> None:
             format()
         with pytest.raises(TypeError, match="not one str"):
             format(registry, fields="id")
+
+
+# --- confluent_kafka as the writer ---
+
+
+def test_what_confluent_kafka_has_written(topic: Topic, client: SchemaRegistryClient) -> None:
+    from confluent_kafka.schema_registry import SchemaRegistryClient as TheirClient
+    from confluent_kafka.schema_registry.avro import AvroSerializer as TheirAvro
+    from confluent_kafka.schema_registry.json_schema import JSONSerializer as TheirJson
+    from confluent_kafka.schema_registry.protobuf import ProtobufSerializer as TheirProtobuf
+    from confluent_kafka.serialization import SerializationContext as TheirContext
+
+    avro = {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}],
+    }
+    theirs = TheirClient({"url": client.config()["url"]})
+    cases: list[tuple[Any, Any, Any]] = [
+        (TheirAvro(theirs, json.dumps(avro)), {"id": 1, "name": "a"}, Avro),
+        (
+            TheirProtobuf(ORDER, theirs, {"use.deprecated.format": False}),
+            ORDER(id=1, name="a"),
+            Protobuf,
+        ),
+    ]
+    if codec_core.HAS_JSON:
+        cases.append((TheirJson(json.dumps(SCHEMA), theirs), {"id": 1, "name": "a"}, Json))
+    for number, (serialize, value, codec) in enumerate(cases):
+        name = f"{topic.name}-{number}"
+        topic.cluster.create_topic(name, 1)
+        made = Topic(topic.cluster, name)
+        made.produce(serialize(value, TheirContext(name, MessageField.VALUE)))
+        with made.consumer() as consumer:
+            batch = consumer.consume_arrow(1, WAIT_S, columns=VALUE, value=codec(client))
+        assert values_of(batch) == [{"id": 1, "name": "a"}]
