@@ -47,6 +47,7 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "lz4_legacy": ("fuzz_codec.c", {"FUZZ_CODEC": "5"}),
     "arrow": ("fuzz_arrow.c", {}),
     "tunnel": ("fuzz_tunnel.c", {}),
+    "framing": ("fuzz_framing.c", {}),
     "avro": ("fuzz_avro.c", {}),
     "protobuf": ("fuzz_protobuf.c", {}),
 }

@@ -275,6 +275,24 @@ def bytes_of_nodes(nodes: list[Node]) -> list[int]:
     return found
 
 
+def framings() -> None:
+    """Write seeds of records with schema ids, in the form of fuzz_framing.c."""
+    schema_id, guid = b"\0\0\0\0\5", b"\1" + bytes(range(16))
+    for name, kind, headers, value in [
+        ("none", 0, [], b"record"),
+        ("id", 1, [], schema_id + b"record"),
+        ("guid", 1, [], guid + b"record"),
+        ("indexes", 2, [], schema_id + b"\4\2\x80\1record"),
+        ("first_index", 2, [], guid + b"\0record"),
+        ("header", 1, [(b"__value_schema_id", schema_id)], b"record"),
+        ("second_header", 2, [(b"x", b""), (b"__value_schema_id", guid + b"\0")], b"record"),
+        ("key_header", 5, [(b"__key_schema_id", guid)], b"record"),
+    ]:
+        encoded = b"".join(bytes([2 * len(each)]) + each for header in headers for each in header)
+        head = bytes([kind | len(headers) << 3, len(encoded)])
+        write("framing", name, head + encoded + value)
+
+
 def avro() -> None:
     """Write seeds of programs with a record, in the form of fuzz_avro.c."""
     for name, (types, reader, data) in AVRO_SEEDS.items():
@@ -401,5 +419,6 @@ if __name__ == "__main__":
     codecs()
     arrow()
     tunnels()
+    framings()
     avro()
     protobuf()
