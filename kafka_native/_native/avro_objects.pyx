@@ -424,6 +424,7 @@ cdef int64_t read_block(Run *run, const Node *node) except -1:
     cdef const uint8_t *before = run.at
     cdef const uint8_t *next
     cdef int64_t count = 0
+    run.depth -= 1  # an error here is one of the array, not of an item
     read_long(run, &count)
     if count < 0:
         if count < -INT32_MAX:
@@ -438,6 +439,7 @@ cdef int64_t read_block(Run *run, const Node *node) except -1:
     elif count > (run.end - run.at) // node.size:
         run.at = before
         return cut_off(run)
+    run.depth += 1
     return count
 
 
