@@ -1,9 +1,10 @@
-"""Decoders of typed records into Arrow columns, without the interpreter."""
+"""Decoders of typed records: into Arrow columns, without the interpreter, or into objects."""
 
 from __future__ import annotations
 
 from kafka_native.codecs.avro import AvroDecoder
 from kafka_native.codecs.avro_codec import Avro
+from kafka_native.codecs.avro_reader import AvroReader
 from kafka_native.codecs.codec import Codec
 from kafka_native.codecs.errors import (
     DecodeError,
@@ -15,6 +16,7 @@ from kafka_native.codecs.errors import (
 __all__ = [
     "Avro",
     "AvroDecoder",
+    "AvroReader",
     "Codec",
     "DecodeError",
     "MessageDecodeError",

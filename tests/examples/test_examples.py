@@ -41,6 +41,11 @@ OUTPUT = {
         "('sensor 0', 39)",
         "(1000, 'there is no schema framing",
     ],
+    "avro_objects.py": [
+        "Order(id=1, state=<State.PAID: 'PAID'>, items=[Item(name='tea', count=2), Item(name='milk', count=1)])",
+        "Order(id=2, state=<State.NEW: 'NEW'>, items=[])",
+        "offset 2: field state, byte 1: an enum has no such symbol",
+    ],
     "permissions.py": [
         "made: User:shop WRITE orders-",
         "made: User:billing READ billing",
