@@ -1,7 +1,7 @@
 /* Runs a fuzz target that gcc has built: libFuzzer's place where there is no clang.
  *
  * It takes the options of libFuzzer that run.py uses. Every input is a changed input of the corpus.
- * The target is compiled with -fsanitize-coverage=trace-pc. An input that reaches a new pair of
+ * The target is compiled with -fsanitize-coverage=trace-pc. A fast input that reaches a new pair of
  * basic blocks, or reaches a pair much more often, joins the corpus. An input that ends the process
  * is stored first, as PREFIXcrash-SEED-EXECUTION. */
 #include <dirent.h>
@@ -17,7 +17,7 @@
 #define MAP_BYTES 65536 /* a counter for each pair of basic blocks, by its hash */
 #define KEPT_MAX 65536
 #define CHANGES_MAX 8
-#define ALARM_EXECUTIONS 4096 /* a system call for each execution would be slow */
+#define SLOW_NS 500000 /* slower inputs don't join the corpus: their changes would take all time */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 void __sanitizer_cov_trace_pc(void);
@@ -58,14 +58,15 @@ void __sanitizer_cov_trace_pc(void)
     block_before = block >> 1;
 }
 
-/* Clears the counters. Returns whether one of them was higher than before, in powers of two. */
-static int is_new(void)
+/* Clears the counters. Returns whether one of them was higher than before, in powers of two. A slow
+ * execution doesn't count. */
+static int is_new(int is_slow)
 {
     int found = 0;
     for (uint32_t i = 0; i < touched_count; i++) {
         uint8_t level = 0;
         for (uint8_t count = counts[touched[i]]; count; count >>= 1) level++;
-        if (level > seen[touched[i]]) {
+        if (!is_slow && level > seen[touched[i]]) {
             seen[touched[i]] = level;
             found = 1;
         }
@@ -99,13 +100,29 @@ const char *__ubsan_default_options(void) { return "abort_on_error=1:print_stack
 
 static void on_signal(int number)
 {
-    if (number == SIGALRM)
-        fprintf(stderr, "%d executions take longer than ten times the limit of one\n",
-                ALARM_EXECUTIONS);
+    if (number == SIGALRM) fprintf(stderr, "an execution takes longer than the time limit\n");
     store_finding();
     _exit(1);
 }
 
+static int64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Sets the alarm of a time limit again once a second: a system call for each execution would be
+ * slow. */
+static void renew_alarm(int64_t now_ns)
+{
+    static int64_t last_ns;
+    if (!options.timeout_s || now_ns - last_ns < 1000000000) return;
+    last_ns = now_ns;
+    alarm(options.timeout_s + 1);
+}
+
+/* Returns whether the input has reached something new in a short time. */
 static int execute(struct input input)
 {
     /* exactly as large as the input, so that the sanitizer sees each byte behind it */
@@ -113,11 +130,12 @@ static int execute(struct input input)
     if (!copy) abort();
     memcpy(copy, input.data, input.size_bytes);
     current = input;
-    if (options.timeout_s && executions % ALARM_EXECUTIONS == 0) alarm(options.timeout_s * 10);
+    int64_t from_ns = clock_ns();
+    renew_alarm(from_ns);
     LLVMFuzzerTestOneInput(copy, input.size_bytes);
     executions++;
     free(copy);
-    return is_new();
+    return is_new(clock_ns() - from_ns > SLOW_NS);
 }
 
 /* --- the corpus --- */

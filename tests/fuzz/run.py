@@ -53,6 +53,7 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "avro": ("fuzz_avro.c", {}),
 }
 INPUT_BYTES_MAX = 4096
+TIMEOUT_S = 60  # for one execution: the machine may be busy
 SANITIZERS = "address,undefined"
 
 
@@ -189,7 +190,7 @@ def run(name: str, runs: int, seconds: int, seed: int, tools: Toolchain) -> tupl
         str(corpus),
         f"-max_len={INPUT_BYTES_MAX}",
         "-rss_limit_mb=1024",
-        "-timeout=10",
+        f"-timeout={TIMEOUT_S}",
         "-print_final_stats=1",
     ]
     command += [f"-artifact_prefix={findings}/{name}-", "-verbosity=0", f"-seed={seed}"]
