@@ -1,8 +1,9 @@
-"""Decoders of typed records into Arrow columns, without the interpreter."""
+"""Decoders of typed records: into Arrow columns, without the interpreter, or into objects."""
 
 from __future__ import annotations
 
 from kafka_native.codecs.avro import AvroDecoder
+from kafka_native.codecs.avro_reader import AvroReader
 from kafka_native.codecs.errors import DecodeError, SchemaError
 
-__all__ = ["AvroDecoder", "DecodeError", "SchemaError"]
+__all__ = ["AvroDecoder", "AvroReader", "DecodeError", "SchemaError"]

@@ -26,17 +26,18 @@ class DecodeError(ValueError):
 
     Attributes
     ----------
-    row : int
-        The index of the record.
+    row : int or None
+        The index of the record. None: there was only one.
     path : str
         The field, as in `SchemaError`.
     position : int
         The byte of the record where the bad value begins.
     """
 
-    def __init__(self, problem: str, *, row: int, path: str, position: int) -> None:
+    def __init__(self, problem: str, *, row: int | None = None, path: str, position: int) -> None:
         place = f"field {path}" if path else "the record"
-        super().__init__(f"record {row}, {place}, byte {position}: {problem}")
+        start = "" if row is None else f"record {row}, "
+        super().__init__(f"{start}{place}, byte {position}: {problem}")
         self.problem = problem
         self.row = row
         self.path = path

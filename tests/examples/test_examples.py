@@ -36,6 +36,11 @@ OUTPUT = {
         "1000 rows: ['sensor', 'degrees']",
         "{'sensor': 'sensor 0', 'degrees_max': 39}",
     ],
+    "avro_objects.py": [
+        "Order(id=1, state=<State.PAID: 'PAID'>, items=[Item(name='tea', count=2), Item(name='milk', count=1)])",
+        "Order(id=2, state=<State.NEW: 'NEW'>, items=[])",
+        "offset 2: field state, byte 1: an enum has no such symbol",
+    ],
     "permissions.py": [
         "made: User:shop WRITE orders-",
         "made: User:billing READ billing",
