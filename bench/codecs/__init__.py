@@ -11,6 +11,7 @@ from dataclasses import dataclass
 OURS = "kafka_native"
 EVERYTHING = "all fields"
 RAW = "raw bytes"
+READER = "AvroReader"
 PROJECTION = ("customer", "created")  # the second and the ninth of ten fields
 CHUNK = 10_000  # the records of a call
 
@@ -19,10 +20,14 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "avro": (OURS, "pyruhvro", "fastavro", "confluent_kafka"),
     "avro_nested": (OURS, "pyruhvro", "fastavro", "confluent_kafka"),
     "avro_projection": (OURS, EVERYTHING, "fastavro"),
-    "avro_messages": (OURS, "fastavro", "confluent_kafka"),
+    "avro_messages": (OURS, READER, "fastavro", "confluent_kafka"),
+    "json": (OURS, "pyarrow", "orjson", "json"),
+    "json_nested": (OURS, "pyarrow", "orjson", "json"),
+    "protobuf": (OURS, "protobuf"),
+    "protobuf_nested": (OURS, "protobuf"),
     "topic": (RAW, "confluent_kafka"),
 }
-NESTED = ("avro_nested",)
+NESTED = ("avro_nested", "json_nested", "protobuf_nested")
 FROM_TOPIC = ("topic",)
 
 

@@ -6,6 +6,7 @@ such as parsing a schema, isn't measured.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import io
 import json
@@ -15,19 +16,26 @@ from typing import Any
 
 import pyarrow
 
-from bench.codecs import CHUNK, EVERYTHING, NESTED, OURS, PROJECTION, records
-from kafka_native.codecs import AvroDecoder
+from bench.codecs import CHUNK, EVERYTHING, NESTED, OURS, PROJECTION, RAW, READER, records
+from kafka_native import codecs
+from kafka_native.codecs import AvroDecoder, AvroReader
 from kafka_native.mock import MockSchemaRegistry
 
 Decode = Callable[[], Any]
+DECODERS = {"json": "JsonDecoder", "protobuf": "ProtobufDecoder"}
 FRAME = b"\0" + (1).to_bytes(4, "big")
 TOPIC = "orders"
 
 
-def missing(contestant: str) -> str | None:
+def missing(scenario: str, contestant: str) -> str | None:
     """Return why a contestant can't run here, or None."""
-    module = {OURS: "kafka_native", EVERYTHING: "kafka_native"}.get(contestant, contestant)
-    if " " in module or importlib.util.find_spec(module) is not None:
+    if contestant in (EVERYTHING, RAW, READER):
+        return None
+    decoder = DECODERS.get(scenario.partition("_")[0], "AvroDecoder")
+    if contestant == OURS:
+        return None if hasattr(codecs, decoder) else f"kafka_native.codecs has no {decoder}"
+    module = {"protobuf": "google.protobuf"}.get(contestant, contestant)
+    if importlib.util.find_spec(module) is not None:
         return None
     return f"{module} isn't installed: pip install 'kafka-native[bench]'"
 
@@ -35,6 +43,10 @@ def missing(contestant: str) -> str | None:
 def prepare(scenario: str, contestant: str, stack: ExitStack, count: int = CHUNK) -> Decode:
     """Return a function that decodes ``count`` records, and returns a column, or the records."""
     nested = scenario in NESTED
+    if scenario.startswith("json"):
+        return JSON[contestant](records.json(nested=nested, count=count), nested=nested)
+    if scenario.startswith("protobuf"):
+        return PROTOBUF[contestant](records.protobuf(nested=nested, count=count), nested=nested)
     payloads = records.avro(nested=nested, count=count)
     if scenario == "avro_messages":
         return MESSAGES[contestant](payloads, stack)
@@ -191,8 +203,111 @@ def framed_reader(reader: Callable[..., Any]) -> Callable[[list[bytes], ExitStac
     return prepared
 
 
+def reader_alone(payloads: list[bytes], stack: ExitStack) -> Decode:
+    """Decode without a framing and a registry."""
+    return one_by_one(AvroReader(records.FLAT).read, payloads)
+
+
 MESSAGES: dict[str, Any] = {
     OURS: framed_reader(our_reader),
+    READER: reader_alone,
     "fastavro": fastavro_reader,
     "confluent_kafka": framed_reader(confluent_reader),
 }
+
+
+# --- JSON ---
+
+
+def our_json(payloads: list[bytes], *, nested: bool) -> Decode:
+    """Decode a column of bytes."""
+    decoder = codecs.JsonDecoder(records.json_schema(nested=nested))
+    column = pyarrow.array(payloads)
+    return lambda: pyarrow.array(decoder.decode(column))
+
+
+def pyarrow_json(payloads: list[bytes], *, nested: bool) -> Decode:
+    """Read a file of lines in memory, in one thread."""
+    import pyarrow.json
+
+    lines = b"\n".join(payloads)
+    reading = pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
+    parsing = pyarrow.json.ParseOptions(explicit_schema=records.json_schema(nested=nested))
+    return lambda: pyarrow.json.read_json(io.BytesIO(lines), reading, parsing)
+
+
+def json_loads(module: str) -> Callable[..., Decode]:
+    """Return what prepares a parser of the Python standard library's kind."""
+
+    def prepared(payloads: list[bytes], *, nested: bool) -> Decode:
+        loads = importlib.import_module(module).loads
+        kind = pyarrow.struct(records.json_schema(nested=nested))
+        return _through_dicts(loads, payloads, kind)
+
+    return prepared
+
+
+JSON: dict[str, Any] = {
+    OURS: our_json,
+    "pyarrow": pyarrow_json,
+    "orjson": json_loads("orjson"),
+    "json": json_loads("json"),
+}
+
+
+# --- Protobuf ---
+
+
+def our_protobuf(payloads: list[bytes], *, nested: bool) -> Decode:
+    """Decode a column of bytes."""
+    decoder = codecs.ProtobufDecoder(records.message_class(nested=nested))
+    column = pyarrow.array(payloads)
+    return lambda: pyarrow.array(decoder.decode(column))
+
+
+def protobuf_messages(payloads: list[bytes], *, nested: bool) -> Decode:
+    """Parse messages, take their fields, and make a column of them."""
+    class_ = records.message_class(nested=nested)
+    fields_of = basket_fields if nested else order_fields
+    kind = column_type(nested=nested)
+    return lambda: pyarrow.array([fields_of(class_.FromString(each)) for each in payloads], kind)
+
+
+def order_fields(order: Any) -> dict[str, Any]:
+    """Return the fields of a flat message."""
+    return {
+        "id": order.id,
+        "customer": order.customer,
+        "product": order.product,
+        "quantity": order.quantity,
+        "price": order.price,
+        "country": order.country,
+        "status": order.status,
+        "paid": order.paid,
+        "created": order.created,
+        "note": order.note if order.HasField("note") else None,
+    }
+
+
+def basket_fields(basket: Any) -> dict[str, Any]:
+    """Return the fields of a nested message."""
+    address = basket.address
+    return {
+        "id": basket.id,
+        "customer": basket.customer,
+        "address": {
+            "street": address.street,
+            "city": address.city,
+            "zip": address.zip if address.HasField("zip") else None,
+        },
+        "items": [
+            {"sku": item.sku, "quantity": item.quantity, "price": item.price}
+            for item in basket.items
+        ],
+        "tags": list(basket.tags),
+        "attributes": list(basket.attributes.items()),
+        "created": basket.created,
+    }
+
+
+PROTOBUF: dict[str, Any] = {OURS: our_protobuf, "protobuf": protobuf_messages}

@@ -48,7 +48,7 @@ def rounds_of(work: Work, pids: tuple[int, ...], rounds: int, console: Console) 
     """Run the contestants of a scenario in turn. Each round begins with another one."""
     names = []
     for name in SCENARIOS[work.scenario]:
-        why = contestants.missing(name)
+        why = contestants.missing(work.scenario, name)
         if why:
             console.print(f"Without {name}: {why}", highlight=False, markup=False)
         else:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import json as json_text
 import random
 from typing import Any
 
 import fastavro
+import pyarrow
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 POOL = 10_000  # different records
 
@@ -107,3 +110,86 @@ def avro(*, nested: bool, count: int = POOL) -> list[bytes]:
         fastavro.schemaless_writer(file, parsed, row)
         found.append(file.getvalue())
     return found
+
+
+# --- JSON ---
+
+
+def json(*, nested: bool, count: int = POOL) -> list[bytes]:
+    """Return the records as JSON, one line each."""
+    return [json_text.dumps(row).encode() for row in rows(nested=nested, count=count)]
+
+
+def json_schema(*, nested: bool) -> pyarrow.Schema:
+    """Return the columns of the JSON records. pyarrow.json reads no maps: a struct has each key."""
+    text, number = pyarrow.string(), pyarrow.int64()
+    if not nested:
+        kinds = [number, text, text, pyarrow.int32(), pyarrow.float64(), text, text]
+        kinds += [pyarrow.bool_(), number, text]
+        names = [each["name"] for each in FLAT["fields"]]
+        return pyarrow.schema(list(zip(names, kinds, strict=True)))
+    item = [("sku", text), ("quantity", pyarrow.int32()), ("price", pyarrow.float64())]
+    address = [("street", text), ("city", text), ("zip", text)]
+    return pyarrow.schema(
+        [
+            ("id", number),
+            ("customer", text),
+            ("address", pyarrow.struct(address)),
+            ("items", pyarrow.list_(pyarrow.struct(item))),
+            ("tags", pyarrow.list_(text)),
+            ("attributes", pyarrow.struct([(word, text) for word in WORDS])),
+            ("created", number),
+        ]
+    )
+
+
+# --- Protobuf ---
+
+SCALARS = {"long": "int64", "int": "int32", "string": "string", "double": "double"}
+SCALARS |= {"boolean": "bool"}
+
+
+def message_class(*, nested: bool) -> Any:
+    """Return the class of the Protobuf messages, whose fields are those of the Avro schema."""
+    file = descriptor_pb2.FileDescriptorProto(name="orders.proto", syntax="proto3")
+    schema_ = schema(nested=nested)
+    _add_message(file, file.message_type.add(), schema_)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(schema_["name"]))
+
+
+def _add_message(file: Any, message: Any, schema: dict[str, Any]) -> None:
+    message.name = schema["name"]
+    for number, each in enumerate(schema["fields"], 1):
+        field = message.field.add(name=each["name"], number=number, label=1)
+        kind = each["type"]
+        if isinstance(kind, list):  # null and a type
+            kind = kind[1]
+            field.proto3_optional = True
+            field.oneof_index = len(message.oneof_decl)
+            message.oneof_decl.add(name=f"_{field.name}")
+        if isinstance(kind, dict) and kind["type"] == "array":
+            field.label, kind = 3, kind["items"]
+        if isinstance(kind, dict) and kind["type"] == "map":
+            field.label, field.type = 3, 11
+            field.type_name = f".{message.name}.AttributesEntry"
+            _add_entry(message.nested_type.add(name="AttributesEntry"))
+        elif isinstance(kind, dict) and kind["type"] == "record":
+            field.type, field.type_name = 11, f".{kind['name']}"
+            _add_message(file, file.message_type.add(), kind)
+        else:
+            name = SCALARS[kind["type"] if isinstance(kind, dict) else kind]
+            field.type = getattr(descriptor_pb2.FieldDescriptorProto, f"TYPE_{name.upper()}")
+
+
+def _add_entry(entry: Any) -> None:
+    entry.options.map_entry = True
+    for number, name in enumerate(("key", "value"), 1):
+        entry.field.add(name=name, number=number, label=1, type=9)
+
+
+def protobuf(*, nested: bool, count: int = POOL) -> list[bytes]:
+    """Return the records as Protobuf messages."""
+    class_ = message_class(nested=nested)
+    return [class_(**row).SerializeToString() for row in rows(nested=nested, count=count)]

@@ -16,6 +16,10 @@ GOALS = (
     Goal("avro_nested", RATE, "fastavro", 40, at_least=True),
     Goal("avro_projection", RATE, EVERYTHING, 2, at_least=True),
     Goal("avro_messages", RATE, "confluent_kafka", 10, at_least=True),
+    Goal("json", RATE, None, 4, at_least=True),
+    Goal("json", RATE, "pyarrow", 2, at_least=True),
+    Goal("json", RATE, "orjson", 5, at_least=True),
+    Goal("protobuf", RATE, None, 7, at_least=True),
 )
 
 
