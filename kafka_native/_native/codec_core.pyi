@@ -7,7 +7,11 @@ AVRO_CODES: dict[str, int]
 @final
 class Layout:
     def __new__(
-        cls, nodes: Iterable[tuple[int, int, int, int, str, str, tuple[str, ...]]]
+        cls,
+        nodes: Iterable[
+            tuple[int, int, int, int, str, str, tuple[str, ...]]
+            | tuple[int, int, int, int, str, str, tuple[str, ...], str]
+        ],
     ) -> Layout: ...
     def __len__(self) -> int: ...
     def is_equal(self, other: Layout) -> bool: ...

@@ -23,6 +23,8 @@ cdef extern from "codecs/layout.h" nogil:
         const char *format
         const char *name
         int64_t flags
+        const char *metadata
+        int32_t metadata_bytes
         int32_t value_count
         const int32_t *value_offsets
         const uint8_t *value_bytes

@@ -7,8 +7,9 @@ gives the columns, the writer's schema the order of the instructions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 from kafka_native._native.codec_core import AVRO_CODES, AvroProgram
 from kafka_native.codecs import layout
@@ -31,6 +32,10 @@ from kafka_native.codecs.errors import SchemaError
 __all__ = ["AvroDecoder"]
 
 Schema = str | Mapping[str, Any] | list[Any]
+Enums = Literal["dictionary", "string"]
+Unions = Literal["dense", "struct"]
+Uuids = Literal["binary", "extension"]
+OPTIONS = {"enums": get_args(Enums), "unions": get_args(Unions), "uuids": get_args(Uuids)}
 
 FIXED_TYPES = {"int": ("i", 4), "long": ("l", 8), "float": ("f", 4), "double": ("g", 8)}
 LOGICAL_FORMATS = {
@@ -52,57 +57,84 @@ DECIMAL_DIGITS_MAX = 76
 # --- columns ---
 
 
-def node_of(kind: AvroType, name: str, path: str, nullable: bool = False) -> layout.Node:
-    """Return the column of a reader's type."""
-    inner = nullable_of(kind)
-    if inner is not None:
-        return node_of(inner, name, path, True)
-    if kind.kind == "union":
-        if len(kind.branches) == 1:
-            return node_of(kind.branches[0], name, path)
+@dataclass(frozen=True)
+class ColumnTypes:
+    """The columns of a reader's types. The attributes are the options of `AvroDecoder`."""
+
+    enums: Enums = "dictionary"
+    unions: Unions = "dense"
+    uuids: Uuids = "binary"
+
+    def __post_init__(self) -> None:
+        for name, values in OPTIONS.items():
+            if getattr(self, name) not in values:
+                wanted = " or ".join(f'"{each}"' for each in values)
+                raise ValueError(f"{name} must be {wanted}, not {getattr(self, name)!r}")
+
+    def node_of(self, kind: AvroType, name: str, path: str, nullable: bool = False) -> layout.Node:
+        """Return the column of a type."""
+        inner = nullable_of(kind)
+        if inner is not None:
+            return self.node_of(inner, name, path, True)
+        if kind.kind == "union" and len(kind.branches) == 1:
+            return self.node_of(kind.branches[0], name, path)
+        if kind.kind == "union":
+            return self._union_of(kind, name, path)
+        if kind.kind == "record":
+            children = tuple(
+                self.node_of(each.type, each.name, below(path, each.name)) for each in kind.fields
+            )
+            return layout.struct(name, nullable, children)
+        if kind.kind in ("array", "map"):
+            make, item = (
+                (layout.list_of, "item") if kind.kind == "array" else (layout.map_of, "value")
+            )
+            return make(name, nullable, self.node_of(kind.below_item, item, below(path, "[]")))
+        return self._leaf_of(kind, name, path, nullable)
+
+    def _union_of(self, kind: AvroType, name: str, path: str) -> layout.Node:
+        if self.unions == "struct":
+            others = [each for each in kind.branches if each.kind != "null"]
+            children = tuple(self.node_of(each, each.label, path, True) for each in others)
+            return layout.struct(name, len(others) < len(kind.branches), children)
         if len(kind.branches) > UNIONS_BRANCHES_MAX:
             raise SchemaError(f"a union has more than {UNIONS_BRANCHES_MAX} branches", path)
         return layout.dense_union(
-            name, tuple(node_of(each, each.label, path) for each in kind.branches)
+            name, tuple(self.node_of(each, each.label, path) for each in kind.branches)
         )
-    if kind.kind == "record":
-        children = tuple(
-            node_of(each.type, each.name, below(path, each.name)) for each in kind.fields
-        )
-        return layout.struct(name, nullable, children)
-    if kind.kind == "array":
-        return layout.list_of(name, nullable, node_of(kind.below_item, "item", below(path, "[]")))
-    if kind.kind == "map":
-        return layout.map_of(name, nullable, node_of(kind.below_item, "value", below(path, "[]")))
-    return _leaf_of(kind, name, path, nullable)
+
+    def _leaf_of(self, kind: AvroType, name: str, path: str, nullable: bool) -> layout.Node:
+        if kind.logical == "decimal":
+            return _decimal_of(kind, name, path, nullable)
+        if kind.logical == "uuid":
+            extension = "arrow.uuid" if self.uuids == "extension" else ""
+            return layout.fixed(name, nullable, "w:16", 16, extension)
+        if kind.logical == "duration":
+            return layout.fixed(name, nullable, "tin", 16)
+        if kind.kind in FIXED_TYPES:
+            format, width = FIXED_TYPES[kind.kind]
+            format = LOGICAL_FORMATS.get(kind.logical or "", format)
+            return layout.fixed(name, nullable, format, width)
+        if kind.kind == "fixed":
+            return layout.fixed(name, nullable, f"w:{kind.size}", kind.size)
+        if kind.kind == "enum" and self.enums == "dictionary":
+            return layout.dictionary(name, nullable, kind.symbols)
+        if kind.kind == "null":
+            return layout.nulls(name)
+        if kind.kind == "boolean":
+            return layout.bits(name, nullable)
+        return layout.varying(name, nullable, is_text=kind.kind != "bytes")
 
 
-def _leaf_of(kind: AvroType, name: str, path: str, nullable: bool) -> layout.Node:
-    if kind.logical == "decimal":
-        if kind.precision > DECIMAL_DIGITS_MAX:
-            raise SchemaError(
-                f"a decimal of {kind.precision} digits is too long: Arrow has {DECIMAL_DIGITS_MAX}",
-                path,
-            )
-        is_wide = kind.precision > 38
-        format = f"d:{kind.precision},{kind.scale}" + (",256" if is_wide else "")
-        return layout.fixed(name, nullable, format, 32 if is_wide else 16)
-    if kind.logical == "uuid":
-        return layout.fixed(name, nullable, "w:16", 16)
-    if kind.logical == "duration":
-        return layout.fixed(name, nullable, "tin", 16)
-    if kind.kind in FIXED_TYPES:
-        format, width = FIXED_TYPES[kind.kind]
-        return layout.fixed(name, nullable, LOGICAL_FORMATS.get(kind.logical or "", format), width)
-    if kind.kind == "fixed":
-        return layout.fixed(name, nullable, f"w:{kind.size}", kind.size)
-    if kind.kind == "enum":
-        return layout.dictionary(name, nullable, kind.symbols)
-    if kind.kind == "null":
-        return layout.nulls(name)
-    if kind.kind == "boolean":
-        return layout.bits(name, nullable)
-    return layout.varying(name, nullable, is_text=kind.kind == "string")
+def _decimal_of(kind: AvroType, name: str, path: str, nullable: bool) -> layout.Node:
+    if kind.precision > DECIMAL_DIGITS_MAX:
+        raise SchemaError(
+            f"a decimal of {kind.precision} digits is too long: Arrow has {DECIMAL_DIGITS_MAX}",
+            path,
+        )
+    is_wide = kind.precision > 38
+    format = f"d:{kind.precision},{kind.scale}" + (",256" if is_wide else "")
+    return layout.fixed(name, nullable, format, 32 if is_wide else 16)
 
 
 def project(kind: AvroType, fields: Iterable[str]) -> AvroType:
@@ -167,18 +199,20 @@ class _Op:
 class Compiler:
     """Compiles a writer's and a reader's type to instructions."""
 
-    def __init__(self) -> None:
+    def __init__(self, types: ColumnTypes | None = None) -> None:
+        self._types = types or ColumnTypes()
         self.ops: list[_Op] = []
         self.table: list[int] = []
         self.constants = bytearray()
 
     def compile(self, writer: AvroType, reader: AvroType) -> layout.Node:
         """Compile a whole program. Return the column."""
-        if reader.kind == "union" and len(reader.branches) > 1 and nullable_of(reader) is None:
+        is_union = reader.kind == "union" and len(reader.branches) > 1
+        if is_union and nullable_of(reader) is None and self._types.unions == "dense":
             # Arrow's unions have no validity. A missing record is a null of the first child.
             others = (each for each in reader.branches if each.kind != "null")
             reader = AvroType("union", branches=(AvroType("null"), *others))
-        node = node_of(reader, "", "")
+        node = self._types.node_of(reader, "", "")
         self._read(resolve(writer, reader).plan, 0, node, "")
         self._drop_last_skips()
         self._add("DONE", -1, "")
@@ -220,10 +254,7 @@ class Compiler:
             self._add("RESTORE", -1, path)
             op.end = len(self.ops)
         elif isinstance(plan, ToBranch):
-            child = at + 1 + sum(each.size for each in node.children[: plan.index])
-            op = self._add("TYPE", at, path, plan.index, child)
-            self._read(plan.plan, child, node.children[plan.index], path)
-            op.end = len(self.ops)
+            self._read_branch(plan, at, node, path)
         elif isinstance(plan, ReadUnion) and plan.is_nullable:
             null_branch = 0 if isinstance(plan.branches[0], ReadNull) else 1
             other = plan.branches[1 - null_branch]
@@ -239,6 +270,26 @@ class Compiler:
             self._branches(reads, at, path)
         else:
             self._skip(plan.writer, path)
+
+    def _read_branch(self, plan: ToBranch, at: int, node: layout.Node, path: str) -> None:
+        """Read into a branch of a dense union, or into a field of the struct in its place."""
+        if node.kind == "union":
+            child = at + 1 + sum(each.size for each in node.children[: plan.index])
+            op = self._add("TYPE", at, path, plan.index, child)
+            self._read(plan.plan, child, node.children[plan.index], path)
+            op.end = len(self.ops)
+            return
+        if plan.reader.kind == "null":
+            self._add("SET_NULL", at, path)
+            return
+        self._add("RECORD", at, path)
+        index = at + 1
+        for each in node.children:
+            if each.name == plan.reader.label:
+                self._read(plan.plan, index, each, path)
+            else:
+                self._add("SET_NULL", index, path)
+            index += each.size
 
     def _branches(self, reads: Sequence[Callable[[], None] | None], at: int, path: str) -> None:
         """Read a union. Branches that don't resolve fail when a record has them."""
@@ -280,11 +331,24 @@ class Compiler:
 
     def _read_leaf(self, plan: ReadLeaf, at: int, path: str) -> None:
         reader = plan.reader
-        if plan.code == "ENUM":
+        if plan.code == "ENUM" and self._types.enums == "string":
+            self._read_symbols(plan, at, path)
+        elif plan.code == "ENUM":
             self._add("ENUM", at, path, len(self.table), len(plan.symbols))
             self.table += plan.symbols
         else:
             self._add(plan.code, at, path, reader.size, self._limit_of(reader))
+
+    def _read_symbols(self, plan: ReadLeaf, at: int, path: str) -> None:
+        """Read the symbols of an enum as strings: the table has the place and size of each."""
+        self._add("ENUM_TEXT", at, path, len(self.table), len(plan.symbols))
+        places = []
+        for symbol in plan.reader.symbols:
+            text = symbol.encode()
+            places.append((len(self.constants), len(text)))
+            self.constants += text
+        for number in plan.symbols:
+            self.table += places[number] if number >= 0 else (-1, 0)
 
     def _limit_of(self, reader: AvroType) -> int:
         """Return the place of the constant that a decimal must stay below, or 0 for other types."""
@@ -344,16 +408,22 @@ class AvroDecoder(ColumnDecoder):
         uses.
     reader_references : sequence, optional
         The same for ``reader`` alone. Default: ``references``.
+    enums : {"dictionary", "string"}
+        Enums become dictionaries of strings, or plain strings.
+    unions : {"dense", "struct"}
+        Unions of several types become dense unions, or structs with a nullable field for each type.
+        Polars and Spark have no dense unions. A union of null and one other type is always a
+        nullable column.
+    uuids : {"binary", "extension"}
+        Values of the logical type uuid become ``fixed_size_binary[16]``, or Arrow's extension type
+        ``arrow.uuid``, which pyarrow shows as `uuid.UUID`.
 
     Raises
     ------
     SchemaError
         A schema is malformed or recursive, or the reader's schema can't read the writer's records.
-
-    Notes
-    -----
-    A union of null and one other type becomes a nullable column. Other unions become dense unions.
-    Enums become dictionaries.
+    ValueError
+        An option has another value.
     """
 
     __slots__ = ()
@@ -366,6 +436,9 @@ class AvroDecoder(ColumnDecoder):
         fields: Iterable[str] | None = None,
         references: Iterable[Schema] = (),
         reader_references: Iterable[Schema] | None = None,
+        enums: Enums = "dictionary",
+        unions: Unions = "dense",
+        uuids: Uuids = "binary",
     ) -> None:
         if isinstance(fields, str):
             raise TypeError("fields must be a sequence of names, not one str")
@@ -376,7 +449,7 @@ class AvroDecoder(ColumnDecoder):
         read = written if reader is None else parse_schema(reader, reader_references)
         if fields is not None:
             read = project(read, fields)
-        compiler = Compiler()
+        compiler = Compiler(ColumnTypes(enums, unions, uuids))
         node = compiler.compile(written, read)
         try:
             columns = layout.layout_of(node)

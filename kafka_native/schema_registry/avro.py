@@ -752,7 +752,8 @@ class AvroSerializer(_AvroSerializerSteps, BaseSerializer):
       the GUID into a header (`header_schema_id_serializer`).
     - ``validation.rules.execution`` (``DISABLED``): when to check the rules in the schema's text:
       ``BEFORE_DOMAIN_RULES`` or ``AFTER_DOMAIN_RULES``.
-    - ``validation.rules.executor`` (None): the `ValidationRuleExecutor` that checks them.
+    - ``validation.rules.executor`` (a `CelValidator`): the `ValidationRuleExecutor` that checks
+      them.
     - ``validation.rules.fail.fast`` (False): stop at the first violation.
     - ``validate.strict`` (False): refuse records that lack fields, or have others.
     - ``validate.strict.allow.default`` (False): as ``validate.strict``, but fields with a default

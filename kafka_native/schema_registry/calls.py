@@ -497,7 +497,7 @@ class RegistryCalls:
     ) -> Call[list[str]]:
         path = "subjects" + _query(
             deleted=deleted,
-            deleted_only=deleted_only,
+            deletedOnly=deleted_only,
             offset=offset,
             limit=limit,
             subjectPrefix=prefix,
@@ -562,7 +562,7 @@ class RegistryCalls:
         self, subject: str, deleted: bool, deleted_only: bool, offset: int, limit: int
     ) -> Call[list[int]]:
         path = f"subjects/{_quoted(subject)}/versions" + _query(
-            deleted=deleted, deleted_only=deleted_only, offset=offset, limit=limit
+            deleted=deleted, deletedOnly=deleted_only, offset=offset, limit=limit
         )
         return self._requests.request("GET", path, _list_of(_number))
 

@@ -260,6 +260,15 @@ OUTPUT = {
     "test_with_mock_cluster.py": ["2 passed"],
     "test_with_faults.py": ["5 passed"],
     "test_with_mock_registry.py": ["3 passed"],
+    "schema_registry.py": [
+        "registered twice, one id: True",
+        "compatible: False",
+        "refused: 409 409",
+        "latest version: 2 used by money: [2, 3]",
+        "versions: [2]",
+        "deleted: [1]",
+        'the id still reads: {"type":"record","name":"Payment"',
+    ],
     "typed_messages.py": [
         "refused: topic invoices, value, schema id 1: amount: 'a lot' isn't a valid double",
         "registered: 1",

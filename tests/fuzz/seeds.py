@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))
 from kafka_native._native import primitives, records  # noqa: E402
 from kafka_native._native.codec_core import AVRO_CODES, NODE_KINDS  # noqa: E402
 from kafka_native.codecs._avro_schema import parse_schema  # noqa: E402
-from kafka_native.codecs.avro import Compiler  # noqa: E402
+from kafka_native.codecs.avro import ColumnTypes, Compiler  # noqa: E402
 from tests.oracle import legacy  # noqa: E402
 
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
@@ -201,6 +201,7 @@ AVRO_SEEDS: dict[str, tuple[list[object], object, bytes]] = {
         b"\x02a\x04bcde",
     ),
     "nullable": ([["null", "long"], ["string", "null"]], None, b"\x02\x06\x02"),
+    "texts": ([["null", ENUM, "int"], "int"], None, b"\x02\x02\x02"),
     "union": ([["null", "int", "string"], ["int", ENUM]], None, b"\x04\x02a\x02\x02"),
     "array": (
         [{"type": "array", "items": ["null", "string"]}],
@@ -261,7 +262,8 @@ AVRO_SEEDS: dict[str, tuple[list[object], object, bytes]] = {
 def avro() -> None:
     """Write seeds of programs with a record, in the form of fuzz_avro.c."""
     for name, (types, reader, data) in AVRO_SEEDS.items():
-        compiler = Compiler()
+        types_of_texts = ColumnTypes(enums="string", unions="struct")
+        compiler = Compiler(types_of_texts if name == "texts" else None)
         writer = parse_schema(record(*types))
         nodes = list(
             compiler.compile(writer, writer if reader is None else parse_schema(reader)).walk()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import kafka_native.schema_registry as ours
+from kafka_native.mock import MockSchemaRegistry
 from tests.registry.client.conftest import Caller
 from tests.registry.client.server import Answer, Server
 
@@ -183,8 +184,25 @@ def test_a_call_is_that_of_confluent_kafka(
     (sent,) = server.requests
     server.requests.clear()
     found = connect()(name, *with_values(args, ours), **with_values(options, ours))
+    # Registries read deletedOnly: confluent_kafka's name has no effect.
+    query = [("deletedOnly" if key == "deleted_only" else key, value) for key, value in sent.query]
+    sent = dataclasses.replace(sent, query=query)
     assert [each.meaning() for each in server.requests] == [sent.meaning()]
     assert plain(found) == plain(expected)
+
+
+def test_only_deleted_subjects_and_versions(connect: Callable[..., Caller]) -> None:
+    with MockSchemaRegistry() as registry:
+        caller = connect({"url": registry.url})
+        for subject in ("a", "b"):
+            caller("register_schema", subject, ours.Schema('"int"'))
+        caller("register_schema", "b", ours.Schema('"long"'))
+        caller("delete_subject", "a")
+        caller("delete_version", "b", 1)
+        assert caller("get_subjects", deleted=True) == ["a", "b"]
+        assert caller("get_subjects", deleted_only=True) == ["a"]
+        assert caller("get_versions", "b", deleted=True) == [1, 2]
+        assert caller("get_versions", "b", deleted_only=True) == [1]
 
 
 def test_every_call_is_in_the_table() -> None:
