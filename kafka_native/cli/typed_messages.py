@@ -164,7 +164,7 @@ class _Column:
         self._kind = kind
         self._take = Message.key if name == "key" else Message.value
         self.replace = Message.set_key if name == "key" else Message.set_value
-        self._deserialize = _deserializer(kind, client)
+        self._deserialize = deserializer(kind, client)
 
     def convert(self, message: Message) -> str:
         """Replace the bytes by JSON text; return the member with the schema's id."""
@@ -186,7 +186,7 @@ class _Column:
         return str(found.id) if found.id is not None else f'"{found.guid}"'
 
 
-def _deserializer(
+def deserializer(
     kind: str, client: SchemaRegistryClient
 ) -> Callable[[bytes, SerializationContext], Any]:
     """The function that makes a value of bytes. The value has a JSON form."""
