@@ -43,6 +43,11 @@ OUTPUT = {
         "1000 rows: ['sensor', 'degrees']",
         "{'sensor': 'sensor 0', 'degrees_max': 39}",
     ],
+    "typed_columns.py": [
+        "1001 rows: ['offset', 'sensor', 'degrees', 'value_error']",
+        "('sensor 0', 39)",
+        "(1000, 'there is no schema framing",
+    ],
     "permissions.py": [
         "made: User:shop WRITE orders-",
         "made: User:billing READ billing",
