@@ -26,6 +26,13 @@ OUTPUT = {
         '"first":0,"end":3,"messages":3',
         "gone: exit status 1",
     ],
+    "typed_command_line.sh": [
+        "version 1, id 1",
+        '{"sensor":"roof","degrees":21.5,"at":"2024-05-01T12:00:00Z"}',
+        '{"sensor":"cellar","degrees":null,"at":"2024-05-01T12:00:00.250Z"}',
+        "refused: exit status 1",
+        "compatible (BACKWARD)",
+    ],
     "transactions.py": [
         "aborted: the till is short",
         "refused: _STATE",
@@ -311,7 +318,7 @@ ON_SPARK = [name for name in OUTPUT if name.startswith("spark_")]
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name == "command_line.sh" else [])
+        pytest.param(name, marks=[pytest.mark.slow] if name.endswith(".sh") else [])
         for name in OUTPUT
         if not name.startswith("spark_")
     ],
