@@ -78,6 +78,8 @@ static inline int kn_builder_reserve_bytes(struct kn_builder *builder, struct kn
 /* Appends a null to a node and to the nodes that must have as many items. A node that can't be null
  * gets an empty value: zeros, no bytes, the first child of a union. The group must have room. */
 void kn_builder_append_null(struct kn_builder *builder, int32_t node);
+/* Keeps only the first items of a node and of the nodes below it. */
+void kn_builder_truncate_node(struct kn_builder *builder, int32_t node, int64_t length);
 /* Keeps only the first row_count rows. */
 void kn_builder_truncate(struct kn_builder *builder, int64_t row_count);
 /* Bytes of the buffers. */

@@ -3,6 +3,9 @@ from typing import Any, final
 
 NODE_KINDS: dict[str, int]
 AVRO_CODES: dict[str, int]
+PROTOBUF_CODES: dict[str, int]
+PROTOBUF_SHAPES: dict[str, int]
+PROTOBUF_MISSING: dict[str, int]
 
 @final
 class Layout:
@@ -30,6 +33,17 @@ class AvroProgram(Program):
         table: Iterable[int],
         constants: bytes,
     ) -> AvroProgram: ...
+
+@final
+class ProtobufProgram(Program):
+    def __new__(
+        cls,
+        layout: Layout,
+        ops: Iterable[tuple[int, int, int, int, int, int, int, int, int, int]],
+        messages: Iterable[tuple[int, int, int]],
+        table: Iterable[int],
+        constants: bytes,
+    ) -> ProtobufProgram: ...
 
 @final
 class Decoded:

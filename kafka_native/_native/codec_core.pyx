@@ -39,6 +39,22 @@ NODE_KINDS = {
 }
 # The instructions of Avro programs by name. enum kn_avro_code, csrc/codecs/avro_program.h.
 AVRO_CODES = {(<bytes>kn_avro_op_name(code)).decode(): code for code in range(KN_AVRO_CODE_COUNT)}
+# The instructions of Protobuf programs by name, how often a field occurs, and what a message without
+# a field has in its place. csrc/codecs/protobuf_program.h.
+PROTOBUF_CODES = {(<bytes>kn_protobuf_op_name(code)).decode(): code for code in range(KN_PROTOBUF_CODE_COUNT)}
+PROTOBUF_SHAPES = {
+    "singular": KN_PROTOBUF_SINGULAR,
+    "repeated": KN_PROTOBUF_REPEATED,
+    "packed": KN_PROTOBUF_PACKED,
+    "map": KN_PROTOBUF_MAP,
+}
+PROTOBUF_MISSING = {
+    "null": KN_PROTOBUF_NULL,
+    "zero": KN_PROTOBUF_ZERO,
+    "constant": KN_PROTOBUF_CONSTANT,
+    "empty": KN_PROTOBUF_EMPTY,
+    "required": KN_PROTOBUF_REQUIRED,
+}
 
 # The rows that room is made for at once, in the beginning.
 cdef int64_t ROWS = 1024
@@ -229,6 +245,54 @@ cdef class AvroProgram(Program):
     def __dealloc__(self):
         kn_avro_program_unref(self.program)
 
+
+@cython.final
+cdef class ProtobufProgram(Program):
+    """A program for Protobuf messages."""
+    cdef kn_protobuf_program *program
+
+    def __cinit__(self, Layout layout not None, ops not None, messages not None, table not None, bytes constants not None):
+        """Make a program.
+
+        ``ops`` are (code, node, number, shape, missing, arg, count, oneof, constant,
+        constant_bytes), ``messages`` are (node, first instruction, count), ``table`` is a list of
+        int. Raises ValueError with the number of the first bad instruction.
+        """
+        cdef list rows = list(ops), places = list(messages), entries = list(table)
+        cdef Py_ssize_t count = len(rows), message_count = len(places), i
+        cdef kn_protobuf_op *made = <kn_protobuf_op *>calloc(<size_t>(count or 1), sizeof(kn_protobuf_op))
+        cdef kn_protobuf_message *spots = <kn_protobuf_message *>calloc(
+            <size_t>(message_count or 1), sizeof(kn_protobuf_message))
+        cdef int32_t *numbers = <int32_t *>calloc(<size_t>(len(entries) or 1), sizeof(int32_t))
+        cdef int32_t bad = 0
+        cdef int status
+        try:
+            if made == NULL or spots == NULL or numbers == NULL:
+                raise MemoryError
+            for i in range(count):
+                (made[i].code, made[i].node, made[i].number, made[i].shape, made[i].missing, made[i].arg,
+                 made[i].count, made[i].oneof, made[i].constant, made[i].constant_bytes) = rows[i]
+            for i in range(message_count):
+                spots[i].node, spots[i].first, spots[i].count = places[i]
+            for i in range(len(entries)):
+                numbers[i] = entries[i]
+            status = kn_protobuf_program_new(
+                layout.layout, made, <int32_t>min(count, INT32_MAX), spots, <int32_t>min(message_count, INT32_MAX),
+                numbers, <int32_t>len(entries), <const uint8_t *>PyBytes_AS_STRING(constants),
+                <int32_t>len(constants), &self.program, &bad)
+        finally:
+            free(made)
+            free(spots)
+            free(numbers)
+        if status == KN_ERR_NOMEM:
+            raise MemoryError
+        if status != KN_OK:
+            raise ValueError(f"instruction {bad} of the program is wrong")
+        self.layout = layout
+        self.decoder = kn_protobuf_decoder(self.program)
+
+    def __dealloc__(self):
+        kn_protobuf_program_unref(self.program)
 
 
 @cython.final

@@ -111,6 +111,44 @@ cdef extern from "codecs/avro_program.h" nogil:
 cdef extern from "codecs/avro_decode.h" nogil:
     kn_decoder kn_avro_decoder(const kn_avro_program *program)
 
+cdef extern from "codecs/protobuf_program.h" nogil:
+    enum:
+        KN_PROTOBUF_CODE_COUNT
+        KN_PROTOBUF_SINGULAR
+        KN_PROTOBUF_REPEATED
+        KN_PROTOBUF_PACKED
+        KN_PROTOBUF_MAP
+        KN_PROTOBUF_NULL
+        KN_PROTOBUF_ZERO
+        KN_PROTOBUF_CONSTANT
+        KN_PROTOBUF_EMPTY
+        KN_PROTOBUF_REQUIRED
+    struct kn_protobuf_op:
+        int32_t code
+        int32_t node
+        int32_t number
+        int32_t shape
+        int32_t missing
+        int32_t arg
+        int32_t count
+        int32_t oneof
+        int32_t constant
+        int32_t constant_bytes
+    struct kn_protobuf_message:
+        int32_t node
+        int32_t first
+        int32_t count
+    struct kn_protobuf_program:
+        kn_layout *layout
+    int kn_protobuf_program_new(kn_layout *layout, const kn_protobuf_op *ops, int32_t op_count, const kn_protobuf_message *messages,
+                                int32_t message_count, const int32_t *table, int32_t table_count, const uint8_t *constants,
+                                int32_t constant_bytes, kn_protobuf_program **out, int32_t *bad)
+    void kn_protobuf_program_unref(kn_protobuf_program *program)
+    const char *kn_protobuf_op_name(int code)
+
+cdef extern from "codecs/protobuf_decode.h" nogil:
+    kn_decoder kn_protobuf_decoder(const kn_protobuf_program *program)
+
 cdef extern from "arrow/columns.h" nogil:
     struct kn_decoding:
         kn_schema_decoders decoders

@@ -53,6 +53,10 @@ OUTPUT = {
         "Order(id=2, state=<State.NEW: 'NEW'>, items=[])",
         "offset 2: field state, byte 1: an enum has no such symbol",
     ],
+    "protobuf_columns.py": [
+        "1000 rows: ['page', 'took']",
+        "longest visit: 0:00:39",
+    ],
     "permissions.py": [
         "made: User:shop WRITE orders-",
         "made: User:billing READ billing",
