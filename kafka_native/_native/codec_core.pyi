@@ -6,6 +6,8 @@ AVRO_CODES: dict[str, int]
 PROTOBUF_CODES: dict[str, int]
 PROTOBUF_SHAPES: dict[str, int]
 PROTOBUF_MISSING: dict[str, int]
+JSON_CODES: dict[str, int]
+HAS_JSON: bool
 
 @final
 class Layout:
@@ -44,6 +46,12 @@ class ProtobufProgram(Program):
         table: Iterable[int],
         constants: bytes,
     ) -> ProtobufProgram: ...
+
+@final
+class JsonProgram(Program):
+    def __new__(cls, layout: Layout, rules: Iterable[tuple[int, int, int]]) -> JsonProgram: ...
+
+def read_arrow_schema(schema: Any) -> tuple[str, str, bool, bytes | None, tuple[Any, ...], Any]: ...
 
 @final
 class Decoded:

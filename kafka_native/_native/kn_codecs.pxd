@@ -156,3 +156,20 @@ cdef extern from "arrow/columns.h" nogil:
         int32_t reason_column
         kn_schema_failure failure
     void kn_columns_set_decoding(kn_columns *columns, int32_t column, kn_decoding *decoding)
+
+cdef extern from "codecs/json_program.h" nogil:
+    enum:
+        KN_JSON_CODE_COUNT
+    struct kn_json_rule:
+        int32_t code
+        int32_t arg
+        int32_t scale
+    struct kn_json_program:
+        kn_layout *layout
+    int kn_json_program_new(kn_layout *layout, const kn_json_rule *rules, kn_json_program **out, int32_t *bad_node)
+    void kn_json_program_unref(kn_json_program *program)
+    const char *kn_json_code_name(int code)
+    bint kn_json_is_available()
+
+cdef extern from "codecs/json_decode.h" nogil:
+    kn_decoder kn_json_decoder(const kn_json_program *program)

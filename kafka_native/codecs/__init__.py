@@ -12,6 +12,7 @@ from kafka_native.codecs.errors import (
     SchemaError,
     SchemaLookupError,
 )
+from kafka_native.codecs.json import JsonDecoder
 from kafka_native.codecs.protobuf import ProtobufDecoder
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "AvroReader",
     "Codec",
     "DecodeError",
+    "JsonDecoder",
     "MessageDecodeError",
     "ProtobufDecoder",
     "SchemaError",
