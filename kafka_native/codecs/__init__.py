@@ -1,8 +1,9 @@
-"""Decoders of typed records into Arrow columns, without the interpreter."""
+"""Decoders and encoders of typed records and Arrow columns, without the interpreter."""
 
 from __future__ import annotations
 
 from kafka_native.codecs.avro import AvroDecoder
-from kafka_native.codecs.errors import DecodeError, SchemaError
+from kafka_native.codecs.avro_encoder import AvroEncoder
+from kafka_native.codecs.errors import DecodeError, EncodeError, SchemaError
 
-__all__ = ["AvroDecoder", "DecodeError", "SchemaError"]
+__all__ = ["AvroDecoder", "AvroEncoder", "DecodeError", "EncodeError", "SchemaError"]

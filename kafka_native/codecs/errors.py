@@ -1,8 +1,8 @@
-"""The errors of decoders."""
+"""The errors of decoders and encoders."""
 
 from __future__ import annotations
 
-__all__ = ["DecodeError", "SchemaError"]
+__all__ = ["DecodeError", "EncodeError", "SchemaError"]
 
 
 class SchemaError(ValueError):
@@ -41,3 +41,22 @@ class DecodeError(ValueError):
         self.row = row
         self.path = path
         self.position = position
+
+
+class EncodeError(ValueError):
+    """A row doesn't fit the schema.
+
+    Attributes
+    ----------
+    row : int
+        The index of the row, counted from the first one of the data.
+    path : str
+        The field, as in `SchemaError`.
+    """
+
+    def __init__(self, problem: str, *, row: int, path: str) -> None:
+        place = f"field {path}" if path else "the record"
+        super().__init__(f"row {row}, {place}: {problem}")
+        self.problem = problem
+        self.row = row
+        self.path = path
