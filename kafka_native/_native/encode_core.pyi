@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, final
 
 NESTED_KINDS: dict[str, int]
@@ -48,3 +48,13 @@ class ArrayStream:
 @final
 class RecordsStream(ArrayStream):
     def __new__(cls, records: list[Records]) -> RecordsStream: ...
+
+@final
+class RowsStream(ArrayStream):
+    def __new__(
+        cls,
+        input: ColumnInput,
+        kept: int,
+        encoded: int,
+        pieces: Iterator[tuple[int, list[Records]]],
+    ) -> RowsStream: ...

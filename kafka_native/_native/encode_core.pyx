@@ -14,7 +14,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from kafka_native._native.kn_arrow cimport (
-    ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_problem, kn_arrow_release_array, kn_arrow_release_schema,
+    ARROW_FLAG_NULLABLE, ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_problem, kn_arrow_release_array, kn_arrow_release_schema,
     kn_arrow_release_stream,
 )
 from kafka_native._native.kn_codecs cimport *
@@ -225,26 +225,18 @@ cdef void *_pointer(capsule, str name) except NULL:
     return PyCapsule_GetPointer(capsule, wanted)
 
 
-cdef class ColumnInput
-
-
 @cython.final
-cdef class _Bound:
-    # The columns of a program's type, bound to the current array of an input.
-    cdef kn_nested nested
-    cdef EncodeProgram program
-    cdef ColumnInput input
+cdef class _Held:
+    # An array of another library.
+    cdef ArrowArray array
 
-    def __cinit__(self, EncodeProgram program not None, ColumnInput input not None):
-        self.program = program
-        self.input = input
-        self.nested.type = program.type
-        self.nested.columns = <kn_nested_column *>calloc(<size_t>program.type.node_count, sizeof(kn_nested_column))
-        if self.nested.columns == NULL:
-            raise MemoryError
+    def __cinit__(self):
+        memset(&self.array, 0, sizeof(self.array))
 
     def __dealloc__(self):
-        free(self.nested.columns)
+        # The owner of the buffers may take any lock to free them, including the interpreter lock.
+        with nogil:
+            kn_arrow_release_array(&self.array)
 
 
 @cython.final
@@ -252,7 +244,7 @@ cdef class ColumnInput:
     """Columns of another library: their type, and one array after the other."""
     cdef ArrowSchema schema
     cdef ArrowArrayStream stream
-    cdef ArrowArray array
+    cdef _Held held  # the current array
     cdef readonly tuple description  # of the type: (format, name, flags, children, dictionary)
     cdef readonly int64_t before  # rows of the earlier arrays
     cdef bint is_stream
@@ -264,7 +256,7 @@ cdef class ColumnInput:
         cdef int status
         memset(&self.schema, 0, sizeof(self.schema))
         memset(&self.stream, 0, sizeof(self.stream))
-        memset(&self.array, 0, sizeof(self.array))
+        self.held = _Held()
         if hasattr(data, "__arrow_c_stream__"):
             capsule = data.__arrow_c_stream__()
             stream = <ArrowArrayStream *>_pointer(capsule, "arrow_array_stream")
@@ -286,8 +278,8 @@ cdef class ColumnInput:
             schema = <ArrowSchema *>_pointer((<tuple>answer)[0], "arrow_schema")
             array = <ArrowArray *>_pointer((<tuple>answer)[1], "arrow_array")
             self.schema, schema.release = schema[0], NULL
-            self.array, array.release = array[0], NULL
-            if self.array.release == NULL:
+            self.held.array, array.release = array[0], NULL
+            if self.held.array.release == NULL:
                 raise ValueError("the Arrow array was released, or is used already")
         else:
             raise TypeError(f"data must have __arrow_c_stream__ or __arrow_c_array__, which {type(data).__name__} hasn't")
@@ -295,9 +287,7 @@ cdef class ColumnInput:
         self.before = -1
 
     def __dealloc__(self):
-        # The owner of the buffers may take any lock to free them, including the interpreter lock.
         with nogil:
-            kn_arrow_release_array(&self.array)
             kn_arrow_release_stream(&self.stream)
             kn_arrow_release_schema(&self.schema)
 
@@ -310,29 +300,28 @@ cdef class ColumnInput:
     @property
     def rows(self):
         """The rows of the current array."""
-        return self.array.length
+        return self.held.array.length
 
     def next(self):
         """Go to the next array. Return whether there is one. Raises OSError if the stream fails."""
         cdef int status = 0
+        cdef _Held held = _Held()
         if not self.is_stream:
             self.before += 1
             return self.before == 0
-        self.before = 0 if self.before < 0 else self.before + self.array.length
+        self.before = 0 if self.before < 0 else self.before + self.held.array.length
+        self.held = held
         with nogil:
-            kn_arrow_release_array(&self.array)
-            status = self.stream.get_next(&self.stream, &self.array)
+            status = self.stream.get_next(&self.stream, &held.array)
         if status != 0:
-            self.array.release = NULL  # its content is undefined
+            held.array.release = NULL  # its content is undefined
+            held.array.length = 0
             raise self._stream_error(status)
-        if self.array.release == NULL:
-            self.array.length = 0
-            return False
-        return True
+        return held.array.release != NULL
 
     cdef int check(self) except -1:
         # Checks the parts of the current array that are used without a binding.
-        cdef ArrowArray *array = &self.array
+        cdef ArrowArray *array = &self.held.array
         cdef ArrowArray *child
         cdef int64_t i
         if array.release == NULL or array.length < 0 or array.length > OFFSETS_MAX or array.offset < 0 or array.offset > OFFSETS_MAX:
@@ -354,10 +343,11 @@ cdef class ColumnInput:
         those that make a struct. Raises ValueError if the array is malformed.
         """
         cdef _Bound bound = _Bound(program, self)
-        cdef ArrowArray whole = self.array
+        cdef ArrowArray whole = self.held.array
         cdef kn_arrow_problem problem
         cdef ArrowArray **children = NULL
         cdef int64_t skip = 0
+        cdef int64_t length = self.held.array.length
         cdef int status
         cdef Py_ssize_t i
         self.check()
@@ -367,14 +357,14 @@ cdef class ColumnInput:
                 if children == NULL:
                     raise MemoryError
                 for i in range(len(<tuple>columns)):
-                    children[i] = self.array.children[self._index((<tuple>columns)[i])]
+                    children[i] = self.held.array.children[self._index((<tuple>columns)[i])]
                 whole.children = children
                 whole.n_children = len(<tuple>columns)
             elif columns is not None:
-                whole = self.array.children[self._index(columns)][0]
-                skip = self.array.offset
+                whole = self.held.array.children[self._index(columns)][0]
+                skip = self.held.array.offset
             with nogil:
-                status = kn_nested_bind(&bound.nested, &whole, skip, self.array.length, &problem)
+                status = kn_nested_bind(&bound.nested, &whole, skip, length, &problem)
         finally:
             free(children)
         if status != KN_OK:
@@ -384,9 +374,28 @@ cdef class ColumnInput:
 
     cdef int64_t _index(self, column) except -1:
         cdef int64_t index = column
-        if not 0 <= index < self.array.n_children:
+        if not 0 <= index < self.held.array.n_children:
             raise IndexError(f"there is no column {index}")
         return index
+
+
+@cython.final
+cdef class _Bound:
+    # The columns of a program's type, bound to the current array of an input.
+    cdef kn_nested nested
+    cdef EncodeProgram program
+    cdef _Held held
+
+    def __cinit__(self, EncodeProgram program not None, ColumnInput input not None):
+        self.program = program
+        self.held = input.held
+        self.nested.type = program.type
+        self.nested.columns = <kn_nested_column *>calloc(<size_t>program.type.node_count, sizeof(kn_nested_column))
+        if self.nested.columns == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.nested.columns)
 
 
 def encode(EncodeProgram program not None, _Bound bound not None, bytes prefix not None, int64_t first, int64_t end, int64_t bytes_max):
@@ -510,4 +519,147 @@ cdef class RecordsStream(ArrayStream):
             self.at += 1
             if kn_builder_export(records.builder, out) != KN_OK:
                 raise MemoryError
+        return 0
+
+
+# --- rows with encoded columns ---
+
+cdef void _forget_schema(ArrowSchema *schema) noexcept nogil:
+    schema.release = NULL
+
+
+cdef void _forget_array(ArrowArray *array) noexcept nogil:
+    array.release = NULL
+
+
+cdef void _release_schema_part(ArrowSchema *schema) noexcept with gil:
+    schema.release = NULL
+    Py_DECREF(<object>schema.private_data)
+
+
+cdef void _release_array_part(ArrowArray *array) noexcept with gil:
+    array.release = NULL
+    Py_DECREF(<object>array.private_data)
+
+
+@cython.final
+cdef class _RowsSchema:
+    # The memory of an exported type: that of the input's columns, then the encoded ones.
+    cdef ColumnInput input
+    cdef ArrowSchema *parts
+    cdef ArrowSchema **children
+
+    def __cinit__(self, ColumnInput input not None, Py_ssize_t kept, Py_ssize_t encoded):
+        cdef Py_ssize_t i
+        self.input = input
+        self.parts = <ArrowSchema *>calloc(<size_t>(kept + encoded), sizeof(ArrowSchema))
+        self.children = <ArrowSchema **>calloc(<size_t>(kept + encoded), sizeof(ArrowSchema *))
+        if self.parts == NULL or self.children == NULL:
+            raise MemoryError
+        for i in range(kept + encoded):
+            self.children[i] = &self.parts[i]
+            if i < kept:
+                self.parts[i] = input.schema.children[i][0]
+            else:
+                self.parts[i].format = b"z"
+                self.parts[i].name = b"(encoded)"
+                self.parts[i].flags = ARROW_FLAG_NULLABLE
+            self.parts[i].release = _forget_schema
+
+    def __dealloc__(self):
+        free(self.parts)
+        free(self.children)
+
+
+@cython.final
+cdef class _Rows:
+    # The memory of exported rows: the input's columns, then the encoded ones.
+    cdef _Held held
+    cdef ArrowArray *parts
+    cdef ArrowArray **children
+    cdef Py_ssize_t count
+    cdef const void *no_validity
+
+    def __cinit__(self, _Held held not None, int64_t first, Py_ssize_t kept, list encoded not None):
+        cdef ArrowArray *whole = &held.array
+        cdef ArrowArray *part
+        cdef int64_t skip = whole.offset + first
+        cdef Py_ssize_t i
+        self.held = held
+        self.count = kept + len(encoded)
+        self.parts = <ArrowArray *>calloc(<size_t>self.count, sizeof(ArrowArray))
+        self.children = <ArrowArray **>calloc(<size_t>self.count, sizeof(ArrowArray *))
+        if self.parts == NULL or self.children == NULL:
+            raise MemoryError
+        for i in range(self.count):
+            part = self.children[i] = &self.parts[i]
+            if i >= kept:
+                if kn_builder_export((<Records?>encoded[i - kept]).builder, part) != KN_OK:
+                    raise MemoryError
+                continue
+            part[0] = whole.children[i][0]
+            # A column that is too short gets a length below zero, which every reader refuses.
+            part.offset += skip
+            part.length -= skip
+            part.null_count = 0 if part.null_count == 0 else -1
+            part.release = _forget_array
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        for i in range(self.count if self.parts != NULL else 0):
+            kn_arrow_release_array(&self.parts[i])
+        free(self.parts)
+        free(self.children)
+
+
+@cython.final
+cdef class RowsStream(ArrayStream):
+    """The rows of an input, with encoded columns behind its own.
+
+    Its reader must not move columns out of their structs.
+    """
+    cdef ColumnInput input
+    cdef object pieces
+    cdef Py_ssize_t kept
+    cdef Py_ssize_t encoded
+
+    def __cinit__(self, ColumnInput input not None, Py_ssize_t kept, Py_ssize_t encoded, pieces not None):
+        """``pieces`` yields the first row of a piece of the current array, and its encoded columns.
+
+        ``kept`` is the number of the input's own columns, ``encoded`` that of the others.
+        """
+        self.input = input
+        self.pieces = pieces
+        self.kept = kept
+        self.encoded = encoded
+        if kept != 0 and kept != input.schema.n_children:
+            raise ValueError("all of the input's columns are kept, or none")
+
+    cdef int export_schema(self, ArrowSchema *out) except -1:
+        cdef _RowsSchema rows = _RowsSchema(self.input, self.kept, self.encoded)
+        out.format = b"+s"
+        out.name = b""
+        out.n_children = self.kept + self.encoded
+        out.children = rows.children
+        out.private_data = <void *>rows
+        Py_INCREF(rows)
+        out.release = _release_schema_part
+        return 0
+
+    cdef int export_next(self, ArrowArray *out) except -1:
+        cdef _Rows rows
+        piece = next(self.pieces, None)
+        if piece is None:
+            return 0
+        first, encoded = piece
+        self.input.check()
+        rows = _Rows(self.input.held, first, self.kept, encoded)
+        out.length = len(encoded[0])
+        out.n_buffers = 1
+        out.buffers = &rows.no_validity
+        out.n_children = rows.count
+        out.children = rows.children
+        out.private_data = <void *>rows
+        Py_INCREF(rows)
+        out.release = _release_array_part
         return 0

@@ -409,6 +409,8 @@ class AvroEncoder(ColumnEncoder):
         Schemas that define named types for ``schema``, each after those that it uses.
     ignore_extra : bool
         Leave out columns that the schema has no field for. Default: they are an error.
+    prefix : bytes
+        What each record begins with, such as the framing of a schema registry.
 
     Raises
     ------
@@ -424,9 +426,14 @@ class AvroEncoder(ColumnEncoder):
     __slots__ = ("_ignore_extra", "_kind")
 
     def __init__(
-        self, schema: Schema, references: Iterable[Schema] = (), *, ignore_extra: bool = False
+        self,
+        schema: Schema,
+        references: Iterable[Schema] = (),
+        *,
+        ignore_extra: bool = False,
+        prefix: bytes = b"",
     ) -> None:
-        super().__init__()
+        super().__init__(prefix)
         self._kind = parse_schema(schema, references)
         self._ignore_extra = ignore_extra
 

@@ -53,11 +53,18 @@ class EncodedColumn:
 
 
 class ColumnEncoder:
-    """Encodes Arrow columns as records: the base of the formats' encoders."""
+    """Encodes Arrow columns as records: the base of the formats' encoders.
 
-    __slots__ = ("_programs",)
+    Attributes
+    ----------
+    prefix : bytes
+        What each record begins with, such as the framing of a schema registry.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_programs", "prefix")
+
+    def __init__(self, prefix: bytes) -> None:
+        self.prefix = prefix
         self._programs: dict[tuple[Any, ...], tuple[EncodeProgram, list[str]]] = {}
 
     def _compile(self, description: tuple[Any, ...]) -> tuple[EncodeProgram, list[str]]:
@@ -76,7 +83,7 @@ class ColumnEncoder:
             found = self._programs[description] = self._compile(description)
         return found
 
-    def encode(self, column: Any, *, prefix: bytes = b"") -> EncodedColumn:
+    def encode(self, column: Any) -> EncodedColumn:
         """Encode each row of a column as one record.
 
         Parameters
@@ -84,8 +91,6 @@ class ColumnEncoder:
         column : Arrow data
             Any object with Arrow's PyCapsule interface: an array or chunked array, or a table or
             record batch, whose rows are structs. A null row becomes a null.
-        prefix : bytes
-            What each record begins with, such as the framing of a schema registry.
 
         Returns
         -------
@@ -108,7 +113,7 @@ class ColumnEncoder:
         chunks: list[Records] = []
         while source.next():
             bound = source.bind(program)
-            chunks += encoded(program, paths, bound, prefix, source.rows, source.before)
+            chunks += encoded(program, paths, bound, self.prefix, source.rows, source.before)
         return EncodedColumn(chunks or [empty_records()])
 
 

@@ -229,7 +229,7 @@ def test_unions() -> None:
 
 def test_null_rows_are_null_and_each_record_has_the_prefix() -> None:
     column = pa.array([{"a": 1}, None, {"a": 2}])
-    made = AvroEncoder(record(("a", "long"))).encode(column, prefix=b"\0\0\0\0\7")
+    made = AvroEncoder(record(("a", "long")), prefix=b"\0\0\0\0\7").encode(column)
     assert len(made) == 3
     assert made.nbytes > 10
     records = [b"\0\0\0\0\7\2", None, b"\0\0\0\0\7\4"]
