@@ -63,6 +63,11 @@ OUTPUT = {
         "hottest: 19.5",
         "inferred: struct<sensor: string, degrees: double>",
     ],
+    "produce_typed_columns.py": [
+        "10000 records queued",
+        "{'sensor': 'sensor 0', 'degrees': 0.0, 'place': 'unknown'}",
+        "refused: row 0, field sensor: a null, and the schema has no null here",
+    ],
     "permissions.py": [
         "made: User:shop WRITE orders-",
         "made: User:billing READ billing",
