@@ -163,9 +163,9 @@ sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready k
 	    || { cat report.* 2>/dev/null; exit 1; }
 	@! cat build/$*/report.* 2>/dev/null # reports of programs that a test has started
 
-fuzz: build $(VENV)/.test-ready ## each reader under libFuzzer for FUZZ_SECONDS (needs clang)
+fuzz: build $(VENV)/.test-ready ## each reader for FUZZ_SECONDS under libFuzzer, without clang under tests/fuzz/driver.c (ARGS='--runs 1000000 avro')
 	@.ci/debian-packages clang=clang
-	$(PY) tests/fuzz/run.py --seconds $(FUZZ_SECONDS) $(ARGS)
+	$(PY) tests/fuzz/run.py $(if $(findstring --runs,$(ARGS)),,--seconds $(FUZZ_SECONDS)) $(ARGS)
 
 lint: build $(VENV)/.test-ready ## ruff, mypy --strict, stubs against compiled modules, cython-lint, clang-format, compiler warnings
 	$(BIN)/ruff check .

@@ -70,6 +70,7 @@ static int copy_node(struct kn_node *to, const struct kn_node *from)
     *to = *from;
     to->format = copy_of(from->format, strlen(from->format) + 1);
     to->name = copy_of(from->name, strlen(from->name) + 1);
+    to->metadata = from->metadata ? copy_of(from->metadata, (size_t)from->metadata_bytes) : NULL;
     to->value_offsets = NULL;
     to->value_bytes = NULL;
     if (from->kind == KN_NODE_DICTIONARY) {
@@ -79,6 +80,7 @@ static int copy_node(struct kn_node *to, const struct kn_node *from)
         to->value_bytes = copy_of(from->value_bytes, size);
         if (!to->value_offsets || !to->value_bytes) return KN_ERR_NOMEM;
     }
+    if (from->metadata && !to->metadata) return KN_ERR_NOMEM;
     return to->format && to->name ? KN_OK : KN_ERR_NOMEM;
 }
 
@@ -126,6 +128,7 @@ void kn_layout_unref(struct kn_layout *layout)
         const struct kn_node *node = &layout->nodes[i];
         free((void *)(uintptr_t)node->format);
         free((void *)(uintptr_t)node->name);
+        free((void *)(uintptr_t)node->metadata);
         free((void *)(uintptr_t)node->value_offsets);
         free((void *)(uintptr_t)node->value_bytes);
     }
@@ -175,6 +178,7 @@ static int schema_make(struct kn_layout *layout, int32_t at, struct ArrowSchema 
     const struct kn_node *node = &layout->nodes[at];
     *out = (struct ArrowSchema){.format = node->format,
                                 .name = node->name,
+                                .metadata = node->metadata,
                                 .flags = node->flags,
                                 .release = schema_release};
     if (kn_node_is_nullable(layout, at)) out->flags |= ARROW_FLAG_NULLABLE;

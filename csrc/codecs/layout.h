@@ -37,7 +37,9 @@ struct kn_node {
     int32_t end; /* the index after the last node below; kn_layout_new() computes it */
     const char *format;
     const char *name;
-    int64_t flags; /* ARROW_FLAG_NULLABLE, ARROW_FLAG_MAP_KEYS_SORTED */
+    int64_t flags;        /* ARROW_FLAG_NULLABLE, ARROW_FLAG_MAP_KEYS_SORTED */
+    const char *metadata; /* as in ArrowSchema; NULL: none */
+    int32_t metadata_bytes;
     /* DICTIONARY: value_count + 1 offsets into value_bytes, UTF-8 */
     int32_t value_count;
     const int32_t *value_offsets;

@@ -12,7 +12,11 @@ HAS_JSON: bool
 @final
 class Layout:
     def __new__(
-        cls, nodes: Iterable[tuple[int, int, int, int, str, str, tuple[str, ...]]]
+        cls,
+        nodes: Iterable[
+            tuple[int, int, int, int, str, str, tuple[str, ...]]
+            | tuple[int, int, int, int, str, str, tuple[str, ...], str]
+        ],
     ) -> Layout: ...
     def __len__(self) -> int: ...
     def is_equal(self, other: Layout) -> bool: ...

@@ -19,7 +19,7 @@ from kafka_native._native.kn_arrow cimport (
 from kafka_native._native.kn_codecs cimport *
 from kafka_native._native.kn_enums cimport KN_ERR_FULL, KN_ERR_NOMEM, KN_ERR_UNSUPPORTED, KN_OK
 
-cdef extern from "arrow/import.h" nogil:
+cdef extern from "codecs/import.h" nogil:
     struct kn_arrow_bytes:
         pass
     bint kn_arrow_can_be_bytes(const ArrowSchema *schema)
@@ -94,21 +94,22 @@ cdef class Layout:
     """The type of a column, as nodes in preorder."""
 
     def __cinit__(self, nodes not None):
-        """Each node is (kind, width_bytes, child_count, flags, format, name, values).
+        """Each node is (kind, width_bytes, child_count, flags, format, name, values[, extension]).
 
-        ``values`` are the str of a dictionary, else empty. Raises ValueError if the nodes aren't
+        ``values`` are the str of a dictionary, else empty. ``extension`` is the name of Arrow's
+        extension type that the column has. Raises ValueError if the nodes aren't
         one tree, or exceed a limit.
         """
         cdef list rows = list(nodes), keep = []
         cdef Py_ssize_t count = len(rows), i
         cdef kn_node *made = <kn_node *>calloc(<size_t>(count or 1), sizeof(kn_node))
-        cdef bytes format, name, offsets, values
+        cdef bytes format, name, offsets, values, metadata
         cdef int status
         if made == NULL:
             raise MemoryError
         try:
             for i in range(count):
-                kind, width, children, flags, format_text, name_text, texts = rows[i]
+                kind, width, children, flags, format_text, name_text, texts, *extension = rows[i]
                 format, name = _c_text(format_text), _c_text(name_text)
                 encoded = [(<str?>text).encode() for text in texts]
                 offsets, values = _offsets_of(encoded), b"".join(encoded)
@@ -119,6 +120,11 @@ cdef class Layout:
                 made[i].flags = flags
                 made[i].format = PyBytes_AS_STRING(format)
                 made[i].name = PyBytes_AS_STRING(name)
+                if extension and extension[0]:
+                    metadata = _extension_metadata(extension[0])
+                    keep.append(metadata)
+                    made[i].metadata = PyBytes_AS_STRING(metadata)
+                    made[i].metadata_bytes = <int32_t>len(metadata)
                 made[i].value_count = <int32_t>len(encoded)
                 made[i].value_offsets = <const int32_t *><void *>PyBytes_AS_STRING(offsets)
                 made[i].value_bytes = <const uint8_t *>PyBytes_AS_STRING(values)
@@ -150,6 +156,15 @@ cdef bytes _c_text(str text):
     if b"\0" in encoded:
         raise ValueError(f"a name has a NUL character: {text!r}")
     return encoded
+
+
+cdef bytes _extension_metadata(str name):
+    # In the encoding of ArrowSchema.metadata: the number of pairs, and the size of each key and value.
+    cdef bytes found = (2).to_bytes(4, _BYTE_ORDER)
+    for text in ("ARROW:extension:name", name, "ARROW:extension:metadata", ""):
+        encoded = text.encode()
+        found += len(encoded).to_bytes(4, _BYTE_ORDER) + encoded
+    return found
 
 
 cdef bytes _offsets_of(list values):

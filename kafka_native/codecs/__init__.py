@@ -1,12 +1,15 @@
-"""Decoders of typed records into Arrow columns, without the interpreter."""
+"""Decoders and encoders of typed records: Arrow columns without the interpreter, and objects."""
 
 from __future__ import annotations
 
 from kafka_native.codecs.avro import AvroDecoder
 from kafka_native.codecs.avro_codec import Avro
+from kafka_native.codecs.avro_encoder import AvroEncoder
+from kafka_native.codecs.avro_reader import AvroReader
 from kafka_native.codecs.codec import Codec
 from kafka_native.codecs.errors import (
     DecodeError,
+    EncodeError,
     MessageDecodeError,
     SchemaError,
     SchemaLookupError,
@@ -19,8 +22,11 @@ from kafka_native.codecs.protobuf_codec import Protobuf
 __all__ = [
     "Avro",
     "AvroDecoder",
+    "AvroEncoder",
+    "AvroReader",
     "Codec",
     "DecodeError",
+    "EncodeError",
     "Json",
     "JsonDecoder",
     "MessageDecodeError",

@@ -21,7 +21,7 @@ from google.protobuf.descriptor_pool import DescriptorPool  # noqa: E402
 from kafka_native._native import primitives, records  # noqa: E402
 from kafka_native._native.codec_core import AVRO_CODES, NODE_KINDS  # noqa: E402
 from kafka_native.codecs._avro_schema import parse_schema  # noqa: E402
-from kafka_native.codecs.avro import Compiler  # noqa: E402
+from kafka_native.codecs.avro import ColumnTypes, Compiler  # noqa: E402
 from kafka_native.codecs.layout import Node  # noqa: E402
 from kafka_native.codecs.protobuf import Compiler as ProtobufCompiler  # noqa: E402
 from tests.codecs.protobuf_schemas import BUILTIN_FILES  # noqa: E402
@@ -208,6 +208,7 @@ AVRO_SEEDS: dict[str, tuple[list[object], object, bytes]] = {
         b"\x02a\x04bcde",
     ),
     "nullable": ([["null", "long"], ["string", "null"]], None, b"\x02\x06\x02"),
+    "texts": ([["null", ENUM, "int"], "int"], None, b"\x02\x02\x02"),
     "union": ([["null", "int", "string"], ["int", ENUM]], None, b"\x04\x02a\x02\x02"),
     "array": (
         [{"type": "array", "items": ["null", "string"]}],
@@ -296,7 +297,8 @@ def framings() -> None:
 def avro() -> None:
     """Write seeds of programs with a record, in the form of fuzz_avro.c."""
     for name, (types, reader, data) in AVRO_SEEDS.items():
-        compiler = Compiler()
+        types_of_texts = ColumnTypes(enums="string", unions="struct")
+        compiler = Compiler(types_of_texts if name == "texts" else None)
         writer = parse_schema(record(*types))
         nodes = list(
             compiler.compile(writer, writer if reader is None else parse_schema(reader)).walk()
