@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka_native.codecs.avro_encoder import AvroEncoder
 from kafka_native.codecs.avro_from_arrow import avro_schema_of
+from kafka_native.codecs.codec import Codec
 from kafka_native.codecs.encoding import ColumnEncoder
 from kafka_native.codecs.errors import SchemaError
 
@@ -14,21 +15,13 @@ __all__ = ["AvroEncoding"]
 
 ENCODERS_MAX = 1000
 """How many encoders a codec keeps."""
-REFERENCES_MAX = 1000
-"""How many schemas a schema may refer to."""
 MAGIC_BYTE_ID = b"\0"
 
 
-class AvroEncoding:
-    """The part of an Avro codec that encodes: a base class beside the one that decodes.
+class AvroEncoding(Codec):
+    """The part of an Avro codec that encodes."""
 
-    The codec has ``_registry`` (a SchemaRegistryClient or None), ``_subject`` and ``_schema`` (JSON
-    text, parsed JSON, a Schema of the registry's client, or None).
-    """
-
-    _registry: Any
-    _subject: str | None
-    _schema: Any
+    _registry: Any  # it has more calls than a consumer needs
     _auto_register = True
     _normalize = False
     _use_latest_version = False
@@ -136,19 +129,6 @@ class AvroEncoding:
         from kafka_native.schema_registry.schemas import Schema
 
         return Schema(text, "AVRO")
-
-    def _add_references(self, schema: Any, found: dict[str, str], seen: set[Any]) -> None:
-        """Add the texts of referenced schemas, each behind those that it refers to."""
-        for each in getattr(schema, "references", None) or ():
-            place = each.subject, each.version
-            if place in seen:
-                continue
-            if len(seen) == REFERENCES_MAX:
-                raise SchemaError(f"it refers to more than {REFERENCES_MAX} schemas")
-            seen.add(place)
-            referenced = self._registry.get_version(*place, True).schema
-            self._add_references(referenced, found, seen)
-            found[each.name] = referenced.schema_str or ""
 
 
 def _framing(schema_id: int) -> bytes:

@@ -15,8 +15,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kafka_native import ArrowReport, Message
-from kafka_native.codecs import EncodeError, SchemaError, encoded_rows
-from kafka_native.codecs.avro_encoding import AvroEncoding
+from kafka_native.codecs import Avro, EncodeError, SchemaError, encoded_rows
 from kafka_native.mock import MockSchemaRegistry
 from kafka_native.schema_registry import (
     Schema,
@@ -34,23 +33,6 @@ PAYMENT = {
 }
 ROWS = [{"id": 1, "who": "ann"}, {"id": 2, "who": None}, {"id": 3, "who": "bob"}]
 UTC = datetime.timezone.utc
-
-
-class Avro(AvroEncoding):
-    """A codec that only encodes."""
-
-    def __init__(
-        self,
-        registry: SchemaRegistryClient | None,
-        *,
-        subject: str | None = None,
-        schema: Any = None,
-        **options: bool,
-    ) -> None:
-        self._registry = registry
-        self._subject = subject
-        self._schema = schema
-        self._init_encoding(**options)
 
 
 @pytest.fixture
