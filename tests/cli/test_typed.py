@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from datetime import datetime, timezone
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,30 @@ def test_references_of_schemas(shell: Shell, client: SchemaRegistryClient) -> No
     client.register_schema("copy-value", Schema(line, "AVRO", [SchemaReference("N", "name", 1)]))
     assert shell.produce("copy", "-s", "value=avro", stdin='{"n":{}}').exit_code == 0
     assert shell.consume("copy", "-s", "value=avro").stdout == '{"n":{}}\n'
+
+
+def test_confluent_kafka_reads_what_is_written(shell: Shell, registry: MockSchemaRegistry) -> None:
+    theirs = pytest.importorskip("confluent_kafka.schema_registry")
+    avro = pytest.importorskip("confluent_kafka.schema_registry.avro")
+    serialization = pytest.importorskip("confluent_kafka.serialization")
+    shell.produce("orders", "-s", "value=avro", stdin=text(LINES))
+    context = serialization.SerializationContext("orders", serialization.MessageField.VALUE)
+    client = theirs.SchemaRegistryClient({"url": registry.url})
+    read = avro.AvroDeserializer(client)
+    found = [read(each, context) for each in shell.payloads("orders")]
+    at = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
+    assert found == [
+        {"id": 1, "at": at, "lines": []},
+        {
+            "id": 2,
+            "at": at.replace(microsecond=250_000),
+            "lines": [{"price": Decimal("12.30")}, {"price": Decimal("0.01")}],
+        },
+    ]
+    conf = {"auto.register.schemas": False, "use.latest.version": True}
+    write = avro.AvroSerializer(client, conf=conf)
+    shell.send("orders", [write(each, context) for each in found])
+    assert shell.consume("orders", "-s", "value=avro").stdout == text(LINES * 2)
 
 
 # --- envelopes ---
