@@ -22,7 +22,7 @@ from kafka_native.cli.connection import REGISTRY_PREFIX
 from kafka_native.cli.errors import line_of
 from kafka_native.cli.remedies import Problem
 from kafka_native.cli.texts import count
-from kafka_native.cli.typed_messages import deserializer
+from kafka_native.cli.typed_messages import deserializer, place, text_of
 from kafka_native.serialization import MessageField, SerializationContext, SerializationError
 
 if TYPE_CHECKING:
@@ -343,13 +343,12 @@ def _check_value(
 ) -> None:
     from kafka_native.schema_registry.schema_ids import SchemaId, dual_schema_id_deserializer
 
-    place = _place(message)
     context = SerializationContext(message.topic() or "", MessageField.VALUE, message.headers())
     schema_id = SchemaId("AVRO")
     try:
         dual_schema_id_deserializer(data, context, schema_id)
     except (SerializationError, ValueError):
-        facts.unframed.append(f"{place}: {appearance(data)}")
+        facts.unframed.append(f"{place(message)}: {appearance(data)}")
         return
     name = f"id {schema_id.id}" if schema_id.id is not None else str(schema_id.guid)
     if schema_id.id is not None:
@@ -362,9 +361,9 @@ def _check_value(
     except ImportError as missing:
         facts.schemas[name] = f"{kind}, not decoded: {missing}"
     except (SerializationError, ValueError) as error:
-        text = str(error).removeprefix(f"topic {message.topic()}, ")
+        text = text_of(error, message.topic() or "")
         raise Problem(
-            f"{place}: {clean(text, TEXT_MAX)}",
+            f"{place(message)}: {clean(text, TEXT_MAX)}",
             "the payload is damaged, or its schema isn't the one that its id names",
             f"kafka-native consume {message.topic()} -s value={kind} -E shows each such message",
         ) from error
@@ -378,7 +377,7 @@ def _registry_problems(message: Message) -> Iterator[None]:
     try:
         yield
     except SchemaRegistryError as error:
-        text = f"{_place(message)}: {clean(error.error_message, TEXT_MAX)}"
+        text = f"{place(message)}: {clean(error.error_message, TEXT_MAX)}"
         if error.http_status_code != 404:
             raise Problem(text) from error
         raise Problem(
@@ -413,10 +412,6 @@ def appearance(data: bytes) -> str:
     except UnicodeDecodeError:
         is_text = False
     return "it looks like text" if is_text else "perhaps Avro or Protobuf without the schema's id"
-
-
-def _place(message: Message) -> str:
-    return f"{message.topic()} [{message.partition()}] at offset {message.offset()}"
 
 
 def _newest(config: Mapping[str, Any], topic: str, timeout_s: float) -> list[Message]:

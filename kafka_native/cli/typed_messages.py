@@ -53,7 +53,7 @@ option = click.option(
 )
 
 
-def _text_of(error: Exception, topic: str) -> str:
+def text_of(error: Exception, topic: str) -> str:
     """The text of a serializer's error without the topic, which the caller names."""
     return str(error).removeprefix(f"topic {topic}, ")
 
@@ -87,11 +87,9 @@ class TypedReader:
         self._total = self._failed = 0
 
     def convert(self, messages: Sequence[Message]) -> tuple[list[Message], Failed | None]:
-        """Convert messages.
+        """Convert messages. Returns the converted ones, and the error that ends the command.
 
-        Returns the converted ones, and the error that ends the command.
-
-        :raises SchemaRegistryError: The registry refused a request or doesn't answer.
+        The error is that of a message that can't be decoded, or of the registry.
         """
         self._members = {}
         converted: list[Message] = []
@@ -103,7 +101,7 @@ class TypedReader:
                 return converted, self._ending(message, error)
             if failures:
                 self._failed += 1
-                text = f"{_place(message)}: {'; '.join(failures)}"
+                text = f"{place(message)}: {'; '.join(failures)}"
                 if not self._keeps_going:
                     return converted, Failed(f"{text} (-E goes on with the next message)")
                 self._warn(text)
@@ -112,7 +110,7 @@ class TypedReader:
         return converted, None
 
     def _ending(self, message: Message, error: Exception) -> Failed:
-        """The error of the registry, or of a package that is missing: it isn't the message's.
+        """The error of a registry that refused a request or doesn't answer.
 
         :raises Exception: The argument, if it is another error.
         """
@@ -120,7 +118,7 @@ class TypedReader:
 
         if not isinstance(error, (SchemaRegistryError, OAuthTokenError)):
             raise error
-        return Failed(f"{_place(message)}: {registry_line(error)}")
+        return Failed(f"{place(message)}: {registry_line(error)}")
 
     def _convert_message(self, message: Message) -> list[str]:
         """Replace key and value. Returns the reason for each that can't be decoded."""
@@ -130,7 +128,7 @@ class TypedReader:
             try:
                 members += column.convert(message)
             except (SerializationError, ValueError) as error:
-                text = _text_of(error, message.topic() or "")
+                text = text_of(error, message.topic() or "")
                 failures.append(text)
                 column.replace(message, None)
                 members += f',"{column.name}_error":{typed_values.json_text(text)}'
@@ -151,7 +149,8 @@ class TypedReader:
             raise Failed(f"{self._failed:,} of {total} couldn't be decoded")
 
 
-def _place(message: Message) -> str:
+def place(message: Message) -> str:
+    """The topic, partition and offset of a message."""
     return f"{message.topic()} [{message.partition()}] at offset {message.offset()}"
 
 
@@ -265,9 +264,9 @@ class TypedWriter:
             with _registry_problems():
                 return self._topics[topic](value)
         except ValueError as error:
-            # A serializer's error names the field (key or value) already.
-            text = _text_of(error, topic)
-            is_named = text.startswith((f"{self.name}:", f"{self.name},"))
+            text = text_of(error, topic)
+            # Only a serializer's error has the topic, and then key or value.
+            is_named = text != str(error)
             raise ValueError(text if is_named else f"{self.name}: {text}") from None
 
     def _converter(self, topic: str) -> Callable[[Any], bytes | None]:

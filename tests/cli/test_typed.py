@@ -305,6 +305,13 @@ def test_a_line_that_does_not_fit_is_named(shell: Shell, line: str, reason: str)
     assert len(shell.payloads("orders")) == 1, "the message before it is sent, none after it"
 
 
+def test_a_field_may_be_named_value(shell: Shell, client: SchemaRegistryClient) -> None:
+    schema = '{"type":"record","name":"V","fields":[{"name":"value","type":"long"}]}'
+    client.register_schema("copy-value", Schema(schema, "AVRO"))
+    done = shell.produce("copy", "-s", "value=avro", stdin='{"value":"x"}')
+    assert 'message 1 of the input: value: value: "x" is no long' in done.stderr
+
+
 @pytest.mark.parametrize(
     ("topic", "kind", "line", "reason"),
     [
