@@ -91,6 +91,11 @@ def test_show_the_schema_of_an_id(registry: MockSchemaRegistry) -> None:
     assert (done.stdout, done.stderr) == (POINT, "id 3, protobuf: points-value version 1\n")
     assert document(registry, "show --id 3")["used"] == [{"subject": "points-value", "version": 1}]
     assert schemas(registry, "show --id 3 --version 1").exit_code == 2
+    guid = document(registry, "show points-value")["guid"]
+    by_guid = schemas(registry, f"show --id {guid}")
+    assert (by_guid.stdout, by_guid.stderr) == (POINT, f"{guid}, protobuf\n")
+    assert document(registry, f"show --id {guid}")["guid"] == guid
+    assert schemas(registry, "show --id x").exit_code == 2
     missing = schemas(registry, "show --id 77")
     assert missing.exit_code == 1
     assert "HTTP 404" in missing.stderr
