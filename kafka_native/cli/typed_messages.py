@@ -18,6 +18,7 @@ from kafka_native.serialization import MessageField, SerializationContext, Seria
 
 if TYPE_CHECKING:
     from kafka_native.schema_registry import Schema, SchemaRegistryClient
+    from kafka_native.schema_registry.rule_registry import RuleRegistry
 
 FORMATS: Final = ("avro", "json", "protobuf")
 FIELDS: Final = {"key": MessageField.KEY, "value": MessageField.VALUE}
@@ -64,6 +65,7 @@ def text_of(error: Exception, topic: str) -> str:
 class TypedReader:
     """Replaces the keys and values of consumed messages by their JSON form.
 
+    :param rules: The executors of data-contract rules.
     :param formats: The format of ``key`` and of ``value``; a missing one stays as it is.
     :param keeps_going: After a message that can't be decoded, go on with the next one.
     :param keeps_failed: Keep such a message, with null in place of what can't be decoded.
@@ -73,13 +75,16 @@ class TypedReader:
     def __init__(
         self,
         client: SchemaRegistryClient,
+        rules: RuleRegistry,
         formats: Mapping[str, str],
         *,
         keeps_going: bool,
         keeps_failed: bool,
         warn: Callable[[str], None],
     ) -> None:
-        self._columns = [_Column(name, formats[name], client) for name in FIELDS if name in formats]
+        self._columns = [
+            _Column(name, formats[name], client, rules) for name in FIELDS if name in formats
+        ]
         self._keeps_going = keeps_going
         self._keeps_failed = keeps_failed
         self._warn = warn
@@ -157,13 +162,15 @@ def place(message: Message) -> str:
 class _Column:
     """The keys or the values of messages, and their deserializer."""
 
-    def __init__(self, name: str, kind: str, client: SchemaRegistryClient) -> None:
+    def __init__(
+        self, name: str, kind: str, client: SchemaRegistryClient, rules: RuleRegistry
+    ) -> None:
         self.name = name
         self._field = FIELDS[name]
         self._kind = kind
         self._take = Message.key if name == "key" else Message.value
         self.replace = Message.set_key if name == "key" else Message.set_value
-        self._deserialize = deserializer(kind, client)
+        self._deserialize = deserializer(kind, client, rules)
 
     def convert(self, message: Message) -> str:
         """Replace the bytes by JSON text; return the member with the schema's id."""
@@ -186,20 +193,21 @@ class _Column:
 
 
 def deserializer(
-    kind: str, client: SchemaRegistryClient
+    kind: str, client: SchemaRegistryClient, rules: RuleRegistry
 ) -> Callable[[bytes, SerializationContext], Any]:
     """The function that makes a value of bytes. The value has a JSON form."""
+    conf = dict(TOPIC_NAMES)
     if kind == "avro":
         from kafka_native.schema_registry.avro import AvroDeserializer
 
-        return AvroDeserializer(client, conf=dict(TOPIC_NAMES))
+        return AvroDeserializer(client, conf=conf, rule_registry=rules)
     if kind == "json":
         from kafka_native.schema_registry.json_schema import JSONDeserializer
 
-        return JSONDeserializer(None, schema_registry_client=client, conf=dict(TOPIC_NAMES))
+        return JSONDeserializer(None, schema_registry_client=client, conf=conf, rule_registry=rules)
     from kafka_native.cli.protobuf_values import AnyMessageDeserializer, plain
 
-    deserialize = AnyMessageDeserializer(client, dict(TOPIC_NAMES))
+    deserialize = AnyMessageDeserializer(client, conf, rules)
     return lambda data, context: plain(deserialize(data, context))
 
 
@@ -222,13 +230,17 @@ class TypedWriter:
     """Makes the bytes of keys or values from JSON.
 
     :param name: ``key`` or ``value``.
+    :param rules: The executors of data-contract rules.
     """
 
-    def __init__(self, name: str, choice: SchemaChoice, client: SchemaRegistryClient) -> None:
+    def __init__(
+        self, name: str, choice: SchemaChoice, client: SchemaRegistryClient, rules: RuleRegistry
+    ) -> None:
         self.name = name
         self._field = FIELDS[name]
         self._choice = choice
         self._client = client
+        self._rules = rules
         self._topics: dict[str, Callable[[Any], bytes | None]] = {}
 
     def prepare(self, topic: str) -> None:
@@ -313,7 +325,7 @@ class TypedWriter:
             from kafka_native.schema_registry import avro
             from kafka_native.schema_registry.serdes import run
 
-            serializer = avro.AvroSerializer(client, conf=conf)
+            serializer = avro.AvroSerializer(client, conf=conf, rule_registry=self._rules)
             references: dict[str, Any] = {}
             run(avro.references_of(schema, client, references, set()))
             parsed = avro.parse(schema, references)
@@ -321,14 +333,15 @@ class TypedWriter:
         if self._choice.kind == "json":
             from kafka_native.schema_registry.json_schema import JSONSerializer
 
-            return lambda value: value, JSONSerializer(None, client, conf=conf)
+            json_serializer = JSONSerializer(None, client, conf=conf, rule_registry=self._rules)
+            return lambda value: value, json_serializer
         from kafka_native.cli import protobuf_values
         from kafka_native.schema_registry.protobuf import ProtobufSerializer
 
         class_ = protobuf_values.message_class(schema, client, self._choice.message)
         return (
             lambda value: protobuf_values.message_of(value, class_),
-            ProtobufSerializer(class_, client, conf=conf),
+            ProtobufSerializer(class_, client, conf=conf, rule_registry=self._rules),
         )
 
 

@@ -23,7 +23,8 @@ from kafka_native.cli import (
 from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import Failed, ended_by_signals
 from kafka_native.cli.reader import Reader, column_problems
-from kafka_native.cli.registry import registry_client
+from kafka_native.cli.registry import registry_client, rule_config
+from kafka_native.cli.rules import CommandRules, command_rules
 from kafka_native.cli.typed_messages import TypedReader
 from kafka_native.terminal.lines import fitting, fitting_json, remark
 
@@ -207,7 +208,10 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
     stores = options["group"] is not None or (begin is not None and begin.kind == "stored")
     with ExitStack() as stack:
         client = stack.enter_context(registry_client(connection)) if options["formats"] else None
-        typed = _typed_reader(client, options) if client is not None and path is None else None
+        typed = None
+        if client is not None and path is None:
+            rules = stack.enter_context(command_rules(client, rule_config(connection)))
+            typed = _typed_reader(client, rules, options)
         write = _writer(options, typed)
         consumer = stack.enter_context(
             Consumer(_config(connection, options["group"], begin, stores=stores))
@@ -289,9 +293,12 @@ def _decoding(
     return found
 
 
-def _typed_reader(client: SchemaRegistryClient, options: dict[str, Any]) -> TypedReader:
+def _typed_reader(
+    client: SchemaRegistryClient, rules: CommandRules, options: dict[str, Any]
+) -> TypedReader:
     return TypedReader(
         client,
+        rules,
         options["formats"],
         keeps_going=options["keep_going"],
         keeps_failed=options["as_envelopes"],
