@@ -11,13 +11,21 @@ from kafka_native.codecs.errors import (
     SchemaError,
     SchemaLookupError,
 )
+from kafka_native.codecs.json import JsonDecoder
+from kafka_native.codecs.json_codec import Json
+from kafka_native.codecs.protobuf import ProtobufDecoder
+from kafka_native.codecs.protobuf_codec import Protobuf
 
 __all__ = [
     "Avro",
     "AvroDecoder",
     "Codec",
     "DecodeError",
+    "Json",
+    "JsonDecoder",
     "MessageDecodeError",
+    "Protobuf",
+    "ProtobufDecoder",
     "SchemaError",
     "SchemaLookupError",
 ]

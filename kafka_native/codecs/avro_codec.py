@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kafka_native.codecs.avro import AvroDecoder, Schema
 from kafka_native.codecs.codec import Codec, FoundSchema, Registry
+from kafka_native.codecs.columns import ColumnDecoder
 
 __all__ = ["Avro"]
 
@@ -57,26 +58,15 @@ class Avro(Codec):
         super().__init__(registry, subject=subject, schema=schema)
         self._fields = None if fields is None else list(fields)
 
-    def decoder(self, writer: FoundSchema, reader: FoundSchema, indexes: bytes) -> AvroDecoder:
-        """Return the decoder of a writer's schema, with the result of the reader's.
+    def _result_decoder(self, result: FoundSchema) -> AvroDecoder:
+        return self._decoder(result, result)
 
-        Parameters
-        ----------
-        writer, reader : FoundSchema
-            The schemas.
-        indexes : bytes
-            Empty, as Avro's framing has no more than an id.
+    def _decoder_for(
+        self, key: bytes, result: FoundSchema, result_decoder: ColumnDecoder
+    ) -> AvroDecoder:
+        return self._decoder(self.find(key), result)
 
-        Returns
-        -------
-        AvroDecoder
-            The decoder.
-
-        Raises
-        ------
-        SchemaError
-            The schemas don't resolve.
-        """
+    def _decoder(self, writer: FoundSchema, reader: FoundSchema) -> AvroDecoder:
         return AvroDecoder(
             writer.schema,
             reader.schema,

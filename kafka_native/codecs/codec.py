@@ -32,16 +32,20 @@ GUID_KEY_BYTES = 17
 class Registry(Protocol):
     """The calls to a schema registry that codecs make. SchemaRegistryClient has them."""
 
-    def get_schema(self, schema_id: int) -> Any:
+    def get_schema(
+        self, schema_id: int, subject_name: str | None = ..., fmt: str | None = ...
+    ) -> Any:
         """Return the schema of an id."""
 
-    def get_schema_by_guid(self, guid: str) -> Any:
+    def get_schema_by_guid(self, guid: str, fmt: str | None = ...) -> Any:
         """Return the schema of a GUID."""
 
-    def get_latest_version(self, subject_name: str) -> Any:
+    def get_latest_version(self, subject_name: str, fmt: str | None = ...) -> Any:
         """Return the latest version of a subject."""
 
-    def get_version(self, subject_name: str, version: int, deleted: bool = ...) -> Any:
+    def get_version(
+        self, subject_name: str, version: Any, deleted: bool = ..., fmt: str | None = ...
+    ) -> Any:
         """Return a version of a subject."""
 
 
@@ -73,8 +77,10 @@ class Codec:
 
     schema_type: ClassVar[str]
     """The format, as the registry calls it."""
-    framing: ClassVar[str] = "id"
-    """What stands before a record: a key of ``FRAMINGS``."""
+    registry_framing: ClassVar[str] = "id"
+    """What stands before a record that was written with a registry: a key of ``FRAMINGS``."""
+    text_format: ClassVar[str | None] = None
+    """The ``format`` in which the registry returns schemas."""
 
     def __init__(
         self, registry: Registry | str | None, *, subject: str | None, schema: Any | None
@@ -103,6 +109,11 @@ class Codec:
         self._schema = schema
         self._readers: dict[tuple[str, str], RecordReader] = {}
 
+    @property
+    def framing(self) -> str:
+        """What stands before a record: a key of ``FRAMINGS``."""
+        return "none" if self._registry is None else self.registry_framing
+
     def close(self) -> None:
         """Close the registry client that the codec made from a URL."""
         if self._owned is not None:
@@ -126,10 +137,18 @@ class Codec:
             self._readers[field, subject] = found
         return found
 
-    def decoder(self, writer: FoundSchema, reader: FoundSchema, indexes: bytes) -> ColumnDecoder:
-        """Return the decoder of a writer's schema, with the result of the reader's.
+    def _result_decoder(self, result: FoundSchema) -> ColumnDecoder:
+        """Return the decoder of records that have the schema of the result.
 
-        :param indexes: What follows the schema id in the framing.
+        :raises SchemaError: The schema has no columns.
+        """
+        raise NotImplementedError
+
+    def _decoder_for(
+        self, key: bytes, result: FoundSchema, result_decoder: ColumnDecoder
+    ) -> ColumnDecoder:
+        """Return the decoder of a framing, with the columns of ``result_decoder``.
+
         :raises SchemaError: The schemas don't resolve.
         """
         raise NotImplementedError
@@ -148,7 +167,7 @@ class Codec:
             return FoundSchema(self._schema, {}, "the reader's schema")
         assert self._registry is not None
         try:
-            registered = self._registry.get_latest_version(subject)
+            registered = self._registry.get_latest_version(subject, self.text_format)
             place = f"{subject} version {registered.version}"
             label = f"the reader's schema id {registered.schema_id} ({place})"
             return self._complete(registered.schema, label)
@@ -162,8 +181,10 @@ class Codec:
         assert self._registry is not None
         schema = schema_of(key)
         if isinstance(schema, int):
-            return self._complete(self._registry.get_schema(schema), f"schema id {schema}")
-        return self._complete(self._registry.get_schema_by_guid(str(schema)), f"schema {schema}")
+            found = self._registry.get_schema(schema, None, self.text_format)
+            return self._complete(found, f"schema id {schema}")
+        found = self._registry.get_schema_by_guid(schema, self.text_format)
+        return self._complete(found, f"schema {schema}")
 
     def _complete(self, schema: Any, label: str) -> FoundSchema:
         kind = schema.schema_type or "AVRO"
@@ -182,7 +203,7 @@ class Codec:
             if len(seen) == REFERENCES_MAX:
                 raise SchemaError(f"it refers to more than {REFERENCES_MAX} schemas")
             seen.add(place)
-            referenced = self._registry.get_version(*place, True).schema
+            referenced = self._registry.get_version(*place, True, self.text_format).schema
             self._add_references(referenced, found, seen)
             found[each.name] = referenced.schema_str or ""
 
@@ -202,17 +223,23 @@ class RecordReader:
         self.field = field
         self._codec = codec
         self._result = result
-        main = codec.decoder(result, result, b"")
-        self.layout: Layout = main.program.layout
+        self._main = codec._result_decoder(result)
+        self.layout: Layout = self._main.program.layout
         self._decoders: dict[bytes, SchemaDecoder] = {}
+        self._prepared: dict[bytes, SchemaDecoder] = {}
         self.framing = codec.framing
-        if codec._registry is None:
-            self.framing = "none"
-            self._decoders[b""] = SchemaDecoder(main.program, main.paths)
+        if self.framing == "none":
+            self._decoders[b""] = SchemaDecoder(self._main.program, self._main.paths)
 
     def known(self, key: bytes) -> SchemaDecoder | None:
         """Return the decoder of a framing if it was looked up before."""
-        return self._decoders.get(key)
+        return self._decoders.get(key) or self._prepared.pop(key, None)
+
+    def prepare(self, key: bytes) -> None:
+        """Look a decoder up for the next `known()`. An unknown schema is asked for again later."""
+        if len(self._prepared) == DECODERS_MAX:
+            self._prepared.clear()
+        self._prepared[key] = self.look_up(key)
 
     def look_up(self, key: bytes) -> SchemaDecoder:
         """Return the decoder of a framing, or the reason why its records can't be decoded.
@@ -220,8 +247,7 @@ class RecordReader:
         It raises the errors of a registry that doesn't answer.
         """
         try:
-            writer = self._codec.find(key)
-            made = self._codec.decoder(writer, self._result, key[_id_bytes(key) :])
+            made = self._codec._decoder_for(key, self._result, self._main)
             if not made.program.layout.is_equal(self.layout):
                 raise SchemaError("its columns aren't those of the reader's schema")
             decoder = SchemaDecoder(made.program, made.paths)
@@ -271,12 +297,13 @@ class RecordReader:
         )
 
 
-def _id_bytes(key: bytes) -> int:
-    return GUID_KEY_BYTES if key[0] else ID_KEY_BYTES
-
-
 def schema_of(key: bytes) -> int | str:
     """Return the schema id or the GUID of a framing."""
     if key[0]:
         return str(uuid.UUID(bytes=key[1:GUID_KEY_BYTES]))
     return int.from_bytes(key[1:ID_KEY_BYTES], "big")
+
+
+def indexes_of(key: bytes) -> bytes:
+    """Return what follows the schema id or the GUID in a framing."""
+    return key[GUID_KEY_BYTES if key[0] else ID_KEY_BYTES :]

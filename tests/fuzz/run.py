@@ -48,6 +48,7 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "arrow": ("fuzz_arrow.c", {}),
     "tunnel": ("fuzz_tunnel.c", {}),
     "avro": ("fuzz_avro.c", {}),
+    "protobuf": ("fuzz_protobuf.c", {}),
 }
 INPUT_BYTES_MAX = 4096
 SANITIZERS = "fuzzer,address,undefined"
@@ -101,7 +102,7 @@ def build(name: str) -> Path:
         ]
     )
     included = ROOT / "csrc" / "net" / "proxy.c"  # included by one target
-    headers = [*ROOT.glob("csrc/*/*.h"), included, HERE / "fuzz.h"]
+    headers = [*ROOT.glob("csrc/*/*.h"), included, *HERE.glob("*.h")]
     flags = [
         "-std=gnu11",
         "-O1",
