@@ -328,6 +328,8 @@ def column_problems(*, is_typed: bool) -> Iterator[None]:
             f"{error.topic} [{error.partition}] at offset {error.offset}: {error.field}{named}: "
             f"{path}{error.problem} (-E writes a null and the reason)"
         ) from error
+    except (ImportError, NotImplementedError) as error:  # this build or installation lacks a part
+        raise Failed(str(error)) from error
     except SchemaLookupError as error:
         raise Failed(f"schema registry: {error}") from error
     except ValueError as error:

@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from kafka_native import codecs
+from kafka_native._native.codec_core import HAS_JSON
 from kafka_native.mock import MockSchemaRegistry
 from kafka_native.schema_registry import Schema, SchemaRegistryClient
 from tests.cli.running import invoke
@@ -139,6 +140,36 @@ def test_a_field_that_is_not_there(filled: Shell, tmp_path: Path) -> None:
     assert (done.exit_code, done.stderr) == (1, "Error: nosuch: there is no such field\n")
 
 
+@pytest.mark.skipif(not HAS_JSON, reason="this build has no simdjson: JSON columns raise")
+def test_json(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    words = ("--parquet", str(path), "--columns", "value", "--flatten")
+    assert shell.produce("people", "-s", "value=json", stdin='{"name":"Ada"}').exit_code == 0
+    assert shell.consume("people", "-s", "value=json", *words).exit_code == 0
+    assert written(path).to_pylist() == [{"name": "Ada"}]
+
+
+def test_a_build_without_a_parser_is_named(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_args: Any, **_more: Any) -> Any:
+        raise NotImplementedError("JSON columns need simdjson")
+
+    monkeypatch.setattr(codecs, "Json", missing)
+    done = shell.consume("people", "-s", "value=json", "--arrow", "x")
+    assert (done.exit_code, done.stderr) == (1, "Error: JSON columns need simdjson\n")
+
+
+def test_protobuf(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    words = ("--parquet", str(path), "--columns", "value", "--flatten")
+    other = ("-s", "value=protobuf", "--message", "k.Other")
+    assert shell.produce("points", *other, stdin='{"name":"n"}').exit_code == 0
+    assert shell.consume("points", *other, *words).exit_code == 0
+    assert written(path).to_pylist() == [{"name": "n"}]
+    first = shell.consume("points", *other[:2], *words)
+    assert first.exit_code == 1
+    assert "points [0] at offset 0: value, schema id 2: " in first.stderr
+
+
 def test_a_format_without_columns(filled: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(codecs, "Avro")
     done = filled.consume("orders", "-s", "value=avro", "--arrow", "x")
@@ -157,6 +188,8 @@ def test_a_format_without_columns(filled: Shell, monkeypatch: pytest.MonkeyPatch
         "--arrow x --fields a -s key=avro",
         "--arrow x --key-subject a -s value=avro",
         "--value-subject a -s value=avro",
+        "--message M -s value=protobuf",
+        "--arrow x --message M -s value=avro",
     ],
 )
 def test_wrong_options_are_status_2(words: str) -> None:

@@ -177,6 +177,11 @@ def subject_option(which: str) -> Callable[[Any], Any]:
 @click.option(
     "--flatten", is_flag=True, help="Make columns of the fields of keys and values, with -s."
 )
+@click.option(
+    "--message",
+    metavar="NAME",
+    help="The Protobuf message of the column value. Default: the first one of the schema.",
+)
 @subject_option("value")
 @subject_option("key")
 @click.option(
@@ -287,9 +292,13 @@ def _decoding(
         if codec is None:
             raise click.UsageError(f"--arrow and --parquet don't decode {kind}")
         subject = options[f"{name}_subject"] or f"{names[0]}-{name}"
-        fields = options["fields"] if name == "value" else None
+        more = {}
+        if name == "value":
+            more["fields"] = options["fields"]
+            if options["message"]:
+                more["message"] = options["message"]
         with column_problems(is_typed=True):
-            found[name] = codec(client, subject=subject, fields=fields)
+            found[name] = codec(client, subject=subject, **more)
     return found
 
 
@@ -371,6 +380,11 @@ def _check_typed_columns(names: list[str], options: dict[str, Any]) -> None:
             raise click.UsageError(f"--{name}-subject is for -s {name}=... with --arrow, --parquet")
     if options["flatten"] and not (options["formats"] and has_file):
         raise click.UsageError("--flatten is for -s with --arrow and --parquet")
+    if options["message"] and not (options["formats"].get("value") == "protobuf" and has_file):
+        raise click.UsageError(
+            "--message is for -s value=protobuf with --arrow and --parquet; elsewhere each message "
+            "names its type"
+        )
     if options["fields"] and not ("value" in options["formats"] and has_file):
         raise click.UsageError("--fields is for -s value=... with --arrow and --parquet")
     if not has_file:
