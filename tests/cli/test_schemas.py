@@ -13,8 +13,9 @@ import pytest
 from kafka_native.cli import completion
 from kafka_native.cli.app import cli
 from kafka_native.mock import MockSchemaRegistry
-from tests.cli.running import invoke, run
+from tests.cli.running import invoke
 from tests.hostile import ESCAPED_MARKS, MARKS, check
+from tests.waiting import WAIT_S
 
 ORDER = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
 WITH_NOTE = ORDER.replace("]}", ',{"name":"note","type":"string","default":""}]}')
@@ -278,26 +279,27 @@ def test_a_registry_that_does_not_answer_is_one_line() -> None:
     assert "kafka-native doctor" in done.stderr
 
 
-def test_completion_offers_plain_subjects(registry: MockSchemaRegistry) -> None:
-    from kafka_native.schema_registry import Schema, SchemaRegistryClient
-
-    with SchemaRegistryClient({"url": registry.url}) as client:
-        client.register_schema("orders-$(touch x)", Schema('"int"', "AVRO"))
-    line = "kafka-native schemas show ord"
-    done = run(
-        _KAFKA_NATIVE_COMPLETE="bash_complete",
-        COMP_WORDS=line,
-        COMP_CWORD="3",
-        SCHEMA_REGISTRY_URL=registry.url,
-    )
-    assert done.stdout == b"plain,orders-value\n"
-
-
-def test_completion_without_a_registry_offers_nothing() -> None:
+def suggested(**params: str) -> list[str]:
+    """Return what the shell gets for ``schemas show ord``."""
     command = cli.get_command(click.Context(cli), "schemas")
     assert isinstance(command, click.Group)
     show = command.commands["show"]
-    for params in ({}, {"registry": "http://127.0.0.1:1"}, {"registry": "nonsense"}):
-        context = click.Context(show)
-        context.params = {**params, "config_file": "none"}
-        assert completion.subjects(context, show.params[0], "") == []
+    context = click.Context(show)
+    context.params = {**params, "config_file": "none"}
+    return [each.value for each in completion.subjects(context, show.params[0], "ord")]
+
+
+def test_completion_offers_plain_subjects(
+    registry: MockSchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafka_native.schema_registry import Schema, SchemaRegistryClient
+
+    monkeypatch.setattr(completion, "TIMEOUT_S", WAIT_S)
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        client.register_schema("orders-$(touch x)", Schema('"int"', "AVRO"))
+    assert suggested(registry=registry.url) == ["orders-value"]
+
+
+@pytest.mark.parametrize("params", [{}, {"registry": "http://127.0.0.1:1"}, {"registry": "none"}])
+def test_completion_without_a_registry_offers_nothing(params: dict[str, str]) -> None:
+    assert suggested(**params) == []

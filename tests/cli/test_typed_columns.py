@@ -170,13 +170,6 @@ def test_protobuf(shell: Shell, tmp_path: Path) -> None:
     assert "points [0] at offset 0: value, schema id 2: " in first.stderr
 
 
-def test_a_format_without_columns(filled: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(codecs, "Avro")
-    done = filled.consume("orders", "-s", "value=avro", "--arrow", "x")
-    assert done.exit_code == 2
-    assert "--arrow and --parquet don't decode avro" in done.stderr
-
-
 @pytest.mark.parametrize(
     "words",
     [

@@ -199,7 +199,7 @@ def has_choice(schema: Any) -> bool:
     return any(has_choice(each) for each in parts)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(schemas_with_values())
 def test_random_values_come_back(drawn: tuple[Any, Any]) -> None:
     """What `consume -s` prints is what `produce -s` writes again, byte for byte.

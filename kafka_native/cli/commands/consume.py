@@ -288,11 +288,9 @@ def _decoding(
         "on_error": "column" if options["keep_going"] else "raise",
     }
     for name, kind in options["formats"].items():
-        codec = getattr(codecs, kind.capitalize(), None)
-        if codec is None:
-            raise click.UsageError(f"--arrow and --parquet don't decode {kind}")
+        codec = {"avro": codecs.Avro, "json": codecs.Json, "protobuf": codecs.Protobuf}[kind]
         subject = options[f"{name}_subject"] or f"{names[0]}-{name}"
-        more = {}
+        more: dict[str, Any] = {}
         if name == "value":
             more["fields"] = options["fields"]
             if options["message"]:
