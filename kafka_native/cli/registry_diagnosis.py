@@ -23,7 +23,6 @@ from kafka_native.cli.errors import line_of
 from kafka_native.cli.remedies import Problem
 from kafka_native.cli.texts import count
 from kafka_native.cli.typed_messages import deserializer, place, text_of
-from kafka_native.schema_registry.rule_registry import RuleRegistry
 from kafka_native.serialization import MessageField, SerializationContext, SerializationError
 
 if TYPE_CHECKING:
@@ -342,6 +341,7 @@ def check_payloads(
 def _check_value(
     client: SchemaRegistryClient, message: Message, data: bytes, facts: PayloadFacts
 ) -> None:
+    from kafka_native.schema_registry.rule_registry import RuleRegistry
     from kafka_native.schema_registry.schema_ids import SchemaId, dual_schema_id_deserializer
 
     context = SerializationContext(message.topic() or "", MessageField.VALUE, message.headers())

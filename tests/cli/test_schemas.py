@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,9 @@ import pytest
 from kafka_native.cli import completion
 from kafka_native.cli.app import cli
 from kafka_native.mock import MockSchemaRegistry
-from tests.cli.running import invoke
+from tests.cli.running import environment, invoke
 from tests.hostile import ESCAPED_MARKS, MARKS, check
-from tests.waiting import WAIT_S
+from tests.waiting import PROGRAM_S, WAIT_S
 
 ORDER = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
 WITH_NOTE = ORDER.replace("]}", ',{"name":"note","type":"string","default":""}]}')
@@ -303,3 +305,20 @@ def test_completion_offers_plain_subjects(
 @pytest.mark.parametrize("params", [{}, {"registry": "http://127.0.0.1:1"}, {"registry": "none"}])
 def test_completion_without_a_registry_offers_nothing(params: dict[str, str]) -> None:
     assert suggested(**params) == []
+
+
+def test_other_commands_do_not_import_the_registry() -> None:
+    """Without -s and -r the commands start as fast as before, and need no further package."""
+    names = ("consume", "doctor", "produce", "topics")
+    program = f"""
+import sys
+from importlib import import_module
+for name in {names}:
+    import_module("kafka_native.cli.commands." + name)
+print([each for each in sys.modules if each.startswith("kafka_native.schema_registry")])
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, timeout=PROGRAM_S, check=True
+    )
+    assert done.stdout == b"[]\n"

@@ -24,11 +24,11 @@ from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import Failed, ended_by_signals
 from kafka_native.cli.reader import Reader, column_problems
 from kafka_native.cli.registry import registry_client, rule_config
-from kafka_native.cli.rules import CommandRules, command_rules
 from kafka_native.cli.typed_messages import TypedReader
 from kafka_native.terminal.lines import fitting, fitting_json, remark
 
 if TYPE_CHECKING:
+    from kafka_native.cli.rules import CommandRules
     from kafka_native.schema_registry import SchemaRegistryClient
 
 VALUE_FORMS = (*texts.FORMS, "json")
@@ -215,6 +215,8 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
         client = stack.enter_context(registry_client(connection)) if options["formats"] else None
         typed = None
         if client is not None and path is None:
+            from kafka_native.cli.rules import command_rules
+
             rules = stack.enter_context(command_rules(client, rule_config(connection)))
             typed = _typed_reader(client, rules, options)
         write = _writer(options, typed)

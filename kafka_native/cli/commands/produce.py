@@ -16,7 +16,6 @@ from kafka_native.cli import completion, envelope, splitter, texts, typed_messag
 from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.registry import registry_client, rule_config
-from kafka_native.cli.rules import command_rules
 from kafka_native.cli.sender import SendCounts, Sender, sending
 from kafka_native.cli.typed_messages import SchemaChoice, TypedWriter
 from kafka_native.config import PROPERTIES
@@ -326,6 +325,8 @@ def _typed(
     if not options["formats"]:
         return given
     texts_of = {name: _schema_text(options[f"{name}_schema"]) for name in ("key", "value")}
+    from kafka_native.cli.rules import command_rules
+
     client = stack.enter_context(registry_client(connection))
     rules = stack.enter_context(command_rules(client, rule_config(connection)))
     writers = {}
