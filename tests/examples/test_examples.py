@@ -31,6 +31,7 @@ OUTPUT = {
         "version 1, id 1",
         '{"sensor":"roof","degrees":21.5,"at":"2024-05-01T12:00:00Z"}',
         '{"sensor":"cellar","degrees":null,"at":"2024-05-01T12:00:00.250Z"}',
+        "[21.5, None]",
         "refused: exit status 1",
         "compatible (BACKWARD)",
     ],
