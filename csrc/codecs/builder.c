@@ -234,6 +234,7 @@ int64_t kn_builder_size_bytes(const struct kn_builder *builder)
 
 struct exported {               /* the private data of one ArrowArray */
     struct kn_builder *builder; /* a reference */
+    struct kn_slab validity;    /* of a field */
     const void *buffers[3];
 };
 
@@ -245,6 +246,7 @@ static void array_release(struct ArrowArray *array)
     if (array->dictionary) kn_arrow_release_array(array->dictionary);
     free(array->dictionary);
     array->release = NULL;
+    kn_slab_deinit(&exported->validity);
     kn_builder_unref(exported->builder);
     free(exported);
 }
@@ -346,4 +348,26 @@ static int array_of(struct kn_builder *builder, int32_t at, struct ArrowArray *o
 int kn_builder_export(struct kn_builder *builder, struct ArrowArray *out)
 {
     return array_of(builder, 0, out);
+}
+
+int kn_builder_export_field(struct kn_builder *builder, int32_t node, struct ArrowArray *out)
+{
+    const struct kn_built *row = &builder->columns[0];
+    enum kn_node_kind kind = builder->layout->nodes[node].kind;
+    int status = array_of(builder, node, out);
+
+    if (status != KN_OK || kind == KN_NODE_NONE || kind == KN_NODE_UNION) return status;
+    if (!row->validity || !count_nulls(row->validity, row->length)) return KN_OK;
+    struct exported *exported = out->private_data;
+    size_t size = kn_bits_bytes(row->length);
+    if (kn_slab_reserve(NULL, &exported->validity, 0, size) != KN_OK) {
+        array_release(out);
+        return KN_ERR_NOMEM;
+    }
+    const uint8_t *own = builder->columns[node].validity;
+    for (size_t i = 0; i < size; i++)
+        exported->validity.data[i] = own ? own[i] & row->validity[i] : row->validity[i];
+    out->buffers[0] = exported->validity.data;
+    out->null_count = count_nulls(exported->validity.data, row->length);
+    return KN_OK;
 }

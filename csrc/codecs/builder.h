@@ -84,6 +84,9 @@ void kn_builder_truncate(struct kn_builder *builder, int64_t row_count);
 int64_t kn_builder_size_bytes(const struct kn_builder *builder);
 /* KN_OK, or KN_ERR_NOMEM; then *out is released. */
 int kn_builder_export(struct kn_builder *builder, struct ArrowArray *out);
+/* The same for a field of the first node, a struct. It is null where the struct is null. A union
+ * can't be null: there it has an empty value. */
+int kn_builder_export_field(struct kn_builder *builder, int32_t node, struct ArrowArray *out);
 
 static inline int32_t *kn_built_offsets(const struct kn_built *column)
 {

@@ -136,6 +136,30 @@ void kn_layout_unref(struct kn_layout *layout)
     atomic_fetch_sub(&live, 1);
 }
 
+/* --- comparison --- */
+
+static bool node_is_equal(const struct kn_node *node, const struct kn_node *other)
+{
+    if (node->kind != other->kind || node->width_bytes != other->width_bytes ||
+        node->child_count != other->child_count || node->flags != other->flags ||
+        node->value_count != other->value_count || strcmp(node->format, other->format) ||
+        strcmp(node->name, other->name))
+        return 0;
+    if (node->kind != KN_NODE_DICTIONARY) return 1;
+    size_t count = (size_t)node->value_count;
+    return !memcmp(node->value_offsets, other->value_offsets, (count + 1) * sizeof(int32_t)) &&
+           !memcmp(node->value_bytes, other->value_bytes, (size_t)node->value_offsets[count]);
+}
+
+bool kn_layout_is_equal(const struct kn_layout *layout, const struct kn_layout *other)
+{
+    if (layout->node_count != other->node_count) return 0;
+    for (int32_t i = 0; i < layout->node_count; i++) {
+        if (!node_is_equal(&layout->nodes[i], &other->nodes[i])) return 0;
+    }
+    return 1;
+}
+
 /* --- export --- */
 
 static void schema_release(struct ArrowSchema *schema)
@@ -189,4 +213,11 @@ static int schema_make(struct kn_layout *layout, int32_t at, struct ArrowSchema 
 int kn_layout_export(struct kn_layout *layout, struct ArrowSchema *out)
 {
     return schema_make(layout, 0, out);
+}
+
+int kn_layout_export_field(struct kn_layout *layout, int32_t node, struct ArrowSchema *out)
+{
+    int status = schema_make(layout, node, out);
+    if (status == KN_OK) out->flags |= ARROW_FLAG_NULLABLE;
+    return status;
 }

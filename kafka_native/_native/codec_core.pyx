@@ -71,7 +71,6 @@ cdef object schema_capsule(kn_layout *layout):
 @cython.final
 cdef class Layout:
     """The type of a column, as nodes in preorder."""
-    cdef kn_layout *layout
 
     def __cinit__(self, nodes not None):
         """Each node is (kind, width_bytes, child_count, flags, format, name, values[, extension]).
@@ -122,6 +121,10 @@ cdef class Layout:
     def __len__(self):
         return self.layout.node_count
 
+    def is_equal(self, Layout other not None):
+        """Return whether columns of one layout may be filled by programs of the other."""
+        return kn_layout_is_equal(self.layout, other.layout)
+
     def __arrow_c_schema__(self):
         """Return a capsule with the ArrowSchema."""
         return schema_capsule(self.layout)
@@ -161,8 +164,6 @@ _BYTE_ORDER = sys.byteorder
 
 cdef class Program:
     """A checked program that decodes the records of one schema: the base of the formats' programs."""
-    cdef kn_decoder decoder
-    cdef readonly Layout layout
 
     def decode(self, values not None, *, bint skip_errors=False, int64_t bytes_max=INT32_MAX):
         """Decode records into columns.

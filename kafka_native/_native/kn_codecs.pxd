@@ -1,7 +1,7 @@
 # The functions of csrc/codecs for the bindings. The headers document them.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from kafka_native._native.kn_arrow cimport ArrowArray, ArrowSchema
+from kafka_native._native.kn_arrow cimport ArrowArray, ArrowSchema, kn_columns
 from kafka_native._native.kn_records cimport kn_pool
 
 
@@ -19,6 +19,7 @@ cdef extern from "codecs/layout.h" nogil:
         kn_node_kind kind
         int32_t width_bytes
         int32_t child_count
+        int32_t end
         const char *format
         const char *name
         int64_t flags
@@ -29,8 +30,10 @@ cdef extern from "codecs/layout.h" nogil:
         const uint8_t *value_bytes
     struct kn_layout:
         int32_t node_count
+        kn_node *nodes
     int kn_layout_new(const kn_node *nodes, int32_t node_count, kn_layout **out)
     void kn_layout_unref(kn_layout *layout)
+    bint kn_layout_is_equal(const kn_layout *layout, const kn_layout *other)
     long kn_layout_live()
     int kn_layout_export(kn_layout *layout, ArrowSchema *out)
 
@@ -61,6 +64,34 @@ cdef extern from "codecs/decoder.h" nogil:
     int kn_decode(const kn_decoder *decoder, kn_builder *builder, const uint8_t *data, int64_t size_bytes,
                   kn_decode_problem *problem)
 
+cdef extern from "codecs/schema_decoders.h" nogil:
+    enum:
+        KN_SCHEMA_FAILURE_TEXT_BYTES
+    enum kn_framing:
+        KN_FRAMING_NONE
+        KN_FRAMING_ID
+        KN_FRAMING_INDEXES
+    struct kn_schema_key:
+        int32_t size_bytes
+        uint8_t *bytes
+    struct kn_schema_decoder:
+        kn_schema_key key
+        kn_decoder decoder
+        const char *reason
+        const char *const *paths
+    struct kn_schema_decoders:
+        int32_t count
+    struct kn_schema_failure:
+        kn_schema_key key
+        const char *path
+        int64_t position
+        const char *text
+    void kn_schema_decoders_init(kn_schema_decoders *decoders, kn_framing framing, bint is_key)
+    void kn_schema_decoders_deinit(kn_schema_decoders *decoders)
+    int kn_schema_decoders_add(kn_schema_decoders *decoders, const kn_schema_decoder *decoder)
+    void kn_schema_decoders_clear(kn_schema_decoders *decoders)
+    int32_t kn_schema_failure_text(const kn_schema_failure *failure, char *out)
+
 cdef extern from "codecs/avro_program.h" nogil:
     enum:
         KN_AVRO_CODE_COUNT
@@ -79,3 +110,11 @@ cdef extern from "codecs/avro_program.h" nogil:
 
 cdef extern from "codecs/avro_decode.h" nogil:
     kn_decoder kn_avro_decoder(const kn_avro_program *program)
+
+cdef extern from "arrow/columns.h" nogil:
+    struct kn_decoding:
+        kn_schema_decoders decoders
+        bint skips_errors
+        int32_t reason_column
+        kn_schema_failure failure
+    void kn_columns_set_decoding(kn_columns *columns, int32_t column, kn_decoding *decoding)

@@ -11,7 +11,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset, strlen
 from cpython.pycapsule cimport PyCapsule_GetPointer
 
-from kafka_native._native.arrow_consumer cimport ColumnBatch, ColumnMemory, ColumnPlan, new_batch, unfit_error
+from kafka_native._native.arrow_consumer cimport ColumnBatch, ColumnMemory, ColumnPlan, end_batch, new_batch, unfit_error
 from kafka_native._native.engine cimport Engine
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport kn_chunk, kn_chunk_new, kn_chunk_ref, kn_chunk_unref
@@ -183,8 +183,7 @@ cdef class _AcquiredReader:
         if status == KN_ERR_NOMEM:
             raise MemoryError
         if status != KN_OK:
-            place = f"{self.topic} [{self.partition}] at offset {block.records[taken].offset}"
-            raise unfit_error(place, self.columns.plan, column, status == KN_ERR_FULL)
+            raise unfit_error(self.topic, self.partition, block.records[taken].offset, self.columns, column, status == KN_ERR_FULL)
         block.count = 0
         return 0
 
@@ -299,8 +298,7 @@ def begin_columns(Engine engine not None, ColumnPlan plan not None, ColumnMemory
 
 def end_columns(ColumnBatch columns not None, ColumnMemory memory not None):
     """Complete columns: no rows are added any more."""
-    with nogil:
-        kn_columns_settle(columns.columns)
+    end_batch(columns)
     memory.remember(columns.columns, columns.plan)
 
 

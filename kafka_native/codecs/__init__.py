@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 from kafka_native.codecs.avro import AvroDecoder
+from kafka_native.codecs.avro_codec import Avro
 from kafka_native.codecs.avro_reader import AvroReader
-from kafka_native.codecs.errors import DecodeError, SchemaError
+from kafka_native.codecs.codec import Codec
+from kafka_native.codecs.errors import (
+    DecodeError,
+    MessageDecodeError,
+    SchemaError,
+    SchemaLookupError,
+)
 
-__all__ = ["AvroDecoder", "AvroReader", "DecodeError", "SchemaError"]
+__all__ = [
+    "Avro",
+    "AvroDecoder",
+    "AvroReader",
+    "Codec",
+    "DecodeError",
+    "MessageDecodeError",
+    "SchemaError",
+    "SchemaLookupError",
+]

@@ -406,6 +406,8 @@ class AvroDecoder(ColumnDecoder):
     references : sequence, optional
         Schemas that define named types for ``writer`` and ``reader``, each after those that it
         uses.
+    reader_references : sequence, optional
+        The same for ``reader`` alone. Default: ``references``.
     enums : {"dictionary", "string"}
         Enums become dictionaries of strings, or plain strings.
     unions : {"dense", "struct"}
@@ -433,6 +435,7 @@ class AvroDecoder(ColumnDecoder):
         *,
         fields: Iterable[str] | None = None,
         references: Iterable[Schema] = (),
+        reader_references: Iterable[Schema] | None = None,
         enums: Enums = "dictionary",
         unions: Unions = "dense",
         uuids: Uuids = "binary",
@@ -441,7 +444,9 @@ class AvroDecoder(ColumnDecoder):
             raise TypeError("fields must be a sequence of names, not one str")
         references = list(references)
         written = parse_schema(writer, references)
-        read = written if reader is None else parse_schema(reader, references)
+        if reader_references is None:
+            reader_references = references
+        read = written if reader is None else parse_schema(reader, reader_references)
         if fields is not None:
             read = project(read, fields)
         compiler = Compiler(ColumnTypes(enums, unions, uuids))

@@ -59,6 +59,16 @@ class ColumnDecoder:
         self._program = program
         self._paths = paths
 
+    @property
+    def program(self) -> Program:
+        """The program, for calls that decode in C."""
+        return self._program
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """The field of each instruction of the program."""
+        return self._paths
+
     def __arrow_c_schema__(self) -> Any:
         """Return a capsule with the type of the result. Part of the Arrow PyCapsule interface."""
         return self._program.layout.__arrow_c_schema__()

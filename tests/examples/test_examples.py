@@ -41,6 +41,11 @@ OUTPUT = {
         "Order(id=2, state=<State.NEW: 'NEW'>, items=[])",
         "offset 2: field state, byte 1: an enum has no such symbol",
     ],
+    "typed_columns.py": [
+        "1001 rows: ['offset', 'sensor', 'degrees', 'value_error']",
+        "('sensor 0', 39)",
+        "(1000, 'there is no schema framing",
+    ],
     "permissions.py": [
         "made: User:shop WRITE orders-",
         "made: User:billing READ billing",

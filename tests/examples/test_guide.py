@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from kafka_native import Producer
-from kafka_native.mock import ListenerSecurity, MockCluster
-from kafka_native.schema_registry import rule_registry
+from kafka_native.mock import ListenerSecurity, MockCluster, MockSchemaRegistry
+from kafka_native.schema_registry import Schema, SchemaRegistryClient, rule_registry
 from tests.harness.tunnels import Socks5
 from tests.mock.secured import unsecured_jwt
 from tests.security.token_endpoint import TokenEndpoint
@@ -42,6 +42,23 @@ def test_the_snippets_of_the_guide_run(page: str, snippets_min: int) -> None:
             for number in range(3000):
                 producer.produce("greetings", f"hello {number}", partition=number % 3)
         assert run_snippets(page, {"bootstrap": cluster.bootstrap_servers}) >= snippets_min
+
+
+def test_the_snippets_about_typed_columns_run() -> None:
+    schema = """{"type": "record", "name": "Order", "fields": [
+        {"name": "city", "type": "string"}, {"name": "price", "type": "int"}]}"""
+    with MockCluster(brokers=1) as cluster, MockSchemaRegistry() as registry:
+        with SchemaRegistryClient({"url": registry.url}) as client:
+            for topic in ("orders", "broken"):
+                cluster.create_topic(topic, 1)
+                number = client.register_schema(f"{topic}-value", Schema(schema))
+        with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+            producer.produce("broken", b"bad")
+            for price in range(1000):
+                record = b"\6Rom" + bytes([2 * (price % 50)])
+                producer.produce("orders", b"\0" + number.to_bytes(4, "big") + record)
+        names = {"bootstrap": cluster.bootstrap_servers, "registry_url": registry.url}
+        assert run_snippets("typed-columns.md", names) >= 3
 
 
 def test_the_snippets_about_data_contracts_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,8 @@ LAYERS = [
     {"partitioners", "deadlines"},
     {"types"},
     {"logs"},
-    {"arrow", "codecs", "interceptors", "serialization"},
+    {"codecs"},
+    {"arrow", "interceptors", "serialization"},
     {"error"},
     {"protocol"},
     {"config", "statistics"},
@@ -60,6 +61,8 @@ MOCK_LAYERS = [
 MOCK_RANK = {name: rank for rank, layer in enumerate(MOCK_LAYERS) for name in layer}
 # The command line shows the mock cluster to users. The client supports test.mock.num.brokers.
 MOCK_USERS = {"mock", "cli", "client_core"}
+# A codec with the URL of a registry makes the client, when it is made itself.
+REGISTRY_USERS = {"codecs"}
 # In C, produce and consume don't include each other. Arrow is on top, because its rows wait for
 # room in the engine.
 C_LAYERS = [
@@ -110,6 +113,8 @@ def may_import(own: str, other: str) -> bool:
         return other in MOCK_MAY_IMPORT
     if other == "mock":
         return own in MOCK_USERS
+    if other == "schema_registry" and own in REGISTRY_USERS:
+        return True
     if not other:
         return own in LAYERS[-1]  # the top layer imports the public package, as users do
     return other == own or (other in RANK and RANK[other] < RANK.get(own, -1))
