@@ -143,7 +143,10 @@ static bool node_is_equal(const struct kn_node *node, const struct kn_node *othe
     if (node->kind != other->kind || node->width_bytes != other->width_bytes ||
         node->child_count != other->child_count || node->flags != other->flags ||
         node->value_count != other->value_count || strcmp(node->format, other->format) ||
-        strcmp(node->name, other->name))
+        strcmp(node->name, other->name) || node->metadata_bytes != other->metadata_bytes)
+        return 0;
+    if (node->metadata_bytes &&
+        memcmp(node->metadata, other->metadata, (size_t)node->metadata_bytes))
         return 0;
     if (node->kind != KN_NODE_DICTIONARY) return 1;
     size_t count = (size_t)node->value_count;

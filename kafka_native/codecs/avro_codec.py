@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafka_native.codecs.avro import AvroDecoder, Schema
+from kafka_native.codecs.avro import AvroDecoder, ColumnTypes, Enums, Schema, Unions, Uuids
 from kafka_native.codecs.codec import Codec, FoundSchema, Registry
 
 __all__ = ["Avro"]
@@ -31,11 +31,14 @@ class Avro(Codec):
         The schema of the result, in place of the registry's: JSON text, or the parsed JSON.
     fields : sequence of str, optional
         Only these fields of the result's schema, as of `AvroDecoder`.
+    enums, unions, uuids : str
+        The columns of these types, as of `AvroDecoder`.
 
     Raises
     ------
     ValueError
-        There is neither a registry nor a schema, or a subject and a schema.
+        There is neither a registry nor a schema, or a subject and a schema; or an option has
+        another value.
     TypeError
         ``registry`` is an asyncio client, or ``fields`` is one str.
     ImportError
@@ -51,11 +54,15 @@ class Avro(Codec):
         subject: str | None = None,
         schema: Schema | None = None,
         fields: Iterable[str] | None = None,
+        enums: Enums = "dictionary",
+        unions: Unions = "dense",
+        uuids: Uuids = "binary",
     ) -> None:
         if isinstance(fields, str):
             raise TypeError("fields must be a sequence of names, not one str")
         super().__init__(registry, subject=subject, schema=schema)
         self._fields = None if fields is None else list(fields)
+        self._types = ColumnTypes(enums, unions, uuids)
 
     def decoder(self, writer: FoundSchema, reader: FoundSchema, indexes: bytes) -> AvroDecoder:
         """Return the decoder of a writer's schema, with the result of the reader's.
@@ -83,4 +90,7 @@ class Avro(Codec):
             fields=self._fields,
             references=writer.references.values(),
             reader_references=reader.references.values(),
+            enums=self._types.enums,
+            unions=self._types.unions,
+            uuids=self._types.uuids,
         )
