@@ -46,8 +46,8 @@ help: ## list the targets
 # --- the environment ---
 
 apt-build:
-	@.ci/debian-packages gcc=gcc pkg-config=pkg-config
-	@.ci/debian-packages pc:libdeflate=libdeflate-dev pc:snappy=libsnappy-dev pc:liblz4=liblz4-dev pc:libzstd=libzstd-dev
+	@.ci/debian-packages gcc=gcc g++=g++ pkg-config=pkg-config
+	@.ci/debian-packages pc:libdeflate=libdeflate-dev pc:snappy=libsnappy-dev pc:liblz4=liblz4-dev pc:libzstd=libzstd-dev pc:simdjson=libsimdjson-dev
 
 apt-broker:
 	@.ci/debian-packages java=default-jre-headless mvn=maven
@@ -172,7 +172,7 @@ lint: build $(VENV)/.test-ready ## ruff, mypy --strict, stubs against compiled m
 	$(BIN)/mypy
 	$(PY) -m mypy.stubtest kafka_native._native --concise --ignore-disjoint-bases --allowlist tests/tidy/stubtest_allowlist.txt
 	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint kafka_native/_native
-	$(BIN)/clang-format --dry-run -Werror csrc/*/*.[ch] tests/csrc/*.[ch]
+	$(BIN)/clang-format --dry-run -Werror csrc/*/*.[ch] csrc/*/*.cpp tests/csrc/*.[ch]
 	$(PY) -m pytest -q tests/csrc/test_csrc.py -k compiles_without_warning
 
 # --- benchmarks, documents, packages ---

@@ -417,9 +417,13 @@ class Consumer(ConsumerCalls):
         return ArrowStream(self, make_plan, self._column_memory, take, longest)
 
     def _topics_read(self) -> set[str]:
-        """Return the topics of the subscription and the assignment."""
-        named = {name for name in self.subscription() if not name.startswith("^")}
-        return named | {each.topic for each in self.assignment()}
+        """Return the topics of the subscription and the assignment.
+
+        Each of the two lists is copied in one step, so the control thread isn't asked.
+        """
+        control = self._control
+        named = {name for name in list(control.subscription.wanted) if not name.startswith("^")}
+        return named | {topic for topic, _ in list(control.fetches.assigned)}
 
     def _take_columns(
         self,

@@ -168,8 +168,6 @@ void kn_builder_append_null(struct kn_builder *builder, int32_t node)
     }
 }
 
-static void truncate_node(struct kn_builder *builder, int32_t node, int64_t length);
-
 /* Each child ends where its first removed item began. */
 static void truncate_union(struct kn_builder *builder, int32_t node, int64_t length)
 {
@@ -184,10 +182,10 @@ static void truncate_union(struct kn_builder *builder, int32_t node, int64_t len
         lengths[column->bytes[row]] = kn_built_offsets(column)[row];
     child = node + 1;
     for (int32_t i = 0; i < count; i++, child = layout->nodes[child].end)
-        truncate_node(builder, child, lengths[i]);
+        kn_builder_truncate_node(builder, child, lengths[i]);
 }
 
-static void truncate_node(struct kn_builder *builder, int32_t node, int64_t length)
+void kn_builder_truncate_node(struct kn_builder *builder, int32_t node, int64_t length)
 {
     const struct kn_node *type = &builder->layout->nodes[node];
     struct kn_built *column = &builder->columns[node];
@@ -197,11 +195,11 @@ static void truncate_node(struct kn_builder *builder, int32_t node, int64_t leng
         return;
     if (type->kind == KN_NODE_STRUCT) {
         for (int32_t i = node + 1; i < type->end; i = builder->layout->nodes[i].end)
-            truncate_node(builder, i, length);
+            kn_builder_truncate_node(builder, i, length);
     } else if (type->kind == KN_NODE_LIST && column->items) {
         /* The items of a list whose end wasn't reached are behind the last offset. */
         int64_t at = length < column->length ? length : column->length;
-        truncate_node(builder, node + 1, kn_built_offsets(column)[at]);
+        kn_builder_truncate_node(builder, node + 1, kn_built_offsets(column)[at]);
     } else if (type->kind == KN_NODE_BYTES) {
         column->bytes_used = kn_built_offsets(column)[length];
     } else if (type->kind == KN_NODE_UNION) {
@@ -214,7 +212,7 @@ static void truncate_node(struct kn_builder *builder, int32_t node, int64_t leng
 
 void kn_builder_truncate(struct kn_builder *builder, int64_t row_count)
 {
-    truncate_node(builder, 0, row_count);
+    kn_builder_truncate_node(builder, 0, row_count);
 }
 
 int64_t kn_builder_size_bytes(const struct kn_builder *builder)

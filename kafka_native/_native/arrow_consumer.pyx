@@ -140,7 +140,7 @@ class MissingSchema(Exception):
     def look_up(self):
         """Ask the registry. Then the next call decodes the record."""
         try:
-            self.source.look_up(self.key)
+            self.source.prepare(self.key)
         except Exception as error:
             raise self.source.lookup_error(*self.place, self.key, error) from error
 

@@ -17,9 +17,9 @@ from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_codecs cimport *
 from kafka_native._native.kn_enums cimport KN_ERR_FULL, KN_OK
 
-
 # The framings of records. enum kn_framing, csrc/codecs/schema_decoders.h.
 FRAMINGS = {"none": KN_FRAMING_NONE, "id": KN_FRAMING_ID, "indexes": KN_FRAMING_INDEXES}
+
 
 @cython.final
 cdef class DecodedType:

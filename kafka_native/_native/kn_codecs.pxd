@@ -118,3 +118,58 @@ cdef extern from "arrow/columns.h" nogil:
         int32_t reason_column
         kn_schema_failure failure
     void kn_columns_set_decoding(kn_columns *columns, int32_t column, kn_decoding *decoding)
+
+cdef extern from "codecs/protobuf_program.h" nogil:
+    enum:
+        KN_PROTOBUF_CODE_COUNT
+        KN_PROTOBUF_SINGULAR
+        KN_PROTOBUF_REPEATED
+        KN_PROTOBUF_PACKED
+        KN_PROTOBUF_MAP
+        KN_PROTOBUF_NULL
+        KN_PROTOBUF_ZERO
+        KN_PROTOBUF_CONSTANT
+        KN_PROTOBUF_EMPTY
+        KN_PROTOBUF_REQUIRED
+    struct kn_protobuf_op:
+        int32_t code
+        int32_t node
+        int32_t number
+        int32_t shape
+        int32_t missing
+        int32_t arg
+        int32_t count
+        int32_t oneof
+        int32_t constant
+        int32_t constant_bytes
+    struct kn_protobuf_message:
+        int32_t node
+        int32_t first
+        int32_t count
+    struct kn_protobuf_program:
+        kn_layout *layout
+    int kn_protobuf_program_new(kn_layout *layout, const kn_protobuf_op *ops, int32_t op_count, const kn_protobuf_message *messages,
+                                int32_t message_count, const int32_t *table, int32_t table_count, const uint8_t *constants,
+                                int32_t constant_bytes, kn_protobuf_program **out, int32_t *bad)
+    void kn_protobuf_program_unref(kn_protobuf_program *program)
+    const char *kn_protobuf_op_name(int code)
+
+cdef extern from "codecs/protobuf_decode.h" nogil:
+    kn_decoder kn_protobuf_decoder(const kn_protobuf_program *program)
+
+cdef extern from "codecs/json_program.h" nogil:
+    enum:
+        KN_JSON_CODE_COUNT
+    struct kn_json_rule:
+        int32_t code
+        int32_t arg
+        int32_t scale
+    struct kn_json_program:
+        kn_layout *layout
+    int kn_json_program_new(kn_layout *layout, const kn_json_rule *rules, kn_json_program **out, int32_t *bad_node)
+    void kn_json_program_unref(kn_json_program *program)
+    const char *kn_json_code_name(int code)
+    bint kn_json_is_available()
+
+cdef extern from "codecs/json_decode.h" nogil:
+    kn_decoder kn_json_decoder(const kn_json_program *program)

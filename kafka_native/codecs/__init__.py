@@ -12,6 +12,8 @@ from kafka_native.codecs.errors import (
     SchemaError,
     SchemaLookupError,
 )
+from kafka_native.codecs.json import JsonDecoder
+from kafka_native.codecs.protobuf import ProtobufDecoder
 
 __all__ = [
     "Avro",
@@ -19,7 +21,9 @@ __all__ = [
     "AvroReader",
     "Codec",
     "DecodeError",
+    "JsonDecoder",
     "MessageDecodeError",
+    "ProtobufDecoder",
     "SchemaError",
     "SchemaLookupError",
 ]

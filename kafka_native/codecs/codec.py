@@ -205,6 +205,7 @@ class RecordReader:
         main = codec.decoder(result, result, b"")
         self.layout: Layout = main.program.layout
         self._decoders: dict[bytes, SchemaDecoder] = {}
+        self._prepared: dict[bytes, SchemaDecoder] = {}
         self.framing = codec.framing
         if codec._registry is None:
             self.framing = "none"
@@ -212,7 +213,13 @@ class RecordReader:
 
     def known(self, key: bytes) -> SchemaDecoder | None:
         """Return the decoder of a framing if it was looked up before."""
-        return self._decoders.get(key)
+        return self._decoders.get(key) or self._prepared.pop(key, None)
+
+    def prepare(self, key: bytes) -> None:
+        """Look a decoder up for the next `known()`. An unknown schema is asked for again later."""
+        if len(self._prepared) == DECODERS_MAX:
+            self._prepared.clear()
+        self._prepared[key] = self.look_up(key)
 
     def look_up(self, key: bytes) -> SchemaDecoder:
         """Return the decoder of a framing, or the reason why its records can't be decoded.

@@ -82,7 +82,8 @@ class ColumnDecoder:
         ----------
         records : binary Arrow column, or iterable of bytes or None
             A column is any object with Arrow's PyCapsule interface, such as an array or a chunked
-            array of pyarrow. None becomes a null. Bytes after a record are ignored.
+            array of pyarrow. None becomes a null. Bytes after an Avro record are ignored. Bytes
+            after a JSON value are an error.
         on_error : str
             ``"raise"``: the first record that doesn't decode raises its error. ``"null"``: its row
             is null, and `DecodedColumn.errors` has the reason.

@@ -241,3 +241,20 @@ def test_a_registry_that_is_down_and_coroutines(topic: Topic, registry: FakeRegi
         registry.hook = lambda: None
         batch = asyncio.run(_first_of(stream))
     assert values_of(batch) == [{"id": 1, "name": "n1"}]
+
+
+def test_unknown_ids_and_coroutines(topic: Topic, registry: FakeRegistry) -> None:
+    registry.add(ORDER, f"{topic.name}-value")
+    topic.produce(framed(77, b""), framed(78, b""), *orders(1, 1))
+
+    async def read() -> list[Any]:
+        found: list[Any] = []
+        with topic.consumer() as consumer:
+            codec = Avro(registry)
+            async for batch in consumer.arrow_stream(columns=VALUE, value=codec, on_error="null"):
+                found += values_of(batch)
+                if len(found) == 3:
+                    break
+        return found
+
+    assert asyncio.run(read()) == [None, None, {"id": 1, "name": "n1"}]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_native._native import codec_core
 from kafka_native.mock import MockCluster
 from tests.waiting import PROGRAM_S
 
@@ -45,6 +46,15 @@ OUTPUT = {
         "1001 rows: ['offset', 'sensor', 'degrees', 'value_error']",
         "('sensor 0', 39)",
         "(1000, 'there is no schema framing",
+    ],
+    "protobuf_columns.py": [
+        "1000 rows: ['page', 'took']",
+        "longest visit: 0:00:39",
+    ],
+    "json_columns.py": [
+        "1000 rows: ['sensor', 'degrees']",
+        "hottest: 19.5",
+        "inferred: struct<sensor: string, degrees: double>",
     ],
     "permissions.py": [
         "made: User:shop WRITE orders-",
@@ -317,6 +327,8 @@ ON_SPARK = [name for name in OUTPUT if name.startswith("spark_")]
     ],
 )
 def test_example_runs(name: str, bootstrap: str) -> None:
+    if name == "json_columns.py" and not codec_core.HAS_JSON:
+        pytest.skip("this build has no simdjson (libsimdjson-dev)")
     run(name, bootstrap)  # in this order: consume.py reads what produce.py wrote
 
 

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from kafka_native import Producer
+from kafka_native._native import codec_core
 from kafka_native.mock import ListenerSecurity, MockCluster, MockSchemaRegistry
 from kafka_native.schema_registry import Schema, SchemaRegistryClient, rule_registry
 from tests.harness.tunnels import Socks5
@@ -31,6 +32,7 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
         ("streams-groups.md", 2),
         ("avro-columns.md", 1),
         ("avro-objects.md", 1),
+        ("protobuf-columns.md", 1),
     ],
 )
 def test_the_snippets_of_the_guide_run(page: str, snippets_min: int) -> None:
@@ -74,6 +76,11 @@ def run_snippets(page: str, names: dict[str, Any]) -> int:
     for number, snippet in enumerate(snippets):
         exec(compile(snippet, f"{page}, snippet {number}", "exec"), names)
     return len(snippets)
+
+
+@pytest.mark.skipif(not codec_core.HAS_JSON, reason="this build has no simdjson (libsimdjson-dev)")
+def test_the_snippet_about_json_columns_runs() -> None:
+    assert run_snippets("json-columns.md", {}) == 1
 
 
 def test_the_snippet_about_the_mock_registry_runs() -> None:

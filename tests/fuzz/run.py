@@ -51,6 +51,7 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "arrow": ("fuzz_arrow.c", {}),
     "tunnel": ("fuzz_tunnel.c", {}),
     "avro": ("fuzz_avro.c", {}),
+    "protobuf": ("fuzz_protobuf.c", {}),
 }
 INPUT_BYTES_MAX = 4096
 TIMEOUT_S = 60  # for one execution: the machine may be busy
@@ -131,7 +132,7 @@ def build(name: str, tools: Toolchain) -> Path:
     )
     included = ROOT / "csrc" / "net" / "proxy.c"  # included by one target
     drivers = [] if tools.driver is None else [tools.driver]
-    headers = [*ROOT.glob("csrc/*/*.h"), included, HERE / "fuzz.h", *drivers]
+    headers = [*ROOT.glob("csrc/*/*.h"), included, *HERE.glob("*.h"), *drivers]
     common = ["-std=gnu11", "-O1", "-g", "-DKN_DEBUG=1", "-fno-sanitize-recover=undefined"]
     common += [f"-I{ROOT}/csrc", f"-I{HERE}", "-pthread", *cflags]
     flags = [*common, *tools.flags]
