@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "fuzz_columns.h"
 #include "codecs/avro_decode.h"
 
 #define NODE_BYTES 6
@@ -39,37 +40,6 @@ static struct kn_layout *take_layout(struct kn_span *span, int32_t count)
     return layout;
 }
 
-/* Checks that a column has `length` items, and touches them all. */
-static void check_column(const struct kn_builder *builder, int32_t at, int64_t length)
-{
-    const struct kn_node *nodes = builder->layout->nodes, *node = &nodes[at];
-    const struct kn_built *column = &builder->columns[at];
-    const int32_t *offsets = kn_built_offsets(column);
-    int64_t counts[KN_LAYOUT_UNION_CHILDREN_MAX] = {0};
-
-    FUZZ_CHECK(column->length == length && length <= column->capacity + !column->capacity);
-    if (!length && !column->items) offsets = NULL;
-    if (column->validity) fuzz_touch(column->validity, (length + 7) / 8);
-    if (node->kind == KN_NODE_FIXED) fuzz_touch(column->items, length * node->width_bytes);
-    if (node->kind == KN_NODE_BYTES && offsets) {
-        for (int64_t i = 0; i < length; i++) FUZZ_CHECK(offsets[i] <= offsets[i + 1]);
-        FUZZ_CHECK(!offsets[0] && offsets[length] == column->bytes_used);
-        fuzz_touch(column->bytes, column->bytes_used);
-    }
-    if (node->kind == KN_NODE_LIST && offsets) {
-        for (int64_t i = 0; i < length; i++) FUZZ_CHECK(offsets[i] <= offsets[i + 1]);
-        check_column(builder, at + 1, offsets[length]);
-    }
-    for (int64_t i = 0; node->kind == KN_NODE_UNION && i < length; i++) {
-        FUZZ_CHECK(column->bytes[i] < node->child_count);
-        FUZZ_CHECK(offsets[i] == counts[column->bytes[i]]++);
-    }
-    if (node->kind != KN_NODE_STRUCT && node->kind != KN_NODE_UNION) return;
-    int32_t child = at + 1;
-    for (int32_t i = 0; i < node->child_count; i++, child = nodes[child].end)
-        check_column(builder, child, node->kind == KN_NODE_STRUCT ? length : counts[i]);
-}
-
 static void decode(const struct kn_avro_program *program, struct kn_span record)
 {
     struct kn_builder *builder = kn_builder_new(program->layout, NULL, FUZZ_CAP_BYTES);
@@ -84,18 +54,18 @@ static void decode(const struct kn_avro_program *program, struct kn_span record)
             FUZZ_CHECK(problem.text && problem.position >= 0 && problem.position <= size);
             FUZZ_CHECK(problem.instruction >= 0 && problem.instruction < program->op_count);
         }
-        check_column(builder, 0, rows);
+        fuzz_check_column(builder, 0, rows);
     }
     if (kn_builder_reserve(builder, 0, 1) == KN_OK) {
         kn_builder_append_null(builder, 0);
-        check_column(builder, 0, ++rows);
+        fuzz_check_column(builder, 0, ++rows);
     }
     struct ArrowArray array;
     FUZZ_CHECK(kn_builder_export(builder, &array) == KN_OK);
     FUZZ_CHECK(array.length == rows);
     kn_arrow_release_array(&array);
     kn_builder_truncate(builder, rows / 2);
-    check_column(builder, 0, rows / 2);
+    fuzz_check_column(builder, 0, rows / 2);
     kn_builder_unref(builder);
 }
 

@@ -48,8 +48,11 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "arrow": ("fuzz_arrow.c", {}),
     "tunnel": ("fuzz_tunnel.c", {}),
     "avro": ("fuzz_avro.c", {}),
+    "json": ("fuzz_json.c", {}),
+    "json_plain": ("fuzz_json.c", {"FUZZ_JSON_PLAIN": "1"}),
 }
 INPUT_BYTES_MAX = 4096
+C_STANDARD = "-std=gnu11"
 SANITIZERS = "fuzzer,address,undefined"
 
 
@@ -58,8 +61,8 @@ def clang() -> str | None:
     return os.environ.get("KN_CLANG") or shutil.which("clang")
 
 
-def codec_flags(without: str) -> tuple[list[str], list[str]]:
-    """Return defines and libraries as setup.py finds them.
+def codec_flags(without: str) -> tuple[list[str], list[str], list[str]]:
+    """Return defines and libraries as setup.py finds them, and the flags for C++ sources.
 
     ``without`` hides libdeflate, so that gzip uses zlib.
     """
@@ -73,7 +76,9 @@ def codec_flags(without: str) -> tuple[list[str], list[str]]:
     with contextlib.redirect_stderr(io.StringIO()):  # its messages are only for builds
         codecs = module.Codecs()
     os.environ.pop("KN_WITHOUT", None)
-    return codecs.cflags, codecs.ldflags
+    # Checks of virtual tables need the C++ driver as linker.
+    cxx = [*module.CXX_FLAGS, "-fno-sanitize=vptr"]
+    return codecs.cflags, codecs.ldflags, cxx if ".cpp" in codecs.sources else []
 
 
 def is_stale(target: Path, inputs: list[Path]) -> bool:
@@ -92,7 +97,7 @@ def build(name: str) -> Path:
     source, defines = TARGETS[name]
     defines = dict(defines)
     without = defines.pop("WITHOUT", "")
-    cflags, ldflags = codec_flags(without)
+    cflags, ldflags, cxx_flags = codec_flags(without)
     folders = [ROOT / "csrc" / part for part in ("base", "records", "codecs")]
     sources = sorted(
         [
@@ -100,10 +105,10 @@ def build(name: str) -> Path:
             ROOT / "csrc" / "arrow" / "import.c",
         ]
     )
+    cxx_sources = [ROOT / "csrc" / "codecs" / "json_tokens.cpp"] if cxx_flags else []
     included = ROOT / "csrc" / "net" / "proxy.c"  # included by one target
-    headers = [*ROOT.glob("csrc/*/*.h"), included, HERE / "fuzz.h"]
+    headers = [*ROOT.glob("csrc/*/*.h"), included, *HERE.glob("*.h")]
     flags = [
-        "-std=gnu11",
         "-O1",
         "-g",
         "-DKN_DEBUG=1",
@@ -114,10 +119,13 @@ def build(name: str) -> Path:
 
     objects = BUILD / f"obj{without}"
     done = objects / "done"
-    if is_stale(done, [*sources, *headers]):
+    if is_stale(done, [*sources, *cxx_sources, *headers]):
         shutil.rmtree(objects, ignore_errors=True)
         objects.mkdir(parents=True)
-        subprocess.run([compiler, *flags, "-c", *map(str, sources)], cwd=objects, check=True)
+        for language, paths in ([C_STANDARD], sources), (cxx_flags, cxx_sources):
+            if paths:
+                command = [compiler, *flags, *language, "-c", *map(str, paths)]
+                subprocess.run(command, cwd=objects, check=True)
         done.touch()
 
     binary = BUILD / "bin" / name
@@ -126,6 +134,7 @@ def build(name: str) -> Path:
         partial = binary.with_suffix(f".{os.getpid()}")  # another run may still use the old one
         command = [
             compiler,
+            C_STANDARD,
             *flags,
             *(f"-D{key}={value}" for key, value in defines.items()),
             str(HERE / source),
