@@ -181,7 +181,7 @@ def python_accepts(text: str) -> bool:
     return True
 
 
-@settings(QUIET, max_examples=1000)
+@settings(QUIET, max_examples=300)
 @given(nearly_json())
 @example('{"a":1,"a":2}')
 @example('"\\ud800"')
@@ -196,7 +196,7 @@ def test_text_is_accepted_as_by_python(text: str) -> None:
         assert pa.array(kept)[0].as_py() == text.strip(" \t\r\n")
 
 
-@settings(QUIET, max_examples=1000)
+@settings(QUIET, max_examples=300)
 @given(st.binary(max_size=60), st.integers(0, 3))
 def test_any_bytes_are_a_value_or_an_error(data: bytes, wrapped: int) -> None:
     record = [data, b'"' + data + b'"', b'{"a":' + data + b"}", b'{"' + data + b'":1}'][wrapped]
@@ -214,7 +214,7 @@ def test_any_bytes_are_a_value_or_an_error(data: bytes, wrapped: int) -> None:
 # --- numbers ---
 
 
-@settings(QUIET, max_examples=1000)
+@settings(QUIET, max_examples=300)
 @given(
     st.decimals(allow_nan=False, allow_infinity=False)
     | st.tuples(st.integers(-(10**30), 10**30), st.integers(-40, 40)).map(
