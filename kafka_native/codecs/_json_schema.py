@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from kafka_native.codecs import _json_columns as columns
-from kafka_native.codecs._json_columns import JsonColumn, below
+from kafka_native.codecs._json_columns import JsonColumn
+from kafka_native.codecs._paths import below
 from kafka_native.codecs.errors import SchemaError
 
 __all__ = ["column_of_schema"]
