@@ -56,7 +56,7 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "json_plain": ("fuzz_json.c", {"FUZZ_JSON_PLAIN": "1"}),
 }
 INPUT_BYTES_MAX = 4096
-TIMEOUT_S = 60  # for one execution: the machine may be busy
+TIMEOUT_S = 60  # for one execution
 C_STANDARD = "-std=gnu11"
 SANITIZERS = "address,undefined"
 
