@@ -6,6 +6,7 @@
 
 #include "base/utf8.h"
 #include "base/varint.h"
+#include "codecs/text_values.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define IS_LITTLE_ENDIAN 1
@@ -263,31 +264,13 @@ static const uint8_t *put_decimal(struct run *run, struct kn_built *column,
     return last;
 }
 
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static const uint8_t *put_uuid(struct run *run, struct kn_built *column, const uint8_t *at)
 {
     int64_t size = 0;
     const uint8_t *from = read_size(run, at, &size);
     if (!from) return NULL;
-    uint8_t *item = column->items + column->length * 16;
-    bool is_good = size == 36;
-    for (int i = 0, k = 0; i < 36 && is_good; i++) {
-        if (i == 8 || i == 13 || i == 18 || i == 23) {
-            is_good = from[i] == '-';
-            continue;
-        }
-        int high = hex_digit(from[i]), low = hex_digit(from[i + 1]);
-        is_good = high >= 0 && low >= 0;
-        if (is_good) item[k++] = (uint8_t)(high << 4 | low);
-        i++;
-    }
-    if (!is_good) return fail(run, KN_ERR_INVALID, "a UUID is malformed", at);
+    const char *problem = kn_text_uuid(from, size, column->items + column->length * 16);
+    if (problem) return fail(run, KN_ERR_INVALID, problem, at);
     column->length++;
     return from + size;
 }

@@ -15,7 +15,7 @@
 #include "codecs/text_values.h"
 
 #define SCRATCH_MIN_BYTES 1024
-#define SCRATCH_KEPT_MAX_BYTES 65536 /* a larger one is freed after its record */
+#define SCRATCH_KEPT_MAX_BYTES (1 << 20) /* a larger one is freed after its record */
 #define ONES UINT64_C(0x0101010101010101)
 #define HIGH_BITS UINT64_C(0x8080808080808080)
 
@@ -771,7 +771,8 @@ static int load(struct run *run, const uint8_t *data, int64_t size_bytes)
         run->builder->scratch_free = scratch_free;
     }
     if (size_bytes > scratch->capacity_bytes || !scratch->text) {
-        int64_t capacity = size_bytes + size_bytes / 4;
+        int64_t capacity = size_bytes;
+        if (size_bytes < SCRATCH_KEPT_MAX_BYTES / 2) capacity += size_bytes / 2;
         if (capacity < SCRATCH_MIN_BYTES) capacity = SCRATCH_MIN_BYTES;
         int status = kn_json_tokenizer_reserve(scratch->tokenizer, capacity);
         if (status != KN_OK) return status;

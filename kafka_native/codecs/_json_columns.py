@@ -9,11 +9,11 @@ from typing import Any
 
 from kafka_native._native.codec_core import read_arrow_schema
 from kafka_native.codecs import layout
+from kafka_native.codecs._paths import below, by_first_name
 from kafka_native.codecs.errors import SchemaError
 
 __all__ = [
     "JsonColumn",
-    "below",
     "column_of_arrow",
     "leaf",
     "list_of",
@@ -71,11 +71,6 @@ class JsonColumn(layout.Node):
         value = self.children[0].children[1]
         assert isinstance(value, JsonColumn)
         return value
-
-
-def below(path: str, name: str) -> str:
-    """Return the path of a field, or with ``[]`` of an item."""
-    return f"{path}{name}" if name == "[]" or not path else f"{path}.{name}"
 
 
 def leaf(
@@ -243,11 +238,7 @@ def project(column: JsonColumn, fields: Iterable[str]) -> JsonColumn:
 
     :raises SchemaError: There is no such field.
     """
-    wanted: dict[str, list[str]] = {}
-    for name in fields:
-        first, _, rest = name.partition(".")
-        wanted.setdefault(first, []).append(rest)
-    return _projected(column, wanted, "")
+    return _projected(column, by_first_name(fields), "")
 
 
 def _projected(column: JsonColumn, wanted: dict[str, list[str]], path: str) -> JsonColumn:
@@ -269,12 +260,8 @@ def _projected(column: JsonColumn, wanted: dict[str, list[str]], path: str) -> J
         rests = wanted.get(each.name)
         if rests is None:
             continue
-        if "" in rests:
-            children.append(each)
-            continue
-        deeper: dict[str, list[str]] = {}
-        for rest in rests:
-            first, _, more = rest.partition(".")
-            deeper.setdefault(first, []).append(more)
-        children.append(_projected(each, deeper, below(path, each.name)))
+        is_whole = "" in rests
+        children.append(
+            each if is_whole else _projected(each, by_first_name(rests), below(path, each.name))
+        )
     return replace(column, children=tuple(children))

@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from kafka_native.codecs import _json_columns as columns
-from kafka_native.codecs._json_columns import JsonColumn, below
+from kafka_native.codecs._json_columns import JsonColumn
+from kafka_native.codecs._paths import below
 from kafka_native.codecs.errors import SchemaError
 
 __all__ = ["column_of_schema"]
@@ -20,6 +21,17 @@ __all__ = ["column_of_schema"]
 COLUMNS_MAX = 65536  # KN_LAYOUT_NODES_MAX, csrc/codecs/layout.h
 DEPTH_MAX = 64  # KN_LAYOUT_DEPTH_MAX
 INT64_MAX = 2**63 - 1
+CONNECT_TYPES = {
+    "int8": ("INT", "c", 1),
+    "int16": ("INT", "s", 2),
+    "int32": ("INT", "i", 4),
+    "int64": ("INT", "l", 8),
+    "float32": ("FLOAT", "f", 4),
+    "float64": ("DOUBLE", "g", 8),
+}
+"""Rule, format and width for the ``connect.type`` of a number, which Kafka Connect writes."""
+
+CONNECT_DATA = "org.apache.kafka.connect.data."
 UINT64_MAX = 2**64 - 1
 
 
@@ -240,7 +252,7 @@ class _Reader:
                 nullable,
                 (
                     self._column(each, field, field not in required, below(path, field), seen)
-                    for field, each in properties.items()
+                    for field, each in _in_connect_order(properties)
                 ),
                 path,
             )
@@ -255,6 +267,10 @@ class _Reader:
     ) -> JsonColumn:
         if kind == "string":
             return self._string(schema, name, nullable)
+        if kind in ("integer", "number"):
+            column = _of_connect(schema, name, nullable)
+            if column is not None:
+                return column
         if kind == "integer":
             least, largest = _limit(schema, "minimum"), _limit(schema, "maximum")
             if least >= -INT64_MAX - 1 and largest <= INT64_MAX:
@@ -289,13 +305,38 @@ class _Reader:
             )
         if format == "uuid":
             return columns.leaf("UUID", "fixed", "w:16", name, nullable, width_bytes=16)
-        if schema.get("contentEncoding") == "base64":
+        if schema.get("contentEncoding") == "base64" or schema.get("connect.type") == "bytes":
             return columns.leaf("BINARY", "bytes", "z", name, nullable)
         return columns.leaf("TEXT", "bytes", "u", name, nullable)
 
 
 IMPLIED = {"properties": "object", "additionalProperties": "object", "items": "array"}
 """The types of schemas that don't name one, by a keyword."""
+
+
+def _in_connect_order(properties: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the properties, by ``connect.index`` if all have one."""
+    items = list(properties.items())
+    for _, each in items:
+        if not isinstance(each, Mapping) or not isinstance(each.get("connect.index"), int):
+            return items
+    return sorted(items, key=lambda item: int(item[1]["connect.index"]))
+
+
+def _of_connect(schema: Mapping[str, Any], name: str, nullable: bool) -> JsonColumn | None:
+    """Return the column of a number that Kafka Connect has described, or None for other ones."""
+    title = schema.get("title")
+    if title == f"{CONNECT_DATA}Date":
+        return columns.leaf("DATE", "fixed", "tdD", name, nullable, width_bytes=4)
+    if title == f"{CONNECT_DATA}Time":
+        return columns.leaf("TIME", "fixed", "ttm", name, nullable, width_bytes=4, arg=3)
+    if title == f"{CONNECT_DATA}Timestamp":
+        return columns.timestamp(name, nullable, "m", "UTC")
+    kind = schema.get("connect.type")
+    if not isinstance(kind, str) or kind not in CONNECT_TYPES:
+        return None
+    code, format, width = CONNECT_TYPES[kind]
+    return columns.leaf(code, "fixed", format, name, nullable, width_bytes=width)
 
 
 def _limit(schema: Mapping[str, Any], name: str) -> float:

@@ -108,6 +108,60 @@ def test_timestamp_unit() -> None:
         JsonDecoder({}, timestamp_unit="m")  # type: ignore[arg-type]
 
 
+CONNECT_DATA = "org.apache.kafka.connect.data."
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        ({"type": "integer", "connect.type": "int8"}, pa.int8()),
+        ({"type": "number", "connect.type": "int16"}, pa.int16()),
+        ({"type": "integer", "connect.type": "int32"}, pa.int32()),
+        ({"type": "number", "connect.type": "int64"}, pa.int64()),
+        ({"type": "number", "connect.type": "float32"}, pa.float32()),
+        ({"type": "number", "connect.type": "float64"}, pa.float64()),
+        ({"type": "number", "connect.type": "money"}, pa.float64()),
+        ({"type": "string", "connect.type": "bytes"}, pa.binary()),
+        ({"type": "integer", "title": f"{CONNECT_DATA}Date"}, pa.date32()),
+        ({"type": "integer", "title": f"{CONNECT_DATA}Time"}, pa.time32("ms")),
+        ({"type": "number", "title": f"{CONNECT_DATA}Timestamp"}, pa.timestamp("ms", "UTC")),
+        ({"type": "integer", "title": "Age"}, pa.int64()),
+    ],
+)
+def test_types_of_kafka_connect(schema: dict[str, Any], kind: pa.DataType) -> None:
+    nullable = {"oneOf": [{"type": "null"}, schema]}
+    assert type_for(schema) == pa.field("f", kind, False)
+    assert type_for(nullable) == pa.field("f", kind, True)
+
+
+def test_records_of_kafka_connect() -> None:
+    schema = {
+        "type": "object",
+        "title": "server.public.orders.Value",
+        "properties": {
+            "at": {
+                "connect.index": 2,
+                "oneOf": [
+                    {"type": "null"},
+                    {"type": "integer", "connect.version": 1, "connect.type": "int64",
+                     "title": f"{CONNECT_DATA}Timestamp"},
+                ],
+            },
+            "id": {"type": "integer", "connect.index": 0, "connect.type": "int32"},
+            "name": {"connect.index": 1, "oneOf": [{"type": "null"}, {"type": "string"}]},
+        },
+    }  # fmt: skip
+    record = b'{"id":1,"name":null,"at":1704164645678}'
+    array = pa.array(JsonDecoder(schema).decode([record]))
+    assert list(array.to_pylist()[0].items()) == [
+        ("id", 1),
+        ("name", None),
+        ("at", datetime.datetime(2024, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)),
+    ]
+    properties = {"b": {"connect.index": 1}, "a": {}}
+    assert [each.name for each in type_of(JsonDecoder({"properties": properties}))] == ["b", "a"]
+
+
 def test_references_within_a_document() -> None:
     schema = {
         "$defs": {

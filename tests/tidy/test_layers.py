@@ -60,8 +60,9 @@ MOCK_LAYERS = [
     {"__main__", "pytest_plugin"},
 ]
 MOCK_RANK = {name: rank for rank, layer in enumerate(MOCK_LAYERS) for name in layer}
-# The command line shows the mock cluster to users. The client supports test.mock.num.brokers.
-MOCK_USERS = {"mock", "cli", "client_core"}
+# The command line shows the mock cluster to users. The client supports test.mock.num.brokers, and
+# the registry's client mock:// addresses.
+MOCK_USERS = {"mock", "cli", "client_core", "schema_registry"}
 # A codec with the URL of a registry makes the client, when it is made itself.
 REGISTRY_USERS = {"codecs"}
 # In C, produce and consume don't include each other. Arrow is on top, because its rows wait for
