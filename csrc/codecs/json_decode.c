@@ -251,14 +251,27 @@ static inline bool read_string(struct run *run, int32_t node, const uint32_t *at
 
 /* --- values that no column wants --- */
 
+/* Reads an integer of at most 18 digits without a fraction or exponent: the usual case. */
+static inline bool read_short_int(const uint8_t *text, int64_t *value)
+{
+    bool negative = *text == '-';
+    const uint8_t *start = text += negative;
+    int64_t sum = 0;
+    while ((uint8_t)(*text - '0') <= 9 && text - start < 18) sum = sum * 10 + (*text++ - '0');
+    *value = negative ? -sum : sum;
+    return text > start && is_end(*text) && (*start != '0' || text - start == 1);
+}
+
 static const uint32_t *skip_scalar(struct run *run, int32_t node, const uint32_t *at)
 {
     const uint8_t *text = run->text + *at;
     struct string string;
     struct kn_number number;
+    int64_t value;
     if (*text == '"') return read_string(run, node, at, &string) ? at + 1 : NULL;
     if (is_word(text, "true", 4) || is_word(text, "false", 5) || is_word(text, "null", 4))
         return at + 1;
+    if (read_short_int(text, &value)) return at + 1;
     if (*text != '-' && (*text < '0' || *text > '9'))
         return unexpected(run, node, "a value is expected", at);
     const char *problem = kn_number_scan(text, &number);
@@ -312,17 +325,6 @@ static const uint32_t *skip(struct run *run, int32_t node, const uint32_t *at)
 static inline void store(struct kn_built *column, const void *value, size_t width_bytes)
 {
     memcpy(column->items + (size_t)column->length++ * width_bytes, value, width_bytes);
-}
-
-/* Reads an integer of at most 18 digits without a fraction or exponent: the usual case. */
-static inline bool read_short_int(const uint8_t *text, int64_t *value)
-{
-    bool negative = *text == '-';
-    const uint8_t *start = text += negative;
-    int64_t sum = 0;
-    while ((uint8_t)(*text - '0') <= 9 && text - start < 18) sum = sum * 10 + (*text++ - '0');
-    *value = negative ? -sum : sum;
-    return text > start && is_end(*text) && (*start != '0' || text - start == 1);
 }
 
 static const char *scan_number(const uint8_t *text, struct kn_number *number)
@@ -653,7 +655,8 @@ static const uint32_t *put_struct(struct run *run, int32_t node, const uint32_t 
             last = field + 1;
             put_count++;
         } else {
-            at = skip(run, node, at);
+            c = run->text[*at];
+            at = c == '{' || c == '[' ? skip(run, node, at) : skip_scalar(run, node, at);
         }
         if (__builtin_expect(!at, 0)) return NULL;
         c = run->text[*at];
