@@ -43,7 +43,7 @@ struct run { /* one record */
 
 static const uint32_t *put_value(struct run *run, int32_t node, const uint32_t *at);
 
-/* --- problems --- */
+/* --- words --- */
 
 /* Returns whether a number or a word may end before a byte. */
 static inline bool is_end(uint8_t c)
@@ -57,6 +57,8 @@ static inline bool is_word(const uint8_t *text, const char *word, size_t size_by
 {
     return !memcmp(text, word, size_bytes) && is_end(text[size_bytes]);
 }
+
+/* --- problems --- */
 
 static __attribute__((noinline, cold)) const uint32_t *fail(struct run *run, int32_t node,
                                                             int status, const char *problem,
