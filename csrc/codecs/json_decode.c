@@ -98,6 +98,7 @@ static __attribute__((noinline, cold)) const uint32_t *wrong_type(struct run *ru
         [KN_JSON_FIXED] = "a string of base64 is expected",
         [KN_JSON_UUID] = "a string with a UUID is expected",
         [KN_JSON_DECIMAL] = "a number, or a string with one, is expected",
+        [KN_JSON_DECIMAL_BYTES] = "a string of base64 is expected",
         [KN_JSON_DATE] = "a string with a date, or a number of days, is expected",
         [KN_JSON_TIME] = "a string with a time, or a number, is expected",
         [KN_JSON_TIMESTAMP] = "a string with a timestamp, or a number, is expected",
@@ -532,6 +533,12 @@ static const char *put_fixed(struct run *run, int32_t node, struct string string
     }
     /* Decoded bytes never overtake the text, which may be in the same place. */
     problem = kn_text_base64(string.text, string.size_bytes, run->scratch->unescaped, &size);
+    if (!problem && rule->code == KN_JSON_DECIMAL_BYTES) {
+        problem = kn_bytes_to_decimal(run->scratch->unescaped, size, rule->arg,
+                                      column->items + column->length * width, (int32_t)width);
+        if (!problem) column->length++;
+        return problem;
+    }
     if (!problem && size != width) problem = "base64 has the wrong number of bytes";
     if (problem) return problem;
     if (size) memcpy(column->items + column->length * width, run->scratch->unescaped, (size_t)size);
@@ -700,7 +707,7 @@ static const uint32_t *put_scalar(struct run *run, int32_t node, const uint32_t 
     case KN_JSON_TIMESTAMP:
         problem = put_moment(column, rule, width, text, is_string ? &string : NULL);
         break;
-    default: /* FIXED, UUID, ENUM */
+    default: /* FIXED, UUID, DECIMAL_BYTES, ENUM */
         if (!is_string) return wrong_type(run, node, at);
         problem = put_fixed(run, node, string);
     }

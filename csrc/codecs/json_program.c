@@ -53,7 +53,8 @@ static bool is_good(const struct kn_layout *layout, const struct kn_json_rule *r
     switch (rule->code) {
     case KN_JSON_INT:
     case KN_JSON_UINT: return width == 1 || width == 2 || width == 4 || width == 8;
-    case KN_JSON_DECIMAL: return decimal_is_good(rule, width);
+    case KN_JSON_DECIMAL:
+    case KN_JSON_DECIMAL_BYTES: return decimal_is_good(rule, width);
     case KN_JSON_TIME: return is_unit(rule->arg) && width == (rule->arg > 3 ? 8 : 4);
     case KN_JSON_TIMESTAMP: return is_unit(rule->arg) && (rule->scale == 0 || rule->scale == 1);
     case KN_JSON_MAP: return map_is_good(layout, rules, at);

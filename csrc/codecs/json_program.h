@@ -17,6 +17,7 @@
  * - TEXT reads a string. RAW keeps the JSON text of any value.
  * - BINARY and FIXED read base64. UUID reads 36 characters.
  * - DECIMAL reads a number, or a string that is one: `arg` digits, `scale` of them behind the point.
+ *   DECIMAL_BYTES reads base64 of a big-endian number, without the point, as Kafka Connect writes it.
  * - DATE reads YYYY-MM-DD or a number of days.
  * - TIME reads HH:MM:SS, TIMESTAMP a date and a time; or both a number of units. `arg` is the power
  *   of ten of the units in a second. TIMESTAMP with scale 1: the text has a time zone.
@@ -35,6 +36,7 @@
     X(FIXED, KN_NODE_FIXED, -1)                                                                    \
     X(UUID, KN_NODE_FIXED, 16)                                                                     \
     X(DECIMAL, KN_NODE_FIXED, -1)                                                                  \
+    X(DECIMAL_BYTES, KN_NODE_FIXED, -1)                                                            \
     X(DATE, KN_NODE_FIXED, 4)                                                                      \
     X(TIME, KN_NODE_FIXED, -1)                                                                     \
     X(TIMESTAMP, KN_NODE_FIXED, 8)                                                                 \
