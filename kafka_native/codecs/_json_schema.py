@@ -44,7 +44,12 @@ def column_of_schema(
 
     :raises SchemaError: The schema is malformed, or has a reference that leads nowhere.
     """
-    return _Reader(parsed(schema), references, unit).root()
+    try:
+        return _Reader(parsed(schema), references, unit).root()
+    except SchemaError:
+        raise
+    except ValueError as error:  # of urljoin()
+        raise SchemaError(f"an $id or $ref is malformed: {error}") from None
 
 
 def parsed(schema: Any) -> Any:
@@ -52,7 +57,7 @@ def parsed(schema: Any) -> Any:
     if isinstance(schema, (str, bytes)):
         try:
             schema = json.loads(schema)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SchemaError(f"the schema isn't JSON: {error}") from None
     if not isinstance(schema, (Mapping, bool)):
         raise SchemaError("a JSON Schema is an object or a boolean")

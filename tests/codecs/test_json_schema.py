@@ -290,6 +290,7 @@ def test_a_type_that_contains_itself_becomes_text_below() -> None:
     [
         ("{", "isn't JSON", ""),
         (b"\xff", "isn't JSON", ""),
+        ("[" * 100_000, "isn't JSON", ""),
         ("[]", "an object or a boolean", ""),
         (5, "an object or a boolean", ""),
         ({"properties": {"a": 1}}, "an object or a boolean", "a"),
@@ -297,6 +298,8 @@ def test_a_type_that_contains_itself_becomes_text_below() -> None:
         ({"properties": {"a": {"$ref": "other.json"}}}, "leads nowhere", "a"),
         ({"properties": {"a": {"$ref": "#nowhere"}}}, "leads nowhere", "a"),
         ({"properties": {"a": {"$ref": 1}}}, "isn't a string", "a"),
+        ({"$id": "http://a.org/", "$ref": "http://["}, "is malformed", ""),
+        ({"$id": "http://a.org/", "items": {"$id": "http://["}}, "is malformed", ""),
         ({"properties": {"a": {"items": {"type": "text"}}}}, "no type 'text'", "a[]"),
         ({"properties": {"a": {"anyOf": []}}}, "list of schemas", "a"),
         ({"properties": {"a": {"allOf": {}}}}, "list of schemas", "a"),
