@@ -432,6 +432,7 @@ JSON_LEAVES: dict[str, tuple[str, int, int, str, int, int]] = {
     "uuid": ("fixed", 16, 0, "UUID", 0, 0),
     "decimal": ("fixed", 16, 0, "DECIMAL", 20, 2),
     "wide": ("fixed", 32, 0, "DECIMAL", 70, -3),
+    "unscaled": ("fixed", 16, 0, "DECIMAL_BYTES", 30, 2),
     "date": ("fixed", 4, 0, "DATE", 0, 0),
     "time": ("fixed", 4, 0, "TIME", 3, 0),
     "timestamp": ("fixed", 8, 0, "TIMESTAMP", 9, 0),
@@ -456,6 +457,7 @@ JSON_SEEDS: dict[str, tuple[Any, str]] = {
     "names": (["int"] * 16, ('{"a name that is longer than all of them":1,"12345678901234567":2,'
               '"\\"":3,"\\\\":4,"é":5,"":6,"12345678":7,"123456789":8}')),
     "root": ("double", " -1.5e3 "),
+    "unscaled": (["unscaled", "unscaled"], '{"a":"AJY=","b":"/2o="}'),
 }  # fmt: skip
 
 
