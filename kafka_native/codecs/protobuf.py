@@ -6,7 +6,7 @@ csrc/codecs/protobuf_program.h has the instructions.
 from __future__ import annotations
 
 import struct as packing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -373,14 +373,19 @@ class ProtobufDecoder(ColumnDecoder):
 
     Parameters
     ----------
-    schema : message class, descriptor or bytes
-        A class that protoc has generated, the descriptor of a message, or a serialized
-        ``google.protobuf.FileDescriptorSet``, as ``protoc --descriptor_set_out`` writes it.
+    schema : message class, descriptor, bytes or str
+        A class that protoc has generated, the descriptor of a message, a serialized
+        ``google.protobuf.FileDescriptorSet``, as ``protoc --descriptor_set_out`` writes it, or the
+        text of a schema registry's schema: a .proto file, or with ``?format=serialized`` a
+        descriptor in base64.
     message : str or sequence of int, optional
-        The message of a descriptor set: its full name, or the message indexes of the schema
-        registry's framing in the last file. Default: the first message of the last file.
+        The message of a descriptor set or text: its full name, or the message indexes of the
+        registry's framing. Default: the first message of the set's last file, or of the text.
     fields : sequence of str, optional
         Only these fields, as in ``["id", "customer.city"]``. Other fields are skipped, not built.
+    references : dict, optional
+        The texts of the files that a text imports, by the name that it imports. Files of Protobuf
+        and of the registry (``google/protobuf``, ``google/type``, ``confluent``) are known.
     enums : str
         ``"names"``: columns of enums are dictionaries of their names. A number without a name is
         null. ``"numbers"``: they are int32.
@@ -409,6 +414,7 @@ class ProtobufDecoder(ColumnDecoder):
         message: str | Sequence[int] | None = None,
         *,
         fields: Iterable[str] | None = None,
+        references: Mapping[str, str] | None = None,
         enums: Names = "names",
         time_unit: TimeUnit = "ns",
     ) -> None:
@@ -420,7 +426,7 @@ class ProtobufDecoder(ColumnDecoder):
             raise ValueError(f"time_unit must be one of {', '.join(UNITS)}, not {time_unit!r}")
         from kafka_native.codecs import _protobuf_files
 
-        descriptor = _protobuf_files.message_of(schema, message)
+        descriptor = _protobuf_files.message_of(schema, message, references)
         compiler = Compiler(enums, time_unit)
         node = compiler.compile(descriptor, None if fields is None else wanted_of(fields))
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import struct
 from typing import Any
 
@@ -17,7 +18,7 @@ from google.protobuf import (
 )
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from kafka_native.codecs import DecodeError, ProtobufDecoder, SchemaError
+from kafka_native.codecs import DecodeError, ProtobufDecoder, SchemaError, _protobuf_files
 from tests.codecs import protobuf_schemas as schemas
 
 FIELD = descriptor_pb2.FieldDescriptorProto
@@ -253,6 +254,79 @@ def test_a_class_a_descriptor_and_a_descriptor_set() -> None:
         ProtobufDecoder(any_pb2.Any, "google.protobuf.Any")
     with pytest.raises(TypeError, match="not int"):
         ProtobufDecoder(5)
+
+
+PROTO = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+import "confluent/meta.proto";
+import "money.proto";
+
+message Order {
+  option (confluent.message_meta).doc = "an order";
+  enum State { NEW = 0; PAID = 1; }
+  int64 id = 1 [(confluent.field_meta).tags = "PII"];
+  State state = 2;
+  Price price = 3;
+  map<string, common.Money> fees = 4;
+  google.protobuf.Timestamp at = 5;
+  oneof note { string text = 6; bytes raw = 7; }
+  optional int32 count = 8;
+  message Line { string sku = 1; }
+  repeated Line lines = 9;
+}
+message Price { common.Money money = 1; }
+"""
+MONEY = 'syntax = "proto3"; package common; message Money { int64 cents = 1; }'
+
+
+def test_the_text_of_a_registrys_schema() -> None:
+    data = (
+        b"\x08\x07\x10\x01"
+        + delimited(3, delimited(1, b"\x08\x05"))
+        + delimited(4, delimited(1, b"vat") + delimited(2, b"\x08\x13"))
+        + delimited(6, b"hi")
+        + delimited(9, delimited(1, b"A1"))
+    )
+    expected = {
+        "id": 7,
+        "state": "PAID",
+        "price": {"money": {"cents": 5}},
+        "fees": [("vat", {"cents": 19})],
+        "at": None,
+        "text": "hi",
+        "raw": None,
+        "count": None,
+        "lines": [{"sku": "A1"}],
+    }
+    assert read(ProtobufDecoder(PROTO, references={"money.proto": MONEY}), data) == expected
+    pool = _protobuf_files.pool_of(
+        _protobuf_files.read_file("default", PROTO),
+        {"money.proto": _protobuf_files.read_file("money.proto", MONEY)},
+    )
+    serialized = base64.b64encode(pool.FindFileByName("default").serialized_pb).decode()
+    again = ProtobufDecoder(serialized, [0], references={"money.proto": MONEY})
+    assert read(again, data) == expected
+    line = ProtobufDecoder(PROTO, "shop.Order.Line", references={"money.proto": MONEY})
+    assert read(line, delimited(1, b"A1")) == {"sku": "A1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "references", "problem"),
+    [
+        (PROTO, None, "imports money.proto, which is not among its references"),
+        ("message {", None, "the Protobuf schema default is malformed: expected a name"),
+        (PROTO, {"money.proto": "?"}, "the Protobuf schema money.proto is malformed: line 1"),
+        ("message M { X x = 1; }", None, "the Protobuf schema is invalid"),
+        ("", None, "point at no message"),
+    ],
+)
+def test_a_bad_text_is_refused(text: str, references: Any, problem: str) -> None:
+    with pytest.raises(SchemaError, match=problem):
+        ProtobufDecoder(text, references=references)
+    with pytest.raises(TypeError, match="only the text of a schema has references"):
+        ProtobufDecoder(any_pb2.Any, references={})
 
 
 def test_message_indexes_choose_a_message() -> None:
@@ -599,7 +673,10 @@ def test_a_small_record_must_not_become_a_huge_column() -> None:
     [
         (b"\xff", "aren't a descriptor set"),
         (b"", "has no files"),
-        (descriptor_pb2.FileDescriptorSet(file=[file_of()]).SerializeToString(), "is invalid"),
+        (
+            b"\x0a\x04\x1a\x02xy",
+            "which is not among",
+        ),
         (set_of(file_of()), "point at no message"),
     ],
 )

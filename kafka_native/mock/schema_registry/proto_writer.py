@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from kafka_native.mock.schema_registry.proto_parser import (
+from kafka_native.protobuf_parser import (
     FIELD_NUMBER_MAX,
     LABELS,
     SCALARS,
