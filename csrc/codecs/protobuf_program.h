@@ -88,6 +88,7 @@ struct kn_protobuf_op {
     /* kn_protobuf_program_new() computes these: */
     uint32_t tag;              /* number and wire type, as usually written */
     bool is_leaf;              /* complete as soon as it is set */
+    bool is_plain;             /* singular, outside of oneofs, and one value without rules */
     int32_t map;               /* MAP: which one of the program */
     int64_t item_output_bytes; /* memory of an item or message, without copied bytes */
 };
