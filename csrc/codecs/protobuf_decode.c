@@ -256,7 +256,7 @@ static const uint8_t *put_time(struct run *run, const struct kn_protobuf_op *op,
     return last;
 }
 
-/* --- JSON text --- */
+/* --- messages as JSON text or as bytes --- */
 
 /* Appends the bytes of a message to the open item. The pieces of a message that comes again follow
  * each other, which means the same as the merged message. */
@@ -433,7 +433,8 @@ static const uint8_t *read_singular(struct run *run, const struct kn_protobuf_op
     case KN_PROTOBUF_CLEAR: return kn_wire_skip(&run->problem, tag, at, end);
     case KN_PROTOBUF_MESSAGE:
     case KN_PROTOBUF_GROUP: column->length = row + 1; return read_message(run, op, row, at, end);
-    case KN_PROTOBUF_JSON: return put_piece(run, column, row, at, end);
+    case KN_PROTOBUF_JSON:
+    case KN_PROTOBUF_ENCODED: return put_piece(run, column, row, at, end);
     default: break;
     }
     if (__builtin_expect(column->length > row, 0))
@@ -558,6 +559,7 @@ static const uint8_t *read_repeated(struct run *run, const struct kn_protobuf_op
     case KN_PROTOBUF_JSON:
         if (!(at = put_piece(run, column, item, at, end))) return NULL;
         return finish_json(run, op, column, item, at);
+    case KN_PROTOBUF_ENCODED: return put_piece(run, column, item, at, end);
     default: return put_value(run, op, column, at, end);
     }
 }

@@ -63,6 +63,7 @@ static bool is_plain(const struct kn_protobuf_op *op)
     case KN_PROTOBUF_CLOSED_ENUM:
     case KN_PROTOBUF_CLOSED_NUMBER:
     case KN_PROTOBUF_JSON:
+    case KN_PROTOBUF_ENCODED:
     case KN_PROTOBUF_WRAPPER:
     case KN_PROTOBUF_MESSAGE:
     case KN_PROTOBUF_GROUP:
@@ -167,6 +168,7 @@ static bool check_field(struct check *check, struct kn_protobuf_op *op, int32_t 
     case KN_PROTOBUF_DURATION: return op->arg >= 1 && op->arg <= 1000000000;
     case KN_PROTOBUF_JSON:
         return op->arg >= 0 && op->arg < KN_PROTOBUF_JSON_KIND_COUNT && wrapped < 0;
+    case KN_PROTOBUF_ENCODED: return wrapped < 0;
     case KN_PROTOBUF_WRAPPER: return nodes[column].kind <= KN_NODE_BYTES && wrapped < 0;
     default: return 1;
     }

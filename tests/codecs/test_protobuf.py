@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import struct
+import subprocess
+import sys
+import threading
 from typing import Any
 
 import pyarrow as pa
@@ -602,6 +605,59 @@ def test_a_message_in_itself_can_be_left_out() -> None:
     assert read(ProtobufDecoder(schema, fields=["value"]), data) == {"value": 7}
 
 
+def test_a_message_in_itself_can_stay_encoded() -> None:
+    tree = (
+        "Tree",
+        [("value", 1, "int32"), ("left", 2, ".p.Tree"), ("more", 3, ".p.Tree", "repeated")],
+    )
+    schema = set_of(file_of("proto3", tree))
+    decoder = ProtobufDecoder(schema, recursive="bytes")
+    leaf, again = b"\x08\x08", b"\x08\x09"
+    data = b"\x08\x07" + delimited(2, leaf) + delimited(3, leaf) + delimited(3, b"")
+    assert read(decoder, b"") == {"value": 0, "left": None, "more": []}
+    assert read(decoder, data) == {"value": 7, "left": leaf, "more": [leaf, b""]}
+    # pieces of a message in a row mean the same as the merged message
+    merged = read(decoder, data + delimited(2, again))["left"]
+    assert read(decoder, merged)["value"] == 9
+    with pytest.raises(SchemaError, match="no fields to choose"):
+        ProtobufDecoder(schema, recursive="bytes", fields=["left.value"])
+    entry_value = map_decoder("string", ".p.M", recursive="bytes")
+    assert read(entry_value, delimited(1, b"")) == {"m": [("", b"")]}
+
+
+def test_many_threads_use_one_decoder() -> None:
+    decoder = ProtobufDecoder(oneof_set(), "p.M")
+    inner = delimited(3, delimited(2, delimited(1, b"k")) * 3)
+    records = [delimited(2, b"text"), inner, inner + tag(1, 0) + b"\x05"] * 2000
+    expected = pa.array(decoder.decode(records)).to_pylist()
+    found: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(pa.array(decoder.decode(records)).to_pylist()))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 4
+
+
+def test_the_package_needs_protobuf_only_for_protobuf() -> None:
+    program = """
+import sys
+sys.modules["google.protobuf"] = None
+from kafka_native.codecs import ProtobufDecoder
+try:
+    ProtobufDecoder(b"")
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == ("Protobuf columns need protobuf: pip install 'kafka-native[protobuf]'\n")
+
+
 def test_messages_that_become_too_many_columns_are_refused() -> None:
     messages = [(f"M{i}", [(f"f{k}", k, f".p.M{i + 1}") for k in range(1, 11)]) for i in range(12)]
     schema = set_of(file_of("proto3", *messages, ("M12", [("x", 1, "int32")])))
@@ -687,7 +743,12 @@ def test_a_bad_descriptor_set_is_refused(schema: bytes, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("options", "error"),
-    [({"fields": "n"}, TypeError), ({"enums": "x"}, ValueError), ({"time_unit": "h"}, ValueError)],
+    [
+        ({"fields": "n"}, TypeError),
+        ({"enums": "x"}, ValueError),
+        ({"time_unit": "h"}, ValueError),
+        ({"recursive": "x"}, ValueError),
+    ],
 )
 def test_wrong_options_are_refused(options: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
