@@ -36,7 +36,7 @@ struct run { /* one record */
     const struct kn_protobuf_program *program;
     struct kn_builder *builder;
     struct kn_built *columns;
-    struct scratch *scratch; /* NULL: the program needs none */
+    struct scratch *scratch; /* of the program */
     const uint8_t *end;      /* of the record */
     int64_t output_bytes_left;
     bool has_unknown_value; /* the open entry of a map has an unknown number of a closed enum */
