@@ -117,6 +117,14 @@ class _Parser:
             raise ProtoSyntaxError(f"expected a string, not {self._peek()!r}")
         return "".join(parts)
 
+    def _escaped_string(self) -> str:
+        """Read a string without a change of its escapes: descriptors have bytes in this form."""
+        parts = []
+        while self._peek()[:1] in ("'", '"'):
+            # the quotes of another kind of string
+            parts.append(re.sub(r'(?<!\\)"', r'\\"', self._next()[1:-1]))
+        return "".join(parts)
+
     # --- declarations ---
 
     def file(self) -> Any:
@@ -282,7 +290,10 @@ class _Parser:
                 key = self._next()
                 self._expect("=")
                 is_text = self._peek()[:1] in ("'", '"')
-                value = self._string() if is_text else self._constant()
+                if is_text and key == "default" and each.type == SCALARS["bytes"]:
+                    value = self._escaped_string()
+                else:
+                    value = self._string() if is_text else self._constant()
                 setattr(each, "default_value" if key == "default" else key, value)
             else:
                 self._option(each.options)

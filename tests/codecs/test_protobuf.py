@@ -315,6 +315,49 @@ def test_the_text_of_a_registrys_schema() -> None:
     assert read(line, delimited(1, b"A1")) == {"sku": "A1"}
 
 
+def test_the_text_of_a_schema_with_defaults_and_groups() -> None:
+    text = """
+message M {
+  optional group G = 1 { optional int32 x = 1; repeated group H = 2 { required string y = 1; } }
+  extensions 100 to 200;
+  optional float f = 3 [default = -inf];
+  optional bytes raw = 4 [default = "\\001" '\\xff'];
+  optional E e = 5 [default = TWO];
+  enum E { option allow_alias = true; ONE = 1; TWO = 2; UNO = 1; }
+}
+extend M { optional int32 more = 100; }
+"""
+    decoder = ProtobufDecoder(text)
+    defaults = {"f": float("-inf"), "raw": b"\x01\xff", "e": "TWO"}
+    assert read(decoder, b"") == {"g": None, **defaults}
+    group = b"\x0b\x08\x01\x13\x0a\x01y\x14\x0c"
+    data = group + b"\xa0\x06\x05" + b"\x28\x01"
+    assert read(decoder, data) == {"g": {"x": 1, "h": [{"y": "y"}]}, **defaults, "e": "ONE"}
+
+
+def test_the_text_of_a_schema_of_an_edition() -> None:
+    text = """
+edition = "2023";
+option features.field_presence = IMPLICIT;
+enum Closed { option features.enum_type = CLOSED; A = 0; B = 1; }
+message M {
+  int32 a = 1;
+  int32 b = 2 [features.field_presence = EXPLICIT, default = 5];
+  string s = 3 [features.field_presence = LEGACY_REQUIRED];
+  I i = 4 [features.message_encoding = DELIMITED];
+  Closed c = 5 [features.field_presence = EXPLICIT];
+  repeated int32 r = 6 [features.repeated_field_encoding = EXPANDED];
+}
+message I { int32 x = 1; }
+"""
+    decoder = ProtobufDecoder(text)
+    data = b"\x1a\x01z" + b"\x23\x08\x05\x24" + b"\x28\x07" + b"\x30\x01\x32\x02\x02\x03"
+    expected = {"a": 0, "b": 5, "s": "z", "i": {"x": 5}, "c": None, "r": [1, 2, 3]}
+    assert read(decoder, data) == expected
+    with pytest.raises(DecodeError, match="field s, byte 0: a required field is missing"):
+        decoder.decode([b""])
+
+
 @pytest.mark.parametrize(
     ("text", "references", "problem"),
     [
