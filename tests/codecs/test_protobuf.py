@@ -767,6 +767,29 @@ def test_a_small_record_must_not_become_a_huge_column() -> None:
         decoder.decode([b"\x0a\x00" * 20000])
 
 
+def test_members_of_a_oneof_that_are_cleared_again_and_again_have_a_limit() -> None:
+    wide = ("W", [(f"f{i}", i, "int64") for i in range(1, 500)])
+    file = file_of("proto3", wide, ("M", [("w", 1, ".p.W"), ("n", 2, "int32")]))
+    file.message_type[1].oneof_decl.add(name="choice")
+    for field in file.message_type[1].field:
+        field.oneof_index = 0
+    decoder = ProtobufDecoder(set_of(file), "p.M")
+    both = b"\x0a\x00\x10\x05"
+    assert read(decoder, both * 100) == {"w": None, "n": 5}
+    with pytest.raises(DecodeError, match=r"field n, byte .* expands to too many bytes"):
+        decoder.decode([both * 20000])
+
+
+def test_messages_without_fields_are_structs_without_columns() -> None:
+    empty = ("E", [])
+    outer = ("M", [("one", 1, ".p.E"), ("many", 2, ".p.E", "repeated")])
+    decoder = ProtobufDecoder(set_of(file_of("proto3", empty, outer)), "p.M")
+    assert read(decoder, b"") == {"one": None, "many": []}
+    assert read(decoder, b"\x0a\x00\x12\x02\x08\x01\x12\x00") == {"one": {}, "many": [{}, {}]}
+    nothing = ProtobufDecoder(set_of(file_of("proto3", empty)))
+    assert pa.array(nothing.decode([b"", None, b"\x08\x01"])).to_pylist() == [{}, None, {}]
+
+
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
