@@ -383,6 +383,7 @@ def protobuf() -> None:
     entry = [field("m", 1, 11, 3, ".M.MEntry")]
     two = b"\x0a\x05\x0a\x01k\x10\x05\x0a\x03\x0a\x01k\x0a\x00"
     write("protobuf", "map", protobuf_seed("proto3", entry, two))
+    write("protobuf", "empty-keys", protobuf_seed("proto3", entry, b"\x0a\x00\x0a\x00"))
 
 
 def protobuf_seed(syntax: str, fields: list[Field], data: bytes, oneofs: int = 0) -> bytes:
