@@ -840,6 +840,14 @@ class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
         except Exception as error:
             raise SerializationError(self._problem(payload, writer, error)) from error
 
+    def _read_function(
+        self, writer: ParsedAvro, reader: ParsedAvro | None
+    ) -> Callable[[bytes, int], Any] | None:
+        if writer.is_bytes:
+            return lambda data, start: data[start:]
+        plan = None if self._return_record_name else writer.plan_for(reader)
+        return None if plan is None else plan.read
+
     def _problem(self, payload: bytes, writer: ParsedAvro, error: Exception) -> str:
         path = truncated_path(writer.schema, payload)
         reason = "the payload ends too early" if isinstance(error, EOFError) else str(error)

@@ -12,7 +12,7 @@ import io
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from kafka_native.schema_registry.caches import LruCache
 from kafka_native.schema_registry.rule_execution import has_migration_rules, run_rules
@@ -25,7 +25,10 @@ from kafka_native.schema_registry.rule_types import (
 from kafka_native.schema_registry.schema_ids import (
     SchemaId,
     dual_schema_id_deserializer,
+    message_indexes_end,
+    prefix_schema_id_deserializer,
     prefix_schema_id_serializer,
+    schema_id_header,
 )
 from kafka_native.schema_registry.schemas import RegisteredSchema, RuleMode, RulePhase, Schema
 from kafka_native.schema_registry.steps import run as run_steps
@@ -69,7 +72,9 @@ Steps: TypeAlias = Generator[Callable[[], Any], Any, T]
 
 PARSED_SCHEMAS_MAX = 1000
 SUBJECTS_MAX = 1000
+CONVERSIONS_MAX = 1000
 _FRAMING_SIZES = {0: 5, 1: 17}
+_KEY, _VALUE = MessageField.KEY, MessageField.VALUE
 
 
 def run(steps: Steps[T]) -> T:
@@ -494,8 +499,27 @@ class SerializerSteps(BaseSerde):
         return partial(run_for, pinned.schema)
 
 
+class _Conversion(NamedTuple):
+    """What a deserializer does with the payloads of one schema in one topic."""
+
+    read: Callable[[bytes, int], Any]
+    """Returns the object of a payload that begins at a position."""
+    reader: Any
+    """The parsed schema of the reader."""
+    schema_id: SchemaId
+
+
+UNKNOWN: Final = object()
+"""Stands for the object of data that needs the steps."""
+
+
 class DeserializerSteps(BaseSerde):
-    """The steps of a deserializer, whether it awaits the registry or not."""
+    """The steps of a deserializer, whether it awaits the registry or not.
+
+    The steps ask the registry's client about each message. After the first message of a schema in a
+    topic, nothing of this can change, unless rules, a function of yours or the latest version
+    decide. So the deserializer keeps a conversion for the next ones.
+    """
 
     _default_conf: ClassVar[dict[str, Any]] = {
         "use.latest.version": False,
@@ -506,9 +530,24 @@ class DeserializerSteps(BaseSerde):
         "schema.id.deserializer": dual_schema_id_deserializer,
     }
 
+    _has_message_indexes: ClassVar[bool] = False
+    """Whether Protobuf's message indexes follow the schema's id."""
+
     def _init_deserializer(self, client: Any, properties: Properties) -> None:
         self._init_common(client, properties)
         self._schema_id_deserializer = properties.take_callable("schema.id.deserializer")
+        self._reads_id_header = self._schema_id_deserializer is dual_schema_id_deserializer
+        strategies = (*STRATEGY_TYPE_MAP.values(), None)
+        self._keeps_conversions = (
+            not self._use_latest_version
+            and self._use_latest_with_metadata is None
+            and (self._strategy_takes_client or self._subject_name_func in strategies)
+            and (
+                self._reads_id_header
+                or self._schema_id_deserializer is prefix_schema_id_deserializer
+            )
+        )
+        self._conversions: dict[tuple[str | None, bool, bytes], _Conversion] = {}
 
     def _record_name_of(self, parsed: Any, schema_id: SchemaId) -> str | None:
         """Return the record name of the writer's schema."""
@@ -522,6 +561,13 @@ class DeserializerSteps(BaseSerde):
         """
         raise NotImplementedError
 
+    def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes, int], Any] | None:
+        """Return a function that does what `_decode()` does, for a payload at a position.
+
+        It may raise any exception: the steps report the problem. None: there is no such function.
+        """
+        raise NotImplementedError
+
     def _migrated(self, value: Any, reader: Any, schema_id: SchemaId) -> Any:
         """Return the object for what migration rules have made."""
         return value
@@ -529,6 +575,68 @@ class DeserializerSteps(BaseSerde):
     def _finished(self, value: Any, reader: Any, ctx: SerializationContext | None) -> Any:
         """Return the object for your program: checked, and converted by your function."""
         return value
+
+    def _framing(
+        self, data: bytes, ctx: SerializationContext | None
+    ) -> tuple[tuple[str | None, bool, bytes], int] | None:
+        """Return the key of the conversion for data, and where the payload begins.
+
+        None: only the steps can read the framing.
+        """
+        topic, is_key = None, False
+        if ctx is not None:
+            is_key = ctx.field == _KEY
+            if not is_key and ctx.field != _VALUE:
+                return None
+            topic = ctx.topic
+            if ctx.headers and self._reads_id_header:
+                header = schema_id_header(ctx)
+                if header is not None:
+                    return (topic, is_key, header), 0
+        size = _FRAMING_SIZES.get(data[0], 0) if data else 0
+        if self._has_message_indexes and size:
+            size = message_indexes_end(data, size)
+        return ((topic, is_key, data[:size]), size) if size else None
+
+    def _known_object(self, data: bytes | None, ctx: SerializationContext | None) -> Any:
+        """Return the object of data if there is a conversion for it, or else UNKNOWN."""
+        if type(data) is not bytes or not self._conversions:
+            return UNKNOWN
+        framing = self._framing(data, ctx)
+        conversion = self._conversions.get(framing[0]) if framing is not None else None
+        if framing is None or conversion is None:
+            return UNKNOWN
+        try:
+            value = conversion.read(data, framing[1])
+        except Exception:
+            return UNKNOWN  # the steps report the problem
+        try:
+            return self._finished(value, conversion.reader, ctx)
+        except SerializationError as error:
+            self._raise_with_context(error, ctx, conversion.schema_id)
+        finally:
+            remember_key(ctx, data)
+
+    def _keep_conversion(
+        self,
+        data: bytes,
+        ctx: SerializationContext | None,
+        schema_id: SchemaId,
+        writer: tuple[Schema | None, Any],
+        reader: tuple[Schema | None, Any],
+    ) -> None:
+        """Keep a conversion if it is the same for the next message. A schema is with its form."""
+        if not self._keeps_conversions or type(data) is not bytes:
+            return
+        if any(each is not None and each.rule_set is not None for each in (writer[0], reader[0])):
+            return
+        framing = self._framing(data, ctx)
+        read = self._read_function(writer[1], reader[1])
+        if framing is None or read is None:
+            return
+        if len(self._conversions) >= CONVERSIONS_MAX:
+            self._conversions = {}
+        self._conversions[framing[0]] = _Conversion(read, reader[1], schema_id)
 
     def _unframed(self, data: bytes, ctx: SerializationContext | None) -> tuple[SchemaId, bytes]:
         """Split data into the schema's id and the payload."""
@@ -608,6 +716,7 @@ class DeserializerSteps(BaseSerde):
             own = None
             if self._schema is not None:
                 own = yield from self._parsed_schema(self._schema)
+            self._keep_conversion(data, ctx, schema_id, (None, own), (None, own))
             return self._converted(payload, own, own, schema_id, ctx)
         subject = None
         if ctx is not None:
@@ -627,9 +736,10 @@ class DeserializerSteps(BaseSerde):
             reader = latest.schema
             migrations = yield from self._migrations(subject, writer, latest)
         parsed_reader = yield from self._parsed_for(reader, ctx, schema_id)
+        schemas = (writer, parsed_writer), (reader, parsed_reader)
+        self._keep_conversion(data, ctx, schema_id, *schemas)
         if ctx is None or subject is None:
             return self._converted(payload, parsed_writer, parsed_reader, schema_id, ctx)
-        schemas = (writer, parsed_writer), (reader, parsed_reader)
         return self._through_rules(data, payload, schema_id, ctx, subject, *schemas, migrations)
 
     def _parsed_for(
@@ -810,7 +920,8 @@ class BaseDeserializer(DeserializerSteps, _SyncLifecycle, Deserializer):
             id and the path.
         :raises SchemaRegistryError: The registry refused a request, or doesn't answer.
         """
-        return run(self._deserialize(data, ctx))
+        value = self._known_object(data, ctx)
+        return run(self._deserialize(data, ctx)) if value is UNKNOWN else value
 
 
 class AsyncBaseDeserializer(DeserializerSteps, _AsyncLifecycle, Deserializer):
@@ -826,4 +937,5 @@ class AsyncBaseDeserializer(DeserializerSteps, _AsyncLifecycle, Deserializer):
             id and the path.
         :raises SchemaRegistryError: The registry refused a request, or doesn't answer.
         """
-        return await run_async(self._deserialize(data, ctx))
+        value = self._known_object(data, ctx)
+        return await run_async(self._deserialize(data, ctx)) if value is UNKNOWN else value
