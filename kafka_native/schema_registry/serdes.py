@@ -631,7 +631,10 @@ class DeserializerSteps(BaseSerde):
         if any(each is not None and each.rule_set is not None for each in (writer[0], reader[0])):
             return
         framing = self._framing(data, ctx)
-        read = self._read_function(writer[1], reader[1])
+        try:
+            read = self._read_function(writer[1], reader[1])
+        except SerializationError:
+            return  # decoding reports it, with the topic
         if framing is None or read is None:
             return
         if len(self._conversions) >= CONVERSIONS_MAX:
@@ -799,7 +802,7 @@ class DeserializerSteps(BaseSerde):
             for mode, source, target in migrations:
                 value = rules(mode, source, target, RulePhase.MIGRATION, value)
             value = self._migrated(value, reader[1], schema_id)
-        if reader[0].rule_set is not None:
+        if reader[0].rule_set is not None and reader[0].rule_set.domain_rules:
             domain = partial(rules, RuleMode.READ, None, reader[0], RulePhase.DOMAIN)
             tags, transformer = self._inline_tags(reader[1]), self._transformer(reader[1])
             value = domain(value, tags, transformer, data)
