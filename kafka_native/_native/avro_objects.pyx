@@ -657,8 +657,8 @@ cdef class ObjectProgram:
         cdef Py_ssize_t count = len(rows), part_count = 0, i
         cdef Node *node
         cdef Part *part
-        for row in rows:
-            part_count += len(row[3])
+        for _, _, _, parts, _, _ in rows:
+            part_count += len(<list?>parts)
         if not count or count > INT32_MAX or part_count > INT32_MAX:
             raise ValueError("a program needs nodes, and at most 2^31")
         self.objects = []
@@ -675,7 +675,7 @@ cdef class ObjectProgram:
                 if not -1 <= index < count:
                     raise ValueError(f"a part of node {i} is wrong")
                 part.node = &self.nodes[<Py_ssize_t>index] if index >= 0 else NULL
-                part.label, part.place = self.borrow(label), place
+                part.label, part.place = self.borrow(<str?>label), place
                 part.key = NULL if key is None else self.borrow(key)
                 part += 1
             check_node(node, i, target, names)

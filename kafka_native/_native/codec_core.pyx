@@ -214,7 +214,6 @@ cdef class AvroProgram(Program):
         kn_avro_program_unref(self.program)
 
 
-
 @cython.final
 cdef class _Pieces:
     # The places of records.

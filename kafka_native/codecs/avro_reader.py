@@ -104,7 +104,6 @@ class _Compiler:
     def __init__(self) -> None:
         self.nodes: list[_Node] = []
         self._records: dict[Any, int] = {}
-        self._sizes: list[tuple[_Node, int]] = []
 
     def compile(self, plan: Plan, annotation: Any) -> ObjectProgram:
         """Return the program of a whole plan."""
