@@ -19,7 +19,6 @@ from kafka_native.schema_registry.rule_execution import has_migration_rules, run
 from kafka_native.schema_registry.rule_registry import RuleRegistry
 from kafka_native.schema_registry.rule_types import (
     FieldTransformer,
-    clear_original_key,
     set_original_key,
 )
 from kafka_native.schema_registry.schema_ids import (
@@ -75,6 +74,7 @@ SUBJECTS_MAX = 1000
 CONVERSIONS_MAX = 1000
 _FRAMING_SIZES = {0: 5, 1: 17}
 _KEY, _VALUE = MessageField.KEY, MessageField.VALUE
+_STRATEGIES = tuple(STRATEGY_TYPE_MAP.values())
 
 
 def run(steps: Steps[T]) -> T:
@@ -189,6 +189,12 @@ class BaseSerde:
         self._strategy_takes_client = isinstance(
             self._subject_name_func, AssociatedNameStrategy | AsyncAssociatedNameStrategy
         )
+        self._has_fixed_subjects = (
+            not self._use_latest_version
+            and self._use_latest_with_metadata is None
+            and (self._strategy_takes_client or self._subject_name_func in _STRATEGIES)
+        )
+        """Whether a topic has the same subject and the same schemas for all messages."""
 
     def _strategy_of(self, function: Any, type_: Any) -> Callable[..., Any]:
         if function is not None:
@@ -313,12 +319,17 @@ class BaseSerde:
         return self._registry if owned else None
 
 
+def _place_of(ctx: SerializationContext | None) -> tuple[str | None, bool] | None:
+    """Return the topic, and whether the field is the key. None: the field is another one."""
+    if ctx is None:
+        return None, False
+    is_key = ctx.field == _KEY
+    return (ctx.topic, is_key) if is_key or ctx.field == _VALUE else None
+
+
 def remember_key(ctx: SerializationContext | None, key: Any) -> None:
     """Keep the key for the rules of the value of the same message."""
-    if ctx is not None and ctx.field == MessageField.KEY:
-        set_original_key(key)
-    else:
-        clear_original_key()
+    set_original_key(key if ctx is not None and ctx.field == _KEY else None)
 
 
 class SerializerSteps(BaseSerde):
@@ -348,6 +359,8 @@ class SerializerSteps(BaseSerde):
             raise ValueError("cannot enable both use.latest.version and auto.register.schemas")
         self._schema_id_serializer = properties.take_callable("schema.id.serializer")
         self._schema_ids: LruCache[str, SchemaId] = LruCache(SUBJECTS_MAX)
+        self._subjects: dict[tuple[str | None, bool, str | None], tuple[str, SchemaId]] = {}
+        """The subject and the schema of a topic, a field and a record name."""
         self._init_validation(properties)
 
     def _init_validation(self, properties: Properties) -> None:
@@ -458,12 +471,46 @@ class SerializerSteps(BaseSerde):
         if pinned is None:
             schema_id = yield from self._registered_id(subject, ctx)
             parsed = self._own
+            self._keep_subject(ctx, record_name, subject, schema_id)
         else:
             parsed = yield from self._parsed_schema(pinned.schema)
             schema_id = self._schema_id_of(pinned, parsed)
         payload = self._payload(obj, ctx, subject, schema_id, parsed, pinned)
         framed: bytes = self._schema_id_serializer(payload, ctx, schema_id)
         return framed
+
+    def _keep_subject(
+        self,
+        ctx: SerializationContext | None,
+        record_name: str | None,
+        subject: str,
+        schema_id: SchemaId,
+    ) -> None:
+        """Keep what the registry said about a topic, if it is the same for the next object."""
+        place = _place_of(ctx)
+        if self._has_fixed_subjects and self._use_schema_id is None and place is not None:
+            if len(self._subjects) >= SUBJECTS_MAX:
+                self._subjects = {}
+            self._subjects[place[0], place[1], record_name] = subject, schema_id
+
+    def _known_bytes(self, obj: Any, ctx: SerializationContext | None) -> bytes | None:
+        """Return the bytes of an object if its subject is known, or else None."""
+        place = _place_of(ctx)
+        if obj is None or place is None or not self._subjects:
+            return None
+        try:
+            known = self._subjects.get((*place, self._record_name(obj)))
+        except SerializationError:
+            return None  # the steps report it
+        if known is None:
+            return None
+        subject, schema_id = known
+        try:
+            payload = self._payload(obj, ctx, subject, schema_id, self._own, None)
+            framed: bytes = self._schema_id_serializer(payload, ctx, schema_id)
+            return framed
+        finally:
+            remember_key(ctx, obj)
 
     def _payload(
         self,
@@ -537,15 +584,8 @@ class DeserializerSteps(BaseSerde):
         self._init_common(client, properties)
         self._schema_id_deserializer = properties.take_callable("schema.id.deserializer")
         self._reads_id_header = self._schema_id_deserializer is dual_schema_id_deserializer
-        strategies = (*STRATEGY_TYPE_MAP.values(), None)
-        self._keeps_conversions = (
-            not self._use_latest_version
-            and self._use_latest_with_metadata is None
-            and (self._strategy_takes_client or self._subject_name_func in strategies)
-            and (
-                self._reads_id_header
-                or self._schema_id_deserializer is prefix_schema_id_deserializer
-            )
+        self._keeps_conversions = self._has_fixed_subjects and (
+            self._reads_id_header or self._schema_id_deserializer is prefix_schema_id_deserializer
         )
         self._conversions: dict[tuple[str | None, bool, bytes], _Conversion] = {}
 
@@ -583,20 +623,17 @@ class DeserializerSteps(BaseSerde):
 
         None: only the steps can read the framing.
         """
-        topic, is_key = None, False
-        if ctx is not None:
-            is_key = ctx.field == _KEY
-            if not is_key and ctx.field != _VALUE:
-                return None
-            topic = ctx.topic
-            if ctx.headers and self._reads_id_header:
-                header = schema_id_header(ctx)
-                if header is not None:
-                    return (topic, is_key, header), 0
+        place = _place_of(ctx)
+        if place is None:
+            return None
+        if self._reads_id_header and ctx is not None and ctx.headers:
+            header = schema_id_header(ctx)
+            if header is not None:
+                return (*place, header), 0
         size = _FRAMING_SIZES.get(data[0], 0) if data else 0
         if self._has_message_indexes and size:
             size = message_indexes_end(data, size)
-        return ((topic, is_key, data[:size]), size) if size else None
+        return ((*place, data[:size]), size) if size else None
 
     def _known_object(self, data: bytes | None, ctx: SerializationContext | None) -> Any:
         """Return the object of data if there is a conversion for it, or else UNKNOWN."""
@@ -890,7 +927,8 @@ class BaseSerializer(SerializerSteps, _SyncLifecycle, Serializer):
             field, the schema's id and the path.
         :raises SchemaRegistryError: The registry refused a request, or doesn't answer.
         """
-        return run(self._serialize(obj, ctx))
+        known = self._known_bytes(obj, ctx)
+        return run(self._serialize(obj, ctx)) if known is None else known
 
 
 class AsyncBaseSerializer(SerializerSteps, _AsyncLifecycle, Serializer):
@@ -907,7 +945,8 @@ class AsyncBaseSerializer(SerializerSteps, _AsyncLifecycle, Serializer):
             field, the schema's id and the path.
         :raises SchemaRegistryError: The registry refused a request, or doesn't answer.
         """
-        return await run_async(self._serialize(obj, ctx))
+        known = self._known_bytes(obj, ctx)
+        return await run_async(self._serialize(obj, ctx)) if known is None else known
 
 
 class BaseDeserializer(DeserializerSteps, _SyncLifecycle, Deserializer):

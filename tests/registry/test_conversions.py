@@ -251,6 +251,76 @@ def test_message_indexes_of_any_length(registry: MemoryRegistry, client: Countin
         assert "the schema's id can't be read" in raised(lambda cut=cut: reader(cut, context()))
 
 
+def serializer(name: str, client: Any, **conf: Any) -> tuple[Any, Any]:
+    """Return a serializer of a format, and an object."""
+    if name == "avro":
+        return avro.AvroSerializer(client, TEXT, conf=conf), ADA
+    if name == "json":
+        return json_schema.JSONSerializer(JSON_TEXT, client, conf=conf), {"name": "Ada"}
+    return protobuf.ProtobufSerializer(User, client, conf), MESSAGE
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_serializers_ask_once_for_each_subject(client: Counting, name: str) -> None:
+    writer, value = serializer(name, client)
+    expected = []
+    for topic, field in (("users", VALUE), ("users", KEY), ("others", VALUE)):
+        before = client.count
+        expected.append(writer(value, context(topic, field)))
+        asked = client.count
+        assert asked > before
+        for _ in range(3):
+            assert writer(value, context(topic, field)) == expected[-1]
+            assert writer(value, context(topic, str(field.value))) == expected[-1]
+            assert writer(None, context(topic, field)) is None
+            assert rule_types.get_original_key() is None
+        assert client.count == asked
+    writer(value, context(field=KEY))
+    assert rule_types.get_original_key() == value
+    assert len(set(expected)) == 1
+    for _ in range(2):
+        assert "topic users, value" in raised(lambda: writer(object(), context()))
+
+
+def test_subjects_of_serializers_that_are_not_kept(
+    registry: MemoryRegistry, client: Counting
+) -> None:
+    calls = []
+
+    def strategy(ctx: Any, name: str | None) -> str:
+        calls.append(name)
+        return f"subject {len(calls)}"
+
+    writer, value = serializer("avro", client, **{"subject.name.strategy": strategy})
+    for _ in range(3):
+        writer(value, context())
+    assert len(calls) == 3
+    latest = {"use.latest.version": True, "auto.register.schemas": False}
+    registry.register("users-value", {"schema": NAME})
+    writer = avro.AvroSerializer(client, conf=latest)
+    first = writer({"name": "x"}, context())
+    newer = {"schema": NAME.replace('"string"', '["null", "string"]')}
+    registry.register("users-value", newer)
+    assert writer({"name": "x"}, context()) != first
+    number = registry.register("pinned-value", {"schema": TEXT})["id"]
+    pinned = {"use.schema.id": number, "auto.register.schemas": False}
+    writer = avro.AvroSerializer(client, conf=pinned)
+    for _ in range(2):
+        before = client.count
+        assert writer(ADA, context("pinned"))[:5] == b"\0" + number.to_bytes(4, "big")
+        assert client.count > before
+
+
+def test_the_number_of_kept_subjects_has_a_limit(
+    client: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serdes, "SUBJECTS_MAX", 5)
+    writer, value = serializer("avro", client)
+    for number in range(12):
+        assert writer(value, context(f"topic {number}"))
+        assert 1 <= len(writer._subjects) <= 5
+
+
 def test_asyncio(registry: MemoryRegistry) -> None:
     data = avro.AvroSerializer(registry.client(), TEXT)(ADA, context())
     client = Counting(registry.async_client())
