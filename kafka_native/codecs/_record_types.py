@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
 import types
 import typing
 from collections.abc import Mapping
@@ -40,6 +41,15 @@ class RecordType:
     arguments: Mapping[str, str]
     annotations: Mapping[str, Any]
     required: frozenset[str]
+
+    @property
+    def positional(self) -> list[str]:
+        """The names of the arguments that may be positional, in their order."""
+        try:
+            parameters = inspect.signature(self.cls).parameters.values()
+        except (TypeError, ValueError):
+            return []
+        return [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
 
     @property
     def is_dict(self) -> bool:

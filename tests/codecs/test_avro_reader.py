@@ -444,6 +444,7 @@ def test_wrong_programs_are_refused() -> None:
         [(codes["ARRAY"], 0, 0, [(-1, "", None, 0)], None, None)],
         [(codes["DICT"], 0, 0, [], None, None)],
         [(codes["INSTANCE"], 0, 0, [(0, "", "x", 1)], dict, ("x",))],
+        [(codes["INSTANCE"], 1 << 62, 0, [], dict, ())],
         [(codes["ENUM"], 0, 0, [], "A", None)],
         [(codes["DEFAULT"], 0, 0, [(0, "", None, 0)], "A", None)],
         [(codes["DECIMAL_BYTES"], 0, 0, [], (), None)],
