@@ -160,6 +160,8 @@ class BaseSerde:
     _associated_strategy: ClassVar[Callable[[], Any]] = AssociatedNameStrategy
 
     _parses_own_schema: ClassVar[bool] = True
+    _awaits_registry: ClassVar[bool] = False
+    """Whether the calls of the registry's client are awaited."""
 
     _registry: Any
     _schema: Schema | None
@@ -190,11 +192,9 @@ class BaseSerde:
             self._subject_name_func, AssociatedNameStrategy | AsyncAssociatedNameStrategy
         )
         self._has_fixed_subjects = (
-            not self._use_latest_version
-            and self._use_latest_with_metadata is None
-            and (self._strategy_takes_client or self._subject_name_func in _STRATEGIES)
+            self._strategy_takes_client or self._subject_name_func in _STRATEGIES
         )
-        """Whether a topic has the same subject and the same schemas for all messages."""
+        """Whether messages of the same topic and schema have the same subject."""
 
     def _strategy_of(self, function: Any, type_: Any) -> Callable[..., Any]:
         if function is not None:
@@ -267,28 +267,36 @@ class BaseSerde:
         name = yield partial(self._subject_name_func, *arguments)
         return name
 
-    def _pinned_schema(self, subject: str | None) -> Steps[RegisteredSchema | None]:
-        """Return the registered schema that the configuration chooses, or None."""
+    def _latest_call(self, subject: str | None) -> Callable[[], Any] | None:
+        """Return the call for the latest schema that the configuration chooses, or None."""
         client, format_ = self._registry, self._text_format
         if client is None or not subject:
             return None
-        call: Callable[[], Any]
-        if self._use_schema_id is not None:
-            schema = yield partial(client.get_schema, self._use_schema_id, subject, format_)
-            call = partial(
-                client.lookup_schema, subject, schema, normalize_schemas=False, deleted=True
-            )
-        elif self._use_latest_with_metadata is not None:
-            call = partial(
+        if self._use_latest_with_metadata is not None:
+            return partial(
                 client.get_latest_with_metadata,
                 subject,
                 self._use_latest_with_metadata,
                 deleted=True,
                 fmt=format_,
             )
-        elif self._use_latest_version:
-            call = partial(client.get_latest_version, subject, format_)
+        if self._use_latest_version:
+            return partial(client.get_latest_version, subject, format_)
+        return None
+
+    def _pinned_schema(self, subject: str | None) -> Steps[RegisteredSchema | None]:
+        """Return the registered schema that the configuration chooses, or None."""
+        client, format_ = self._registry, self._text_format
+        if client is None or not subject:
+            return None
+        if self._use_schema_id is None:
+            call = self._latest_call(subject)
         else:
+            schema = yield partial(client.get_schema, self._use_schema_id, subject, format_)
+            call = partial(
+                client.lookup_schema, subject, schema, normalize_schemas=False, deleted=True
+            )
+        if call is None:
             return None
         registered: RegisteredSchema = yield call
         return registered
@@ -488,7 +496,7 @@ class SerializerSteps(BaseSerde):
     ) -> None:
         """Keep what the registry said about a topic, if it is the same for the next object."""
         place = _place_of(ctx)
-        if self._has_fixed_subjects and self._use_schema_id is None and place is not None:
+        if self._has_fixed_subjects and place is not None:
             if len(self._subjects) >= SUBJECTS_MAX:
                 self._subjects = {}
             self._subjects[place[0], place[1], record_name] = subject, schema_id
@@ -554,6 +562,9 @@ class _Conversion(NamedTuple):
     reader: Any
     """The parsed schema of the reader."""
     schema_id: SchemaId
+    latest: RegisteredSchema | None
+    """The latest version, if the reader has to be this one."""
+    latest_call: Callable[[], Any] | None
 
 
 UNKNOWN: Final = object()
@@ -564,8 +575,8 @@ class DeserializerSteps(BaseSerde):
     """The steps of a deserializer, whether it awaits the registry or not.
 
     The steps ask the registry's client about each message. After the first message of a schema in a
-    topic, nothing of this can change, unless rules, a function of yours or the latest version
-    decide. So the deserializer keeps a conversion for the next ones.
+    topic, nothing of this can change, unless rules or a function of yours decide, or the subject
+    has another latest version. So the deserializer keeps a conversion for the next ones.
     """
 
     _default_conf: ClassVar[dict[str, Any]] = {
@@ -644,15 +655,22 @@ class DeserializerSteps(BaseSerde):
         if framing is None or conversion is None:
             return UNKNOWN
         try:
-            value = conversion.read(data, framing[1])
-        except Exception:
-            return UNKNOWN  # the steps report the problem
-        try:
+            if not self._is_current(conversion):
+                return UNKNOWN
+            try:
+                value = conversion.read(data, framing[1])
+            except Exception:
+                return UNKNOWN  # the steps report the problem
             return self._finished(value, conversion.reader, ctx)
         except SerializationError as error:
             self._raise_with_context(error, ctx, conversion.schema_id)
         finally:
             remember_key(ctx, data)
+
+    def _is_current(self, conversion: _Conversion) -> bool:
+        """Return whether the reader's schema is still the latest one."""
+        call = conversion.latest_call
+        return call is None or (not self._awaits_registry and call() is conversion.latest)
 
     def _keep_conversion(
         self,
@@ -661,6 +679,8 @@ class DeserializerSteps(BaseSerde):
         schema_id: SchemaId,
         writer: tuple[Schema | None, Any],
         reader: tuple[Schema | None, Any],
+        latest: RegisteredSchema | None = None,
+        subject: str | None = None,
     ) -> None:
         """Keep a conversion if it is the same for the next message. A schema is with its form."""
         if not self._keeps_conversions or type(data) is not bytes:
@@ -676,7 +696,8 @@ class DeserializerSteps(BaseSerde):
             return
         if len(self._conversions) >= CONVERSIONS_MAX:
             self._conversions = {}
-        self._conversions[framing[0]] = _Conversion(read, reader[1], schema_id)
+        call = self._latest_call(subject)
+        self._conversions[framing[0]] = _Conversion(read, reader[1], schema_id, latest, call)
 
     def _unframed(self, data: bytes, ctx: SerializationContext | None) -> tuple[SchemaId, bytes]:
         """Split data into the schema's id and the payload."""
@@ -777,7 +798,8 @@ class DeserializerSteps(BaseSerde):
             migrations = yield from self._migrations(subject, writer, latest)
         parsed_reader = yield from self._parsed_for(reader, ctx, schema_id)
         schemas = (writer, parsed_writer), (reader, parsed_reader)
-        self._keep_conversion(data, ctx, schema_id, *schemas)
+        if not migrations:
+            self._keep_conversion(data, ctx, schema_id, *schemas, latest, subject)
         if ctx is None or subject is None:
             return self._converted(payload, parsed_writer, parsed_reader, schema_id, ctx)
         return self._through_rules(data, payload, schema_id, ctx, subject, *schemas, migrations)
@@ -894,6 +916,7 @@ class _AsyncLifecycle(BaseSerde):
     """Awaiting the constructor, and closing, with asyncio."""
 
     _associated_strategy: ClassVar[Callable[[], Any]] = AsyncAssociatedNameStrategy
+    _awaits_registry: ClassVar[bool] = True
 
     def __await__(self: S) -> Generator[Any, None, S]:
         """Parse the schema, then return this object."""

@@ -154,9 +154,7 @@ def test_the_error_of_a_function_has_the_place(registry: MemoryRegistry, client:
     assert "schema id 2: $.name: 5 is not of type" in raised(lambda: json_reader(bad, context()))
 
 
-def test_functions_and_the_latest_version_decide_for_each_message(
-    registry: MemoryRegistry, client: Counting
-) -> None:
+def test_functions_decide_for_each_message(registry: MemoryRegistry, client: Counting) -> None:
     _, data, _ = made(registry, "avro", client)
     calls = []
 
@@ -176,12 +174,61 @@ def test_functions_and_the_latest_version_decide_for_each_message(
     assert [reader(data, context()) for _ in range(3)] == [ADA] * 3
     assert len(calls) == 6
 
-    latest = avro.AvroDeserializer(client, conf={"use.latest.version": True})
-    assert latest(data, context()) == ADA
+
+class Caching(Counting):
+    """A client that returns the same latest version until it is forgotten."""
+
+    latest: Any = None
+
+    def get_latest_version(self, subject: str, fmt: str | None = None) -> Any:
+        self.latest = self.latest or self._client.get_latest_version(subject, fmt)
+        return self.latest
+
+    def get_latest_with_metadata(
+        self, subject: str, metadata: Any, deleted: bool = False, fmt: str | None = None
+    ) -> Any:
+        return self.get_latest_version(subject, fmt)
+
+
+@pytest.mark.parametrize(
+    "conf", [{"use.latest.version": True}, {"use.latest.with.metadata": {"a": "b"}}]
+)
+def test_the_latest_version_is_asked_for_each_message(registry: MemoryRegistry, conf: Any) -> None:
+    client = Caching(registry.client())
+    _, data, _ = made(registry, "avro", client)
+    reader = avro.AvroDeserializer(client, conf=conf)
+    assert reader(data, context()) == ADA
+    asked = client.count
+    assert [reader(data, context()) for _ in range(3)] == [ADA] * 3
+    assert client.count == asked
     newer = json.loads(TEXT)
     newer["fields"].append({"name": "new", "type": "int", "default": 4})
     registry.register("users-value", {"schema": json.dumps(newer)})
-    assert latest(data, context()) == {**ADA, "new": 4}
+    assert reader(data, context()) == ADA
+    client.latest = None
+    assert [reader(data, context()) for _ in range(3)] == [{**ADA, "new": 4}] * 3
+    # a version in between with migration rules needs the steps for each message
+    rule = {"name": "up", "kind": "TRANSFORM", "mode": "UPGRADE", "type": "UPPER"}
+    content = {"schema": json.dumps(newer), "ruleSet": {"migrationRules": [rule]}}
+    registry.register("users-value", content)
+    registry.register("users-value", {"schema": json.dumps({**newer, "doc": "newest"})})
+    client.latest = None
+    rules = RuleRegistry()
+    rules.register_executor(Upper())
+    reader = avro.AvroDeserializer(client, conf=conf, rule_registry=rules)
+    assert [reader(data, context()) for _ in range(3)] == [{"name": "ADA"}] * 3
+
+
+def test_the_latest_version_with_asyncio(registry: MemoryRegistry) -> None:
+    _, data, _ = made(registry, "avro", registry.client())
+
+    async def read() -> None:
+        conf = {"use.latest.version": True}
+        reader = avro.AsyncAvroDeserializer(registry.async_client(), conf=conf)
+        for _ in range(3):
+            assert await reader(data, context()) == ADA
+
+    asyncio.run(read())
 
 
 class Upper(rule_types.RuleExecutor):
