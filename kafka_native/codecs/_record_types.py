@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
+import itertools
 import types
 import typing
 from collections.abc import Mapping
@@ -49,7 +50,8 @@ class RecordType:
             parameters = inspect.signature(self.cls).parameters.values()
         except (TypeError, ValueError):
             return []
-        return [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return [each.name for each in itertools.takewhile(lambda it: it.kind is kind, parameters)]
 
     @property
     def is_dict(self) -> bool:

@@ -217,6 +217,8 @@ class _Compiler:
         chosen, made = _collection(dict if is_map else list, annotation, path)
         top = self._add("CONVERT", 0, made) if made not in (dict, list) else -1
         index = self._add("MAP" if is_map else "ARRAY")
+        if is_map:
+            _check(str, item_of(chosen, 0), inner)
         item = self._read(plan.item, item_of(chosen, 1 if is_map else 0), inner)
         self._add_parts(index, [item])
         return index if top < 0 else self._add_parts(top, [index])
@@ -298,7 +300,9 @@ def _is_leaf(plan: Plan | None) -> bool:
     """Return whether a plan makes objects that can't be changed, so that records may share one."""
     if isinstance(plan, ReadUnion):
         return all(map(_is_leaf, plan.branches))
-    return _is_leaf(plan.plan) if isinstance(plan, ToBranch) else isinstance(plan, ReadLeaf)
+    if isinstance(plan, ToBranch):
+        return _is_leaf(plan.plan)
+    return plan is None or isinstance(plan, (ReadLeaf, ReadNull))
 
 
 # --- annotations ---
@@ -348,6 +352,8 @@ def _collection(made: type, annotation: Any, path: str) -> tuple[Any, type]:
             return Any, made
         if not isinstance(origin, type) or record_type_of(origin) is not None:
             continue
+        if origin is tuple and typing.get_args(each) and typing.get_args(each)[1:] != (...,):
+            continue  # of a fixed length
         if issubclass(made, origin) and not issubclass(origin, (str, bytes)):
             return each, made
         if made is list and origin in COLLECTIONS:
@@ -421,6 +427,13 @@ class AvroReader(Generic[T]):
     TypeError
         The annotations of a class can't be resolved.
 
+    Attributes
+    ----------
+    is_disputed : bool
+        Whether fastavro reads a value with this reader's schema as another Python type: a default
+        of bytes or of a logical type, a logical type that only one schema has, or a promoted
+        number in a union.
+
     Notes
     -----
     Values are those of fastavro: datetime with UTC, date, time, Decimal, UUID, bytes, and str for
@@ -467,7 +480,6 @@ class AvroReader(Generic[T]):
             read = parse_schema(reader, references, may_recurse=True)
         resolution = resolve(written, read)
         self.is_disputed = reader is not None and resolution.is_disputed
-        """Whether fastavro reads a value with this reader's schema as another Python type."""
         annotation = Any if type is dict else type
         self._program = _Compiler().compile(resolution.plan, annotation)
 

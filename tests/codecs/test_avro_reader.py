@@ -95,13 +95,14 @@ def test_defaults_are_values_of_their_type() -> None:
         ("at", at, {"default": 1000}),
         ("list", {"type": "array", "items": "int"}, {"default": [1]}),
         ("kind", enum_of("A", "B"), {"default": "B"}),
+        ("any", ["string", "null", "int"], {"default": "s"}),
         ("inner", record(("x", "int", {"default": 4}), name="Inner"), {"default": {}}),
     )
     program = AvroReader(record(), reader)
     first, second = program.read(b""), program.read(b"")
     assert first == second
     assert str(first.pop("at")) == "1970-01-01 00:00:01+00:00"
-    assert first == {"bytes": b"\xff", "list": [1], "kind": "B", "inner": {"x": 4}}
+    assert first == {"bytes": b"\xff", "list": [1], "kind": "B", "any": "s", "inner": {"x": 4}}
     assert first["list"] is not second["list"]
     assert first["inner"] is not second["inner"]
 
@@ -323,6 +324,13 @@ class Any1:
         ({"type": "array", "items": "int"}, list[str], r"f\[\]: the annotation str has no room"),
         ({"type": "array", "items": "int"}, str, "f: the annotation str has no room for an array"),
         ({"type": "map", "values": "int"}, list[int], "no room for a map"),
+        (
+            {"type": "map", "values": "int"},
+            dict[int, int],
+            r"f\[\]: the annotation int has no room",
+        ),
+        ({"type": "array", "items": "int"}, tuple[int, int], "no room for an array"),
+        ({"type": "array", "items": "int"}, tuple[int], "no room for an array"),
         (record(name="S"), int, "f: the annotation int has no room for the record S"),
         (record(name="Address"), Address, "f.city: Address needs this field, which the schema"),
         (record(name="S"), Cat | Dog, "f: the record S could be several classes"),
