@@ -493,14 +493,8 @@ class _ProtobufDeserializerSteps(_ProtobufSteps, DeserializerSteps):
         return message
 
     def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes, int], Any]:
-        class_ = self._message_class
-
-        def read(data: bytes, start: int) -> Any:
-            message = class_()
-            message.MergeFromString(data[start:])
-            return message
-
-        return read
+        parse = self._message_class.FromString
+        return lambda data, start: parse(data[start:])
 
     def _migrated(self, value: Any, reader: ParsedProtobuf, schema_id: SchemaId) -> Any:
         latest = GetMessageClass(reader.message_named(self._message_name))()

@@ -638,9 +638,12 @@ class DeserializerSteps(BaseSerde):
         if place is None:
             return None
         if self._reads_id_header and ctx is not None and ctx.headers:
-            header = schema_id_header(ctx)
+            try:
+                header = schema_id_header(ctx)
+            except SerializationError:
+                return None
             if header is not None:
-                return (*place, header), 0
+                return ((*place, header), 0) if type(header) is bytes else None
         size = _FRAMING_SIZES.get(data[0], 0) if data else 0
         if self._has_message_indexes and size:
             size = message_indexes_end(data, size)
@@ -655,7 +658,7 @@ class DeserializerSteps(BaseSerde):
         if framing is None or conversion is None:
             return UNKNOWN
         try:
-            if not self._is_current(conversion):
+            if conversion.latest_call is not None and not self._is_current(conversion):
                 return UNKNOWN
             try:
                 value = conversion.read(data, framing[1])
@@ -670,7 +673,8 @@ class DeserializerSteps(BaseSerde):
     def _is_current(self, conversion: _Conversion) -> bool:
         """Return whether the reader's schema is still the latest one."""
         call = conversion.latest_call
-        return call is None or (not self._awaits_registry and call() is conversion.latest)
+        assert call is not None
+        return not self._awaits_registry and call() is conversion.latest
 
     def _keep_conversion(
         self,

@@ -111,6 +111,11 @@ def test_guids_in_headers_and_payloads(
     assert "has no schema framing" in raised(
         lambda: reader(data, context(headers=[("__value_schema_id", b"\7")]))
     )
+    text = raised(lambda: reader(data, context(headers=[("__value_schema_id", "text")])))
+    assert text.startswith("topic users, value: the schema's id can't be read")
+    assert (
+        reader(data[size:], context(headers=[("__value_schema_id", bytearray(guid))])) == expected
+    )
     prefix = {"schema.id.deserializer": prefix_schema_id_deserializer}
     other, _, _ = made(registry, name, client, **prefix)
     for _ in range(2):
