@@ -81,6 +81,7 @@ PYTHON_TYPES: dict[str, type] = {
     "UUID_TEXT": uuid.UUID,
 }
 SKIPPED_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+DECIMAL_DIGITS_MAX = 1000
 COLLECTIONS = (list, tuple, set, frozenset)
 
 
@@ -208,6 +209,8 @@ class _Compiler:
         _check(PYTHON_TYPES.get(code, datetime.datetime), annotation, path)
         target = None
         if reader.logical == "decimal":
+            if reader.precision > DECIMAL_DIGITS_MAX:
+                raise SchemaError(f"a decimal of {reader.precision} digits is too long", path)
             context = decimal.Context(prec=reader.precision)
             target = 10**reader.precision, context, -reader.scale, decimal.Decimal
         return self._add(code, reader.size, target)

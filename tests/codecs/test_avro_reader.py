@@ -88,6 +88,46 @@ def test_a_branch_whose_record_does_not_resolve_is_left_out() -> None:
             program.read(avro.encode(writer, value))
 
 
+def test_a_branch_that_does_not_resolve_in_a_recursive_record() -> None:
+    def schema(kind: str) -> Schema:
+        bad = record(("y", kind), name="Bad")
+        return record(("x", ["int", bad]), ("next", ["null", "R"]), ("z", ["Bad", "int"]))
+
+    program = AvroReader(schema("string"), schema("int"))
+    value = {"x": 1, "next": {"x": 2, "next": None, "z": 3}, "z": 4}
+    assert program.read(avro.encode(schema("string"), value)) == value
+    with pytest.raises(DecodeError, match="doesn't fit the reader's type") as caught:
+        program.read(avro.encode(schema("string"), {**value, "z": {"y": "a"}}))
+    assert caught.value.path == "z"
+
+
+def test_records_that_others_use_twice() -> None:
+    """A resolution that tried each path again would take 2^40 steps."""
+
+    def chain(kind: str) -> Schema:
+        schema = record(("x", kind), name="R0")
+        for i in range(1, 20):
+            # the first use is the definition
+            fields = (
+                ("a", [schema, "int"]),
+                ("b", [f"R{i - 1}", "int"]),
+                ("c", [f"R{i - 1}", "int"]),
+            )
+            schema = record(*fields, name=f"R{i}")
+        return schema
+
+    program = AvroReader(chain("string"), chain("int"))
+    assert program.read(b"\x02\x02\x02\x04\x02\x06") == {"a": 1, "b": 2, "c": 3}
+    assert AvroReader(chain("int")).read(b"\x02\x02\x02\x04\x02\x06") == {"a": 1, "b": 2, "c": 3}
+
+
+def test_a_decimal_of_too_many_digits() -> None:
+    kind = {"type": "bytes", "logicalType": "decimal", "precision": 10**12}
+    with pytest.raises(SchemaError, match="f: a decimal of 1000000000000 digits is too long"):
+        AvroReader(record(("f", kind)))
+    assert AvroReader(record(("f", kind)), record()).read(b"\x02\x01") == {}
+
+
 def test_defaults_are_values_of_their_type() -> None:
     at = {"type": "long", "logicalType": "timestamp-millis"}
     reader = record(
