@@ -251,6 +251,7 @@ cdef class AvroProgram(Program):
         kn_avro_program_unref(self.program)
 
 
+<<<<<<< HEAD
 @cython.final
 cdef class ProtobufProgram(Program):
     """A program for Protobuf messages."""
@@ -387,6 +388,8 @@ cdef object _metadata(const char *metadata):
     return metadata[:at - metadata]
 
 
+=======
+>>>>>>> in-objects
 @cython.final
 cdef class _Pieces:
     # The places of records.

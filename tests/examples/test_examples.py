@@ -296,6 +296,7 @@ OUTPUT = {
         "refused: topic invoices, value, schema id 1: amount: 'a lot' isn't a valid double",
         "registered: 1",
         "read: {'id': 1, 'amount': 9.5, 'currency': 'EUR'}",
+        "object: Payment(id=3, amount=1.5)",
     ],
     "spark_write.py": [
         "frame: 1000 rows written",
