@@ -161,12 +161,14 @@ class Compiler:
     def _from_union(self, kind: AvroType, column: ArrowType, path: str) -> None:
         """Write a union: each of its children as the type, or as a branch of it."""
         ids = column.type_ids
-        if len(ids) != len(column.children) or not all(0 <= each < 128 for each in ids):
+        if len(set(ids)) != len(column.children) or not all(0 <= each < 128 for each in ids):
             raise SchemaError(f"the type ids of {column.label} can't be used", path)
         op = self._add("UNION", column, path, len(self.table), max(ids) + 1)
         self.table += [-1, -1] * op.count
         leaves: list[_Op] = [op]
-        for number, child in zip(ids, column.children, strict=True):
+        for number, child in sorted(
+            zip(ids, column.children, strict=True), key=lambda each: each[0]
+        ):
             start = len(self.ops)
             try:
                 if kind.kind == "union":

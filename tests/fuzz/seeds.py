@@ -16,8 +16,11 @@ sys.path.insert(0, str(ROOT))
 
 from kafka_native._native import primitives, records  # noqa: E402
 from kafka_native._native.codec_core import AVRO_CODES, NODE_KINDS  # noqa: E402
+from kafka_native._native.encode_core import AVRO_ENCODE_CODES  # noqa: E402
 from kafka_native.codecs._avro_schema import parse_schema  # noqa: E402
+from kafka_native.codecs.arrow_types import ArrowType  # noqa: E402
 from kafka_native.codecs.avro import Compiler  # noqa: E402
+from kafka_native.codecs.avro_encoder import Compiler as EncodeCompiler  # noqa: E402
 from tests.oracle import legacy  # noqa: E402
 
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
@@ -283,6 +286,94 @@ def avro() -> None:
         write("avro", name, bytes(head) + bytes(compiler.constants) + data)
 
 
+def column(format: str, *children: object, values: object = None) -> object:
+    """Return the description of a nullable column."""
+    return format, "", 2, children, values
+
+
+# name: types, the columns for them
+AVRO_ENCODE_SEEDS: dict[str, tuple[list[object], list[object]]] = {
+    "numbers": (
+        ["boolean", "int", "long", "float", "double", "double"],
+        [column(each) for each in ("b", "l", "C", "e", "f", "I")],
+    ),
+    "bytes": (
+        ["bytes", "string", "string", {"type": "fixed", "name": "F", "size": 2}],
+        [column(each) for each in ("Z", "u", "vu", "w:2")],
+    ),
+    "nullable": ([["null", "long"], ["string", "null"]], [column("l"), column("u")]),
+    "enum": ([["null", ENUM]], [column("c", values=column("u"))]),
+    "lists": (
+        [{"type": "array", "items": {"type": "array", "items": ["null", "int"]}}],
+        [column("+L", column("+w:2", column("i")))],
+    ),
+    "map": (
+        [{"type": "map", "values": "int"}],
+        [column("+m", column("+s", column("u"), column("c")))],
+    ),
+    "unions": (
+        [["null", "int", "string"], ["int", "string"]],
+        [column("+ud:0,1", column("i"), column("u")), column("+us:2,1", column("u"), column("i"))],
+    ),
+    "nulls": ([{"type": "array", "items": "null"}], [column("+l", column("n"))]),
+    "logical": (
+        [
+            {"type": "bytes", **DECIMAL},
+            {"type": "fixed", "name": "D", "size": 5, **DECIMAL},
+            {"type": "string", "logicalType": "uuid"},
+            {"type": "fixed", "name": "P", "size": 12, "logicalType": "duration"},
+            {"type": "int", "logicalType": "time-millis"},
+            {"type": "long", "logicalType": "timestamp-nanos"},
+        ],
+        [column(each) for each in ("d:9,2", "d:40,1,256", "w:16", "tin", "tts", "tsu:UTC")],
+    ),
+}
+
+
+def array_bytes(node: ArrowType, length: int) -> bytes:
+    """Return an array in the form of fuzz_avro_encode.c: every item is valid and of some value."""
+    head = bytes([length, 0, 255]) + b"\xff" * ((length + 7) // 8)
+    children = (node.values,) if node.values is not None else node.children
+    kind, width = node.kind, node.width
+    items = length * width if kind == "fixed_list" else length
+    own = {
+        "bits": b"\5" * ((length + 7) // 8),
+        "fixed": (b"\1" + bytes(width))[:width] * length,
+        "bytes32": b"A" * 128 + bytes([0] + [1] * length),
+        "bytes64": b"A" * 128 + bytes([0] + [1] * length),
+        "list32": bytes([0] + [1] * length),
+        "list64": bytes([0] + [1] * length),
+        "views": b"\x0d\0\3" * length + b"a" * 128,
+        "dense_union": bytes(range(length)) + bytes([1] * length),
+        "sparse_union": bytes([1] * length),
+        "dictionary": bytes(length),
+    }
+    parts = [array_bytes(child, items) for child in children]
+    return head + own.get(kind or "", b"") + b"".join(parts)
+
+
+def avro_encode() -> None:
+    """Write seeds of programs with columns, in the form of fuzz_avro_encode.c."""
+    for name, (types, columns) in AVRO_ENCODE_SEEDS.items():
+        schema = record(*types)
+        named = tuple((each[0], f"f{i}", *each[2:]) for i, each in enumerate(columns))  # type: ignore[index,misc]
+        compiler = EncodeCompiler(False)
+        top = ArrowType(("+s", "", 0, named, None))
+        compiler.compile(parse_schema(schema), top)
+        nodes = top.number()
+        head = [len(nodes), len(compiler.ops), len(compiler.table), len(compiler.constants)]
+        for kind, width, is_signed, count in nodes:
+            head += [kind, width, is_signed, count]
+        for op in compiler.ops:
+            node = -1 if op.column is None else op.column.node
+            head += [AVRO_ENCODE_CODES[op.code], node & 255, op.end, op.arg & 255, op.count]
+        head += [
+            (each.node if isinstance(each, ArrowType) else each) & 255 for each in compiler.table
+        ]
+        data = array_bytes(top, 3) + b"\0\0"
+        write("avro_encode", name, bytes(head) + bytes(compiler.constants) + data)
+
+
 if __name__ == "__main__":
     shutil.rmtree(CORPUS, ignore_errors=True)
     batches()
@@ -290,3 +381,4 @@ if __name__ == "__main__":
     arrow()
     tunnels()
     avro()
+    avro_encode()
