@@ -30,7 +30,7 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
         ("share-groups.md", 6),
         ("streams-groups.md", 2),
         ("avro-columns.md", 1),
-        ("produce-typed-columns.md", 1),
+        ("produce-typed-columns.md", 2),
     ],
 )
 def test_the_snippets_of_the_guide_run(page: str, snippets_min: int) -> None:

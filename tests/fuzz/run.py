@@ -48,7 +48,7 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "arrow": ("fuzz_arrow.c", {}),
     "tunnel": ("fuzz_tunnel.c", {}),
     "avro": ("fuzz_avro.c", {}),
-    "avro_encode": ("fuzz_avro_encode.c", {}),
+    "encode": ("fuzz_encode.c", {}),
 }
 INPUT_BYTES_MAX = 4096
 SANITIZERS = "fuzzer,address,undefined"

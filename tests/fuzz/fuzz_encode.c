@@ -1,4 +1,4 @@
-/* Columns of other libraries as Avro records (codecs/nested.c, codecs/avro_encode.c): a type, program
+/* Columns of other libraries as Avro records (codecs/nested.c, codecs/record_encode.c): a type, program
  * or array that is refused, or records that fit together.
  *
  * Input: counts of nodes, instructions, table entries and constant bytes, one byte each; then these,
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "codecs/avro_encode.h"
+#include "codecs/record_encode.h"
 
 #define NODE_BYTES 4
 #define OP_BYTES 5
@@ -129,14 +129,14 @@ static struct ArrowArray *take_array(struct source *source)
     return array;
 }
 
-static void encode(const struct kn_avro_encode_program *program, struct source *source)
+static void encode(const struct kn_encode_program *program, struct source *source)
 {
     struct kn_nested_column *columns = take_memory(source, (size_t)program->type->node_count *
                                                                sizeof *columns);
     struct kn_nested nested = {program->type, columns};
     struct kn_arrow_problem problem;
     struct kn_encode_problem encode_problem;
-    struct kn_encoder encoder = kn_avro_encoder(program);
+    struct kn_encoder encoder = kn_record_encoder(program);
     struct ArrowArray *array = take_array(source);
     int64_t skip = take_byte(source) % 3, row = 0;
     int64_t count = array->length - skip < ROWS_MAX ? array->length - skip : ROWS_MAX;
@@ -177,9 +177,9 @@ static struct kn_nested_type *take_type(struct kn_span *span, int32_t count)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
     struct kn_span span = kn_span_of(data, size_bytes);
-    struct kn_avro_encode_op ops[COUNT_MAX];
+    struct kn_encode_op ops[COUNT_MAX];
     int32_t table[COUNT_MAX], bad;
-    struct kn_avro_encode_program *program;
+    struct kn_encode_program *program;
     const uint8_t *counts = kn_span_take(&span, 4);
 
     if (!counts) return 0;
@@ -187,9 +187,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     if (!type) return 0;
     for (int32_t i = 0; i < counts[1]; i++) {
         const uint8_t *p = kn_span_take(&span, OP_BYTES);
-        ops[i] = (struct kn_avro_encode_op){0};
+        ops[i] = (struct kn_encode_op){0};
         if (!p) break;
-        ops[i] = (struct kn_avro_encode_op){p[0], (int8_t)p[1], p[2], p[3], p[4], 0};
+        ops[i] = (struct kn_encode_op){p[0], (int8_t)p[1], p[2], p[3], p[4], 0};
     }
     for (int32_t i = 0; i < counts[2]; i++) {
         const uint8_t *p = kn_span_take(&span, 1);
@@ -197,14 +197,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     }
     const uint8_t *constants = kn_span_take(&span, counts[3]);
     if (!span.failed) {
-        int status = kn_avro_encode_program_new(type, ops, counts[1], table, counts[2], constants,
-                                                counts[3], &program, &bad);
+        int status = kn_encode_program_new(type, ops, counts[1], table, counts[2], constants,
+                                           counts[3], &program, &bad);
         FUZZ_CHECK(status == KN_OK || status == KN_ERR_INVALID);
         if (status == KN_OK) {
             struct source source = {.span = span, .nodes = type->nodes};
             encode(program, &source);
             while (source.memory_count) free(source.memory[--source.memory_count]);
-            kn_avro_encode_program_unref(program);
+            kn_encode_program_unref(program);
         }
     }
     kn_nested_type_unref(type);
