@@ -46,8 +46,8 @@ help: ## list the targets
 # --- the environment ---
 
 apt-build:
-	@.ci/debian-packages gcc=gcc pkg-config=pkg-config
-	@.ci/debian-packages pc:libdeflate=libdeflate-dev pc:snappy=libsnappy-dev pc:liblz4=liblz4-dev pc:libzstd=libzstd-dev
+	@.ci/debian-packages gcc=gcc g++=g++ pkg-config=pkg-config
+	@.ci/debian-packages pc:libdeflate=libdeflate-dev pc:snappy=libsnappy-dev pc:liblz4=liblz4-dev pc:libzstd=libzstd-dev pc:simdjson=libsimdjson-dev
 
 apt-broker:
 	@.ci/debian-packages java=default-jre-headless mvn=maven
@@ -163,16 +163,16 @@ sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready k
 	    || { cat report.* 2>/dev/null; exit 1; }
 	@! cat build/$*/report.* 2>/dev/null # reports of programs that a test has started
 
-fuzz: build $(VENV)/.test-ready ## each reader under libFuzzer for FUZZ_SECONDS (needs clang)
+fuzz: build $(VENV)/.test-ready ## each reader for FUZZ_SECONDS under libFuzzer, without clang under tests/fuzz/driver.c (ARGS='--runs 1000000 avro')
 	@.ci/debian-packages clang=clang
-	$(PY) tests/fuzz/run.py --seconds $(FUZZ_SECONDS) $(ARGS)
+	$(PY) tests/fuzz/run.py $(if $(findstring --runs,$(ARGS)),,--seconds $(FUZZ_SECONDS)) $(ARGS)
 
 lint: build $(VENV)/.test-ready ## ruff, mypy --strict, stubs against compiled modules, cython-lint, clang-format, compiler warnings
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(PY) -m mypy.stubtest kafka_native._native --concise --ignore-disjoint-bases --allowlist tests/tidy/stubtest_allowlist.txt
+	$(PY) -m mypy.stubtest kafka_native._native --concise --ignore-disjoint-bases --mypy-config-file pyproject.toml --allowlist tests/tidy/stubtest_allowlist.txt
 	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint kafka_native/_native
-	$(BIN)/clang-format --dry-run -Werror csrc/*/*.[ch] tests/csrc/*.[ch]
+	$(BIN)/clang-format --dry-run -Werror csrc/*/*.[ch] csrc/*/*.cpp tests/csrc/*.[ch]
 	$(PY) -m pytest -q tests/csrc/test_csrc.py -k compiles_without_warning
 
 # --- benchmarks, documents, packages ---

@@ -10,7 +10,8 @@ pyproject.toml has the metadata. Environment switches:
                                  see `make test-asan`
     KN_COVERAGE=1                gcov for C, line tracing for Cython
     KN_OPTIMIZE=-O0              instead of -O3, for a trial build
-    KN_WITHOUT=lz4,zstd          treat these codec libraries as missing: use the Python packages
+    KN_WITHOUT=lz4,zstd          treat these codec libraries as missing: use the Python packages;
+                                 simdjson: no JSON columns
     KN_ONLY=wire,records         build only these extensions
     KN_SKIP_NATIVE=1             build none: for an editable install beside an in-place build
     KN_KEEP_GOING=1              leave out sources that don't compile, with a warning; bind lazily
@@ -71,6 +72,11 @@ CODEC_LIBRARIES = {
     "lz4": [("liblz4", "KN_HAVE_LZ4", "1.9.4")],
     "zstd": [("libzstd", "KN_HAVE_ZSTD", "1.5.0")],
 }
+# JSON columns need simdjson and a C++ compiler.
+JSON_LIBRARY = ("simdjson", "KN_HAVE_SIMDJSON", "3.0.1")
+# In place of -std=gnu11 for C++ sources. The compiler's C driver also compiles C++.
+CXX_FLAGS = ["-std=c++17", "-fno-exceptions"]
+CXX_LIBRARY = "-lc++" if DARWIN else "-lstdc++"
 
 
 def switch(name: str) -> bool:
@@ -101,7 +107,7 @@ def pkg_config(*args: str) -> str | None:
 class Codecs:
     """Compiler and linker flags for the codec libraries of this machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_cxx: bool = True) -> None:
         self.cflags: list[str] = []
         self.ldflags: list[str] = []
         without = names("KN_WITHOUT")
@@ -110,6 +116,13 @@ class Codecs:
             library = next(filter(None, map(self._use, allowed)), None)
             fallback = "no library, the Python package will serve it under the GIL"
             say(f"{codec}: {library or fallback}")
+        wants_json = not {"json", "simdjson"} & without
+        library = self._use(JSON_LIBRARY) if has_cxx and wants_json else None
+        self.sources = (".c", ".cpp") if library else (".c",)
+        if library:
+            self.ldflags.append(CXX_LIBRARY)
+        missing = "simdjson isn't installed" if has_cxx else "there is no C++ compiler"
+        say(f"json: {library or f'{missing}: no JSON columns'}")
 
     def _use(self, choice: tuple[str, str, str]) -> str | None:
         package, macro, lowest = choice
@@ -159,7 +172,7 @@ class Flags:
         self._compiler_so = compiler_so
         self.cc = program(compiler_so)
         self.sanitize = os.environ.get("KN_SANITIZE", "")
-        self.codecs = Codecs()
+        self.codecs = Codecs(has_cxx=self._has_cxx())
         mode = self._mode()
         checked = "-DKN_DEBUG=1" in mode
         shipped = not in_place and not checked  # for a wheel
@@ -235,6 +248,14 @@ class Flags:
                     supported += flags
         return supported
 
+    def _has_cxx(self) -> bool:
+        """Whether the compiler compiles C++."""
+        command = [*self.cc, *CXX_FLAGS, "-fsyntax-only", "-x", "c++", "-"]
+        done = subprocess.run(
+            command, input="#include <memory>\n", capture_output=True, text=True, check=False
+        )
+        return done.returncode == 0
+
     def digest(self) -> str:
         """The name of the directory for everything built with these flags."""
         text = repr(
@@ -272,7 +293,9 @@ def compile_objects(
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
         started = time.time()
-        line = [*command, "-Icsrc", "-MMD", "-c", str(source), "-o", str(target)]
+        words = [word for word in command if not word.startswith("-std=")] + CXX_FLAGS
+        chosen = words if source.suffix == ".cpp" else command
+        line = [*chosen, "-Icsrc", "-MMD", "-c", str(source), "-o", str(target)]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         if done.stderr:
             print(done.stderr, file=sys.stderr, end="", flush=True)
@@ -287,10 +310,13 @@ def compile_objects(
         return dict(zip(sources, pool.map(one, sources), strict=True))
 
 
-def csrc_sources() -> list[Path]:
-    """Every C file of the core, relative to the root."""
+def csrc_sources(suffixes: tuple[str, ...] = (".c",)) -> list[Path]:
+    """Every source of the core with one of these suffixes, relative to the root."""
     return sorted(
-        path.relative_to(ROOT) for layer in LAYERS for path in ROOT.glob(f"csrc/{layer}/*.c")
+        path.relative_to(ROOT)
+        for layer in LAYERS
+        for suffix in suffixes
+        for path in ROOT.glob(f"csrc/{layer}/*{suffix}")
     )
 
 
@@ -397,7 +423,7 @@ class BuildNative(build_ext):
         return Path(made[0].sources[0])
 
     def _build_csrc(self) -> Path | None:
-        sources = csrc_sources()
+        sources = csrc_sources(self.flags.codecs.sources)
         if not sources:
             return None
         objects = self._compile(sources, self.flags.c, self.work, python=False)

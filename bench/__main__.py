@@ -278,5 +278,9 @@ if __name__ == "__main__":
         from bench.spark.main import main as spark_main
 
         spark_main(sys.argv[2:], prog_name="python -m bench spark")
+    elif sys.argv[1:2] == ["codecs"]:
+        from bench.codecs.main import main as codecs_main
+
+        codecs_main(sys.argv[2:], prog_name="python -m bench codecs")
     else:
         main()

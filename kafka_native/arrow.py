@@ -8,8 +8,9 @@ docs/guide/arrow.md is the guide. `ArrowReport` is the report of `Producer.produ
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from kafka_native._native.arrow_consumer import (
     ColumnBatch,
@@ -21,9 +22,11 @@ from kafka_native._native.arrow_consumer import (
     is_ready,
     stream_of,
 )
+from kafka_native._native.arrow_decoding import DecodedType
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.share_core import column_values
+from kafka_native.codecs.codec import Codec
 from kafka_native.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "ArrowBatch", "ArrowReport", "ArrowStream", "Columns", "ShareArrowBatch"]
 
 Columns = Sequence[str] | Mapping[str, str | None] | None
+OnError = Literal["raise", "null", "column"]
+"""What a record does that can't be decoded: see `Consumer.consume_arrow`."""
 
 NULL = 0xFF  # in the result of values_of()
 RECORDS_MAX = 2_147_483_647
@@ -55,8 +60,92 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 DEFAULT_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 
 
+@dataclass(frozen=True)
+class Decode:
+    """Which columns are decoded, and how: the arguments of `Consumer.consume_arrow`."""
+
+    value: Codec | None = None
+    key: Codec | None = None
+    on_error: OnError = "raise"
+    flatten: bool = False
+
+    def __post_init__(self) -> None:
+        for name, codec in self.codecs.items():
+            if not isinstance(codec, Codec):
+                raise TypeError(
+                    f"{name} must be a codec such as kafka_native.codecs.Avro, not {codec!r}"
+                )
+        if self.on_error not in ("raise", "null", "column"):
+            raise ValueError(f'on_error must be "raise", "null" or "column", not {self.on_error!r}')
+
+    @property
+    def codecs(self) -> dict[str, Codec]:
+        """The codecs by column."""
+        found = {"key": self.key, "value": self.value}
+        return {name: codec for name, codec in found.items() if codec is not None}
+
+
+class ColumnRequest:
+    """The columns that a call asks for. Without codecs the plan is known at once."""
+
+    def __init__(self, columns: Columns, decode: Decode) -> None:
+        """The arguments and errors are those of `Consumer.consume_arrow`."""
+        self._columns = checked_columns(columns)
+        self._decode = decode
+        types = dict(self._columns)
+        for name in decode.codecs:
+            if name not in types:
+                raise ValueError(
+                    f"{name}= decodes the column {name!r}, which columns= doesn't name"
+                )
+            if isinstance(columns, Mapping) and columns[name] is not None:
+                raise ValueError(f"columns: {name} is decoded, so it can't be {types[name]!r}")
+
+    @property
+    def is_decoded(self) -> bool:
+        """Whether a column is decoded."""
+        return bool(self._decode.codecs)
+
+    def plan(self, topics: Callable[[], Collection[str]]) -> ColumnPlan:
+        """Return the plan. It may ask the schema registry.
+
+        :param topics: Returns the topics that the consumer reads.
+        """
+        decode = self._decode
+        wanted: list[tuple[str, str | DecodedType]] = [*self._columns]
+        for number, (name, _) in enumerate(self._columns):
+            codec = decode.codecs.get(name)
+            if codec is not None:
+                wanted[number] = (
+                    name,
+                    DecodedType(
+                        codec.reader(name, topics),
+                        name,
+                        skips_errors=decode.on_error != "raise",
+                        has_reasons=decode.on_error == "column",
+                        is_flat=decode.flatten,
+                    ),
+                )
+        plan = ColumnPlan(wanted)
+        twice = {name for name in plan.names if plan.names.count(name) > 1}
+        if twice:
+            raise ValueError(
+                f"columns: two columns are named {', '.join(sorted(twice))}: leave one out by "
+                "columns= or by the codec's fields=, or don't flatten"
+            )
+        return plan
+
+
 def plan_of(columns: Columns) -> ColumnPlan:
-    """Return a plan with the requested columns.
+    """Return a plan with the requested columns, of which none is decoded.
+
+    :raises TypeError, ValueError: As of `checked_columns`.
+    """
+    return ColumnPlan(checked_columns(columns))
+
+
+def checked_columns(columns: Columns) -> list[tuple[str, str]]:
+    """Return the names and types of the requested columns.
 
     :param columns: Names, or a mapping from names to types (None means the column's default type).
         None means the default columns.
@@ -90,7 +179,7 @@ def plan_of(columns: Columns) -> ColumnPlan:
     names = [name for name, _ in wanted]
     if len(set(names)) < len(names):
         raise ValueError(f"columns: a column occurs twice: {', '.join(names)}")
-    return ColumnPlan(wanted)
+    return wanted
 
 
 def checked_records(max_records: int) -> int:
@@ -242,14 +331,18 @@ class ArrowStream:
     def __init__(
         self,
         core: ConsumerCore,
-        plan: ColumnPlan,
+        make_plan: Callable[[], ColumnPlan],
         memory: ColumnMemory,
-        take: Callable[[float], ColumnBatch],
+        take: Callable[[ColumnPlan, float, bool], ColumnBatch],
         timeout: float,
     ) -> None:
-        """`Consumer.arrow_stream` makes the stream. ``take(timeout)`` makes each batch."""
+        """`Consumer.arrow_stream` makes the stream.
+
+        ``take(plan, timeout, defer_lookups)`` makes each batch.
+        """
         self._core = core
-        self._plan = plan
+        self._make_plan = make_plan
+        self._made_plan: ColumnPlan | None = None
         self._memory = memory
         self._take = take
         self._timeout = timeout
@@ -264,8 +357,15 @@ class ArrowStream:
         """The names of the columns, in the requested order."""
         return list(self._plan.names)
 
+    @property
+    def _plan(self) -> ColumnPlan:
+        """The plan. The first use may ask the schema registry."""
+        if self._made_plan is None:
+            self._made_plan = self._make_plan()
+        return self._made_plan
+
     def _next_columns(self) -> ColumnBatch | None:
-        columns = self._take(self._timeout)
+        columns = self._take(self._plan, self._timeout, False)
         return columns if len(columns) or columns.ends else None
 
     def __iter__(self) -> ArrowStream:
@@ -292,14 +392,29 @@ class ArrowStream:
 
         loop = asyncio.get_running_loop()
         deadline = None if self._timeout < 0 else loop.time() + self._timeout
+        if self._made_plan is None:
+            await self._look_up(lambda: self._plan)
         while True:
-            columns = self._take(0.0)
+            columns = self._take(self._plan, 0.0, True)
+            if columns.missing is not None:
+                await self._look_up(columns.missing.look_up)
+                continue
             if len(columns) or columns.ends:
                 return ArrowBatch(columns)
             left = None if deadline is None else deadline - loop.time()
             if columns.ended or (left is not None and left <= 0):
                 raise StopAsyncIteration
             await self._readable(loop, left)
+
+    async def _look_up(self, look_up: Callable[[], object]) -> None:
+        """Ask the schema registry in a thread. Meanwhile other coroutines run."""
+        import asyncio
+
+        begin_waiting(self._core)
+        try:
+            await asyncio.to_thread(look_up)
+        finally:
+            end_waiting(self._core)
 
     async def _readable(self, loop: asyncio.AbstractEventLoop, timeout: float | None) -> None:
         """Wait until records may be available."""

@@ -15,8 +15,17 @@ from kafka_native._native.arrow_consumer import ColumnBatch, ColumnMemory, Colum
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.message import Message
 from kafka_native._native.methods import implemented_by
-from kafka_native.arrow import ArrowBatch, ArrowStream, Columns, checked_records, plan_of
+from kafka_native.arrow import (
+    ArrowBatch,
+    ArrowStream,
+    ColumnRequest,
+    Columns,
+    Decode,
+    OnError,
+    checked_records,
+)
 from kafka_native.client_core import HANDLE_CLOSED_TEXT, ClientCore, own_client, settings_of
+from kafka_native.codecs.codec import Codec
 from kafka_native.config import Config
 from kafka_native.consumer_calls import CLOSED_TEXT, ConsumerCalls
 from kafka_native.consumer_events import (
@@ -274,7 +283,15 @@ class Consumer(ConsumerCalls):
     # --- columns ---
 
     def consume_arrow(
-        self, max_records: int = 1_000_000, timeout: float | None = -1, *, columns: Columns = None
+        self,
+        max_records: int = 1_000_000,
+        timeout: float | None = -1,
+        *,
+        columns: Columns = None,
+        value: Codec | None = None,
+        key: Codec | None = None,
+        on_error: OnError = "raise",
+        flatten: bool = False,
     ) -> ArrowBatch:
         """Returns records as Arrow columns.
 
@@ -295,6 +312,16 @@ class Consumer(ConsumerCalls):
             offset, timestamp, key and value. `kafka_native.arrow.COLUMNS` has all names and types.
             Only these columns are made. A ``_view`` isn't copied; it keeps the response in which it
             came.
+        value, key : Codec, optional
+            Decodes the column into typed values: `kafka_native.codecs.Avro` and the like. The call
+            asks the schema registry for schemas that it doesn't know yet.
+        on_error : str
+            What happens to a message that doesn't decode. ``"raise"``: the messages before it are
+            returned first, the next call raises the error. ``"null"``: its value is null.
+            ``"column"``: the same, and one more column ``value_error`` or ``key_error`` has the
+            reason.
+        flatten : bool
+            The fields of a decoded record become columns of their own.
 
         Returns
         -------
@@ -309,16 +336,33 @@ class Consumer(ConsumerCalls):
         ValueError
             A name, type or number is invalid. Or a column can't hold a record (bytes that aren't
             UTF-8 in a ``string``): the record isn't lost, ask for the column as ``binary``.
+        MessageDecodeError
+            A message doesn't decode. It isn't lost: seek to the offset behind it, or use
+            ``on_error``.
+        SchemaError
+            The schema of the result has no columns.
+        SchemaLookupError
+            The schema registry doesn't answer, for any ``on_error``. The next call asks again.
         RuntimeError
             The consumer is closed.
         """
         self._check_open()
+        request = ColumnRequest(columns, Decode(value, key, on_error, flatten))
+        records_max, timeout_s = checked_records(max_records), seconds(timeout)
         return ArrowBatch(
-            self._take_columns(plan_of(columns), checked_records(max_records), seconds(timeout))
+            self._take_columns(request.plan(self._topics_read), records_max, timeout_s)
         )
 
     def arrow_stream(
-        self, max_records: int = 100_000, timeout: float | None = -1, *, columns: Columns = None
+        self,
+        max_records: int = 100_000,
+        timeout: float | None = -1,
+        *,
+        columns: Columns = None,
+        value: Codec | None = None,
+        key: Codec | None = None,
+        on_error: OnError = "raise",
+        flatten: bool = False,
     ) -> ArrowStream:
         """Returns batches of columns, one after the other.
 
@@ -334,6 +378,13 @@ class Consumer(ConsumerCalls):
             record, and the stream has no end. ``async for`` never waits for a batch to fill up.
         columns : sequence of str, or mapping of names to types, optional
             As of `consume_arrow()`.
+        value, key : Codec, optional
+            As of `consume_arrow()`. The schema of the result is looked up when the stream is first
+            used. ``async for`` asks the schema registry in a thread.
+        on_error : str
+            As of `consume_arrow()`.
+        flatten : bool
+            As of `consume_arrow()`.
 
         Returns
         -------
@@ -345,18 +396,34 @@ class Consumer(ConsumerCalls):
         ValueError
             A name, type or number is invalid.
         """
-        plan, records_max = plan_of(columns), checked_records(max_records)
+        request = ColumnRequest(columns, Decode(value, key, on_error, flatten))
+        records_max = checked_records(max_records)
         if records_max == 0:
             raise ValueError("max_records must be 1 or more in a stream")
         longest = seconds(timeout)
         self._check_open()
 
-        def take(waited_s: float) -> ColumnBatch:
+        def take(plan: ColumnPlan, waited_s: float, defer_lookups: bool) -> ColumnBatch:
             return self._take_columns(
-                plan, records_max, waited_s, return_early=longest < 0, iterating=True
+                plan,
+                records_max,
+                waited_s,
+                return_early=longest < 0,
+                iterating=True,
+                defer_lookups=defer_lookups,
             )
 
-        return ArrowStream(self, plan, self._column_memory, take, longest)
+        make_plan = partial(request.plan, self._topics_read)
+        return ArrowStream(self, make_plan, self._column_memory, take, longest)
+
+    def _topics_read(self) -> set[str]:
+        """Return the topics of the subscription and the assignment.
+
+        Each of the two lists is copied in one step, so the control thread isn't asked.
+        """
+        control = self._control
+        named = {name for name in list(control.subscription.wanted) if not name.startswith("^")}
+        return named | {topic for topic, _ in list(control.fetches.assigned)}
 
     def _take_columns(
         self,
@@ -366,6 +433,7 @@ class Consumer(ConsumerCalls):
         *,
         return_early: bool = False,
         iterating: bool = False,
+        defer_lookups: bool = False,
     ) -> ColumnBatch:
         return take_columns(
             self,
@@ -375,6 +443,7 @@ class Consumer(ConsumerCalls):
             timeout,
             return_early=return_early,
             iterating=iterating,
+            defer_lookups=defer_lookups,
         )
 
     # --- the group ---

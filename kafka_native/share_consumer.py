@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from kafka_native._native.arrow_consumer import ColumnBatch, ColumnMemory, ColumnPlan, UnfitError
+from kafka_native._native.arrow_consumer import (
+    ColumnBatch,
+    ColumnMemory,
+    ColumnPlan,
+    MissingSchema,
+    UnfitError,
+)
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.enums import STATUS_TOO_LARGE
 from kafka_native._native.message import Message
@@ -22,8 +28,17 @@ from kafka_native._native.share_core import (
     masked,
     open_acquired,
 )
-from kafka_native.arrow import Columns, ShareArrowBatch, plan_of, values_of
+from kafka_native.arrow import (
+    ColumnRequest,
+    Columns,
+    Decode,
+    OnError,
+    ShareArrowBatch,
+    values_of,
+)
 from kafka_native.client_core import ClientCore, own_client, settings_of
+from kafka_native.codecs.codec import Codec
+from kafka_native.codecs.errors import MessageDecodeError
 from kafka_native.config import Config
 from kafka_native.control.consumer.held_records import (
     Acknowledgement,
@@ -477,7 +492,16 @@ class ShareConsumer(ExclusiveClient):
             columns,
         )
 
-    def consume_arrow(self, timeout: float = -1, *, columns: Columns = None) -> ShareArrowBatch:
+    def consume_arrow(
+        self,
+        timeout: float = -1,
+        *,
+        columns: Columns = None,
+        value: Codec | None = None,
+        key: Codec | None = None,
+        on_error: OnError = "raise",
+        flatten: bool = False,
+    ) -> ShareArrowBatch:
         """Acquires records as `poll()` does, and returns them as Arrow columns.
 
         The call makes no Python object per record. Acknowledge the rows with `acknowledge_arrow()`.
@@ -488,6 +512,13 @@ class ShareConsumer(ExclusiveClient):
             Seconds to wait for the first record. Negative waits without limit; 0 doesn't wait.
         columns : sequence of str, or mapping of names to types, optional
             As of `Consumer.consume_arrow()`. ``delivery_count`` has the number of deliveries.
+        value, key : Codec, optional
+            As of `Consumer.consume_arrow()`.
+        on_error : str
+            As of `Consumer.consume_arrow()`. With ``"raise"`` you can't seek past a record that
+            doesn't decode: consume it with ``"null"``, or take it with `poll()`, and reject it.
+        flatten : bool
+            As of `Consumer.consume_arrow()`.
 
         Returns
         -------
@@ -503,13 +534,25 @@ class ShareConsumer(ExclusiveClient):
         ValueError
             A name or type is invalid. Or a column can't hold a record (bytes that aren't UTF-8 in a
             ``string``): the next call returns the record, ask for the column as ``binary``.
+        MessageDecodeError, SchemaError, SchemaLookupError
+            As of `Consumer.consume_arrow()`. The next call returns the record.
         IllegalStateException, ConcurrentModificationException
             See `poll()`.
         """
         with self._access():
-            timeout_s, plan = timeout_s_of(timeout), plan_of(columns)
+            timeout_s = timeout_s_of(timeout)
+            request = ColumnRequest(columns, Decode(value, key, on_error, flatten))
             self._check_poll()
-            return self._poll(timeout_s, partial(self._take_columns, plan))
+            plan = request.plan(lambda: self._topics)
+            return self._poll(timeout_s, partial(self._take_decoded, plan))
+
+    def _take_decoded(self, plan: ColumnPlan) -> ShareArrowBatch:
+        """Copies the records that have arrived into columns, and looks their schemas up."""
+        while True:
+            try:
+                return self._take_columns(plan)
+            except MissingSchema as missing:
+                missing.look_up()
 
     def _take_columns(self, plan: ColumnPlan) -> ShareArrowBatch:
         """Copies the records that have arrived into columns. Errors come first."""
@@ -525,7 +568,7 @@ class ShareConsumer(ExclusiveClient):
                 continue
             try:
                 _, statuses, failures = self._open(acquired, columns)
-            except (MemoryError, UnfitError):
+            except (MemoryError, UnfitError, MissingSchema, MessageDecodeError):
                 if len(columns):
                     break  # keep these rows; the next call raises it
                 raise

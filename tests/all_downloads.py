@@ -6,6 +6,7 @@ import sys
 
 from tests.broker import java
 from tests.broker.matrix import brokers
+from tests.codecs import java_avro
 from tests.downloads import TABLE, fetch, jars, write_table
 from tests.mock import apicurio
 from tests.spark import jvm
@@ -22,7 +23,8 @@ def main() -> int:
     if why := java.missing():
         print(f"jars can't be fetched: {why}", file=sys.stderr)
         return 1
-    sets = [java.STREAMS_JARS, apicurio.JARS, jvm.JARS, *map(brokers.jars_of, brokers.RELEASES)]
+    sets = [java.STREAMS_JARS, apicurio.JARS, java_avro.JARS, jvm.JARS]
+    sets += map(brokers.jars_of, brokers.RELEASES)
     if sys.argv[1:]:
         write_table({one.name: fetch(one) for one in sets})
     for one in sets:

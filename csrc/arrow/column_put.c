@@ -42,7 +42,8 @@ INLINE int32_t piece_of(const struct kn_record *record, enum kn_column_field fie
 
 static int has_pieces(const struct kn_column *column)
 {
-    return column->spec.field == KN_FIELD_KEY || column->spec.field == KN_FIELD_VALUE;
+    return !column->builder &&
+           (column->spec.field == KN_FIELD_KEY || column->spec.field == KN_FIELD_VALUE);
 }
 
 static int64_t room_of(const struct kn_columns *columns, const struct kn_column *column)
@@ -303,6 +304,7 @@ static int reserve_topic(struct kn_columns *columns, struct kn_column *column,
 static int reserve(struct kn_columns *columns, struct kn_column *column,
                    const struct kn_column_block *block, int32_t count)
 {
+    if (column->builder) return KN_OK; /* decoded already */
     int status = reserve_items(columns, column, count);
     if (status != KN_OK) return status;
     switch (column->spec.field) {
@@ -508,7 +510,8 @@ static void put_topic(struct kn_columns *columns, struct kn_column *column,
 static void put(struct kn_columns *columns, struct kn_column *column,
                 const struct kn_column_block *block, int32_t count)
 {
-    switch (column->spec.field) {
+    switch (column->builder ? KN_FIELD_COUNT : column->spec.field) {
+    case KN_FIELD_COUNT: break; /* decoded already */
     case KN_FIELD_TOPIC: put_topic(columns, column, block, count); break;
     case KN_FIELD_KEY:
     case KN_FIELD_VALUE: put_key_or_value(column, block, count); break;
@@ -518,13 +521,31 @@ static void put(struct kn_columns *columns, struct kn_column *column,
     column->length += count;
 }
 
+/* Decodes the records that the other columns can take. Afterwards every builder has the rows of the
+ * verdict. Without memory it has none. */
+static void decode(struct kn_columns *columns, const struct kn_column_block *block,
+                   struct verdict *verdict)
+{
+    for (int32_t i = 0; i < columns->column_count; i++) {
+        int status;
+        if (!columns->columns[i].decoding) continue;
+        int32_t count = kn_columns_decode(columns, i, block, verdict->count, &status);
+        if (status == KN_ERR_NOMEM) count = 0;
+        if (status != KN_OK) cut(verdict, count, status, i);
+    }
+    if (verdict->count < block->count)
+        kn_columns_truncate_decoded(columns, columns->row_count + verdict->count);
+}
+
 int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *block,
                       int32_t *taken, int32_t *column)
 {
     struct verdict verdict = {block->count, KN_OK, -1};
     *taken = 0;
     for (int32_t i = 0; i < columns->column_count; i++) measure(columns, i, block, &verdict);
+    if (columns->decoded_count) decode(columns, block, &verdict);
     *column = verdict.column;
+    if (verdict.status == KN_ERR_NOMEM) return KN_ERR_NOMEM;
     if (verdict.count == 0) return verdict.status;
     for (int32_t i = 0; i < columns->column_count && verdict.count < block->count; i++) {
         /* the sums were for more records */
@@ -533,7 +554,9 @@ int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *
     }
     for (int32_t i = 0; i < columns->column_count; i++) {
         int status = reserve(columns, &columns->columns[i], block, verdict.count);
-        if (status != KN_OK) return status;
+        if (status == KN_OK) continue;
+        if (columns->decoded_count) kn_columns_truncate_decoded(columns, columns->row_count);
+        return status;
     }
     for (int32_t i = 0; i < columns->column_count; i++)
         put(columns, &columns->columns[i], block, verdict.count);

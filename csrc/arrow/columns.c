@@ -108,6 +108,7 @@ static void column_deinit(struct kn_column *column)
     free(column->sources);
     for (int i = 0; column->parts && i < 2; i++) column_deinit(&column->parts[i]);
     free(column->parts);
+    kn_builder_unref(column->builder);
 }
 
 struct kn_kept_bytes *kn_kept_bytes_new(void)
@@ -157,6 +158,23 @@ static void columns_free(struct kn_columns *columns)
     atomic_fetch_sub(&live_count, 1);
 }
 
+/* Makes the parts or the builder of a column. */
+static int column_init(struct kn_columns *columns, struct kn_column *column)
+{
+    if (column->spec.layout == KN_LAYOUT_LIST) {
+        if (!(column->parts = calloc(2, sizeof *column->parts))) return KN_ERR_NOMEM;
+        column->parts[0].spec = (struct kn_column_spec){
+            .field = KN_FIELD_KEY, .layout = KN_LAYOUT_BYTES, .is_text = 1};
+        column->parts[1].spec = (struct kn_column_spec){.field = KN_FIELD_VALUE,
+                                                        .layout = KN_LAYOUT_BYTES};
+    } else if (column->spec.layout == KN_LAYOUT_DECODED) {
+        column->builder = kn_builder_new(column->spec.type, columns->pool, columns->bytes_max);
+        if (!column->builder) return KN_ERR_NOMEM;
+        columns->decoded_count++;
+    }
+    return KN_OK;
+}
+
 struct kn_columns *kn_columns_new(const struct kn_column_spec *specs, int32_t column_count,
                                   struct kn_pool *pool, int64_t bytes_max)
 {
@@ -171,13 +189,10 @@ struct kn_columns *kn_columns_new(const struct kn_column_spec *specs, int32_t co
     for (int32_t i = 0; i < column_count; i++) {
         struct kn_column *column = &columns->columns[i];
         column->spec = specs[i];
-        if (specs[i].layout != KN_LAYOUT_LIST) continue;
-        if (!(column->parts = calloc(2, sizeof *column->parts))) {
+        if (column_init(columns, column) != KN_OK) {
             columns_free(columns);
             return NULL;
         }
-        column->parts[0].spec = (struct kn_column_spec){KN_FIELD_KEY, KN_LAYOUT_BYTES, 1, 0};
-        column->parts[1].spec = (struct kn_column_spec){KN_FIELD_VALUE, KN_LAYOUT_BYTES, 0, 0};
     }
     return columns;
 }
@@ -215,6 +230,7 @@ static void column_truncate(struct kn_column *column, int64_t length)
         column->bytes_used = ((const int64_t *)column->items.data)[length];
     for (int i = 0; column->parts && i < 2; i++)
         column_truncate(&column->parts[i], ((const int32_t *)column->items.data)[length]);
+    if (column->builder) kn_builder_truncate(column->builder, length);
 }
 
 void kn_columns_truncate(struct kn_columns *columns, int64_t row_count)
@@ -226,14 +242,15 @@ void kn_columns_truncate(struct kn_columns *columns, int64_t row_count)
 
 static int64_t column_size_bytes(const struct kn_column *column)
 {
-    static const int8_t width[] = {[KN_LAYOUT_INT8] = 1,        [KN_LAYOUT_INT32] = 4,
-                                   [KN_LAYOUT_INT64] = 8,       [KN_LAYOUT_BYTES] = 4,
-                                   [KN_LAYOUT_LARGE_BYTES] = 8, [KN_LAYOUT_VIEW] = 16,
-                                   [KN_LAYOUT_DICTIONARY] = 4,  [KN_LAYOUT_LIST] = 4};
+    static const int8_t width[] = {
+        [KN_LAYOUT_INT8] = 1,       [KN_LAYOUT_INT32] = 4,       [KN_LAYOUT_INT64] = 8,
+        [KN_LAYOUT_BYTES] = 4,      [KN_LAYOUT_LARGE_BYTES] = 8, [KN_LAYOUT_VIEW] = 16,
+        [KN_LAYOUT_DICTIONARY] = 4, [KN_LAYOUT_LIST] = 4,        [KN_LAYOUT_DECODED] = 0};
     int64_t size = column->length * width[column->spec.layout] + column->bytes_used;
     if (column->validity.data) size += (int64_t)kn_bits_bytes(column->length);
     for (int32_t i = 0; i < column->source_count; i++) size += column->sources[i].size_bytes;
     for (int i = 0; column->parts && i < 2; i++) size += column_size_bytes(&column->parts[i]);
+    if (column->builder) size += kn_builder_size_bytes(column->builder);
     return size;
 }
 
@@ -243,4 +260,73 @@ int64_t kn_columns_size_bytes(const struct kn_columns *columns)
     for (int32_t i = 0; i < columns->column_count; i++)
         size += column_size_bytes(&columns->columns[i]);
     return size;
+}
+
+/* --- decoded columns --- */
+
+void kn_columns_set_decoding(struct kn_columns *columns, int32_t column,
+                             struct kn_decoding *decoding)
+{
+    columns->columns[column].decoding = decoding;
+}
+
+void kn_columns_truncate_decoded(struct kn_columns *columns, int64_t row_count)
+{
+    for (int32_t i = 0; i < columns->column_count; i++) {
+        if (columns->columns[i].builder)
+            kn_builder_truncate(columns->columns[i].builder, row_count);
+    }
+}
+
+/* Appends the text of a failure, or a null if there is none. */
+static int put_reason(struct kn_builder *reasons, const struct kn_schema_failure *failure)
+{
+    char text[KN_SCHEMA_FAILURE_TEXT_BYTES];
+    struct kn_built *column = &reasons->columns[0];
+    int status = kn_builder_reserve(reasons, 0, 1);
+    if (status != KN_OK) return status;
+    if (!failure) {
+        kn_builder_append_null(reasons, 0);
+        return KN_OK;
+    }
+    int32_t size = kn_schema_failure_text(failure, text);
+    if ((status = kn_builder_reserve_bytes(reasons, column, size)) != KN_OK) return status;
+    memcpy(column->bytes + column->bytes_used, text, (size_t)size);
+    kn_built_end_bytes(column, size);
+    return KN_OK;
+}
+
+/* Appends a row for one record, and its reason if the column of reasons exists. */
+static int decode_record(struct kn_decoding *decoding, struct kn_builder *builder,
+                         struct kn_builder *reasons, const struct kn_record *record)
+{
+    int status = kn_schema_decoders_decode(&decoding->decoders, builder, record,
+                                           &decoding->failure);
+    bool has_failed = status == KN_ERR_INVALID && decoding->skips_errors;
+    if (has_failed) {
+        status = kn_builder_reserve(builder, 0, 1);
+        if (status == KN_OK) kn_builder_append_null(builder, 0);
+    }
+    if (status == KN_OK && reasons)
+        status = put_reason(reasons, has_failed ? &decoding->failure : NULL);
+    return status;
+}
+
+int32_t kn_columns_decode(struct kn_columns *columns, int32_t column,
+                          const struct kn_column_block *block, int32_t count, int *status)
+{
+    struct kn_column *decoded = &columns->columns[column];
+    struct kn_decoding *decoding = decoded->decoding;
+    struct kn_builder *reasons = decoding->reason_column < 0
+                                     ? NULL
+                                     : columns->columns[decoding->reason_column].builder;
+    /* Without this room the columns grow as they need it. */
+    if (!decoded->length && decoded->length_hint)
+        (void)kn_builder_reserve(decoded->builder, 0, decoded->length_hint);
+    *status = KN_OK;
+    for (int32_t i = 0; i < count; i++) {
+        *status = decode_record(decoding, decoded->builder, reasons, &block->records[i]);
+        if (*status != KN_OK) return i;
+    }
+    return count;
 }

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "codecs/schema_decoders.h"
 #include "codecs/slab.h"
 #include "net/chunk.h"
 #include "records/record_reader.h"
@@ -32,6 +33,8 @@ enum kn_column_field {
     KN_FIELD_HEADERS,
     KN_FIELD_LEADER_EPOCH,
     KN_FIELD_DELIVERY_COUNT,
+    KN_FIELD_KEY_ERROR,   /* the reason why the key is null */
+    KN_FIELD_VALUE_ERROR, /* the same of the value */
     KN_FIELD_COUNT
 };
 
@@ -43,14 +46,26 @@ enum kn_column_layout {
     KN_LAYOUT_LARGE_BYTES, /* 64-bit offsets */
     KN_LAYOUT_VIEW,
     KN_LAYOUT_DICTIONARY, /* of topic names: 32-bit indices */
-    KN_LAYOUT_LIST        /* of headers: 32-bit offsets into two more columns */
+    KN_LAYOUT_LIST,       /* of headers: 32-bit offsets into two more columns */
+    KN_LAYOUT_DECODED     /* in a builder: decoded keys or values, or reasons */
 };
 
 struct kn_column_spec {
     enum kn_column_field field;
     enum kn_column_layout layout;
-    bool is_text;  /* checked UTF-8: a string instead of binary */
-    int32_t ticks; /* of a timestamp: units in a millisecond; else 0 */
+    bool is_text;           /* checked UTF-8: a string instead of binary */
+    int32_t ticks;          /* of a timestamp: units in a millisecond; else 0 */
+    struct kn_layout *type; /* DECODED: borrowed, the columns take a reference */
+    bool is_flat;           /* DECODED: the fields of the struct are columns of their own */
+};
+
+/* How a column of keys or values is decoded. */
+struct kn_decoding {
+    struct kn_schema_decoders decoders;
+    bool skips_errors; /* a record that doesn't decode is null; else it ends the append */
+    /* skips_errors: the column that gets the reasons; -1: none */
+    int32_t reason_column;
+    struct kn_schema_failure failure; /* the last failure */
 };
 
 struct kn_view_source {  /* memory that the long values of a view column point into */
@@ -82,6 +97,8 @@ struct kn_column {
     struct kn_column *parts; /* LIST: the columns of header names and values; else NULL */
     /* LIST: some header names of the current block aren't UTF-8, so U+FFFD replaces bad bytes */
     bool replaces;
+    struct kn_builder *builder;   /* DECODED: a reference */
+    struct kn_decoding *decoding; /* DECODED: borrowed; NULL: a column of reasons */
 };
 
 struct kn_names { /* the distinct topic names so far */
@@ -112,6 +129,7 @@ struct kn_columns {
     struct kn_chunk **chunks; /* references */
     int32_t chunk_count;
     int32_t chunk_capacity;
+    int32_t decoded_count; /* columns that have a builder */
     int32_t column_count;
     struct kn_column columns[];
 };
@@ -141,10 +159,16 @@ long kn_columns_live(void);
 void kn_columns_expect(struct kn_columns *columns, int32_t column, int64_t row_count,
                        int64_t size_bytes);
 
+/* Call before the first append. The decoding is borrowed until the last append. */
+void kn_columns_set_decoding(struct kn_columns *columns, int32_t column,
+                             struct kn_decoding *decoding);
+
 /* Appends the first *taken records of the block to every column. KN_OK: all of them. Otherwise the
  * reason for the next one:
  * - KN_ERR_FULL: a column has no more room.
- * - KN_ERR_INVALID: column *column can't hold it (not UTF-8, a time out of range).
+ * - KN_ERR_INVALID: column *column can't hold it (not UTF-8, a time out of range), or can't decode
+ *   it: then decoding->failure has the reason.
+ * - KN_ERR_UNKNOWN_SCHEMA: column *column needs a decoder for decoding->failure.key.
  * - KN_ERR_NOMEM: none was appended. */
 int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *block,
                       int32_t *taken, int32_t *column);
@@ -162,6 +186,13 @@ void kn_columns_truncate(struct kn_columns *columns, int64_t row_count);
 int64_t kn_columns_size_bytes(const struct kn_columns *columns);
 
 /* --- for column_put.c --- */
+/* Decodes the first `count` records of a block into a builder, and returns how many it has decoded.
+ * If these aren't all, *status has the reason. */
+int32_t kn_columns_decode(struct kn_columns *columns, int32_t column,
+                          const struct kn_column_block *block, int32_t count, int *status);
+/* Removes the rows of the builders behind row_count. */
+void kn_columns_truncate_decoded(struct kn_columns *columns, int64_t row_count);
+
 /* Returns the index of a name, and adds it if it is new. KN_OK, KN_ERR_NOMEM or KN_ERR_FULL. */
 int kn_names_find(struct kn_names *names, struct kn_pool *pool, const char *name,
                   int32_t size_bytes, int32_t *index);

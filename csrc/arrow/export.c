@@ -17,6 +17,8 @@ static const char *const NAMES[KN_FIELD_COUNT] = {
     [KN_FIELD_HEADERS] = "headers",
     [KN_FIELD_LEADER_EPOCH] = "leader_epoch",
     [KN_FIELD_DELIVERY_COUNT] = "delivery_count",
+    [KN_FIELD_KEY_ERROR] = "key_error",
+    [KN_FIELD_VALUE_ERROR] = "value_error",
 };
 
 const char *kn_column_name(enum kn_column_field field) { return NAMES[field]; }
@@ -36,8 +38,15 @@ const char *kn_column_format(const struct kn_column_spec *spec)
     case KN_LAYOUT_LARGE_BYTES: return spec->is_text ? "U" : "Z";
     case KN_LAYOUT_VIEW: return spec->is_text ? "vu" : "vz";
     case KN_LAYOUT_LIST: return "+l";
+    case KN_LAYOUT_DECODED: return spec->type->nodes[0].format;
     }
     return NULL;
+}
+
+/* Returns how many exported columns a column has. */
+static int32_t width_of(const struct kn_column_spec *spec)
+{
+    return spec->is_flat ? spec->type->nodes[0].child_count : 1;
 }
 
 /* --- schemas --- */
@@ -83,6 +92,11 @@ static int schema_of_headers(struct ArrowSchema *out)
 static int schema_of(const struct kn_column_spec *spec, struct ArrowSchema *out)
 {
     if (spec->layout == KN_LAYOUT_LIST) return schema_of_headers(out);
+    if (spec->layout == KN_LAYOUT_DECODED) {
+        int made = kn_layout_export(spec->type, out);
+        if (made == KN_OK) out->name = NAMES[spec->field];
+        return made;
+    }
     int status = schema_make(out, kn_column_format(spec), NAMES[spec->field], ARROW_FLAG_NULLABLE,
                              0);
     if (status != KN_OK || spec->layout != KN_LAYOUT_DICTIONARY) return status;
@@ -90,12 +104,29 @@ static int schema_of(const struct kn_column_spec *spec, struct ArrowSchema *out)
     return schema_make(out->dictionary, "u", "", ARROW_FLAG_NULLABLE, 0);
 }
 
+/* Exports the fields of a struct. */
+static int schemas_of_fields(struct kn_layout *type, struct ArrowSchema **out)
+{
+    int status = KN_OK;
+    for (int32_t node = 1; node < type->node_count && status == KN_OK; out++) {
+        status = kn_layout_export_field(type, node, *out);
+        node = type->nodes[node].end;
+    }
+    return status;
+}
+
 int kn_columns_export_schema(const struct kn_column_spec *specs, int32_t column_count,
                              struct ArrowSchema *out)
 {
-    int status = schema_make(out, "+s", "", 0, column_count);
-    for (int32_t i = 0; i < column_count && status == KN_OK; i++)
-        status = schema_of(&specs[i], out->children[i]);
+    int64_t width = 0;
+    for (int32_t i = 0; i < column_count; i++) width += width_of(&specs[i]);
+    int status = schema_make(out, "+s", "", 0, width);
+    struct ArrowSchema **child = out->children;
+    for (int32_t i = 0; i < column_count && status == KN_OK; i++) {
+        status = specs[i].is_flat ? schemas_of_fields(specs[i].type, child)
+                                  : schema_of(&specs[i], *child);
+        child += width_of(&specs[i]);
+    }
     if (status != KN_OK) kn_arrow_release_schema(out);
     return status;
 }
@@ -222,6 +253,7 @@ static int array_of(struct kn_columns *columns, const struct kn_column *column,
 {
     int status;
     switch (column->spec.layout) {
+    case KN_LAYOUT_DECODED: return kn_builder_export(column->builder, out);
     case KN_LAYOUT_LIST: status = array_of_headers(columns, column, out); break;
     case KN_LAYOUT_DICTIONARY: status = array_of_dictionary(columns, column, out); break;
     case KN_LAYOUT_VIEW: status = array_of_views(columns, column, out); break;
@@ -239,11 +271,31 @@ static int array_of(struct kn_columns *columns, const struct kn_column *column,
     return KN_OK;
 }
 
+/* Exports the fields of a struct. */
+static int arrays_of_fields(struct kn_builder *builder, struct ArrowArray **out)
+{
+    const struct kn_layout *type = builder->layout;
+    int status = KN_OK;
+    for (int32_t node = 1; node < type->node_count && status == KN_OK; out++) {
+        status = kn_builder_export_field(builder, node, *out);
+        node = type->nodes[node].end;
+    }
+    return status;
+}
+
 int kn_columns_export(struct kn_columns *columns, struct ArrowArray *out)
 {
-    int status = array_make(out, columns, columns->row_count, 1, columns->column_count);
-    for (int32_t i = 0; i < columns->column_count && status == KN_OK; i++)
-        status = array_of(columns, &columns->columns[i], out->children[i]);
+    int64_t width = 0;
+    for (int32_t i = 0; i < columns->column_count; i++)
+        width += width_of(&columns->columns[i].spec);
+    int status = array_make(out, columns, columns->row_count, 1, width);
+    struct ArrowArray **child = out->children;
+    for (int32_t i = 0; i < columns->column_count && status == KN_OK; i++) {
+        struct kn_column *column = &columns->columns[i];
+        status = column->spec.is_flat ? arrays_of_fields(column->builder, child)
+                                      : array_of(columns, column, *child);
+        child += width_of(&column->spec);
+    }
     if (status != KN_OK) kn_arrow_release_array(out);
     return status;
 }

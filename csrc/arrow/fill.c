@@ -66,7 +66,7 @@ static enum kn_fill_end append(struct kn_fill *fill, const struct gathered *gath
     if (status == KN_ERR_NOMEM) return KN_FILL_NOMEM;
     if (status == KN_ERR_FULL) return KN_FILL_FULL;
     fill->unfit_offset = gathered->records[count].offset;
-    return KN_FILL_UNFIT;
+    return status == KN_ERR_UNKNOWN_SCHEMA ? KN_FILL_UNKNOWN_SCHEMA : KN_FILL_UNFIT;
 }
 
 /* Appends the records of the opened batch. KN_FILL_PAUSED: up to its end. */

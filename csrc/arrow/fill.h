@@ -31,6 +31,8 @@ enum kn_fill_end {
     KN_FILL_BROKEN, /* the reader is at a malformed record; another call returns the same */
     /* column unfit_column can't hold the record at unfit_offset; the reader is at that record */
     KN_FILL_UNFIT,
+    /* the same, because column unfit_column needs another decoder: see kn_columns_append() */
+    KN_FILL_UNKNOWN_SCHEMA,
     KN_FILL_NOMEM /* the reader is at the first record that isn't in the columns */
 };
 

@@ -29,6 +29,7 @@ const char *kn_status_text(int status)
     case KN_ERR_NO_TRANSACTION: return "outside of a transaction";
     case KN_ERR_TLS: return "TLS failed";
     case KN_ERR_UNKNOWN_TOPIC: return "unknown topic";
+    case KN_ERR_UNKNOWN_SCHEMA: return "unknown schema";
     default: return "unknown status";
     }
 }

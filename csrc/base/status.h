@@ -30,7 +30,8 @@ enum kn_status {
     /* a transactional producer accepts messages only within a transaction */
     KN_ERR_NO_TRANSACTION = -20,
     KN_ERR_TLS = -21, /* the handshake failed, or a record was malformed */
-    KN_ERR_UNKNOWN_TOPIC = -22
+    KN_ERR_UNKNOWN_TOPIC = -22,
+    KN_ERR_UNKNOWN_SCHEMA = -23 /* no decoder of this schema is there yet */
 };
 
 /* A static English phrase for logs and exceptions; never NULL. */

@@ -315,9 +315,19 @@ static const uint8_t *put_symbol(struct run *run, struct kn_built *column,
     if (!next) return NULL;
     if (symbol < 0 || symbol >= op->count)
         return fail(run, KN_ERR_INVALID, "an enum has no such symbol", at);
-    int32_t value = run->program->table[op->arg + symbol];
-    if (value < 0) return fail(run, KN_ERR_INVALID, "the reader's enum lacks a symbol", at);
-    kn_built_offsets(column)[column->length++] = value;
+    bool is_text = op->code == KN_AVRO_ENUM_TEXT;
+    const int32_t *entry = &run->program->table[op->arg + (is_text ? 2 * symbol : symbol)];
+    if (*entry < 0) return fail(run, KN_ERR_INVALID, "the reader's enum lacks a symbol", at);
+    if (!is_text) {
+        kn_built_offsets(column)[column->length++] = *entry;
+        return next;
+    }
+    int status = kn_builder_reserve_bytes(run->builder, column, entry[1]);
+    if (status != KN_OK) return no_room(run, status, at);
+    if (entry[1])
+        memcpy(column->bytes + column->bytes_used, run->program->constants + *entry,
+               (size_t)entry[1]);
+    kn_built_end_bytes(column, entry[1]);
     return next;
 }
 
@@ -452,7 +462,8 @@ static const struct kn_avro_op *execute(struct run *run, const uint8_t *at)
         case KN_AVRO_BYTES: at = put_bytes(run, column, 0, at); break;
         case KN_AVRO_TEXT: at = put_bytes(run, column, 1, at); break;
         case KN_AVRO_FIXED: at = put_fixed(run, column, op->arg, at); break;
-        case KN_AVRO_ENUM: at = put_symbol(run, column, op, at); break;
+        case KN_AVRO_ENUM:
+        case KN_AVRO_ENUM_TEXT: at = put_symbol(run, column, op, at); break;
         case KN_AVRO_DECIMAL_BYTES:
         case KN_AVRO_DECIMAL_FIXED: at = put_decimal(run, column, op, at); break;
         case KN_AVRO_UUID_TEXT: at = put_uuid(run, column, at); break;

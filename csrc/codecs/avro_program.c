@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/utf8.h"
 
 #define KN_AVRO_OP_RULE(name, kind, width) {#name, kind, width},
 static const struct {
@@ -200,6 +201,26 @@ static bool check_enum(const struct check *check, const struct kn_avro_op *op)
     return 1;
 }
 
+static bool check_enum_text(const struct check *check, const struct kn_avro_op *op,
+                            struct sizes *sizes)
+{
+    const struct kn_avro_program *program = check->program;
+    int32_t size_max = 0;
+    if (op->count < 0 || op->arg < 0 || op->arg > program->table_count ||
+        op->count > (program->table_count - op->arg) / 2)
+        return 0;
+    for (int32_t i = 0; i < op->count; i++) {
+        int32_t from = program->table[op->arg + 2 * i], size = program->table[op->arg + 2 * i + 1];
+        if (from == -1) continue;
+        if (from < 0 || size < 0 || from > program->constant_bytes - size ||
+            !kn_utf8_is_valid(program->constants + from, (size_t)size))
+            return 0;
+        if (size > size_max) size_max = size;
+    }
+    sizes->output_bytes += size_max;
+    return 1;
+}
+
 /* Instructions that append a value to their own node. */
 static bool check_value(struct check *check, const struct kn_avro_op *op, struct sizes *sizes)
 {
@@ -227,7 +248,9 @@ static bool check_value(struct check *check, const struct kn_avro_op *op, struct
         break;
     default: sizes->min_bytes += 1;
     }
-    return (op->code != KN_AVRO_ENUM || check_enum(check, op)) && mark(check, op->node, sizes);
+    if (op->code == KN_AVRO_ENUM && !check_enum(check, op)) return 0;
+    if (op->code == KN_AVRO_ENUM_TEXT && !check_enum_text(check, op, sizes)) return 0;
+    return mark(check, op->node, sizes);
 }
 
 static bool check_op(struct check *check, int32_t at, struct sizes *sizes)

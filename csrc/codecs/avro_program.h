@@ -16,7 +16,9 @@
  * - from NONE to DURATION: read a value into `node`.
  *   INT_AS_LONG and so on are promotions. TEXT checks UTF-8. FIXED and DECIMAL_FIXED read `arg`
  *   bytes. The size of a decimal's number must be below the constant at `count`, which is as wide as
- *   its node and little-endian. ENUM maps a symbol through `count` table entries from `arg`; -1 is an error.
+ *   its node and little-endian. ENUM maps a symbol through `count` table entries from `arg`; -1 is an
+ *   error. ENUM_TEXT has `count` pairs of entries: where the symbol's text begins in the constants,
+ *   and its size.
  * - RECORD begins a struct. The instructions of its fields follow.
  * - ARRAY reads items into a list, or skips them without a node. Its body ends with NEXT, whose
  *   `arg` is the index of the ARRAY.
@@ -46,6 +48,7 @@
     X(TEXT, KN_NODE_BYTES, 0)                                                                      \
     X(FIXED, KN_NODE_FIXED, -1)                                                                    \
     X(ENUM, KN_NODE_DICTIONARY, 0)                                                                 \
+    X(ENUM_TEXT, KN_NODE_BYTES, 0)                                                                 \
     X(DECIMAL_BYTES, KN_NODE_FIXED, -1)                                                            \
     X(DECIMAL_FIXED, KN_NODE_FIXED, -1)                                                            \
     X(UUID_TEXT, KN_NODE_FIXED, 16)                                                                \

@@ -168,8 +168,6 @@ void kn_builder_append_null(struct kn_builder *builder, int32_t node)
     }
 }
 
-static void truncate_node(struct kn_builder *builder, int32_t node, int64_t length);
-
 /* Each child ends where its first removed item began. */
 static void truncate_union(struct kn_builder *builder, int32_t node, int64_t length)
 {
@@ -184,10 +182,10 @@ static void truncate_union(struct kn_builder *builder, int32_t node, int64_t len
         lengths[column->bytes[row]] = kn_built_offsets(column)[row];
     child = node + 1;
     for (int32_t i = 0; i < count; i++, child = layout->nodes[child].end)
-        truncate_node(builder, child, lengths[i]);
+        kn_builder_truncate_node(builder, child, lengths[i]);
 }
 
-static void truncate_node(struct kn_builder *builder, int32_t node, int64_t length)
+void kn_builder_truncate_node(struct kn_builder *builder, int32_t node, int64_t length)
 {
     const struct kn_node *type = &builder->layout->nodes[node];
     struct kn_built *column = &builder->columns[node];
@@ -197,11 +195,11 @@ static void truncate_node(struct kn_builder *builder, int32_t node, int64_t leng
         return;
     if (type->kind == KN_NODE_STRUCT) {
         for (int32_t i = node + 1; i < type->end; i = builder->layout->nodes[i].end)
-            truncate_node(builder, i, length);
+            kn_builder_truncate_node(builder, i, length);
     } else if (type->kind == KN_NODE_LIST && column->items) {
         /* The items of a list whose end wasn't reached are behind the last offset. */
         int64_t at = length < column->length ? length : column->length;
-        truncate_node(builder, node + 1, kn_built_offsets(column)[at]);
+        kn_builder_truncate_node(builder, node + 1, kn_built_offsets(column)[at]);
     } else if (type->kind == KN_NODE_BYTES) {
         column->bytes_used = kn_built_offsets(column)[length];
     } else if (type->kind == KN_NODE_UNION) {
@@ -214,7 +212,7 @@ static void truncate_node(struct kn_builder *builder, int32_t node, int64_t leng
 
 void kn_builder_truncate(struct kn_builder *builder, int64_t row_count)
 {
-    truncate_node(builder, 0, row_count);
+    kn_builder_truncate_node(builder, 0, row_count);
 }
 
 int64_t kn_builder_size_bytes(const struct kn_builder *builder)
@@ -234,6 +232,7 @@ int64_t kn_builder_size_bytes(const struct kn_builder *builder)
 
 struct exported {               /* the private data of one ArrowArray */
     struct kn_builder *builder; /* a reference */
+    struct kn_slab validity;    /* of a field */
     const void *buffers[3];
 };
 
@@ -245,6 +244,7 @@ static void array_release(struct ArrowArray *array)
     if (array->dictionary) kn_arrow_release_array(array->dictionary);
     free(array->dictionary);
     array->release = NULL;
+    kn_slab_deinit(&exported->validity);
     kn_builder_unref(exported->builder);
     free(exported);
 }
@@ -346,4 +346,26 @@ static int array_of(struct kn_builder *builder, int32_t at, struct ArrowArray *o
 int kn_builder_export(struct kn_builder *builder, struct ArrowArray *out)
 {
     return array_of(builder, 0, out);
+}
+
+int kn_builder_export_field(struct kn_builder *builder, int32_t node, struct ArrowArray *out)
+{
+    const struct kn_built *row = &builder->columns[0];
+    enum kn_node_kind kind = builder->layout->nodes[node].kind;
+    int status = array_of(builder, node, out);
+
+    if (status != KN_OK || kind == KN_NODE_NONE || kind == KN_NODE_UNION) return status;
+    if (!row->validity || !count_nulls(row->validity, row->length)) return KN_OK;
+    struct exported *exported = out->private_data;
+    size_t size = kn_bits_bytes(row->length);
+    if (kn_slab_reserve(NULL, &exported->validity, 0, size) != KN_OK) {
+        array_release(out);
+        return KN_ERR_NOMEM;
+    }
+    const uint8_t *own = builder->columns[node].validity;
+    for (size_t i = 0; i < size; i++)
+        exported->validity.data[i] = own ? own[i] & row->validity[i] : row->validity[i];
+    out->buffers[0] = exported->validity.data;
+    out->null_count = count_nulls(exported->validity.data, row->length);
+    return KN_OK;
 }

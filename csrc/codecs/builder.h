@@ -78,12 +78,20 @@ static inline int kn_builder_reserve_bytes(struct kn_builder *builder, struct kn
 /* Appends a null to a node and to the nodes that must have as many items. A node that can't be null
  * gets an empty value: zeros, no bytes, the first child of a union. The group must have room. */
 void kn_builder_append_null(struct kn_builder *builder, int32_t node);
+/* Keeps only the first items of a node and of the nodes below it. */
+void kn_builder_truncate_node(struct kn_builder *builder, int32_t node, int64_t length);
 /* Keeps only the first row_count rows. */
 void kn_builder_truncate(struct kn_builder *builder, int64_t row_count);
+/* Keeps only the first `length` items of a node, and what belongs to them below it. The caller appends
+ * the group's missing items again. */
+void kn_builder_truncate_node(struct kn_builder *builder, int32_t node, int64_t length);
 /* Bytes of the buffers. */
 int64_t kn_builder_size_bytes(const struct kn_builder *builder);
 /* KN_OK, or KN_ERR_NOMEM; then *out is released. */
 int kn_builder_export(struct kn_builder *builder, struct ArrowArray *out);
+/* The same for a field of the first node, a struct. It is null where the struct is null. A union
+ * can't be null: there it has an empty value. */
+int kn_builder_export_field(struct kn_builder *builder, int32_t node, struct ArrowArray *out);
 
 static inline int32_t *kn_built_offsets(const struct kn_built *column)
 {

@@ -70,6 +70,7 @@ static int copy_node(struct kn_node *to, const struct kn_node *from)
     *to = *from;
     to->format = copy_of(from->format, strlen(from->format) + 1);
     to->name = copy_of(from->name, strlen(from->name) + 1);
+    to->metadata = from->metadata ? copy_of(from->metadata, (size_t)from->metadata_bytes) : NULL;
     to->value_offsets = NULL;
     to->value_bytes = NULL;
     if (from->kind == KN_NODE_DICTIONARY) {
@@ -79,6 +80,7 @@ static int copy_node(struct kn_node *to, const struct kn_node *from)
         to->value_bytes = copy_of(from->value_bytes, size);
         if (!to->value_offsets || !to->value_bytes) return KN_ERR_NOMEM;
     }
+    if (from->metadata && !to->metadata) return KN_ERR_NOMEM;
     return to->format && to->name ? KN_OK : KN_ERR_NOMEM;
 }
 
@@ -126,11 +128,36 @@ void kn_layout_unref(struct kn_layout *layout)
         const struct kn_node *node = &layout->nodes[i];
         free((void *)(uintptr_t)node->format);
         free((void *)(uintptr_t)node->name);
+        free((void *)(uintptr_t)node->metadata);
         free((void *)(uintptr_t)node->value_offsets);
         free((void *)(uintptr_t)node->value_bytes);
     }
     free(layout);
     atomic_fetch_sub(&live, 1);
+}
+
+/* --- comparison --- */
+
+static bool node_is_equal(const struct kn_node *node, const struct kn_node *other)
+{
+    if (node->kind != other->kind || node->width_bytes != other->width_bytes ||
+        node->child_count != other->child_count || node->flags != other->flags ||
+        node->value_count != other->value_count || strcmp(node->format, other->format) ||
+        strcmp(node->name, other->name))
+        return 0;
+    if (node->kind != KN_NODE_DICTIONARY) return 1;
+    size_t count = (size_t)node->value_count;
+    return !memcmp(node->value_offsets, other->value_offsets, (count + 1) * sizeof(int32_t)) &&
+           !memcmp(node->value_bytes, other->value_bytes, (size_t)node->value_offsets[count]);
+}
+
+bool kn_layout_is_equal(const struct kn_layout *layout, const struct kn_layout *other)
+{
+    if (layout->node_count != other->node_count) return 0;
+    for (int32_t i = 0; i < layout->node_count; i++) {
+        if (!node_is_equal(&layout->nodes[i], &other->nodes[i])) return 0;
+    }
+    return 1;
 }
 
 /* --- export --- */
@@ -151,6 +178,7 @@ static int schema_make(struct kn_layout *layout, int32_t at, struct ArrowSchema 
     const struct kn_node *node = &layout->nodes[at];
     *out = (struct ArrowSchema){.format = node->format,
                                 .name = node->name,
+                                .metadata = node->metadata,
                                 .flags = node->flags,
                                 .release = schema_release};
     if (kn_node_is_nullable(layout, at)) out->flags |= ARROW_FLAG_NULLABLE;
@@ -185,4 +213,11 @@ static int schema_make(struct kn_layout *layout, int32_t at, struct ArrowSchema 
 int kn_layout_export(struct kn_layout *layout, struct ArrowSchema *out)
 {
     return schema_make(layout, 0, out);
+}
+
+int kn_layout_export_field(struct kn_layout *layout, int32_t node, struct ArrowSchema *out)
+{
+    int status = schema_make(layout, node, out);
+    if (status == KN_OK) out->flags |= ARROW_FLAG_NULLABLE;
+    return status;
 }

@@ -37,7 +37,9 @@ struct kn_node {
     int32_t end; /* the index after the last node below; kn_layout_new() computes it */
     const char *format;
     const char *name;
-    int64_t flags; /* ARROW_FLAG_NULLABLE, ARROW_FLAG_MAP_KEYS_SORTED */
+    int64_t flags;        /* ARROW_FLAG_NULLABLE, ARROW_FLAG_MAP_KEYS_SORTED */
+    const char *metadata; /* as in ArrowSchema; NULL: none */
+    int32_t metadata_bytes;
     /* DICTIONARY: value_count + 1 offsets into value_bytes, UTF-8 */
     int32_t value_count;
     const int32_t *value_offsets;
@@ -56,8 +58,12 @@ int kn_layout_new(const struct kn_node *nodes, int32_t node_count, struct kn_lay
 struct kn_layout *kn_layout_ref(struct kn_layout *layout);
 void kn_layout_unref(struct kn_layout *layout); /* NULL is allowed */
 long kn_layout_live(void);
+/* Returns whether builders of one layout may be filled by programs of the other. */
+bool kn_layout_is_equal(const struct kn_layout *layout, const struct kn_layout *other);
 /* KN_OK, or KN_ERR_NOMEM; then *out is released. */
 int kn_layout_export(struct kn_layout *layout, struct ArrowSchema *out);
+/* The same for one node. A field of the first node may be null, as for kn_builder_export_field(). */
+int kn_layout_export_field(struct kn_layout *layout, int32_t node, struct ArrowSchema *out);
 
 /* Returns whether values may be null. The first node always may: a record can be missing. */
 static inline bool kn_node_is_nullable(const struct kn_layout *layout, int32_t node)

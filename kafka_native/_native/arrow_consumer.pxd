@@ -1,5 +1,5 @@
 # The columns of consumed records, for the modules that fill them.
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from kafka_native._native.kn_arrow cimport kn_column_spec, kn_columns, kn_kept_bytes
 from kafka_native._native.kn_records cimport kn_pool
@@ -9,7 +9,10 @@ cdef class ColumnPlan:
     cdef kn_column_spec specs[16]
     cdef readonly int count
     cdef readonly tuple names
-    cdef readonly tuple types
+    cdef readonly tuple types  # by column of the specs
+    cdef readonly list decoded  # (column, DecodedType)
+
+    cdef void _add(self, str name, int layout, bint is_text, int ticks)
 
 
 cdef class ColumnMemory:
@@ -29,7 +32,10 @@ cdef class ColumnBatch:
     cdef readonly dict positions  # (topic, partition) -> the next offset
     cdef readonly list ends  # Messages: ends of partitions
     cdef readonly bint ended  # whether wakeup() or close() ended the call
+    cdef readonly object missing  # a MissingSchema that the caller has to look up, or None
+    cdef dict decodings  # column -> Decoding, while the columns are filled
 
 
-cdef object unfit_error(str place, ColumnPlan plan, int column, bint is_full)
+cdef object unfit_error(str topic, int32_t partition, int64_t offset, ColumnBatch batch, int column, bint is_full)
+cdef void end_batch(ColumnBatch batch) noexcept
 cdef ColumnBatch new_batch(ColumnPlan plan, ColumnMemory memory, int64_t count_max, int64_t bytes_max, int64_t pinned_max)

@@ -1,6 +1,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, final
 
+from kafka_native._native.arrow_decoding import DecodedType
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.message import Message
 
@@ -8,13 +9,21 @@ from kafka_native._native.message import Message
 class ColumnPlan:
     count: int
     names: tuple[str, ...]
-    types: tuple[str, ...]
-    def __init__(self, columns: Iterable[tuple[str, str]]) -> None: ...
+    types: tuple[str | DecodedType, ...]
+    decoded: list[tuple[int, DecodedType]]
+    def __init__(self, columns: Iterable[tuple[str, str | DecodedType]]) -> None: ...
     def __arrow_c_schema__(self) -> Any: ...
 
 class UnfitError(ValueError):
     problem: str
     def __init__(self, problem: str, advice: str) -> None: ...
+
+class MissingSchema(Exception):
+    source: Any
+    key: bytes
+    place: tuple[str, int, int]
+    def __init__(self, source: Any, key: bytes, place: tuple[str, int, int]) -> None: ...
+    def look_up(self) -> None: ...
 
 @final
 class ColumnMemory:
@@ -26,6 +35,7 @@ class ColumnBatch:
     positions: dict[tuple[str, int], int]
     ends: list[Message]
     ended: bool
+    missing: MissingSchema | None
     def __len__(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
@@ -47,6 +57,7 @@ def take_columns(
     *,
     return_early: bool = ...,
     iterating: bool = ...,
+    defer_lookups: bool = ...,
     bytes_max: int = ...,
 ) -> ColumnBatch: ...
 def descriptor(core: ConsumerCore) -> int: ...

@@ -14,12 +14,14 @@ from cpython.exc cimport PyErr_SetInterrupt
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.errno cimport EINTR, EIO, ENOMEM
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
+from kafka_native._native.arrow_decoding cimport DecodedType, Decoding, SchemaDecoder, new_decoding
 from kafka_native._native.consumer_core cimport ConsumerCore, PositionTaker
 from kafka_native._native.engine cimport Cursor, seconds
 from kafka_native._native.kn_arrow cimport *
+from kafka_native._native.kn_codecs cimport kn_columns_set_decoding
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
@@ -76,16 +78,38 @@ cdef class ColumnPlan:
     """The columns, their types and their order. `kafka_native.arrow.plan_of` has checked them."""
 
     def __init__(self, columns not None):
-        """``columns`` has a (name, type) pair for each column."""
+        """``columns`` has a (name, type) pair for each column. A type is a str or a `DecodedType`."""
+        cdef DecodedType decoded
+        names, types = [], []
+        self.decoded = []
         for name, kind in columns:
-            layout, is_text, ticks = TYPES[kind]
-            self.specs[self.count].field = <kn_column_field><int>FIELDS[name]
-            self.specs[self.count].layout = <kn_column_layout><int>layout
-            self.specs[self.count].is_text = is_text
-            self.specs[self.count].ticks = ticks
-            self.count += 1
-        self.names = tuple([name for name, _ in columns])
-        self.types = tuple([kind for _, kind in columns])
+            if not isinstance(kind, DecodedType):
+                layout, is_text, ticks = TYPES[kind]
+                self._add(name, layout, is_text, ticks)
+                names.append(name)
+                types.append(kind)
+                continue
+            decoded = kind
+            self.decoded.append((self.count, decoded))
+            self.specs[self.count].type = decoded.layout.layout
+            self.specs[self.count].is_flat = decoded.is_flat
+            self._add(name, KN_LAYOUT_DECODED, False, 0)
+            names += decoded.column_names()
+            types.append(decoded)
+            if decoded.has_reasons:
+                self.specs[self.count].type = decoded.reasons.layout
+                self._add(f"{name}_error", KN_LAYOUT_DECODED, False, 0)
+                names.append(f"{name}_error")
+                types.append("string")
+        self.names = tuple(names)
+        self.types = tuple(types)
+
+    cdef void _add(self, str name, int layout, bint is_text, int ticks):
+        self.specs[self.count].field = <kn_column_field><int>FIELDS[name]
+        self.specs[self.count].layout = <kn_column_layout>layout
+        self.specs[self.count].is_text = is_text
+        self.specs[self.count].ticks = ticks
+        self.count += 1
 
     def __arrow_c_schema__(self):
         """Return a capsule with the ArrowSchema of a struct of these columns."""
@@ -104,11 +128,34 @@ class UnfitError(ValueError):
         self.problem = problem
 
 
-cdef object unfit_error(str place, ColumnPlan plan, int column, bint is_full):
+class MissingSchema(Exception):
+    """The schema of a record has to be looked up before its column can be filled."""
+
+    def __init__(self, source, key, place):
+        super().__init__(*place)
+        self.source = source
+        self.key = key
+        self.place = place
+
+    def look_up(self):
+        """Ask the registry. Then the next call decodes the record."""
+        try:
+            self.source.prepare(self.key)
+        except Exception as error:
+            raise self.source.lookup_error(*self.place, self.key, error) from error
+
+
+cdef object unfit_error(str topic, int32_t partition, int64_t offset, ColumnBatch batch, int column, bint is_full):
     # The exception for a record that a column can't hold.
-    if is_full:
-        return UnfitError(f"{place}: a column is full", "ask for large_binary or a view")
+    cdef ColumnPlan plan = batch.plan
+    place = f"{topic} [{partition}] at offset {offset}"
     kind = plan.types[column]
+    if is_full:
+        if isinstance(kind, DecodedType):
+            return UnfitError(f"{place}: a decoded column is full", "ask for fewer fields")
+        return UnfitError(f"{place}: a column is full", "ask for large_binary or a view")
+    if isinstance(kind, DecodedType):
+        return (<Decoding>batch.decodings[column]).error(topic, partition, offset)
     why = "the time is out of its range" if kind.startswith("timestamp") else "the bytes aren't UTF-8"
     other = "timestamp[ms]" if kind.startswith("timestamp") else "binary"
     return UnfitError(f"{place}: its {plan.names[column]} can't be a {kind}: {why}", f"ask for {other} instead")
@@ -201,8 +248,9 @@ cdef class ColumnBatch:
 cdef class ColumnTaker(PositionTaker):
     """Collects records as columns, for one call."""
 
-    cdef ColumnPlan plan
+    cdef ColumnBatch batch
     cdef kn_fill fill
+    cdef bint defers  # unknown schemas are left to the caller
 
     def __dealloc__(self):
         kn_columns_unref(self.fill.columns)
@@ -227,6 +275,9 @@ cdef class ColumnTaker(PositionTaker):
                 if not self.in_hand:
                     self.check_fatal(core)
                 return 0
+            elif end == KN_FILL_UNKNOWN_SCHEMA:
+                if not self._find_decoder(core):
+                    return 0
             elif end == KN_FILL_NOTICE and core._segment != NULL and core._segment.kind == KN_SEGMENT_EOF:
                 self.ends.append(core._take_message())
                 self.in_hand = self.enough = True  # take the queued records, but wait for no others
@@ -291,6 +342,36 @@ cdef class ColumnTaker(PositionTaker):
                 self.first.setdefault(key, taken.first_offset)
         return False
 
+    cdef bint _find_decoder(self, ConsumerCore core) except -1:
+        # Find the decoder that the next record needs. Return whether the fill goes on now. Asking
+        # the registry may take long: meanwhile this call holds no segment.
+        cdef Decoding decoding = self.batch.decodings[self.fill.unfit_column]
+        cdef SchemaDecoder decoder
+        cdef bint holding = self.in_hand
+        key, source = decoding.missing(), decoding.type.source
+        place = (core._cursor.topic, core._cursor.partition, self.fill.unfit_offset)
+        decoder = source.known(key)
+        if decoder is not None:
+            decoding.add(key, decoder)
+            return True
+        if self.defers:
+            self.enough = True
+            if not self.in_hand:
+                self.batch.missing = MissingSchema(source, key, place)
+            return False
+        core.holding += holding
+        try:
+            decoder = source.look_up(key)
+        except Exception as error:
+            if self.in_hand:
+                self.enough = True  # the next call asks again, and raises the error
+                return False
+            raise source.lookup_error(*place, key, error) from error
+        finally:
+            core.holding -= holding
+        decoding.add(key, decoder)
+        return not (core._is_over() or core._woken or (core._serves and core.engine.callbacks))
+
     cdef int _take_problem(self, ConsumerCore core, kn_fill_end end) except -1:
         # The call has no records, so it raises the error now.
         if end == KN_FILL_NOMEM:
@@ -299,9 +380,10 @@ cdef class ColumnTaker(PositionTaker):
             if self.fill.rows_max == 0:
                 self.enough = True
                 return 0
-            raise ValueError(f"{self._place(core)}: larger than a column can be; ask for large_binary or a view")
+            advice = "fewer fields" if self.batch.decodings else "large_binary or a view"
+            raise ValueError(f"{self._place(core)}: larger than a column can be; ask for {advice}")
         if end == KN_FILL_UNFIT:
-            raise unfit_error(self._place(core), self.plan, self.fill.unfit_column, False)
+            raise unfit_error(core._cursor.topic, core._cursor.partition, self.fill.unfit_offset, self.batch, self.fill.unfit_column, False)
         return self.take_error(core)
 
     cdef object _place(self, ConsumerCore core):
@@ -327,25 +409,37 @@ cdef ColumnBatch new_batch(ColumnPlan plan, ColumnMemory memory, int64_t count_m
     batch.columns = kn_columns_new(plan.specs, plan.count, memory.pool, bytes_max)
     if batch.columns == NULL:
         raise MemoryError
+    batch.decodings = {number: new_decoding(kind, batch.columns, number) for number, kind in plan.decoded}
     memory.held.max_bytes = pinned_max
     kn_columns_set_kept_bytes(batch.columns, memory.held)
     memory.expect(batch.columns, plan, count_max)
     return batch
 
 
+cdef void end_batch(ColumnBatch batch) noexcept:
+    # No rows are added any more.
+    for number in batch.decodings:
+        kn_columns_set_decoding(batch.columns, number, NULL)
+    batch.decodings = None
+    with nogil:
+        kn_columns_settle(batch.columns)
+
+
 def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMemory memory not None, int64_t count_max, double timeout, *,
-                 bint return_early=False, bint iterating=False, int64_t bytes_max=2147483647):
+                 bint return_early=False, bint iterating=False, bint defer_lookups=False, int64_t bytes_max=2147483647):
     """Return a `ColumnBatch` of up to ``count_max`` records: the body of Consumer.consume_arrow().
 
     The caller has checked the arguments. With ``return_early`` the call returns as soon as it has
-    records. With ``iterating`` a closed consumer is no error. ``bytes_max`` is the maximum size of
-    a column with 32-bit offsets.
+    records. With ``iterating`` a closed consumer is no error. With ``defer_lookups`` an unknown
+    schema ends the call: `ColumnBatch.missing` has it. ``bytes_max`` is the maximum size of a column
+    with 32-bit offsets.
     """
     cdef ColumnTaker taker = ColumnTaker.__new__(ColumnTaker)
     cdef ColumnBatch batch
     core._check_opens()
     batch = new_batch(plan, memory, count_max, bytes_max, core.engine.pins.max_bytes)
-    taker.plan = plan
+    taker.batch = batch
+    taker.defers = defer_lookups
     batch.positions = taker.positions
     batch.ends = taker.ends
     taker.fill.rows_max = count_max
@@ -355,8 +449,7 @@ def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMem
         batch.ended = True
         return batch
     core._gather(taker, seconds(timeout), return_early)
-    with nogil:
-        kn_columns_settle(batch.columns)
+    end_batch(batch)
     batch.ended = taker.ended
     memory.remember(batch.columns, plan)
     return batch

@@ -3,13 +3,23 @@ from typing import Any, final
 
 NODE_KINDS: dict[str, int]
 AVRO_CODES: dict[str, int]
+PROTOBUF_CODES: dict[str, int]
+PROTOBUF_SHAPES: dict[str, int]
+PROTOBUF_MISSING: dict[str, int]
+JSON_CODES: dict[str, int]
+HAS_JSON: bool
 
 @final
 class Layout:
     def __new__(
-        cls, nodes: Iterable[tuple[int, int, int, int, str, str, tuple[str, ...]]]
+        cls,
+        nodes: Iterable[
+            tuple[int, int, int, int, str, str, tuple[str, ...]]
+            | tuple[int, int, int, int, str, str, tuple[str, ...], str]
+        ],
     ) -> Layout: ...
     def __len__(self) -> int: ...
+    def is_equal(self, other: Layout) -> bool: ...
     def __arrow_c_schema__(self) -> Any: ...
 
 class Program:
@@ -25,6 +35,23 @@ class AvroProgram(Program):
         table: Iterable[int],
         constants: bytes,
     ) -> AvroProgram: ...
+
+@final
+class ProtobufProgram(Program):
+    def __new__(
+        cls,
+        layout: Layout,
+        ops: Iterable[tuple[int, int, int, int, int, int, int, int, int, int]],
+        messages: Iterable[tuple[int, int, int]],
+        table: Iterable[int],
+        constants: bytes,
+    ) -> ProtobufProgram: ...
+
+@final
+class JsonProgram(Program):
+    def __new__(cls, layout: Layout, rules: Iterable[tuple[int, int, int]]) -> JsonProgram: ...
+
+def read_arrow_schema(schema: Any) -> tuple[str, str, bool, bytes | None, tuple[Any, ...], Any]: ...
 
 @final
 class Decoded:

@@ -10,13 +10,14 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SI
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
 
 from kafka_native._native.kn_arrow cimport (
     ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_check_schema, kn_arrow_problem, kn_arrow_release_array,
     kn_arrow_release_schema,
 )
 from kafka_native._native.kn_codecs cimport *
-from kafka_native._native.kn_enums cimport KN_ERR_FULL, KN_ERR_NOMEM, KN_OK
+from kafka_native._native.kn_enums cimport KN_ERR_FULL, KN_ERR_NOMEM, KN_ERR_UNSUPPORTED, KN_OK
 
 cdef extern from "codecs/import.h" nogil:
     struct kn_arrow_bytes:
@@ -39,6 +40,26 @@ NODE_KINDS = {
 }
 # The instructions of Avro programs by name. enum kn_avro_code, csrc/codecs/avro_program.h.
 AVRO_CODES = {(<bytes>kn_avro_op_name(code)).decode(): code for code in range(KN_AVRO_CODE_COUNT)}
+# The instructions of Protobuf programs by name, how often a field occurs, and what a message without
+# a field has in its place. csrc/codecs/protobuf_program.h.
+PROTOBUF_CODES = {(<bytes>kn_protobuf_op_name(code)).decode(): code for code in range(KN_PROTOBUF_CODE_COUNT)}
+PROTOBUF_SHAPES = {
+    "singular": KN_PROTOBUF_SINGULAR,
+    "repeated": KN_PROTOBUF_REPEATED,
+    "packed": KN_PROTOBUF_PACKED,
+    "map": KN_PROTOBUF_MAP,
+}
+PROTOBUF_MISSING = {
+    "null": KN_PROTOBUF_NULL,
+    "zero": KN_PROTOBUF_ZERO,
+    "constant": KN_PROTOBUF_CONSTANT,
+    "empty": KN_PROTOBUF_EMPTY,
+    "required": KN_PROTOBUF_REQUIRED,
+}
+# The rules of JSON programs by name. enum kn_json_code, csrc/codecs/json_program.h.
+JSON_CODES = {(<bytes>kn_json_code_name(code)).decode(): code for code in range(KN_JSON_CODE_COUNT)}
+# Whether this build has simdjson.
+HAS_JSON = bool(kn_json_is_available())
 
 # The rows that room is made for at once, in the beginning.
 cdef int64_t ROWS = 1024
@@ -71,24 +92,24 @@ cdef object schema_capsule(kn_layout *layout):
 @cython.final
 cdef class Layout:
     """The type of a column, as nodes in preorder."""
-    cdef kn_layout *layout
 
     def __cinit__(self, nodes not None):
-        """Each node is (kind, width_bytes, child_count, flags, format, name, values).
+        """Each node is (kind, width_bytes, child_count, flags, format, name, values[, extension]).
 
-        ``values`` are the str of a dictionary, else empty. Raises ValueError if the nodes aren't
+        ``values`` are the str of a dictionary, else empty. ``extension`` is the name of Arrow's
+        extension type that the column has. Raises ValueError if the nodes aren't
         one tree, or exceed a limit.
         """
         cdef list rows = list(nodes), keep = []
         cdef Py_ssize_t count = len(rows), i
         cdef kn_node *made = <kn_node *>calloc(<size_t>(count or 1), sizeof(kn_node))
-        cdef bytes format, name, offsets, values
+        cdef bytes format, name, offsets, values, metadata
         cdef int status
         if made == NULL:
             raise MemoryError
         try:
             for i in range(count):
-                kind, width, children, flags, format_text, name_text, texts = rows[i]
+                kind, width, children, flags, format_text, name_text, texts, *extension = rows[i]
                 format, name = _c_text(format_text), _c_text(name_text)
                 encoded = [(<str?>text).encode() for text in texts]
                 offsets, values = _offsets_of(encoded), b"".join(encoded)
@@ -99,6 +120,11 @@ cdef class Layout:
                 made[i].flags = flags
                 made[i].format = PyBytes_AS_STRING(format)
                 made[i].name = PyBytes_AS_STRING(name)
+                if extension and extension[0]:
+                    metadata = _extension_metadata(extension[0])
+                    keep.append(metadata)
+                    made[i].metadata = PyBytes_AS_STRING(metadata)
+                    made[i].metadata_bytes = <int32_t>len(metadata)
                 made[i].value_count = <int32_t>len(encoded)
                 made[i].value_offsets = <const int32_t *><void *>PyBytes_AS_STRING(offsets)
                 made[i].value_bytes = <const uint8_t *>PyBytes_AS_STRING(values)
@@ -116,6 +142,10 @@ cdef class Layout:
     def __len__(self):
         return self.layout.node_count
 
+    def is_equal(self, Layout other not None):
+        """Return whether columns of one layout may be filled by programs of the other."""
+        return kn_layout_is_equal(self.layout, other.layout)
+
     def __arrow_c_schema__(self):
         """Return a capsule with the ArrowSchema."""
         return schema_capsule(self.layout)
@@ -126,6 +156,15 @@ cdef bytes _c_text(str text):
     if b"\0" in encoded:
         raise ValueError(f"a name has a NUL character: {text!r}")
     return encoded
+
+
+cdef bytes _extension_metadata(str name):
+    # In the encoding of ArrowSchema.metadata: the number of pairs, and the size of each key and value.
+    cdef bytes found = (2).to_bytes(4, _BYTE_ORDER)
+    for text in ("ARROW:extension:name", name, "ARROW:extension:metadata", ""):
+        encoded = text.encode()
+        found += len(encoded).to_bytes(4, _BYTE_ORDER) + encoded
+    return found
 
 
 cdef bytes _offsets_of(list values):
@@ -146,8 +185,6 @@ _BYTE_ORDER = sys.byteorder
 
 cdef class Program:
     """A checked program that decodes the records of one schema: the base of the formats' programs."""
-    cdef kn_decoder decoder
-    cdef readonly Layout layout
 
     def decode(self, values not None, *, bint skip_errors=False, int64_t bytes_max=INT32_MAX):
         """Decode records into columns.
@@ -212,6 +249,142 @@ cdef class AvroProgram(Program):
 
     def __dealloc__(self):
         kn_avro_program_unref(self.program)
+
+
+@cython.final
+cdef class ProtobufProgram(Program):
+    """A program for Protobuf messages."""
+    cdef kn_protobuf_program *program
+
+    def __cinit__(self, Layout layout not None, ops not None, messages not None, table not None, bytes constants not None):
+        """Make a program.
+
+        ``ops`` are (code, node, number, shape, missing, arg, count, oneof, constant,
+        constant_bytes), ``messages`` are (node, first instruction, count), ``table`` is a list of
+        int. Raises ValueError with the number of the first bad instruction.
+        """
+        cdef list rows = list(ops), places = list(messages), entries = list(table)
+        cdef Py_ssize_t count = len(rows), message_count = len(places), i
+        cdef kn_protobuf_op *made = <kn_protobuf_op *>calloc(<size_t>(count or 1), sizeof(kn_protobuf_op))
+        cdef kn_protobuf_message *spots = <kn_protobuf_message *>calloc(
+            <size_t>(message_count or 1), sizeof(kn_protobuf_message))
+        cdef int32_t *numbers = <int32_t *>calloc(<size_t>(len(entries) or 1), sizeof(int32_t))
+        cdef int32_t bad = 0
+        cdef int status
+        try:
+            if made == NULL or spots == NULL or numbers == NULL:
+                raise MemoryError
+            for i in range(count):
+                (made[i].code, made[i].node, made[i].number, made[i].shape, made[i].missing, made[i].arg,
+                 made[i].count, made[i].oneof, made[i].constant, made[i].constant_bytes) = rows[i]
+            for i in range(message_count):
+                spots[i].node, spots[i].first, spots[i].count = places[i]
+            for i in range(len(entries)):
+                numbers[i] = entries[i]
+            status = kn_protobuf_program_new(
+                layout.layout, made, <int32_t>min(count, INT32_MAX), spots, <int32_t>min(message_count, INT32_MAX),
+                numbers, <int32_t>len(entries), <const uint8_t *>PyBytes_AS_STRING(constants),
+                <int32_t>len(constants), &self.program, &bad)
+        finally:
+            free(made)
+            free(spots)
+            free(numbers)
+        if status == KN_ERR_NOMEM:
+            raise MemoryError
+        if status != KN_OK:
+            raise ValueError(f"instruction {bad} of the program is wrong")
+        self.layout = layout
+        self.decoder = kn_protobuf_decoder(self.program)
+
+    def __dealloc__(self):
+        kn_protobuf_program_unref(self.program)
+
+
+@cython.final
+cdef class JsonProgram(Program):
+    """A program for JSON records."""
+    cdef kn_json_program *program
+
+    def __cinit__(self, Layout layout not None, rules not None):
+        """``rules`` are (code, arg, scale), one for each node of the layout.
+
+        Raises ValueError with the number of the first node whose rule is wrong, and
+        NotImplementedError in a build without simdjson.
+        """
+        cdef list rows = list(rules)
+        cdef Py_ssize_t count = len(rows), i
+        cdef int32_t bad = 0
+        cdef int status
+        if count != layout.layout.node_count:
+            raise ValueError(f"the layout has {layout.layout.node_count} nodes, not {count}")
+        cdef kn_json_rule *made = <kn_json_rule *>calloc(<size_t>(count or 1), sizeof(kn_json_rule))
+        if made == NULL:
+            raise MemoryError
+        try:
+            for i in range(count):
+                made[i].code, made[i].arg, made[i].scale = rows[i]
+            status = kn_json_program_new(layout.layout, made, &self.program, &bad)
+        finally:
+            free(made)
+        if status == KN_ERR_NOMEM:
+            raise MemoryError
+        if status == KN_ERR_UNSUPPORTED:
+            raise NotImplementedError(
+                "JSON columns need simdjson. Install its development package (Debian, Ubuntu: libsimdjson-dev) and a "
+                "C++ compiler, then build kafka-native again")
+        if status != KN_OK:
+            raise ValueError(f"the rule of node {bad} is wrong")
+        self.layout = layout
+        self.decoder = kn_json_decoder(self.program)
+
+    def __dealloc__(self):
+        kn_json_program_unref(self.program)
+
+
+# --- Arrow schemas ---
+
+def read_arrow_schema(schema):
+    """Return the type of an object with ``__arrow_c_schema__``.
+
+    The result is (format, name, nullable, metadata, children, dictionary). ``metadata`` is bytes in
+    Arrow's encoding, or None. ``children`` has such tuples, ``dictionary`` is one or None.
+    """
+    capsule = schema.__arrow_c_schema__()
+    return _arrow_type(<ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema"), 0)
+
+
+cdef tuple _arrow_type(const ArrowSchema *schema, int depth):
+    cdef int64_t i
+    cdef const char *problem = kn_arrow_check_schema(schema)
+    if problem != NULL:
+        raise ValueError(f"the schema is malformed: {(<bytes>problem).decode()}")
+    if depth > 64:
+        raise ValueError("the schema is nested too deeply")
+    return (
+        (<bytes>schema.format).decode(),
+        (<bytes>schema.name).decode() if schema.name != NULL else "",
+        bool(schema.flags & 2),
+        _metadata(schema.metadata),
+        tuple([_arrow_type(schema.children[i], depth + 1) for i in range(schema.n_children)]),
+        _arrow_type(schema.dictionary, depth + 1) if schema.dictionary != NULL else None,
+    )
+
+
+cdef object _metadata(const char *metadata):
+    # A count of pairs; then for each key and value its size and its bytes.
+    cdef const char *at = metadata
+    cdef int32_t count, size
+    cdef int64_t i
+    if metadata == NULL:
+        return None
+    memcpy(&count, at, sizeof(count))
+    at += sizeof(count)
+    for i in range(2 * <int64_t>count):
+        memcpy(&size, at, sizeof(size))
+        if size < 0:
+            raise ValueError("the metadata of the schema is malformed")
+        at += sizeof(size) + size
+    return metadata[:at - metadata]
 
 
 @cython.final

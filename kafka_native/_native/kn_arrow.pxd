@@ -40,6 +40,9 @@ cdef extern from "codecs/abi.h" nogil:
 
 cdef extern from "arrow/columns.h" nogil:
     enum kn_column_field:
+        KN_FIELD_KEY
+        KN_FIELD_KEY_ERROR
+        KN_FIELD_VALUE_ERROR
         KN_FIELD_COUNT
     enum kn_column_layout:
         KN_LAYOUT_INT8
@@ -50,11 +53,14 @@ cdef extern from "arrow/columns.h" nogil:
         KN_LAYOUT_VIEW
         KN_LAYOUT_DICTIONARY
         KN_LAYOUT_LIST
+        KN_LAYOUT_DECODED
     struct kn_column_spec:
         kn_column_field field
         kn_column_layout layout
         int is_text
         int32_t ticks
+        void *type  # kn_layout
+        bint is_flat
     struct kn_column:
         int64_t bytes_used
     struct kn_columns:
@@ -104,6 +110,7 @@ cdef extern from "arrow/fill.h" nogil:
         KN_FILL_NOTICE
         KN_FILL_BROKEN
         KN_FILL_UNFIT
+        KN_FILL_UNKNOWN_SCHEMA
         KN_FILL_NOMEM
     struct kn_taken_segment:
         kn_segment *segment

@@ -1,7 +1,7 @@
 # The functions of csrc/codecs for the bindings. The headers document them.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from kafka_native._native.kn_arrow cimport ArrowArray, ArrowSchema, kn_arrow_problem
+from kafka_native._native.kn_arrow cimport ArrowArray, ArrowSchema, kn_arrow_problem, kn_columns
 from kafka_native._native.kn_records cimport kn_pool
 
 
@@ -19,16 +19,21 @@ cdef extern from "codecs/layout.h" nogil:
         kn_node_kind kind
         int32_t width_bytes
         int32_t child_count
+        int32_t end
         const char *format
         const char *name
         int64_t flags
+        const char *metadata
+        int32_t metadata_bytes
         int32_t value_count
         const int32_t *value_offsets
         const uint8_t *value_bytes
     struct kn_layout:
         int32_t node_count
+        kn_node *nodes
     int kn_layout_new(const kn_node *nodes, int32_t node_count, kn_layout **out)
     void kn_layout_unref(kn_layout *layout)
+    bint kn_layout_is_equal(const kn_layout *layout, const kn_layout *other)
     long kn_layout_live()
     int kn_layout_export(kn_layout *layout, ArrowSchema *out)
 
@@ -59,6 +64,34 @@ cdef extern from "codecs/decoder.h" nogil:
     int kn_decode(const kn_decoder *decoder, kn_builder *builder, const uint8_t *data, int64_t size_bytes,
                   kn_decode_problem *problem)
 
+cdef extern from "codecs/schema_decoders.h" nogil:
+    enum:
+        KN_SCHEMA_FAILURE_TEXT_BYTES
+    enum kn_framing:
+        KN_FRAMING_NONE
+        KN_FRAMING_ID
+        KN_FRAMING_INDEXES
+    struct kn_schema_key:
+        int32_t size_bytes
+        uint8_t *bytes
+    struct kn_schema_decoder:
+        kn_schema_key key
+        kn_decoder decoder
+        const char *reason
+        const char *const *paths
+    struct kn_schema_decoders:
+        int32_t count
+    struct kn_schema_failure:
+        kn_schema_key key
+        const char *path
+        int64_t position
+        const char *text
+    void kn_schema_decoders_init(kn_schema_decoders *decoders, kn_framing framing, bint is_key)
+    void kn_schema_decoders_deinit(kn_schema_decoders *decoders)
+    int kn_schema_decoders_add(kn_schema_decoders *decoders, const kn_schema_decoder *decoder)
+    void kn_schema_decoders_clear(kn_schema_decoders *decoders)
+    int32_t kn_schema_failure_text(const kn_schema_failure *failure, char *out)
+
 cdef extern from "codecs/avro_program.h" nogil:
     enum:
         KN_AVRO_CODE_COUNT
@@ -77,6 +110,69 @@ cdef extern from "codecs/avro_program.h" nogil:
 
 cdef extern from "codecs/avro_decode.h" nogil:
     kn_decoder kn_avro_decoder(const kn_avro_program *program)
+
+cdef extern from "codecs/protobuf_program.h" nogil:
+    enum:
+        KN_PROTOBUF_CODE_COUNT
+        KN_PROTOBUF_SINGULAR
+        KN_PROTOBUF_REPEATED
+        KN_PROTOBUF_PACKED
+        KN_PROTOBUF_MAP
+        KN_PROTOBUF_NULL
+        KN_PROTOBUF_ZERO
+        KN_PROTOBUF_CONSTANT
+        KN_PROTOBUF_EMPTY
+        KN_PROTOBUF_REQUIRED
+    struct kn_protobuf_op:
+        int32_t code
+        int32_t node
+        int32_t number
+        int32_t shape
+        int32_t missing
+        int32_t arg
+        int32_t count
+        int32_t oneof
+        int32_t constant
+        int32_t constant_bytes
+    struct kn_protobuf_message:
+        int32_t node
+        int32_t first
+        int32_t count
+    struct kn_protobuf_program:
+        kn_layout *layout
+    int kn_protobuf_program_new(kn_layout *layout, const kn_protobuf_op *ops, int32_t op_count, const kn_protobuf_message *messages,
+                                int32_t message_count, const int32_t *table, int32_t table_count, const uint8_t *constants,
+                                int32_t constant_bytes, kn_protobuf_program **out, int32_t *bad)
+    void kn_protobuf_program_unref(kn_protobuf_program *program)
+    const char *kn_protobuf_op_name(int code)
+
+cdef extern from "codecs/protobuf_decode.h" nogil:
+    kn_decoder kn_protobuf_decoder(const kn_protobuf_program *program)
+
+cdef extern from "arrow/columns.h" nogil:
+    struct kn_decoding:
+        kn_schema_decoders decoders
+        bint skips_errors
+        int32_t reason_column
+        kn_schema_failure failure
+    void kn_columns_set_decoding(kn_columns *columns, int32_t column, kn_decoding *decoding)
+
+cdef extern from "codecs/json_program.h" nogil:
+    enum:
+        KN_JSON_CODE_COUNT
+    struct kn_json_rule:
+        int32_t code
+        int32_t arg
+        int32_t scale
+    struct kn_json_program:
+        kn_layout *layout
+    int kn_json_program_new(kn_layout *layout, const kn_json_rule *rules, kn_json_program **out, int32_t *bad_node)
+    void kn_json_program_unref(kn_json_program *program)
+    const char *kn_json_code_name(int code)
+    bint kn_json_is_available()
+
+cdef extern from "codecs/json_decode.h" nogil:
+    kn_decoder kn_json_decoder(const kn_json_program *program)
 
 cdef extern from "codecs/nested.h" nogil:
     enum kn_nested_kind:

@@ -94,6 +94,7 @@ cdef extern from "base/status.h" nogil:
         KN_ERR_NO_TRANSACTION
         KN_ERR_TLS
         KN_ERR_UNKNOWN_TOPIC
+        KN_ERR_UNKNOWN_SCHEMA
 
 cdef extern from "produce/batch.h" nogil:
     enum:

@@ -11,13 +11,16 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset, strlen
 from cpython.pycapsule cimport PyCapsule_GetPointer
 
-from kafka_native._native.arrow_consumer cimport ColumnBatch, ColumnMemory, ColumnPlan, new_batch, unfit_error
+from kafka_native._native.arrow_consumer cimport ColumnBatch, ColumnMemory, ColumnPlan, end_batch, new_batch, unfit_error
+from kafka_native._native.arrow_decoding cimport Decoding
 from kafka_native._native.engine cimport Engine
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport kn_chunk, kn_chunk_new, kn_chunk_ref, kn_chunk_unref
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 from kafka_native._native.message cimport TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Batch, Pins, legacy_message_of, message_of
+
+from kafka_native._native.arrow_consumer import MissingSchema
 
 cdef enum:  # acknowledgement types, as in the protocol; ACK_UNDECIDED: none yet
     ACK_GAP = 0
@@ -182,11 +185,26 @@ cdef class _AcquiredReader:
             status = kn_columns_append(self.columns.columns, block, &taken, &column)
         if status == KN_ERR_NOMEM:
             raise MemoryError
+        if status == KN_ERR_UNKNOWN_SCHEMA:
+            self._find_decoder(block.records[taken].offset, column)
+            block.records += taken
+            block.count -= taken
+            self._append(block)
+            block.records -= taken
+            return 0
         if status != KN_OK:
-            place = f"{self.topic} [{self.partition}] at offset {block.records[taken].offset}"
-            raise unfit_error(place, self.columns.plan, column, status == KN_ERR_FULL)
+            raise unfit_error(self.topic, self.partition, block.records[taken].offset, self.columns, column, status == KN_ERR_FULL)
         block.count = 0
         return 0
+
+    cdef int _find_decoder(self, int64_t offset, int column) except -1:
+        # Add the decoder that a record needs, or raise MissingSchema.
+        cdef Decoding decoding = self.columns.decodings[column]
+        key, source = decoding.missing(), decoding.type.source
+        decoder = source.known(key)
+        if decoder is None:
+            raise MissingSchema(source, key, (self.topic, self.partition, offset))
+        return decoding.add(key, decoder)
 
     cdef Batch _batch_of(self, const kn_batch_view *view, kn_chunk *chunk, int16_t delivery_count):
         cdef Batch made = Batch.of(kn_chunk_ref(chunk), self.topic, self.partition, self.pins)
@@ -243,7 +261,8 @@ def open_acquired(Engine engine not None, str topic not None, int32_t partition,
     """Return Messages of the acquired records, status bytes for each range, and failures.
 
     With ``columns`` the records are appended to them, and there are no Messages. If a record doesn't
-    fit (UnfitError) or there is no memory, none of these records is in the columns.
+    fit (UnfitError), doesn't decode (MissingSchema, MessageDecodeError) or there is no memory, none
+    of these records is in the columns.
 
     ``ranges`` are (first offset, last offset, delivery count), ascending. Each offset of a range
     has one status byte: UNDECIDED for a Message, GAP for an offset without a record, RELEASE for an
@@ -299,8 +318,7 @@ def begin_columns(Engine engine not None, ColumnPlan plan not None, ColumnMemory
 
 def end_columns(ColumnBatch columns not None, ColumnMemory memory not None):
     """Complete columns: no rows are added any more."""
-    with nogil:
-        kn_columns_settle(columns.columns)
+    end_batch(columns)
     memory.remember(columns.columns, columns.plan)
 
 

@@ -11,10 +11,12 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from kafka_native._native.arrow_consumer import MissingSchema
 from kafka_native._native.message import Message
 from kafka_native.aio._loop import Waiter, end_threads, wait_for
-from kafka_native.arrow import Columns, ShareArrowBatch, plan_of
+from kafka_native.arrow import ColumnRequest, Columns, Decode, OnError, ShareArrowBatch
 from kafka_native.client_core import ClientCore, new_role
+from kafka_native.codecs.codec import Codec
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import (
     ConcurrentModificationException,
@@ -130,7 +132,14 @@ class AIOShareConsumer:
         return Messages(await self._poll(timeout, self._core._take))
 
     async def consume_arrow(
-        self, timeout: float = -1, *, columns: Columns = None
+        self,
+        timeout: float = -1,
+        *,
+        columns: Columns = None,
+        value: Codec | None = None,
+        key: Codec | None = None,
+        on_error: OnError = "raise",
+        flatten: bool = False,
     ) -> ShareArrowBatch:
         """Acquires records as Arrow columns; see `ShareConsumer.consume_arrow`.
 
@@ -140,9 +149,28 @@ class AIOShareConsumer:
             As of `poll()`.
         columns : sequence of str, or mapping of names to types, optional
             As of `ShareConsumer.consume_arrow`.
+        value, key : Codec, optional
+            As of `ShareConsumer.consume_arrow`. A thread asks the schema registry, so other tasks
+            run meanwhile.
+        on_error : str
+            As of `ShareConsumer.consume_arrow`.
+        flatten : bool
+            As of `ShareConsumer.consume_arrow`.
         """
-        take = partial(self._core._take_columns, plan_of(columns))
-        return await self._poll(timeout, take)
+        request = ColumnRequest(columns, Decode(value, key, on_error, flatten))
+        deadline = deadline_of(timeout_s_of(timeout))
+        if request.is_decoded:
+            self._check()
+            topics = self._core.subscription()
+            plan = await asyncio.to_thread(request.plan, lambda: topics)
+        else:
+            plan = request.plan(list)
+        take = partial(self._core._take_columns, plan)
+        while True:
+            try:
+                return await self._poll(left_s(deadline), take)
+            except MissingSchema as missing:
+                await asyncio.to_thread(missing.look_up)
 
     async def _poll(self, timeout: float, take: Callable[[], Taken]) -> Taken:
         """Waits until ``take()`` has taken something, or until the time is up."""

@@ -185,7 +185,7 @@ class Reader:
             failures = [
                 failure for message in others if (failure := self._note_error(message)) is not None
             ]
-            self._store(good)
+            self.store_messages(good)
             for failure in failures:
                 self.handle_error(failure)
 
@@ -283,7 +283,8 @@ class Reader:
             raise failure
         self.warn(line_of(failure))
 
-    def _store(self, messages: list[Message]) -> None:
+    def store_messages(self, messages: list[Message]) -> None:
+        """Store the offsets after messages that are written."""
         if self._stores:
             self.store({_key(message): (message.offset() or 0) + 1 for message in messages})
 

@@ -88,15 +88,19 @@ def below(path: str, name: str) -> str:
 
 
 def parse_schema(
-    schema: str | Mapping[str, Any] | list[Any], references: Iterable[Any] = ()
+    schema: str | Mapping[str, Any] | list[Any],
+    references: Iterable[Any] = (),
+    *,
+    may_recurse: bool = False,
 ) -> AvroType:
     """Return the parsed schema.
 
     :param schema: JSON text, or the parsed JSON.
     :param references: Schemas whose named types the schema uses, each after those that it uses.
+    :param may_recurse: Whether records may contain themselves.
     :raises SchemaError: It is malformed, or recursive.
     """
-    parser = _Parser()
+    parser = _Parser(may_recurse)
     for reference in references:
         parser.parse(_loaded(reference), "", "")
     return parser.parse(_loaded(schema), "", "")
@@ -115,9 +119,10 @@ def _loaded(schema: Any) -> Any:
 
 
 class _Parser:
-    def __init__(self) -> None:
+    def __init__(self, may_recurse: bool) -> None:
         self._named: dict[str, AvroType] = {}
-        self._open: set[str] = set()
+        self._open: dict[str, AvroType] = {}
+        self._may_recurse = may_recurse
         self._depth = 0
 
     def parse(self, schema: Any, namespace: str, path: str) -> AvroType:
@@ -139,6 +144,8 @@ class _Parser:
         if name in PRIMITIVES:
             return AvroType(name)
         full = name if "." in name or not namespace else f"{namespace}.{name}"
+        if full in self._open and self._may_recurse:
+            return self._open[full]
         if full in self._open:
             raise SchemaError(
                 f"the type {full} contains itself; recursive types have no columns", path
@@ -194,9 +201,9 @@ class _Parser:
                 raise SchemaError(f"a fixed can't have {made.size!r} bytes", path)
             _with_logical(made, schema, path)
         else:
-            self._open.add(full)
+            self._open[full] = made
             made.fields = self._fields(schema, inner, path)
-            self._open.discard(full)
+            del self._open[full]
         self._named[full] = made
         return made
 
@@ -260,8 +267,6 @@ def _with_logical(made: AvroType, schema: Mapping[str, Any], path: str) -> AvroT
             return made
         if made.kind == "fixed" and precision > _digits_max(made.size):
             return made
-        if precision > 76:
-            raise SchemaError(f"a decimal of {precision} digits is too long: Arrow has 76", path)
         made.precision, made.scale = precision, scale
     if logical == "uuid" and made.kind == "fixed" and made.size != 16:
         return made

@@ -1,30 +1,41 @@
 """Avro records as Arrow columns: schemas compiled to programs for csrc/codecs/avro_decode.
 
-The compiler resolves the writer's schema against the reader's by Avro's specification, once. The
-reader's schema gives the columns, the writer's schema the order of the instructions.
+_avro_resolution.py resolves the writer's schema against the reader's, once. The reader's schema
+gives the columns, the writer's schema the order of the instructions.
 """
 
 from __future__ import annotations
 
-import struct as packing
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, get_args
 
 from kafka_native._native.codec_core import AVRO_CODES, AvroProgram
 from kafka_native.codecs import layout
-from kafka_native.codecs._avro_schema import (
-    NO_DEFAULT,
-    AvroField,
-    AvroType,
-    below,
-    parse_schema,
+from kafka_native.codecs._avro_resolution import (
+    Plan,
+    ReadDefault,
+    ReadItems,
+    ReadLeaf,
+    ReadNull,
+    ReadRecord,
+    ReadUnion,
+    ToBranch,
+    nullable_of,
+    resolve,
 )
+from kafka_native.codecs._avro_schema import AvroField, AvroType, below, parse_schema
 from kafka_native.codecs.columns import ColumnDecoder
 from kafka_native.codecs.errors import SchemaError
 
 __all__ = ["AvroDecoder"]
 
 Schema = str | Mapping[str, Any] | list[Any]
+Enums = Literal["dictionary", "string"]
+Unions = Literal["dense", "struct"]
+Uuids = Literal["binary", "extension"]
+OPTIONS = {"enums": get_args(Enums), "unions": get_args(Unions), "uuids": get_args(Uuids)}
 
 FIXED_TYPES = {"int": ("i", 4), "long": ("l", 8), "float": ("f", 4), "double": ("g", 8)}
 LOGICAL_FORMATS = {
@@ -38,88 +49,92 @@ LOGICAL_FORMATS = {
     "local-timestamp-micros": "tsu:",
     "local-timestamp-nanos": "tsn:",
 }
-# The instruction for a writer's and a reader's type.
-READS = {
-    ("null", "null"): "NONE",
-    ("boolean", "boolean"): "BOOLEAN",
-    ("int", "int"): "INT",
-    ("int", "long"): "INT_AS_LONG",
-    ("int", "float"): "INT_AS_FLOAT",
-    ("int", "double"): "INT_AS_DOUBLE",
-    ("long", "long"): "LONG",
-    ("long", "float"): "LONG_AS_FLOAT",
-    ("long", "double"): "LONG_AS_DOUBLE",
-    ("float", "float"): "FLOAT",
-    ("float", "double"): "FLOAT_AS_DOUBLE",
-    ("double", "double"): "DOUBLE",
-    ("bytes", "bytes"): "BYTES",
-    ("string", "bytes"): "BYTES",
-    ("string", "string"): "TEXT",
-    ("bytes", "string"): "TEXT",
-}
 SKIPPED_BYTES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 UNIONS_BRANCHES_MAX = 127
+DECIMAL_DIGITS_MAX = 76
 
 
 # --- columns ---
 
 
-def nullable_of(kind: AvroType) -> AvroType | None:
-    """Return the other type of a union with null, or None if it isn't one of these two types."""
-    if kind.kind != "union" or len(kind.branches) != 2:
-        return None
-    first, second = kind.branches
-    if first.kind == "null":
-        return second
-    return first if second.kind == "null" else None
+@dataclass(frozen=True)
+class ColumnTypes:
+    """The columns of a reader's types. The attributes are the options of `AvroDecoder`."""
 
+    enums: Enums = "dictionary"
+    unions: Unions = "dense"
+    uuids: Uuids = "binary"
 
-def node_of(kind: AvroType, name: str, path: str, nullable: bool = False) -> layout.Node:
-    """Return the column of a reader's type."""
-    inner = nullable_of(kind)
-    if inner is not None:
-        return node_of(inner, name, path, True)
-    if kind.kind == "union":
-        if len(kind.branches) == 1:
-            return node_of(kind.branches[0], name, path)
+    def __post_init__(self) -> None:
+        for name, values in OPTIONS.items():
+            if getattr(self, name) not in values:
+                wanted = " or ".join(f'"{each}"' for each in values)
+                raise ValueError(f"{name} must be {wanted}, not {getattr(self, name)!r}")
+
+    def node_of(self, kind: AvroType, name: str, path: str, nullable: bool = False) -> layout.Node:
+        """Return the column of a type."""
+        inner = nullable_of(kind)
+        if inner is not None:
+            return self.node_of(inner, name, path, True)
+        if kind.kind == "union" and len(kind.branches) == 1:
+            return self.node_of(kind.branches[0], name, path)
+        if kind.kind == "union":
+            return self._union_of(kind, name, path)
+        if kind.kind == "record":
+            children = tuple(
+                self.node_of(each.type, each.name, below(path, each.name)) for each in kind.fields
+            )
+            return layout.struct(name, nullable, children)
+        if kind.kind in ("array", "map"):
+            make, item = (
+                (layout.list_of, "item") if kind.kind == "array" else (layout.map_of, "value")
+            )
+            return make(name, nullable, self.node_of(kind.below_item, item, below(path, "[]")))
+        return self._leaf_of(kind, name, path, nullable)
+
+    def _union_of(self, kind: AvroType, name: str, path: str) -> layout.Node:
+        if self.unions == "struct":
+            others = [each for each in kind.branches if each.kind != "null"]
+            children = tuple(self.node_of(each, each.label, path, True) for each in others)
+            return layout.struct(name, len(others) < len(kind.branches), children)
         if len(kind.branches) > UNIONS_BRANCHES_MAX:
             raise SchemaError(f"a union has more than {UNIONS_BRANCHES_MAX} branches", path)
         return layout.dense_union(
-            name, tuple(node_of(each, each.label, path) for each in kind.branches)
+            name, tuple(self.node_of(each, each.label, path) for each in kind.branches)
         )
-    if kind.kind == "record":
-        children = tuple(
-            node_of(each.type, each.name, below(path, each.name)) for each in kind.fields
-        )
-        return layout.struct(name, nullable, children)
-    if kind.kind == "array":
-        return layout.list_of(name, nullable, node_of(kind.below_item, "item", below(path, "[]")))
-    if kind.kind == "map":
-        return layout.map_of(name, nullable, node_of(kind.below_item, "value", below(path, "[]")))
-    return _leaf_of(kind, name, nullable)
+
+    def _leaf_of(self, kind: AvroType, name: str, path: str, nullable: bool) -> layout.Node:
+        if kind.logical == "decimal":
+            return _decimal_of(kind, name, path, nullable)
+        if kind.logical == "uuid":
+            extension = "arrow.uuid" if self.uuids == "extension" else ""
+            return layout.fixed(name, nullable, "w:16", 16, extension)
+        if kind.logical == "duration":
+            return layout.fixed(name, nullable, "tin", 16)
+        if kind.kind in FIXED_TYPES:
+            format, width = FIXED_TYPES[kind.kind]
+            format = LOGICAL_FORMATS.get(kind.logical or "", format)
+            return layout.fixed(name, nullable, format, width)
+        if kind.kind == "fixed":
+            return layout.fixed(name, nullable, f"w:{kind.size}", kind.size)
+        if kind.kind == "enum" and self.enums == "dictionary":
+            return layout.dictionary(name, nullable, kind.symbols)
+        if kind.kind == "null":
+            return layout.nulls(name)
+        if kind.kind == "boolean":
+            return layout.bits(name, nullable)
+        return layout.varying(name, nullable, is_text=kind.kind != "bytes")
 
 
-def _leaf_of(kind: AvroType, name: str, nullable: bool) -> layout.Node:
-    if kind.logical == "decimal":
-        is_wide = kind.precision > 38
-        format = f"d:{kind.precision},{kind.scale}" + (",256" if is_wide else "")
-        return layout.fixed(name, nullable, format, 32 if is_wide else 16)
-    if kind.logical == "uuid":
-        return layout.fixed(name, nullable, "w:16", 16)
-    if kind.logical == "duration":
-        return layout.fixed(name, nullable, "tin", 16)
-    if kind.kind in FIXED_TYPES:
-        format, width = FIXED_TYPES[kind.kind]
-        return layout.fixed(name, nullable, LOGICAL_FORMATS.get(kind.logical or "", format), width)
-    if kind.kind == "fixed":
-        return layout.fixed(name, nullable, f"w:{kind.size}", kind.size)
-    if kind.kind == "enum":
-        return layout.dictionary(name, nullable, kind.symbols)
-    if kind.kind == "null":
-        return layout.nulls(name)
-    if kind.kind == "boolean":
-        return layout.bits(name, nullable)
-    return layout.varying(name, nullable, is_text=kind.kind == "string")
+def _decimal_of(kind: AvroType, name: str, path: str, nullable: bool) -> layout.Node:
+    if kind.precision > DECIMAL_DIGITS_MAX:
+        raise SchemaError(
+            f"a decimal of {kind.precision} digits is too long: Arrow has {DECIMAL_DIGITS_MAX}",
+            path,
+        )
+    is_wide = kind.precision > 38
+    format = f"d:{kind.precision},{kind.scale}" + (",256" if is_wide else "")
+    return layout.fixed(name, nullable, format, 32 if is_wide else 16)
 
 
 def project(kind: AvroType, fields: Iterable[str]) -> AvroType:
@@ -164,84 +179,6 @@ def _projected(kind: AvroType, wanted: dict[str, list[str]], path: str) -> AvroT
     return AvroType("record", kind.name, kind.aliases, fields=tuple(fields))
 
 
-# --- default values ---
-
-
-def encode_default(kind: AvroType, value: Any, path: str) -> bytes:
-    """Return the Avro encoding of a default value, which is JSON.
-
-    :raises SchemaError: The value isn't one of this type.
-    """
-    if kind.kind == "union":
-        for index, branch in enumerate(kind.branches):
-            try:
-                return varint(index) + encode_default(branch, value, path)
-            except SchemaError:
-                continue
-    elif kind.kind == "record" and isinstance(value, Mapping):
-        return b"".join(_encode_field(each, value, path) for each in kind.fields)
-    elif kind.kind == "array" and isinstance(value, list):
-        items = [encode_default(kind.below_item, each, below(path, "[]")) for each in value]
-        return (varint(len(items)) + b"".join(items) if items else b"") + b"\0"
-    elif kind.kind == "map" and isinstance(value, Mapping):
-        entries = [
-            varint(len(key.encode()))
-            + key.encode()
-            + encode_default(kind.below_item, each, below(path, "[]"))
-            for key, each in value.items()
-        ]
-        return (varint(len(entries)) + b"".join(entries) if entries else b"") + b"\0"
-    else:
-        encoded = _encode_leaf(kind, value)
-        if encoded is not None:
-            return encoded
-    raise SchemaError(f"the default {value!r:.100} isn't a {kind.label}", path)
-
-
-def _encode_field(each: AvroField, value: Mapping[str, Any], path: str) -> bytes:
-    chosen = value.get(each.name, each.default)
-    if chosen is NO_DEFAULT:
-        raise SchemaError("the default of a record lacks this field", below(path, each.name))
-    return encode_default(each.type, chosen, below(path, each.name))
-
-
-def _encode_leaf(kind: AvroType, value: Any) -> bytes | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind.kind == "null":
-        return b"" if value is None else None
-    if kind.kind == "boolean":
-        return bytes([value]) if isinstance(value, bool) else None
-    if kind.kind in ("int", "long"):
-        width = 31 if kind.kind == "int" else 63
-        is_good = type(value) is int and -(1 << width) <= value < 1 << width
-        return varint(value) if is_good else None
-    if kind.kind in ("float", "double"):
-        return packing.pack("<f" if kind.kind == "float" else "<d", value) if is_number else None
-    if not isinstance(value, str):
-        return None
-    if kind.kind == "enum":
-        return varint(kind.symbols.index(value)) if value in kind.symbols else None
-    if kind.kind == "string":
-        return varint(len(value.encode())) + value.encode()
-    if kind.kind not in ("bytes", "fixed") or any(ord(each) > 255 for each in value):
-        return None
-    data = value.encode("latin-1")
-    if kind.kind == "bytes":
-        return varint(len(data)) + data
-    return data if len(data) == kind.size else None
-
-
-def varint(value: int) -> bytes:
-    """Return a number in Avro's encoding."""
-    rest = (value << 1) ^ (value >> 63)
-    encoded = bytearray()
-    while rest >= 0x80:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
-
-
 # --- the compiler ---
 
 
@@ -259,32 +196,24 @@ class _Op:
         self.end = 0
 
 
-def short_name(name: str) -> str:
-    """Return a name without its namespace."""
-    return name.rpartition(".")[2]
-
-
-def names_match(writer: AvroType, reader: AvroType) -> bool:
-    """Return whether a reader's named type may read the writer's."""
-    return short_name(writer.name) == short_name(reader.name) or writer.name in reader.aliases
-
-
 class Compiler:
     """Compiles a writer's and a reader's type to instructions."""
 
-    def __init__(self) -> None:
+    def __init__(self, types: ColumnTypes | None = None) -> None:
+        self._types = types or ColumnTypes()
         self.ops: list[_Op] = []
         self.table: list[int] = []
         self.constants = bytearray()
 
     def compile(self, writer: AvroType, reader: AvroType) -> layout.Node:
         """Compile a whole program. Return the column."""
-        if reader.kind == "union" and len(reader.branches) > 1 and nullable_of(reader) is None:
+        is_union = reader.kind == "union" and len(reader.branches) > 1
+        if is_union and nullable_of(reader) is None and self._types.unions == "dense":
             # Arrow's unions have no validity. A missing record is a null of the first child.
             others = (each for each in reader.branches if each.kind != "null")
             reader = AvroType("union", branches=(AvroType("null"), *others))
-        node = node_of(reader, "", "")
-        self._read(writer, reader, 0, node, "")
+        node = self._types.node_of(reader, "", "")
+        self._read(resolve(writer, reader).plan, 0, node, "")
         self._drop_last_skips()
         self._add("DONE", -1, "")
         return node
@@ -308,174 +237,118 @@ class Compiler:
 
     # reading
 
-    def _read(
-        self, writer: AvroType, reader: AvroType, at: int, node: layout.Node, path: str
-    ) -> None:
-        """Read a value of the writer's type into the node with index ``at``."""
-        inner = nullable_of(reader)
-        if writer.kind == "union":
-            self._read_union(writer, reader, at, node, path)
-        elif inner is not None:
-            if writer.kind == "null":
-                self._add("SET_NULL", at, path)
-            else:
-                self._read(writer, inner, at, node, path)
-        elif reader.kind == "union" and len(reader.branches) == 1:
-            self._read(writer, reader.branches[0], at, node, path)
-        elif reader.kind == "union":
-            self._read_into_union(writer, reader, at, node, path)
-        elif reader.kind == "record" and writer.kind == "record":
-            self._read_record(writer, reader, at, node, path)
-        elif reader.kind in ("array", "map") and writer.kind == reader.kind:
-            self._read_items(writer, reader, at, node, path)
-        else:
-            self._read_leaf(writer, reader, at, path)
-
-    def _read_union(
-        self, writer: AvroType, reader: AvroType, at: int, node: layout.Node, path: str
-    ) -> None:
-        inner, wanted = nullable_of(writer), nullable_of(reader)
-        if inner is not None and wanted is not None:
-            mark = self._mark()
-            null_branch = 0 if writer.branches[0].kind == "null" else 1
+    def _read(self, plan: Plan, at: int, node: layout.Node, path: str) -> None:
+        """Read a value into the node with index ``at``."""
+        if isinstance(plan, ReadLeaf):
+            self._read_leaf(plan, at, path)
+        elif isinstance(plan, ReadNull):
+            self._add("SET_NULL", at, path)
+        elif isinstance(plan, ReadRecord):
+            self._read_record(plan, at, node, path)
+        elif isinstance(plan, ReadItems):
+            self._read_items(plan, at, node, path)
+        elif isinstance(plan, ReadDefault):
+            op = self._add("DEFAULT", at, path, len(self.constants), len(plan.encoded))
+            self.constants += plan.encoded
+            self._read(plan.plan, at, node, path)
+            self._add("RESTORE", -1, path)
+            op.end = len(self.ops)
+        elif isinstance(plan, ToBranch):
+            self._read_branch(plan, at, node, path)
+        elif isinstance(plan, ReadUnion) and plan.is_nullable:
+            null_branch = 0 if isinstance(plan.branches[0], ReadNull) else 1
+            other = plan.branches[1 - null_branch]
+            assert other is not None
             op = self._add("NULLABLE", at, path, null_branch)
-            try:
-                self._read(inner, wanted, at, node, path)
-            except SchemaError:
-                self._reset(mark)
-            else:
-                op.end = len(self.ops)
-                return
-        self._branches(writer, at, path, lambda branch: self._read(branch, reader, at, node, path))
+            self._read(other, at, node, path)
+            op.end = len(self.ops)
+        elif isinstance(plan, ReadUnion):
+            reads = [
+                None if each is None else partial(self._read, each, at, node, path)
+                for each in plan.branches
+            ]
+            self._branches(reads, at, path)
+        else:
+            self._skip(plan.writer, path)
 
-    def _branches(
-        self, writer: AvroType, at: int, path: str, read: Callable[[AvroType], None]
-    ) -> None:
+    def _read_branch(self, plan: ToBranch, at: int, node: layout.Node, path: str) -> None:
+        """Read into a branch of a dense union, or into a field of the struct in its place."""
+        if node.kind == "union":
+            child = at + 1 + sum(each.size for each in node.children[: plan.index])
+            op = self._add("TYPE", at, path, plan.index, child)
+            self._read(plan.plan, child, node.children[plan.index], path)
+            op.end = len(self.ops)
+            return
+        if plan.reader.kind == "null":
+            self._add("SET_NULL", at, path)
+            return
+        self._add("RECORD", at, path)
+        index = at + 1
+        for each in node.children:
+            if each.name == plan.reader.label:
+                self._read(plan.plan, index, each, path)
+            else:
+                self._add("SET_NULL", index, path)
+            index += each.size
+
+    def _branches(self, reads: Sequence[Callable[[], None] | None], at: int, path: str) -> None:
         """Read a union. Branches that don't resolve fail when a record has them."""
-        op = self._add("UNION", at, path, len(self.table), len(writer.branches))
+        op = self._add("UNION", at, path, len(self.table), len(reads))
         self.table += [-1] * op.count
-        jumps: list[_Op] = []
-        problem: SchemaError | None = None
-        for index, branch in enumerate(writer.branches):
-            mark = self._mark()
-            try:
-                read(branch)
-            except SchemaError as error:
-                self._reset(mark)
-                problem = problem or error
-                continue
-            self.table[op.arg + index] = mark[0]
-            jumps.append(self._add("JUMP", -1, path))
-        if not jumps:
-            assert problem is not None
-            raise problem
+        jumps = []
+        for index, read in enumerate(reads):
+            if read is not None:
+                self.table[op.arg + index] = len(self.ops)
+                read()
+                jumps.append(self._add("JUMP", -1, path))
         op.end = len(self.ops)
         for jump in jumps:
             jump.end = op.end
 
-    def _mark(self) -> tuple[int, int, int]:
-        return len(self.ops), len(self.table), len(self.constants)
-
-    def _reset(self, mark: tuple[int, int, int]) -> None:
-        del self.ops[mark[0] :], self.table[mark[1] :], self.constants[mark[2] :]
-
-    def _read_into_union(
-        self, writer: AvroType, reader: AvroType, at: int, node: layout.Node, path: str
-    ) -> None:
-        """Read into the branch of the same type, else into the first one that resolves."""
-        same = [i for i, each in enumerate(reader.branches) if is_same(writer, each)]
-        for index in dict.fromkeys([*same, *range(len(reader.branches))]):
-            mark = self._mark()
-            child = at + 1 + sum(each.size for each in node.children[:index])
-            op = self._add("TYPE", at, path, index, child)
-            try:
-                self._read(writer, reader.branches[index], child, node.children[index], path)
-            except SchemaError:
-                self._reset(mark)
-                continue
-            op.end = len(self.ops)
-            return
-        raise SchemaError(f"no branch of the reader's union reads {writer.label}", path)
-
-    def _read_record(
-        self, writer: AvroType, reader: AvroType, at: int, node: layout.Node, path: str
-    ) -> None:
-        if not names_match(writer, reader):
-            raise SchemaError(f"the writer's {writer.name} isn't the reader's {reader.name}", path)
-        places: dict[str, tuple[AvroField, int, layout.Node]] = {}
+    def _read_record(self, plan: ReadRecord, at: int, node: layout.Node, path: str) -> None:
+        places = {}
         index = at + 1
-        written = {each.name for each in writer.fields}
-        missing = []
-        for each, child in zip(reader.fields, node.children, strict=True):
-            name = next((name for name in (each.name, *each.aliases) if name in written), None)
-            if name is None or name in places:
-                missing.append((each, index, child))
-            else:
-                places[name] = each, index, child
+        for each, child in zip(plan.reader.fields, node.children, strict=True):
+            places[each.name] = index, child
             index += child.size
         self._add("RECORD", at, path)
-        for each, index, child in missing:
-            self._read_default(each, index, child, below(path, each.name))
-        for field in writer.fields:
-            inner = below(path, field.name)
-            if field.name in places:
-                each, index, child = places[field.name]
-                self._read(field.type, each.type, index, child, inner)
-            else:
-                self._skip(field.type, inner)
+        for step in plan.steps:
+            index, child = (-1, node) if step.reader is None else places[step.reader.name]
+            self._read(step.plan, index, child, below(path, step.name))
 
-    def _read_default(self, each: AvroField, at: int, node: layout.Node, path: str) -> None:
-        if each.default is NO_DEFAULT:
-            raise SchemaError("the writer's schema lacks this field, and it has no default", path)
-        if each.default is None and nullable_of(each.type) is not None:
-            self._add("SET_NULL", at, path)
-            return
-        encoded = encode_default(each.type, each.default, path)
-        op = self._add("DEFAULT", at, path, len(self.constants), len(encoded))
-        self.constants += encoded
-        self._read(each.type, each.type, at, node, path)
-        self._add("RESTORE", -1, path)
-        op.end = len(self.ops)
-
-    def _read_items(
-        self, writer: AvroType, reader: AvroType, at: int, node: layout.Node, path: str
-    ) -> None:
+    def _read_items(self, plan: ReadItems, at: int, node: layout.Node, path: str) -> None:
         inner = below(path, "[]")
         start = len(self.ops)
         op = self._add("ARRAY", at, path)
         child, place = node.children[0], at + 1
-        if reader.kind == "map":
+        if plan.reader.kind == "map":
             self._add("RECORD", place, path)
             self._add("TEXT", place + 1, inner)
             child, place = child.children[1], place + 2
-        self._read(writer.below_item, reader.below_item, place, child, inner)
+        self._read(plan.item, place, child, inner)
         self._add("NEXT", -1, path, start)
         op.end = len(self.ops)
 
-    def _read_leaf(self, writer: AvroType, reader: AvroType, at: int, path: str) -> None:
-        self._check_logical(writer, reader, path)
-        pair = writer.kind, reader.kind
-        if pair == ("enum", "enum") and names_match(writer, reader):
-            self._read_enum(writer, reader, at, path)
-        elif pair == ("fixed", "fixed") and names_match(writer, reader):
-            if writer.size != reader.size:
-                raise SchemaError(
-                    f"the writer has {writer.size} bytes, the reader {reader.size}", path
-                )
-            code = {"decimal": "DECIMAL_FIXED", "duration": "DURATION"}.get(
-                reader.logical or "", "FIXED"
-            )
-            self._add(code, at, path, reader.size, self._limit_of(reader))
-        elif pair not in READS:
-            raise SchemaError(
-                f"the reader's {reader.label} can't read the writer's {writer.label}", path
-            )
-        elif reader.logical == "decimal" and writer.kind == "bytes":
-            self._add("DECIMAL_BYTES", at, path, 0, self._limit_of(reader))
-        elif reader.logical == "decimal":
-            raise SchemaError("a decimal can't read a string", path)
+    def _read_leaf(self, plan: ReadLeaf, at: int, path: str) -> None:
+        reader = plan.reader
+        if plan.code == "ENUM" and self._types.enums == "string":
+            self._read_symbols(plan, at, path)
+        elif plan.code == "ENUM":
+            self._add("ENUM", at, path, len(self.table), len(plan.symbols))
+            self.table += plan.symbols
         else:
-            self._add("UUID_TEXT" if reader.logical == "uuid" else READS[pair], at, path)
+            self._add(plan.code, at, path, reader.size, self._limit_of(reader))
+
+    def _read_symbols(self, plan: ReadLeaf, at: int, path: str) -> None:
+        """Read the symbols of an enum as strings: the table has the place and size of each."""
+        self._add("ENUM_TEXT", at, path, len(self.table), len(plan.symbols))
+        places = []
+        for symbol in plan.reader.symbols:
+            text = symbol.encode()
+            places.append((len(self.constants), len(text)))
+            self.constants += text
+        for number in plan.symbols:
+            self.table += places[number] if number >= 0 else (-1, 0)
 
     def _limit_of(self, reader: AvroType) -> int:
         """Return the place of the constant that a decimal must stay below, or 0 for other types."""
@@ -486,27 +359,6 @@ class Compiler:
             32 if reader.precision > 38 else 16, "little"
         )
         return place
-
-    @staticmethod
-    def _check_logical(writer: AvroType, reader: AvroType, path: str) -> None:
-        """Different units or scales would change the value without notice."""
-        if writer.logical is None or reader.logical is None:
-            return
-        if (writer.logical, writer.precision, writer.scale) != (
-            reader.logical,
-            reader.precision,
-            reader.scale,
-        ):
-            raise SchemaError(
-                f"the writer's {_logical_text(writer)} isn't the reader's {_logical_text(reader)}",
-                path,
-            )
-
-    def _read_enum(self, writer: AvroType, reader: AvroType, at: int, path: str) -> None:
-        index = {symbol: number for number, symbol in enumerate(reader.symbols)}
-        default = -1 if reader.default_symbol is None else index[reader.default_symbol]
-        self._add("ENUM", at, path, len(self.table), len(writer.symbols))
-        self.table += [index.get(symbol, default) for symbol in writer.symbols]
 
     # skipping
 
@@ -524,7 +376,7 @@ class Compiler:
             for each in writer.fields:
                 self._skip(each.type, below(path, each.name))
         elif kind == "union":
-            self._branches(writer, -1, path, lambda branch: self._skip(branch, path))
+            self._branches([partial(self._skip, each, path) for each in writer.branches], -1, path)
         else:
             start = len(self.ops)
             op = self._add("ARRAY", -1, path)
@@ -533,19 +385,6 @@ class Compiler:
             self._skip(writer.below_item, below(path, "[]"))
             self._add("NEXT", -1, path, start)
             op.end = len(self.ops)
-
-
-def is_same(writer: AvroType, reader: AvroType) -> bool:
-    """Return whether a branch of a reader's union has the writer's type, without promotion."""
-    if writer.kind != reader.kind:
-        return False
-    return not writer.name or writer.name == reader.name or writer.name in reader.aliases
-
-
-def _logical_text(kind: AvroType) -> str:
-    if kind.logical == "decimal":
-        return f"decimal({kind.precision}, {kind.scale})"
-    return str(kind.logical)
 
 
 # --- the decoder ---
@@ -567,16 +406,24 @@ class AvroDecoder(ColumnDecoder):
     references : sequence, optional
         Schemas that define named types for ``writer`` and ``reader``, each after those that it
         uses.
+    reader_references : sequence, optional
+        The same for ``reader`` alone. Default: ``references``.
+    enums : {"dictionary", "string"}
+        Enums become dictionaries of strings, or plain strings.
+    unions : {"dense", "struct"}
+        Unions of several types become dense unions, or structs with a nullable field for each type.
+        Polars and Spark have no dense unions. A union of null and one other type is always a
+        nullable column.
+    uuids : {"binary", "extension"}
+        Values of the logical type uuid become ``fixed_size_binary[16]``, or Arrow's extension type
+        ``arrow.uuid``, which pyarrow shows as `uuid.UUID`.
 
     Raises
     ------
     SchemaError
         A schema is malformed or recursive, or the reader's schema can't read the writer's records.
-
-    Notes
-    -----
-    A union of null and one other type becomes a nullable column. Other unions become dense unions.
-    Enums become dictionaries.
+    ValueError
+        An option has another value.
     """
 
     __slots__ = ()
@@ -588,15 +435,21 @@ class AvroDecoder(ColumnDecoder):
         *,
         fields: Iterable[str] | None = None,
         references: Iterable[Schema] = (),
+        reader_references: Iterable[Schema] | None = None,
+        enums: Enums = "dictionary",
+        unions: Unions = "dense",
+        uuids: Uuids = "binary",
     ) -> None:
         if isinstance(fields, str):
             raise TypeError("fields must be a sequence of names, not one str")
         references = list(references)
         written = parse_schema(writer, references)
-        read = written if reader is None else parse_schema(reader, references)
+        if reader_references is None:
+            reader_references = references
+        read = written if reader is None else parse_schema(reader, reader_references)
         if fields is not None:
             read = project(read, fields)
-        compiler = Compiler()
+        compiler = Compiler(ColumnTypes(enums, unions, uuids))
         node = compiler.compile(written, read)
         try:
             columns = layout.layout_of(node)

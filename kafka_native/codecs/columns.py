@@ -59,6 +59,16 @@ class ColumnDecoder:
         self._program = program
         self._paths = paths
 
+    @property
+    def program(self) -> Program:
+        """The program, for calls that decode in C."""
+        return self._program
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """The field of each instruction of the program."""
+        return self._paths
+
     def __arrow_c_schema__(self) -> Any:
         """Return a capsule with the type of the result. Part of the Arrow PyCapsule interface."""
         return self._program.layout.__arrow_c_schema__()
@@ -72,7 +82,8 @@ class ColumnDecoder:
         ----------
         records : binary Arrow column, or iterable of bytes or None
             A column is any object with Arrow's PyCapsule interface, such as an array or a chunked
-            array of pyarrow. None becomes a null. Bytes after a record are ignored.
+            array of pyarrow. None becomes a null. Bytes after an Avro record are ignored. Bytes
+            after a JSON value are an error.
         on_error : str
             ``"raise"``: the first record that doesn't decode raises its error. ``"null"``: its row
             is null, and `DecodedColumn.errors` has the reason.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DecodeError", "EncodeError", "SchemaError"]
+__all__ = ["DecodeError", "EncodeError", "MessageDecodeError", "SchemaError", "SchemaLookupError"]
 
 
 class SchemaError(ValueError):
@@ -26,21 +26,78 @@ class DecodeError(ValueError):
 
     Attributes
     ----------
-    row : int
-        The index of the record.
+    row : int or None
+        The index of the record. None: there was only one.
     path : str
         The field, as in `SchemaError`.
     position : int
         The byte of the record where the bad value begins.
     """
 
-    def __init__(self, problem: str, *, row: int, path: str, position: int) -> None:
+    def __init__(self, problem: str, *, row: int | None = None, path: str, position: int) -> None:
         place = f"field {path}" if path else "the record"
-        super().__init__(f"record {row}, {place}, byte {position}: {problem}")
+        start = "" if row is None else f"record {row}, "
+        super().__init__(f"{start}{place}, byte {position}: {problem}")
         self.problem = problem
         self.row = row
         self.path = path
         self.position = position
+
+
+class MessageDecodeError(DecodeError):
+    """A consumed message doesn't decode.
+
+    The message isn't lost: the next call finds it again. To go on, seek to the offset behind it, or
+    consume with ``on_error="null"``.
+
+    Attributes
+    ----------
+    topic : str
+        The message's topic.
+    partition : int
+        The message's partition.
+    offset : int
+        The message's offset.
+    field : str
+        ``"key"`` or ``"value"``.
+    schema_id : int or None
+        The schema's id, if the framing has one.
+    schema_guid : str or None
+        The schema's GUID, if the framing has one.
+    position : int
+        The byte of the key or value, with its framing. -1: the whole of it.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        topic: str,
+        partition: int,
+        offset: int,
+        field: str,
+        schema: int | str | None,
+        path: str,
+        position: int,
+    ) -> None:
+        """``schema`` is an id or a GUID."""
+        super().__init__(problem, row=0, path=path, position=position)
+        place = f"{topic} [{partition}] at offset {offset}"
+        advice = f'seek to offset {offset + 1} or consume with on_error="null"'
+        self.args = (f"{place}: its {field} doesn't decode: {problem}; nothing is lost, {advice}",)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.field = field
+        self.schema_id = schema if isinstance(schema, int) else None
+        self.schema_guid = schema if isinstance(schema, str) else None
+
+
+class SchemaLookupError(Exception):
+    """The schema registry doesn't return a schema that a call needs.
+
+    The registry's own error is the ``__cause__``. No message is lost: the next call asks again.
+    """
 
 
 class EncodeError(ValueError):

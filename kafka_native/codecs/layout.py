@@ -46,6 +46,8 @@ class Node:
         The columns below.
     values : tuple of str
         The values of a dictionary.
+    extension : str
+        The name of Arrow's extension type, such as ``arrow.uuid``. Empty: none.
     """
 
     kind: str
@@ -55,6 +57,7 @@ class Node:
     width_bytes: int = 0
     children: tuple[Node, ...] = ()
     values: tuple[str, ...] = ()
+    extension: str = ""
 
     @cached_property
     def size(self) -> int:
@@ -78,9 +81,9 @@ def bits(name: str, nullable: bool) -> Node:
     return Node("bits", "b", name, nullable)
 
 
-def fixed(name: str, nullable: bool, format: str, width_bytes: int) -> Node:
+def fixed(name: str, nullable: bool, format: str, width_bytes: int, extension: str = "") -> Node:
     """Return a column of items of a fixed width."""
-    return Node("fixed", format, name, nullable, width_bytes)
+    return Node("fixed", format, name, nullable, width_bytes, extension=extension)
 
 
 def varying(name: str, nullable: bool, *, is_text: bool) -> Node:
@@ -129,6 +132,7 @@ def layout_of(node: Node) -> Layout:
             each.format,
             each.name,
             each.values,
+            each.extension,
         )
         for each in node.walk()
     )

@@ -23,9 +23,15 @@ from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Final
+from typing import Final, Literal
 
-__all__ = ["API_VERSION", "DROP_IN_PATH", "LIBRARY_VERSION", "install"]
+__all__ = [
+    "API_VERSION",
+    "DROP_IN_PATH",
+    "LIBRARY_VERSION",
+    "SCHEMA_REGISTRY_VARIABLE",
+    "install",
+]
 
 API_VERSION: Final = "2.16.1"
 """The version that ``confluent_kafka.version()`` returns: kafka_native has this release's API.
@@ -40,8 +46,11 @@ _NAME: Final = "confluent_kafka"
 DROP_IN_PATH: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "drop_in")
 """The folder with the package confluent_kafka, for PYTHONPATH."""
 
+SCHEMA_REGISTRY_VARIABLE: Final = "KAFKA_NATIVE_SCHEMA_REGISTRY"
+"""The environment variable that chooses the schema registry: see `install()`."""
 
-def install() -> None:
+
+def install(*, schema_registry: Literal["installed", "kafka_native"] | None = None) -> None:
     """Make ``import confluent_kafka`` import kafka_native in this process.
 
     Call it before any module imports confluent_kafka. A second call has no effect. Processes that
@@ -51,9 +60,18 @@ def install() -> None:
     confluent_kafka package and use kafka_native. The package's C extension isn't loaded. If the
     package isn't installed, `kafka_native.schema_registry` is its schema registry.
 
+    :param schema_registry: ``kafka_native``: `kafka_native.schema_registry` is the schema registry
+        although confluent_kafka is installed. ``installed``: the default. The value is also set as
+        the environment variable `SCHEMA_REGISTRY_VARIABLE`, for processes that this one starts. If
+        it is None, the environment variable chooses.
+    :raises ValueError: ``schema_registry`` or the environment variable has another value.
     :raises RuntimeError: The process has imported the real confluent_kafka already. Modules that
         imported its classes would keep them.
     """
+    if schema_registry is not None:
+        _check_registry(schema_registry)
+        os.environ[SCHEMA_REGISTRY_VARIABLE] = schema_registry
+    uses_own_registry()  # refuses other values now, not at the first import
     if any(isinstance(each, _Finder) for each in sys.meta_path):
         return
     there = sys.modules.get(_NAME)
@@ -89,6 +107,24 @@ def installed_modules(package: str = "") -> list[str]:
     return [os.path.join(each, *filter(None, package.split("."))) for each in folders]
 
 
+def uses_own_registry() -> bool:
+    """Return whether `SCHEMA_REGISTRY_VARIABLE` asks for kafka_native's schema registry.
+
+    :raises ValueError: It has an unknown value.
+    """
+    wanted = os.environ.get(SCHEMA_REGISTRY_VARIABLE) or "installed"
+    _check_registry(wanted)
+    return wanted == "kafka_native"
+
+
+def _check_registry(wanted: str) -> None:
+    if wanted not in ("installed", "kafka_native"):
+        raise ValueError(
+            f"the schema registry ({SCHEMA_REGISTRY_VARIABLE}) must be installed or kafka_native, "
+            f"not {wanted!r}"
+        )
+
+
 def explain_missing_modules() -> None:
     """Make the import of a part that isn't installed raise an error that says what to install.
 
@@ -113,7 +149,7 @@ class _Finder(MetaPathFinder):
 class _SchemaRegistryFinder(MetaPathFinder, Loader):
     """Makes `kafka_native.schema_registry` the schema registry of confluent_kafka.
 
-    It does nothing if confluent_kafka is installed.
+    It does nothing if confluent_kafka is installed and the installed registry is wanted.
     """
 
     PACKAGE: Final = f"{_NAME}.schema_registry"
@@ -122,7 +158,7 @@ class _SchemaRegistryFinder(MetaPathFinder, Loader):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         is_part = fullname == self.PACKAGE or fullname.startswith(f"{self.PACKAGE}.")
-        if not is_part or installed_modules():
+        if not is_part or (installed_modules() and not uses_own_registry()):
             return None
         own = f"kafka_native{fullname.removeprefix(_NAME)}"
         return None if _spec_of(own) is None else ModuleSpec(fullname, self, is_package=True)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
+from kafka_native.codecs.avro_reader import AvroReader
+from kafka_native.codecs.errors import DecodeError, SchemaError
 from kafka_native.schema_registry.rule_registry import RuleRegistry
 from kafka_native.schema_registry.rule_types import (
     FieldTransform,
@@ -100,6 +102,9 @@ NESTING_MAX = 100
 EMPTY_ITEMS_MAX = 1_000_000
 """How many array items without bytes a payload may have: nulls, and records without fields."""
 
+PLANS_MAX = 100
+"""How many readers' schemas a writer's schema keeps a compiled plan for."""
+
 _TOO_DEEP = f"records that contain themselves are nested deeper than {NESTING_MAX} levels"
 _SIZES = {"boolean": 1, "float": 4, "double": 8}
 _COMPLEX_TYPES = ("record", "error", "enum", "array", "map", "fixed")
@@ -130,15 +135,35 @@ def _as_object(text: str) -> str:
 class ParsedAvro:
     """A parsed schema, and what rules need of it."""
 
-    def __init__(self, schema: AvroSchema, name: str | None) -> None:
+    def __init__(self, schema: AvroSchema, name: str | None, definition: AvroSchema) -> None:
         self.schema = schema
         self.name = name
+        self._definition = definition
+        self._plans: dict[ParsedAvro | None, AvroReader[Any] | None] = {}
         is_text = isinstance(schema, dict) and schema.get("type") == "bytes"
         self.is_bytes = schema == "bytes" or (is_text and "logicalType" not in schema)
         """Whether payloads are raw bytes, without a length in front, as in other clients."""
         self.hostile = _HostileCheck(schema)
         self._expanded: AvroSchema | None = None
         self._tags: dict[str, set[str]] | None = None
+
+    def plan_for(self, reader: ParsedAvro | None) -> AvroReader[Any] | None:
+        """Return the compiled plan for payloads of this schema. None: only fastavro reads them.
+
+        :param reader: The reader's schema. None: this one.
+        """
+        reader = None if reader is self else reader
+        if reader not in self._plans:
+            if len(self._plans) >= PLANS_MAX:
+                self._plans.clear()
+            try:
+                target = None if reader is None else reader._definition
+                plan = AvroReader(self._definition, target)
+            except SchemaError:
+                self._plans[reader] = None
+            else:
+                self._plans[reader] = None if plan.is_disputed else plan
+        return self._plans[reader]
 
     @property
     def expanded(self) -> AvroSchema:
@@ -171,7 +196,7 @@ def parse(schema: Schema, references: dict[str, AvroSchema]) -> ParsedAvro:
     name = None
     if isinstance(parsed, dict):
         name = parsed.get("name", definition.get("type"))
-    return ParsedAvro(parsed, name)
+    return ParsedAvro(parsed, name, complete)
 
 
 def _with_references(
@@ -727,7 +752,8 @@ class AvroSerializer(_AvroSerializerSteps, BaseSerializer):
       the GUID into a header (`header_schema_id_serializer`).
     - ``validation.rules.execution`` (``DISABLED``): when to check the rules in the schema's text:
       ``BEFORE_DOMAIN_RULES`` or ``AFTER_DOMAIN_RULES``.
-    - ``validation.rules.executor`` (None): the `ValidationRuleExecutor` that checks them.
+    - ``validation.rules.executor`` (a `CelValidator`): the `ValidationRuleExecutor` that checks
+      them.
     - ``validation.rules.fail.fast`` (False): stop at the first violation.
     - ``validate.strict`` (False): refuse records that lack fields, or have others.
     - ``validate.strict.allow.default`` (False): as ``validate.strict``, but fields with a default
@@ -799,6 +825,13 @@ class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
     ) -> Any:
         if writer.is_bytes:
             return payload
+        plan = None if self._return_record_name else writer.plan_for(reader)
+        if plan is not None:
+            try:
+                return plan.read(bytes(payload))
+            except DecodeError as error:
+                text = _unreadable(payload, error.path, error.problem)
+                raise SerializationError(text) from error
         writer.hostile.check_payload(payload)
         target = None if reader is None or reader is writer else reader.schema
         try:
@@ -811,10 +844,7 @@ class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
     def _problem(self, payload: bytes, writer: ParsedAvro, error: Exception) -> str:
         path = truncated_path(writer.schema, payload)
         reason = "the payload ends too early" if isinstance(error, EOFError) else str(error)
-        reason = reason or type(error).__name__
-        if path is not None:
-            return f"field {path} can't be read from the payload of {len(payload)} bytes: {reason}"
-        return f"the payload of {len(payload)} bytes can't be read with the schema: {reason}"
+        return _unreadable(payload, path, reason or type(error).__name__)
 
     def _finished(self, value: Any, reader: ParsedAvro, ctx: SerializationContext | None) -> Any:
         if self._from_dict is None:
@@ -822,6 +852,12 @@ class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
         if ctx is None:
             raise TypeError("from_dict needs a SerializationContext")
         return self._from_dict(value, ctx)
+
+
+def _unreadable(payload: bytes, path: str | None, reason: str) -> str:
+    if path:
+        return f"field {path} can't be read from the payload of {len(payload)} bytes: {reason}"
+    return f"the payload of {len(payload)} bytes can't be read with the schema: {reason}"
 
 
 class AvroDeserializer(_AvroDeserializerSteps, BaseDeserializer):

@@ -361,10 +361,10 @@ class SerializerSteps(BaseSerde):
             ValidationRuleExecutor,  # type: ignore[type-abstract]
         )
         if self._validates and self._validation_executor is None:
-            raise ValueError(
-                "validation.rules.execution needs validation.rules.executor, a "
-                "ValidationRuleExecutor"
-            )
+            # It needs the packages of the extra `rules`.
+            from kafka_native.schema_registry.rules.cel.cel_validator import CelValidator
+
+            self._validation_executor = CelValidator()
 
     def _validate_rules(self, parsed: Any, value: Any, place: str) -> None:
         """Check the rules in a schema's text."""

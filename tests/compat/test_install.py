@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_native.compat import SCHEMA_REGISTRY_VARIABLE, install
 from kafka_native.compat.__main__ import main
 from kafka_native.mock import MockCluster
 from tests.waiting import PROGRAM_S
@@ -294,6 +296,42 @@ import confluent_kafka.schema_registry.serde
 print("site-packages" in confluent_kafka.schema_registry.serde.__file__)
 """
     assert output_of(python(code=code)) == "True"
+
+
+OWN_REGISTRY = """
+from confluent_kafka.schema_registry.avro import AvroSerializer
+import confluent_kafka.schema_registry as found, kafka_native.schema_registry as own
+import kafka_native.schema_registry.avro
+assert found is own
+assert AvroSerializer is kafka_native.schema_registry.avro.AvroSerializer
+"""
+
+
+def test_our_schema_registry_can_be_chosen() -> None:
+    """With the installed package: by an argument, and by the environment in other processes."""
+    pytest.importorskip("fastavro")
+    pytest.importorskip("httpx2")
+    code = f"""
+import subprocess, sys
+import kafka_native.compat
+kafka_native.compat.install(schema_registry="kafka_native")
+{OWN_REGISTRY}
+import confluent_kafka.avro
+print("site-packages" in confluent_kafka.avro.__file__)
+code = "import kafka_native.compat\\nkafka_native.compat.install()\\n" + {OWN_REGISTRY!r}
+subprocess.run([sys.executable, "-c", code], check=True)
+"""
+    assert output_of(python(code=code)) == "True"
+
+
+def test_another_choice_of_a_schema_registry_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = "must be installed or kafka_native, not 'other'"
+    with pytest.raises(ValueError, match=refused):
+        install(schema_registry="other")  # type: ignore[arg-type]
+    assert SCHEMA_REGISTRY_VARIABLE not in os.environ
+    monkeypatch.setenv(SCHEMA_REGISTRY_VARIABLE, "other")
+    with pytest.raises(ValueError, match=refused):
+        install()
 
 
 def test_spawned_processes_are_switched_too(tmp_path: Path) -> None:

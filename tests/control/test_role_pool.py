@@ -101,14 +101,14 @@ def test_data_and_coordinators_have_connections_of_the_role() -> None:
 def test_the_end_of_a_role_fails_its_calls_at_the_host_once() -> None:
     host = cluster()
     role = Role(host)
-    listeners = len(host.pool.on_rebootstrap)
+    assert role.pool in host.pool.roles
     replies = role.call(MetadataRequest(topics=[]))
     role.pool.fail_all(KafkaError(KafkaError._DESTROY))
     role.pool.detach()
     assert [each.code() for each in replies] == [KafkaError._DESTROY]
     host.answer_metadata(name="other")
     assert len(replies) == 1
-    assert len(host.pool.on_rebootstrap) == listeners - 1
+    assert role.pool not in host.pool.roles
 
 
 def test_a_failing_connection_of_one_role_is_no_rebootstrap() -> None:

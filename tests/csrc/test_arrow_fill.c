@@ -235,6 +235,66 @@ static void test_pauses_for_settling(void)
     end();
 }
 
+/* Appends a row, but only while decoded_max isn't reached. */
+static int64_t decoded_max;
+
+static int decode_row(const void *program, struct kn_builder *builder, const uint8_t *data,
+                      int64_t size_bytes, struct kn_decode_problem *problem)
+{
+    (void)program;
+    (void)data;
+    CHECK_EQ(size_bytes, 20);
+    *problem = (struct kn_decode_problem){0, 3, "enough"};
+    if (builder->columns[0].length == decoded_max) return KN_ERR_INVALID;
+    CHECK_EQ(kn_builder_reserve(builder, 0, 1), KN_OK);
+    kn_builder_append_null(builder, 0);
+    return KN_OK;
+}
+
+static void test_decoded_columns_stop_it_and_go_back(void)
+{
+    static const struct kn_node node = {.kind = KN_NODE_BYTES, .format = "u", .name = ""};
+    static const char *const paths[] = {"field"};
+    struct kn_layout *layout;
+    struct kn_decoding decoding = {.reason_column = -1};
+    const struct kn_schema_decoder decoder = {.decoder = {NULL, decode_row}, .paths = paths};
+    begin(1000);
+    CHECK_EQ(kn_layout_new(&node, 1, &layout), KN_OK);
+    struct kn_column_spec specs[] = {
+        SPECS[0], {.field = KN_FIELD_VALUE, .layout = KN_LAYOUT_DECODED, .type = layout}};
+    kn_columns_unref(fill.columns);
+    fill.columns = kn_columns_new(specs, 2, NULL, INT32_MAX);
+    kn_schema_decoders_init(&decoding.decoders, KN_FRAMING_NONE, 0);
+    kn_columns_set_decoding(fill.columns, 1, &decoding);
+    const struct kn_builder *builder = fill.columns->columns[1].builder;
+    push(0, KN_SEGMENT_DATA, 0, 1, 100);
+    push(1, KN_SEGMENT_DATA, 0, 1, 100);
+
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_UNKNOWN_SCHEMA);
+    CHECK_EQ(fill.unfit_column, 1);
+    CHECK_EQ(fill.unfit_offset, 0);
+    CHECK_EQ(fill.columns->row_count, 0);
+    kn_fill_finish(&fill);
+    CHECK_EQ(kn_schema_decoders_add(&decoding.decoders, &decoder), KN_OK);
+    decoded_max = 170;
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_UNFIT);
+    CHECK_EQ(fill.unfit_offset, 70);
+    CHECK_EQ(fill.columns->row_count, 170);
+    CHECK_STR(decoding.failure.path, "field");
+    kn_cursor_next_epoch(cursors[0]);
+    kn_fill_revert(&fill, 0);
+    CHECK_EQ(builder->columns[0].length, 0);
+    kn_fill_finish(&fill);
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED);
+    CHECK_EQ(fill.columns->row_count, 100);
+    CHECK_EQ(builder->columns[0].length, 100);
+    kn_fill_finish(&fill);
+    check_offsets(0, 0, 100);
+    kn_schema_decoders_deinit(&decoding.decoders);
+    kn_layout_unref(layout);
+    end();
+}
+
 int main(void)
 {
     RUN(test_takes_all_queued_segments);
@@ -245,5 +305,6 @@ int main(void)
     RUN(test_stale_segments_are_reverted_and_the_rest_is_taken_again);
     RUN(test_broken_records_are_said_again_and_again);
     RUN(test_pauses_for_settling);
+    RUN(test_decoded_columns_stop_it_and_go_back);
     return check_done();
 }

@@ -37,6 +37,7 @@ class CBuild:
         self.flags = self.setup.Flags(compiler(), True)
         self.work = Path("build", f"ctest-{self.flags.digest()}")
         self.command = [*self.flags.cc, *self.flags.c, "-Itests/csrc"]
+        self.sources = self.setup.csrc_sources(self.flags.codecs.sources)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -49,7 +50,7 @@ class CBuild:
     @functools.cached_property
     def objects(self) -> dict[str, str]:
         """Return the objects by source. test_csrc_compiles_without_warning reports failures."""
-        made = self.setup.compile_objects(self.command, self.setup.csrc_sources(), self.work)
+        made = self.setup.compile_objects(self.command, self.sources, self.work)
         return {
             str(source.relative_to("csrc")): str(target)
             for source, target in made.items()
@@ -105,9 +106,7 @@ def test_csrc_compiles_without_warning(build: CBuild) -> None:
     # Sanitizers add code that causes false warnings, so with them it only has to compile.
     command = build.command if build.flags.sanitize else [*build.command, "-O2", "-Werror"]
     with build.locked():
-        made = build.setup.compile_objects(
-            command, build.setup.csrc_sources(), build.work / "strict"
-        )
+        made = build.setup.compile_objects(command, build.sources, build.work / "strict")
     assert [str(source) for source, target in made.items() if target is None] == []
 
 

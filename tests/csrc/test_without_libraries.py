@@ -44,3 +44,24 @@ def test_codecs_work_without(missing: str, tmp_path: Path, monkeypatch: pytest.M
         assert "checked nothing" in done.stderr, done.stderr
     else:
         assert done.returncode == 0, done.stderr
+
+
+def test_json_columns_need_simdjson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KN_WITHOUT", "simdjson")
+    module = load_setup()
+    codecs = module.Codecs()
+    assert codecs.sources == (".c",)
+    assert "-DKN_HAVE_SIMDJSON=1" not in codecs.cflags
+    sources = [
+        ROOT / "tests/csrc/test_json_decode.c",
+        *ROOT.glob("csrc/base/*.c"),
+        *(ROOT / f"csrc/codecs/{name}.c" for name in ("builder", "layout", "slab", "text_values")),
+    ]
+    flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-DKN_DEBUG=1", "-pthread"]
+    includes = [f"-I{ROOT}/csrc", f"-I{ROOT}/tests/csrc"]
+    program = tmp_path / "test_json_decode"
+    command = [compiler()[0], *flags, *includes, *map(str, sources), "-lm", "-o", str(program)]
+    subprocess.run(command, check=True)
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "without simdjson" in done.stdout

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_native._native import codec_core
 from kafka_native.mock import MockCluster
 from tests.waiting import PROGRAM_S
 
@@ -26,6 +27,13 @@ OUTPUT = {
         '"first":0,"end":3,"messages":3',
         "gone: exit status 1",
     ],
+    "typed_command_line.sh": [
+        "version 1, id 1",
+        '{"sensor":"roof","degrees":21.5,"at":"2024-05-01T12:00:00Z"}',
+        '{"sensor":"cellar","degrees":null,"at":"2024-05-01T12:00:00.250Z"}',
+        "refused: exit status 1",
+        "compatible (BACKWARD)",
+    ],
     "transactions.py": [
         "aborted: the till is short",
         "refused: _STATE",
@@ -35,6 +43,25 @@ OUTPUT = {
     "avro_columns.py": [
         "1000 rows: ['sensor', 'degrees']",
         "{'sensor': 'sensor 0', 'degrees_max': 39}",
+    ],
+    "typed_columns.py": [
+        "1001 rows: ['offset', 'sensor', 'degrees', 'value_error']",
+        "('sensor 0', 39)",
+        "(1000, 'there is no schema framing",
+    ],
+    "avro_objects.py": [
+        "Order(id=1, state=<State.PAID: 'PAID'>, items=[Item(name='tea', count=2), Item(name='milk', count=1)])",
+        "Order(id=2, state=<State.NEW: 'NEW'>, items=[])",
+        "offset 2: field state, byte 1: an enum has no such symbol",
+    ],
+    "protobuf_columns.py": [
+        "1000 rows: ['page', 'took']",
+        "longest visit: 0:00:39",
+    ],
+    "json_columns.py": [
+        "1000 rows: ['sensor', 'degrees']",
+        "hottest: 19.5",
+        "inferred: struct<sensor: string, degrees: double>",
     ],
     "produce_typed_columns.py": [
         "10000 records queued",
@@ -255,6 +282,15 @@ OUTPUT = {
     "test_with_mock_cluster.py": ["2 passed"],
     "test_with_faults.py": ["5 passed"],
     "test_with_mock_registry.py": ["3 passed"],
+    "schema_registry.py": [
+        "registered twice, one id: True",
+        "compatible: False",
+        "refused: 409 409",
+        "latest version: 2 used by money: [2, 3]",
+        "versions: [2]",
+        "deleted: [1]",
+        'the id still reads: {"type":"record","name":"Payment"',
+    ],
     "typed_messages.py": [
         "refused: topic invoices, value, schema id 1: amount: 'a lot' isn't a valid double",
         "registered: 1",
@@ -297,12 +333,14 @@ ON_SPARK = [name for name in OUTPUT if name.startswith("spark_")]
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name == "command_line.sh" else [])
+        pytest.param(name, marks=[pytest.mark.slow] if name.endswith(".sh") else [])
         for name in OUTPUT
         if not name.startswith("spark_")
     ],
 )
 def test_example_runs(name: str, bootstrap: str) -> None:
+    if name == "json_columns.py" and not codec_core.HAS_JSON:
+        pytest.skip("this build has no simdjson (libsimdjson-dev)")
     run(name, bootstrap)  # in this order: consume.py reads what produce.py wrote
 
 

@@ -11,8 +11,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from kafka_native import Producer
-from kafka_native.mock import ListenerSecurity, MockCluster
-from kafka_native.schema_registry import rule_registry
+from kafka_native._native import codec_core
+from kafka_native.mock import ListenerSecurity, MockCluster, MockSchemaRegistry
+from kafka_native.schema_registry import Schema, SchemaRegistryClient, rule_registry
 from tests.harness.tunnels import Socks5
 from tests.mock.secured import unsecured_jwt
 from tests.security.token_endpoint import TokenEndpoint
@@ -30,6 +31,8 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
         ("share-groups.md", 6),
         ("streams-groups.md", 2),
         ("avro-columns.md", 1),
+        ("avro-objects.md", 1),
+        ("protobuf-columns.md", 1),
         ("produce-typed-columns.md", 2),
     ],
 )
@@ -42,6 +45,23 @@ def test_the_snippets_of_the_guide_run(page: str, snippets_min: int) -> None:
             for number in range(3000):
                 producer.produce("greetings", f"hello {number}", partition=number % 3)
         assert run_snippets(page, {"bootstrap": cluster.bootstrap_servers}) >= snippets_min
+
+
+def test_the_snippets_about_typed_columns_run() -> None:
+    schema = """{"type": "record", "name": "Order", "fields": [
+        {"name": "city", "type": "string"}, {"name": "price", "type": "int"}]}"""
+    with MockCluster(brokers=1) as cluster, MockSchemaRegistry() as registry:
+        with SchemaRegistryClient({"url": registry.url}) as client:
+            for topic in ("orders", "broken"):
+                cluster.create_topic(topic, 1)
+                number = client.register_schema(f"{topic}-value", Schema(schema))
+        with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+            producer.produce("broken", b"bad")
+            for price in range(1000):
+                record = b"\6Rom" + bytes([2 * (price % 50)])
+                producer.produce("orders", b"\0" + number.to_bytes(4, "big") + record)
+        names = {"bootstrap": cluster.bootstrap_servers, "registry_url": registry.url}
+        assert run_snippets("typed-columns.md", names) >= 3
 
 
 def test_the_snippets_about_data_contracts_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,6 +77,11 @@ def run_snippets(page: str, names: dict[str, Any]) -> int:
     for number, snippet in enumerate(snippets):
         exec(compile(snippet, f"{page}, snippet {number}", "exec"), names)
     return len(snippets)
+
+
+@pytest.mark.skipif(not codec_core.HAS_JSON, reason="this build has no simdjson (libsimdjson-dev)")
+def test_the_snippet_about_json_columns_runs() -> None:
+    assert run_snippets("json-columns.md", {}) == 1
 
 
 def test_the_snippet_about_the_mock_registry_runs() -> None:

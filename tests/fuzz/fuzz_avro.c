@@ -2,73 +2,8 @@
  *
  * Input: counts of nodes, instructions, table entries and constant bytes, one byte each; then these,
  * in the compact form of seeds.py; then the record. It is decoded whole, then cut off. */
-#include <string.h>
-
-#include "fuzz.h"
+#include "fuzz_columns.h"
 #include "codecs/avro_decode.h"
-
-#define NODE_BYTES 6
-#define OP_BYTES 7
-
-static uint32_t take_u16(struct kn_span *span)
-{
-    const uint8_t *p = kn_span_take(span, 2);
-    return p ? p[0] | (uint32_t)p[1] << 8 : 0;
-}
-
-static struct kn_layout *take_layout(struct kn_span *span, int32_t count)
-{
-    static const int32_t offsets[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
-    struct kn_node nodes[256];
-    struct kn_layout *layout = NULL;
-    for (int32_t i = 0; i < count; i++) {
-        const uint8_t *p = kn_span_take(span, NODE_BYTES);
-        if (!p) return NULL;
-        nodes[i] = (struct kn_node){.kind = (enum kn_node_kind)p[0],
-                                    .width_bytes = p[1] | p[2] << 8,
-                                    .child_count = p[3],
-                                    .format = "z",
-                                    .name = "n",
-                                    .flags = p[4],
-                                    .value_count = p[5] & 7,
-                                    .value_offsets = offsets,
-                                    .value_bytes = (const uint8_t *)"abcdefgh"};
-    }
-    int status = kn_layout_new(nodes, count, &layout);
-    FUZZ_CHECK((status == KN_OK) == (layout != NULL));
-    return layout;
-}
-
-/* Checks that a column has `length` items, and touches them all. */
-static void check_column(const struct kn_builder *builder, int32_t at, int64_t length)
-{
-    const struct kn_node *nodes = builder->layout->nodes, *node = &nodes[at];
-    const struct kn_built *column = &builder->columns[at];
-    const int32_t *offsets = kn_built_offsets(column);
-    int64_t counts[KN_LAYOUT_UNION_CHILDREN_MAX] = {0};
-
-    FUZZ_CHECK(column->length == length && length <= column->capacity + !column->capacity);
-    if (!length && !column->items) offsets = NULL;
-    if (column->validity) fuzz_touch(column->validity, (length + 7) / 8);
-    if (node->kind == KN_NODE_FIXED) fuzz_touch(column->items, length * node->width_bytes);
-    if (node->kind == KN_NODE_BYTES && offsets) {
-        for (int64_t i = 0; i < length; i++) FUZZ_CHECK(offsets[i] <= offsets[i + 1]);
-        FUZZ_CHECK(!offsets[0] && offsets[length] == column->bytes_used);
-        fuzz_touch(column->bytes, column->bytes_used);
-    }
-    if (node->kind == KN_NODE_LIST && offsets) {
-        for (int64_t i = 0; i < length; i++) FUZZ_CHECK(offsets[i] <= offsets[i + 1]);
-        check_column(builder, at + 1, offsets[length]);
-    }
-    for (int64_t i = 0; node->kind == KN_NODE_UNION && i < length; i++) {
-        FUZZ_CHECK(column->bytes[i] < node->child_count);
-        FUZZ_CHECK(offsets[i] == counts[column->bytes[i]]++);
-    }
-    if (node->kind != KN_NODE_STRUCT && node->kind != KN_NODE_UNION) return;
-    int32_t child = at + 1;
-    for (int32_t i = 0; i < node->child_count; i++, child = nodes[child].end)
-        check_column(builder, child, node->kind == KN_NODE_STRUCT ? length : counts[i]);
-}
 
 static void decode(const struct kn_avro_program *program, struct kn_span record)
 {
@@ -84,19 +19,9 @@ static void decode(const struct kn_avro_program *program, struct kn_span record)
             FUZZ_CHECK(problem.text && problem.position >= 0 && problem.position <= size);
             FUZZ_CHECK(problem.instruction >= 0 && problem.instruction < program->op_count);
         }
-        check_column(builder, 0, rows);
+        fuzz_check_column(builder, 0, rows);
     }
-    if (kn_builder_reserve(builder, 0, 1) == KN_OK) {
-        kn_builder_append_null(builder, 0);
-        check_column(builder, 0, ++rows);
-    }
-    struct ArrowArray array;
-    FUZZ_CHECK(kn_builder_export(builder, &array) == KN_OK);
-    FUZZ_CHECK(array.length == rows);
-    kn_arrow_release_array(&array);
-    kn_builder_truncate(builder, rows / 2);
-    check_column(builder, 0, rows / 2);
-    kn_builder_unref(builder);
+    fuzz_finish_columns(builder, rows);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
@@ -108,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     const uint8_t *counts = kn_span_take(&span, 4);
 
     if (!counts) return 0;
-    struct kn_layout *layout = take_layout(&span, counts[0]);
+    struct kn_layout *layout = fuzz_take_layout(&span, counts[0]);
     if (!layout) return 0;
     for (int32_t i = 0; i < counts[1]; i++) {
         const uint8_t *p = kn_span_take(&span, 3);
@@ -117,8 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         ops[i].code = p[0];
         ops[i].node = (int8_t)p[1];
         ops[i].end = p[2];
-        ops[i].arg = (int32_t)take_u16(&span);
-        ops[i].count = (int32_t)take_u16(&span);
+        ops[i].arg = (int32_t)fuzz_take_u16(&span);
+        ops[i].count = (int32_t)fuzz_take_u16(&span);
     }
     for (int32_t i = 0; i < counts[2]; i++) {
         const uint8_t *p = kn_span_take(&span, 1);

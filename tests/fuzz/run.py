@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Builds the libFuzzer targets with clang (ASan + UBSan) and runs them.
+"""Builds the fuzz targets with ASan and UBSan, and runs them.
+
+With clang, libFuzzer drives them. Otherwise gcc builds them, and driver.c drives them.
 
     tests/fuzz/run.py --runs 100000              every target, that many executions each
     tests/fuzz/run.py --seconds 60 batch lz4     two targets for a minute each
@@ -23,6 +25,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,16 +50,46 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "lz4_legacy": ("fuzz_codec.c", {"FUZZ_CODEC": "5"}),
     "arrow": ("fuzz_arrow.c", {}),
     "tunnel": ("fuzz_tunnel.c", {}),
+    "framing": ("fuzz_framing.c", {}),
     "avro": ("fuzz_avro.c", {}),
     "encode": ("fuzz_encode.c", {}),
+    "protobuf": ("fuzz_protobuf.c", {}),
 }
 INPUT_BYTES_MAX = 4096
-SANITIZERS = "fuzzer,address,undefined"
+TIMEOUT_S = 60  # for one execution: the machine may be busy
+SANITIZERS = "address,undefined"
 
 
-def clang() -> str | None:
-    """Return the compiler, or None if there is no clang."""
-    return os.environ.get("KN_CLANG") or shutil.which("clang")
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler, and the flags and source of the driver of its targets."""
+
+    name: str
+    compiler: str
+    flags: tuple[str, ...]
+    link_flags: tuple[str, ...] = ()
+    driver: Path | None = None
+    """A source with main() that is compiled without ``flags``."""
+
+
+def toolchain(wanted: str = "") -> Toolchain:
+    """Return the toolchain of a name. Without a name: clang's if it has libFuzzer, else gcc's."""
+    clang = os.environ.get("KN_CLANG") or shutil.which("clang") or ""
+    if wanted != "gcc" and clang and (wanted == "clang" or has_libfuzzer(clang)):
+        return Toolchain("clang", clang, (f"-fsanitize=fuzzer,{SANITIZERS}",))
+    gcc = shutil.which("gcc")
+    if wanted == "clang" or gcc is None:
+        raise FileNotFoundError(f"{wanted or 'gcc'} is not installed")
+    flags = (f"-fsanitize={SANITIZERS}", "-fsanitize-coverage=trace-pc")
+    return Toolchain("gcc", gcc, flags, flags[:1], HERE / "driver.c")
+
+
+def has_libfuzzer(compiler: str) -> bool:
+    """Return whether a program with libFuzzer compiles."""
+    source = "int LLVMFuzzerTestOneInput(const char *d, long n) { (void)d; return (int)(n - n); }"
+    command = [compiler, "-fsanitize=fuzzer", "-x", "c", "-", "-o", os.devnull]
+    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    return done.returncode == 0
 
 
 def codec_flags(without: str) -> tuple[list[str], list[str]]:
@@ -84,12 +117,10 @@ def is_stale(target: Path, inputs: list[Path]) -> bool:
     )
 
 
-def build(name: str) -> Path:
+def build(name: str, tools: Toolchain) -> Path:
     """Build the target's program if one of its inputs has changed. Targets share the objects of
     csrc.
     """
-    compiler = clang()
-    assert compiler is not None, "clang is not installed"
     source, defines = TARGETS[name]
     defines = dict(defines)
     without = defines.pop("WITHOUT", "")
@@ -97,41 +128,40 @@ def build(name: str) -> Path:
     folders = [ROOT / "csrc" / part for part in ("base", "records", "codecs")]
     sources = sorted(path for folder in folders for path in folder.glob("*.c"))
     included = ROOT / "csrc" / "net" / "proxy.c"  # included by one target
-    headers = [*ROOT.glob("csrc/*/*.h"), included, HERE / "fuzz.h"]
-    flags = [
-        "-std=gnu11",
-        "-O1",
-        "-g",
-        "-DKN_DEBUG=1",
-        f"-fsanitize={SANITIZERS}",
-        "-fno-sanitize-recover=undefined",
-    ]
-    flags += [f"-I{ROOT}/csrc", f"-I{HERE}", "-pthread", *cflags]
+    drivers = [] if tools.driver is None else [tools.driver]
+    headers = [*ROOT.glob("csrc/*/*.h"), included, *HERE.glob("*.h"), *drivers]
+    common = ["-std=gnu11", "-O1", "-g", "-DKN_DEBUG=1", "-fno-sanitize-recover=undefined"]
+    common += [f"-I{ROOT}/csrc", f"-I{HERE}", "-pthread", *cflags]
+    flags = [*common, *tools.flags]
 
-    objects = BUILD / f"obj{without}"
+    objects = BUILD / tools.name / f"obj{without}"
     done = objects / "done"
     if is_stale(done, [*sources, *headers]):
         shutil.rmtree(objects, ignore_errors=True)
         objects.mkdir(parents=True)
-        subprocess.run([compiler, *flags, "-c", *map(str, sources)], cwd=objects, check=True)
+        compile_all(tools.compiler, flags, sources, objects)
+        compile_all(tools.compiler, [*common, *tools.link_flags], drivers, objects)
         done.touch()
 
-    binary = BUILD / "bin" / name
+    binary = BUILD / tools.name / "bin" / name
     binary.parent.mkdir(parents=True, exist_ok=True)
     if is_stale(binary, [done, *headers, HERE / source]):
         partial = binary.with_suffix(f".{os.getpid()}")  # another run may still use the old one
-        command = [
-            compiler,
-            *flags,
-            *(f"-D{key}={value}" for key, value in defines.items()),
-            str(HERE / source),
-        ]
-        subprocess.run(
-            [*command, *map(str, sorted(objects.glob("*.o"))), *ldflags, "-o", str(partial)],
-            check=True,
-        )
+        target = objects / f"target-{name}.o"
+        command = [tools.compiler, *flags, *(f"-D{key}={value}" for key, value in defines.items())]
+        subprocess.run([*command, "-c", str(HERE / source), "-o", str(target)], check=True)
+        shared = (path for path in objects.glob("*.o") if not path.name.startswith("target-"))
+        parts = [str(target), *map(str, sorted(shared)), *ldflags]
+        linked = [*common, *(tools.link_flags or tools.flags)]
+        subprocess.run([tools.compiler, *linked, *parts, "-o", str(partial)], check=True)
         partial.rename(binary)
     return binary
+
+
+def compile_all(compiler: str, flags: list[str], sources: list[Path], folder: Path) -> None:
+    """Compile sources to objects in a folder."""
+    if sources:
+        subprocess.run([compiler, *flags, "-c", *map(str, sources)], cwd=folder, check=True)
 
 
 def commit() -> str:
@@ -146,10 +176,10 @@ def commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def run(name: str, runs: int, seconds: int, seed: int) -> tuple[int, bool]:
+def run(name: str, runs: int, seconds: int, seed: int, tools: Toolchain) -> tuple[int, bool]:
     """Run one target. Return the number of executions, and whether there was no finding."""
-    binary = build(name)
-    corpus = BUILD / "corpus" / name
+    binary = build(name, tools)
+    corpus = BUILD / tools.name / "corpus" / name
     corpus.mkdir(parents=True, exist_ok=True)
     findings = BUILD / "findings"
     findings.mkdir(exist_ok=True)
@@ -158,7 +188,7 @@ def run(name: str, runs: int, seconds: int, seed: int) -> tuple[int, bool]:
         str(corpus),
         f"-max_len={INPUT_BYTES_MAX}",
         "-rss_limit_mb=1024",
-        "-timeout=10",
+        f"-timeout={TIMEOUT_S}",
         "-print_final_stats=1",
     ]
     command += [f"-artifact_prefix={findings}/{name}-", "-verbosity=0", f"-seed={seed}"]
@@ -178,6 +208,7 @@ def run(name: str, runs: int, seconds: int, seed: int) -> tuple[int, bool]:
         sys.stderr.write(done.stderr[-8000:])
     entry = {
         "target": name,
+        "driver": tools.name,
         "commit": commit(),
         "seed": seed,
         "seconds": round(time.monotonic() - started, 1),
@@ -218,6 +249,9 @@ def main() -> int:
     parser.add_argument(
         "--seed", type=int, default=0, help="random seed (0: another one each time)"
     )
+    parser.add_argument(
+        "--toolchain", default="", choices=["clang", "gcc"], help="default: clang if it's there"
+    )
     parser.add_argument("--totals", action="store_true", help="sum up the ledger and stop")
     options = parser.parse_args()
     if options.totals:
@@ -227,10 +261,11 @@ def main() -> int:
         parser.error(f"no such target: {', '.join(sorted(unknown))}")
     if not options.runs and not options.seconds:
         parser.error("--runs or --seconds is needed")
+    tools = toolchain(options.toolchain)
     failed = False
     for name in options.targets or TARGETS:
         seed = options.seed or int.from_bytes(os.urandom(3), "big") or 1
-        executed, clean = run(name, options.runs, options.seconds, seed)
+        executed, clean = run(name, options.runs, options.seconds, seed, tools)
         print(
             f"{name:12} {executed:>12,} executions, "
             f"{'clean' if clean else 'FINDING: see build/fuzz/findings'}",

@@ -13,27 +13,26 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import (
-    descriptor_pb2,
-    duration_pb2,
-    timestamp_pb2,
-    type_pb2,
-    wrappers_pb2,
-)
-from google.protobuf.descriptor_pool import DescriptorPool
-
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+
+from google.protobuf import duration_pb2, timestamp_pb2, type_pb2, wrappers_pb2  # noqa: E402
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field  # noqa: E402
+from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: E402
+from google.protobuf.descriptor_pool import DescriptorPool  # noqa: E402
 
 from kafka_native._native import primitives, records  # noqa: E402
 from kafka_native._native.codec_core import AVRO_CODES, NODE_KINDS  # noqa: E402
 from kafka_native._native.encode_core import ENCODE_CODES  # noqa: E402
 from kafka_native.codecs._avro_schema import parse_schema  # noqa: E402
 from kafka_native.codecs.arrow_types import ArrowType  # noqa: E402
-from kafka_native.codecs.avro import Compiler  # noqa: E402
+from kafka_native.codecs.avro import ColumnTypes, Compiler  # noqa: E402
 from kafka_native.codecs.avro_encoder import Compiler as AvroEncodeCompiler  # noqa: E402
 from kafka_native.codecs.encode_compiler import EncodeCompiler  # noqa: E402
+from kafka_native.codecs.layout import Node  # noqa: E402
+from kafka_native.codecs.protobuf import Compiler as ProtobufCompiler  # noqa: E402
 from kafka_native.codecs.protobuf_encoder import Compiler as ProtobufEncodeCompiler  # noqa: E402
+from tests.codecs.protobuf_schemas import BUILTIN_FILES  # noqa: E402
 from tests.oracle import legacy  # noqa: E402
 
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
@@ -217,6 +216,7 @@ AVRO_SEEDS: dict[str, tuple[list[object], object, bytes]] = {
         b"\x02a\x04bcde",
     ),
     "nullable": ([["null", "long"], ["string", "null"]], None, b"\x02\x06\x02"),
+    "texts": ([["null", ENUM, "int"], "int"], None, b"\x02\x02\x02"),
     "union": ([["null", "int", "string"], ["int", ENUM]], None, b"\x04\x02a\x02\x02"),
     "array": (
         [{"type": "array", "items": ["null", "string"]}],
@@ -274,25 +274,45 @@ AVRO_SEEDS: dict[str, tuple[list[object], object, bytes]] = {
 }
 
 
+def bytes_of_nodes(nodes: list[Node]) -> list[int]:
+    """Return nodes in the form of fuzz_columns.h."""
+    found = []
+    for node in nodes:
+        nullable = 2 * node.nullable
+        found += [NODE_KINDS[node.kind], node.width_bytes, 0, len(node.children), nullable]
+        found.append(len(node.values))
+    return found
+
+
+def framings() -> None:
+    """Write seeds of records with schema ids, in the form of fuzz_framing.c."""
+    schema_id, guid = b"\0\0\0\0\5", b"\1" + bytes(range(16))
+    for name, kind, headers, value in [
+        ("none", 0, [], b"record"),
+        ("id", 1, [], schema_id + b"record"),
+        ("guid", 1, [], guid + b"record"),
+        ("indexes", 2, [], schema_id + b"\4\2\x80\1record"),
+        ("first_index", 2, [], guid + b"\0record"),
+        ("header", 1, [(b"__value_schema_id", schema_id)], b"record"),
+        ("second_header", 2, [(b"x", b""), (b"__value_schema_id", guid + b"\0")], b"record"),
+        ("key_header", 5, [(b"__key_schema_id", guid)], b"record"),
+    ]:
+        encoded = b"".join(bytes([2 * len(each)]) + each for header in headers for each in header)
+        head = bytes([kind | len(headers) << 3, len(encoded)])
+        write("framing", name, head + encoded + value)
+
+
 def avro() -> None:
     """Write seeds of programs with a record, in the form of fuzz_avro.c."""
     for name, (types, reader, data) in AVRO_SEEDS.items():
-        compiler = Compiler()
+        types_of_texts = ColumnTypes(enums="string", unions="struct")
+        compiler = Compiler(types_of_texts if name == "texts" else None)
         writer = parse_schema(record(*types))
         nodes = list(
             compiler.compile(writer, writer if reader is None else parse_schema(reader)).walk()
         )
         head = [len(nodes), len(compiler.ops), len(compiler.table), len(compiler.constants)]
-        for node in nodes:
-            kind = NODE_KINDS[node.kind]
-            head += [
-                kind,
-                node.width_bytes,
-                0,
-                len(node.children),
-                2 * node.nullable,
-                len(node.values),
-            ]
+        head += bytes_of_nodes(nodes)
         for op in compiler.ops:
             head += [AVRO_CODES[op.code], op.node & 255, op.end, op.arg, 0, op.count, 0]
         head += [entry & 255 for entry in compiler.table]
@@ -368,7 +388,7 @@ PROTOBUF_FIELDS = [
 
 def protobuf_message() -> Any:
     """Return the descriptor of a message with these fields and a oneof."""
-    file = descriptor_pb2.FileDescriptorProto(name="seeds.proto", syntax="proto3")
+    file = FileDescriptorProto(name="seeds.proto", syntax="proto3")
     pool = DescriptorPool()
     for module in (timestamp_pb2, duration_pb2, wrappers_pb2):
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
@@ -449,11 +469,117 @@ def write_encoder(name: str, compiler: EncodeCompiler, top: ArrowType) -> None:
     write("encode", name, bytes(head) + bytes(compiler.constants) + data)
 
 
+def field(name: str, number: int, kind: int, label: int = 1, type_name: str = "") -> Field:
+    """Return a field. Kinds and labels are those of FieldDescriptorProto."""
+    made = Field(name=name, number=number, type=kind, label=label)
+    if type_name:
+        made.type_name = type_name
+    return made
+
+
+VALUE = ".google.protobuf.Value"
+TIMESTAMP, WRAPPER = ".google.protobuf.Timestamp", ".google.protobuf.StringValue"
+# name: syntax, fields of the message M, record. I is {int32 x = 1; repeated string s = 2;}, E an enum.
+PROTOBUF_SEEDS: dict[str, tuple[str, list[Field], bytes]] = {
+    "numbers": (
+        "proto3",
+        [field(f"f{n}", n, n) for n in (1, 2, 3, 5, 7, 8, 17, 18)],
+        b"\x09" + bytes(8) + b"\x15" + bytes(4) + b"\x18\x80\x01\x28\x05\x40\x01\x88\x01\x05",
+    ),
+    "texts": (
+        "proto3",
+        [field("a", 1, 9), field("b", 2, 12)],
+        b"\x0a\x01a\x12\x02\xff\xff\x0a\x00",
+    ),
+    "lists": (
+        "proto3",
+        [field("a", 1, 5, 3), field("b", 2, 2, 3), field("c", 3, 9, 3)],
+        b"\x0a\x02\x01\x02\x08\x03\x12\x04" + bytes(4) + b"\x1a\x01a",
+    ),
+    "messages": (
+        "proto3",
+        [field("a", 1, 11, 1, ".I"), field("b", 2, 11, 3, ".I")],
+        b"\x0a\x02\x08\x05\x12\x03\x12\x01s\x0a\x03\x12\x01t",
+    ),
+    "enums": (
+        "proto3",
+        [field("a", 1, 14, 1, ".E"), field("b", 2, 14, 3, ".E")],
+        b"\x08\x02\x12\x02\x01\x09",
+    ),
+    "closed": (
+        "proto2",
+        [field("a", 1, 14, 1, ".E"), field("b", 2, 14, 3, ".E")],
+        b"\x08\x09\x10\x02",
+    ),
+    "known": (
+        "proto3",
+        [
+            field("a", 1, 11, 1, TIMESTAMP),
+            field("b", 2, 11, 1, WRAPPER),
+            field("c", 3, 11, 3, WRAPPER),
+        ],
+        b"\x0a\x04\x08\x05\x10\x07\x12\x00\x1a\x03\x0a\x01x\x0a\x02\x10\x08",
+    ),
+    "json": (
+        "proto3",
+        [field("a", 1, 11, 1, ".google.protobuf.Struct"), field("b", 2, 11, 3, VALUE)],
+        b"\x0a\x0d\x0a\x0b\x0a\x01k\x12\x06\x32\x04\x0a\x02\x20\x01\x0a\x02\x0a\x00\x12\x03\x1a\x01s",
+    ),
+    "required": ("proto2", [field("a", 1, 5, 2), field("g", 2, 5)], b"\x08\x01\x1b\x20\x01\x1c"),
+}
+
+
+def protobuf() -> None:
+    """Write seeds of programs with a record, in the form of fuzz_protobuf.c."""
+    for name, (syntax, fields, data) in PROTOBUF_SEEDS.items():
+        write("protobuf", name, protobuf_seed(syntax, fields, data))
+    pair = [field("a", 1, 5), field("b", 2, 11, 1, ".I")]
+    write(
+        "protobuf", "oneof", protobuf_seed("proto3", pair, b"\x08\x01\x12\x02\x08\x02\x08\x03", 1)
+    )
+    entry = [field("m", 1, 11, 3, ".M.MEntry")]
+    two = b"\x0a\x05\x0a\x01k\x10\x05\x0a\x03\x0a\x01k\x0a\x00"
+    write("protobuf", "map", protobuf_seed("proto3", entry, two))
+
+
+def protobuf_seed(syntax: str, fields: list[Field], data: bytes, oneofs: int = 0) -> bytes:
+    """Return one seed."""
+    file = FileDescriptorProto(name="seed.proto", syntax=syntax)
+    file.dependency.extend(each.name for each in BUILTIN_FILES)
+    message = file.message_type.add(name="M", field=fields)
+    for each in message.field if oneofs else []:
+        each.oneof_index = 0
+    if oneofs:
+        message.oneof_decl.add(name="choice")
+    entry = message.nested_type.add(name="MEntry", field=[field("key", 1, 9), field("value", 2, 5)])
+    entry.options.map_entry = True
+    file.message_type.add(name="I", field=[field("x", 1, 5), field("s", 2, 9, 3)])
+    values = file.enum_type.add(name="E")
+    for number in range(3):
+        values.value.add(name=f"E{number}", number=number)
+    pool = DescriptorPool()
+    for each in [*BUILTIN_FILES, file]:
+        pool.AddSerializedFile(each.SerializeToString() if each is file else each.serialized_pb)
+    compiler = ProtobufCompiler("names", "us")
+    nodes = list(compiler.compile(pool.FindMessageTypeByName("M"), None).walk())
+    counts = [nodes, compiler.ops, compiler.messages, compiler.table, compiler.constants]
+    head = [*map(len, counts), *bytes_of_nodes(nodes)]
+    for code, node, number, shape, missing, arg, count, oneof, constant, size in compiler.ops:
+        head += [code, node & 255, number & 255, number >> 8, arg & 255, arg >> 8]
+        head += [shape, missing, count, oneof & 255, constant, size]
+    for place in compiler.messages:
+        head += place
+    head += compiler.table
+    return bytes(head) + bytes(compiler.constants) + data
+
+
 if __name__ == "__main__":
     shutil.rmtree(CORPUS, ignore_errors=True)
     batches()
     codecs()
     arrow()
     tunnels()
+    framings()
     avro()
     encoders()
+    protobuf()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ def load_runner() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
@@ -27,28 +29,78 @@ def load_runner() -> ModuleType:
 RUNNER = load_runner()
 
 
-@pytest.fixture(scope="module")
-def fuzzer() -> ModuleType:
-    if RUNNER.clang() is None:
-        pytest.skip("the fuzz targets need clang, which is not installed")
-    source = (
-        "int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; (void)n; "
-        "return 0; }"
-    )
-    command = [RUNNER.clang(), f"-fsanitize={RUNNER.SANITIZERS}", "-x", "c", "-", "-o", "/dev/null"]
-    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"this clang has no libFuzzer: {done.stderr.strip().splitlines()[-1]}")
-    return RUNNER
+TOOLS = [
+    pytest.param("clang", marks=pytest.mark.slow),
+    "gcc",
+]
+# A bug behind three bytes in a row: only a driver that follows the coverage finds it soon.
+PLANTED = """
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 3 || data[0] != 'K') return 0;
+    if (data[1] != 'a') return 0;
+    if (data[2] != 'f') return 0;
+    %s
+    return 0;
+}
+"""
+BUGS = {
+    "overflow": ("return data[size];", "heap-buffer-overflow"),
+    "undefined": ("return 1 << (int)(size + 40);", "shift exponent"),
+    "check": ("abort();", ""),
+}
+
+
+@pytest.fixture(scope="module", params=TOOLS)
+def tools(request: pytest.FixtureRequest) -> Any:
+    try:
+        found = RUNNER.toolchain(request.param)
+    except FileNotFoundError as error:
+        pytest.skip(f"the fuzz targets can't be built: {error}")
+    if request.param == "clang" and not RUNNER.has_libfuzzer(found.compiler):
+        pytest.skip("this clang has no libFuzzer")
+    return found
 
 
 @pytest.mark.parametrize("target", RUNNER.TARGETS)
 def test_target_runs_without_a_finding(
-    fuzzer: ModuleType, target: str, capfd: pytest.CaptureFixture[str]
+    tools: Any, target: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    executed, clean = fuzzer.run(target, RUNS, 0, seed=1)
+    executed, clean = RUNNER.run(target, RUNS, 0, seed=1, tools=tools)
     assert clean, capfd.readouterr().err
     assert executed >= RUNS
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_the_driver_finds_a_bug_and_stores_its_input(bug: str, tmp_path: Path) -> None:
+    statement, report = BUGS[bug]
+    tools = RUNNER.toolchain("gcc")
+    source = tmp_path / "planted.c"
+    source.write_text(PLANTED % statement)
+    flags = ["-g", "-fno-sanitize-recover=undefined"]
+    RUNNER.compile_all(tools.compiler, [*flags, *tools.flags], [source], tmp_path)
+    RUNNER.compile_all(tools.compiler, [*flags, *tools.link_flags], [tools.driver], tmp_path)
+    program = tmp_path / "planted"
+    objects = map(str, tmp_path.glob("*.o"))
+    subprocess.run([tools.compiler, *tools.link_flags, *objects, "-o", str(program)], check=True)
+
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    options = ["-runs=10000000", "-seed=5", f"-artifact_prefix={tmp_path}/found-"]
+    done = subprocess.run(
+        [str(program), str(corpus), *options], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert report in done.stderr
+    (found,) = tmp_path.glob("found-crash-*")
+    assert found.read_bytes().startswith(b"Kaf")
+    assert any(path.read_bytes().startswith(b"Ka") for path in corpus.iterdir())
+    command = [str(program), str(found), "-runs=1", f"-artifact_prefix={tmp_path}/again-"]
+    again = subprocess.run(command, capture_output=True, check=False)
+    assert again.returncode != 0
 
 
 def test_every_target_has_seeds_and_the_corpus_is_small() -> None:

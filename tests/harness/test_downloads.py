@@ -13,6 +13,7 @@ import pytest
 from tests import downloads
 from tests.broker import cluster, java, old_kafka
 from tests.broker.matrix import brokers
+from tests.codecs import java_avro
 from tests.compat.programs import PROGRAMS
 from tests.mock import apicurio
 from tests.packaging.requirements import WITNESSES, read
@@ -20,7 +21,13 @@ from tests.spark import jvm, versions
 from tests.tidy import tree
 from tests.waiting import PROGRAM_S
 
-ALL_JARS = [java.STREAMS_JARS, apicurio.JARS, jvm.JARS, *map(brokers.jars_of, brokers.RELEASES)]
+ALL_JARS = [
+    java.STREAMS_JARS,
+    apicurio.JARS,
+    java_avro.JARS,
+    jvm.JARS,
+    *map(brokers.jars_of, brokers.RELEASES),
+]
 WANTED = downloads.JarSet("kafka-x", Path("pom.xml"), "copy")
 COMMANDS = "mvn|pip|cargo|npm|curl|wget"
 FETCHES = re.compile(

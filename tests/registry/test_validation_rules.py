@@ -261,7 +261,6 @@ def test_invalid_properties() -> None:
         {"validation.rules.execution": "SOMETIMES"},
         {"validation.rules.fail.fast": 1},
         {"validation.rules.executor": 5},
-        {"validation.rules.execution": "AFTER_DOMAIN_RULES"},
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             avro.AvroSerializer(client, AVRO, conf=wrong)

@@ -23,7 +23,9 @@ LAYERS = [
     {"partitioners", "deadlines"},
     {"types"},
     {"logs"},
-    {"arrow", "codecs", "interceptors", "serialization"},
+    {"serialization"},
+    {"codecs"},
+    {"arrow", "interceptors"},
     {"error"},
     {"protocol"},
     {"config", "statistics"},
@@ -79,7 +81,7 @@ LINUX_ONLY = {"sys/eventfd.h", "sys/epoll.h"}
 KNOWN = {*RANK, "mock", "__init__", "__main__"}
 
 MODULES = tree.sources(".py", ".pyi", under=f"{PACKAGE}/")
-C_FILES = tree.sources(".c", ".h", under="csrc/")
+C_FILES = tree.sources(".c", ".h", ".cpp", under="csrc/")
 
 
 def imported(path: Path) -> Iterator[tuple[int, str]]:

@@ -22,7 +22,9 @@ def test_files_are_short() -> None:
 
 def test_functions_are_short() -> None:
     every = [
-        one for path in tree.sources(".c", ".h", ".py", ".pyx") for one in tree.functions(path)
+        one
+        for path in tree.sources(".c", ".h", ".cpp", ".py", ".pyx")
+        for one in tree.functions(path)
     ]
     assert len(every) > 500, "the scan lost its functions"
     assert not [

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.syntax import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE_SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".c", ".h", ".java", ".sh"}
+SOURCE_SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".c", ".h", ".cpp", ".java", ".sh"}
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def text_of(path: Path) -> str:
 
 def functions(path: Path) -> Iterator[Function]:
     """Yield the functions of a C, Python or Cython file."""
-    if path.suffix in {".c", ".h"}:
+    if path.suffix in {".c", ".h", ".cpp"}:
         yield from c_functions(text_of(path), str(path))
     elif path.suffix == ".py":
         yield from python_functions(text_of(path), str(path))

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import codecs
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import click
 
 from kafka_native import Consumer, Message
-from kafka_native.cli import column_files, completion, envelope, formats, offset_bounds, texts
+from kafka_native.cli import (
+    column_files,
+    completion,
+    envelope,
+    formats,
+    offset_bounds,
+    texts,
+    typed_messages,
+)
 from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import ended_by_signals
 from kafka_native.cli.reader import Reader
+from kafka_native.cli.registry import registry_client
+from kafka_native.cli.typed_messages import TypedReader
 from kafka_native.terminal.lines import fitting, fitting_json, remark
 
 VALUE_FORMS = (*texts.FORMS, "json")
@@ -136,6 +146,7 @@ def partitions(
     show_default=True,
     help="How to print values; json (with -J): as JSON inside the envelope.",
 )
+@typed_messages.option
 @click.option(
     "--raw",
     "is_raw",
@@ -143,9 +154,14 @@ def partitions(
     help="Don't escape the control characters of messages on a terminal.",
 )
 @click.option("-u", "--unbuffered", is_flag=True, help="Write each message at once.")
-@click.option("-E", "--keep-going", is_flag=True, help="Go on after an error of a partition.")
+@click.option(
+    "-E",
+    "--keep-going",
+    is_flag=True,
+    help="Go on after an error of a partition, and after a message that -s can't decode.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No remarks on stderr.")
-@connected()
+@connected(registry=True)
 def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> None:
     """Print the messages of TOPIC or of a group's topics, and wait for new ones.
 
@@ -157,9 +173,10 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
     _check(names, options, begin, end)
     kind = "parquet" if options["parquet"] else "arrow"
     path = options[kind]
-    write = _writer(options)
     stores = options["group"] is not None or (begin is not None and begin.kind == "stored")
     with ExitStack() as stack:
+        typed = _typed_reader(stack, connection, options) if options["formats"] else None
+        write = _writer(options, typed)
         consumer = stack.enter_context(
             Consumer(_config(connection, options["group"], begin, stores=stores))
         )
@@ -185,10 +202,43 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
         )
         with ended_by_signals(reader.stop):
             if file is None:
-                for messages in reader.batches(options["count_max"]):
-                    write(messages)
+                _print(reader.batches(options["count_max"]), write, reader, typed)
             else:
                 reader.write_columns(file, options["columns"], options["count_max"])
+
+
+def _print(
+    batches: Iterator[list[Message]],
+    write: Callable[[list[Message]], None],
+    reader: Reader,
+    typed: TypedReader | None,
+) -> None:
+    """Print messages until the reader ends.
+
+    :raises Failed: A message couldn't be decoded. The messages before it are printed.
+    """
+    for messages in batches:
+        if typed is None:
+            write(messages)
+            continue
+        converted, failure = typed.convert(messages)
+        write(converted)
+        if failure is not None:
+            reader.store_messages(converted)
+            raise failure
+    if typed is not None:
+        typed.finish()
+
+
+def _typed_reader(stack: ExitStack, connection: Connection, options: dict[str, Any]) -> TypedReader:
+    client = stack.enter_context(registry_client(connection))
+    return TypedReader(
+        client,
+        options["formats"],
+        keeps_going=options["keep_going"],
+        keeps_failed=options["as_envelopes"],
+        warn=(lambda _text: None) if options["quiet"] else remark,
+    )
 
 
 def _config(
@@ -240,16 +290,21 @@ def _check(
         raise click.UsageError(
             "--arrow - isn't for a terminal: send it to a file or a pipe, or say --raw"
         )
+    for name in options["formats"]:
+        if options[f"{name}_as"] != "raw":
+            raise click.UsageError(f"-s {name}=... prints JSON: it excludes --{name}-as")
+    if options["formats"] and (options["arrow"] or options["parquet"]):
+        raise click.UsageError("-s is for lines and -J: it excludes --arrow and --parquet")
     if options["value_as"] == "json" and not options["as_envelopes"]:
         raise click.UsageError("--value-as json is for -J")
 
 
-def _writer(options: dict[str, Any]) -> Callable[[list[Message]], None]:
+def _writer(options: dict[str, Any], typed: TypedReader | None) -> Callable[[list[Message]], None]:
     """Make the function that writes messages to stdout.
 
     It flushes after each batch, so that a reader of the pipe gets the messages at once.
     """
-    render = _render(options)
+    render = _render(options, typed)
     out = sys.stdout.buffer
 
     def write(messages: list[Message]) -> None:
@@ -268,14 +323,16 @@ def _escapes(options: dict[str, Any]) -> bool:
     return sys.stdout.isatty() and not options["is_raw"]
 
 
-def _render(options: dict[str, Any]) -> formats.Render:
+def _render(options: dict[str, Any], typed: TypedReader | None) -> formats.Render:
     forms = {
         "key_as": options["key_as"],
         "value_as": options["value_as"],
         "escapes": _escapes(options),
     }
     if options["as_envelopes"]:
-        encode, end = envelope.writer(**forms), texts.unescaped(options["delimiter"])
+        forms |= {f"{name}_as": "typed" for name in options["formats"]}
+        more = None if typed is None else typed.members
+        encode, end = envelope.writer(**forms, more=more), texts.unescaped(options["delimiter"])
         if forms["escapes"]:
             out = sys.stdout
             return lambda messages: b"".join(

@@ -224,7 +224,7 @@ class BrokerPool:
         self._next_server_at = 0.0
         self._tried: Broker | None = None  # the server of the last attempt, until one opens
         self.roles: weakref.WeakSet[BrokerPool] = weakref.WeakSet()
-        """The broker pools of the roles, if it is a shared client's."""
+        """The pools of the roles, if it is a shared client's. It keeps none of them alive."""
         self.connections = 0
         """The number of connections so far."""
         self._rebootstrapping = False
@@ -687,11 +687,17 @@ class BrokerPool:
         self._rebootstrapping = True
         is_due = self._outages.is_due(REBOOTSTRAP, None)
         (self._log.info if is_due else self._log.debug)("starting again from the bootstrap servers")
-        self._close_all()
-        for listener in list(self.on_rebootstrap):
-            listener()
+        self.begin_again()
+        for role in list(self.roles):
+            role.begin_again()
         if self._any:
             self._connect_one()
+
+    def begin_again(self) -> None:
+        """Closes the connections, and reports that to the managers: a rebootstrap begins."""
+        self._close_all()
+        for listener in self.on_rebootstrap:
+            listener()
 
     def _close_all(self) -> None:
         """Closes every connection. It opens again with its next call, to any cluster."""

@@ -10,7 +10,6 @@ Thread: the control thread only.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -34,16 +33,6 @@ def _do_nothing() -> None:
     """Nothing listens yet."""
 
 
-def _weak(method: weakref.WeakMethod[Callable[[], None]]) -> Callable[[], None]:
-    """A function that calls a method if its object exists: the host keeps no role alive."""
-
-    def call() -> None:
-        if (found := method()) is not None:
-            found()
-
-    return call
-
-
 class RolePool(BrokerPool):
     """Sends the calls of one role on its own connections or on those of its host."""
 
@@ -57,7 +46,6 @@ class RolePool(BrokerPool):
         """Called when a reply or a rebootstrap at the host has changed the role's state."""
         self.on_node_lost: Callable[[], None] = _do_nothing
         """Called when there is no memory for a connection: new metadata name the node again."""
-        self._on_rebootstrap = _weak(weakref.WeakMethod(self._begin_again))
         super().__init__(engine, [], settings, **hooks)
 
     def attach(self) -> None:
@@ -67,7 +55,6 @@ class RolePool(BrokerPool):
         """
         for node in self._host.nodes.values():
             self.update(node.node_id, node.host, node.port, node.rack)
-        self._host.on_rebootstrap.append(self._on_rebootstrap)
         self._host.roles.add(self)
         for error in self._host.lasting_errors():
             self._on_error(error, DEBUG)
@@ -75,8 +62,6 @@ class RolePool(BrokerPool):
     def detach(self) -> None:
         """The end of `attach()`."""
         self._host.roles.discard(self)
-        if self._on_rebootstrap in self._host.on_rebootstrap:
-            self._host.on_rebootstrap.remove(self._on_rebootstrap)
 
     # --- nodes ---
 
@@ -198,11 +183,9 @@ class RolePool(BrokerPool):
         """Makes the host return to the bootstrap servers, with all its roles."""
         self._host.rebootstrap()
 
-    def _begin_again(self) -> None:
+    def begin_again(self) -> None:
         """The host returns to the bootstrap servers."""
-        self._close_all()
-        for listener in self.on_rebootstrap:
-            listener()
+        super().begin_again()
         self.on_change()
 
     # --- events ---

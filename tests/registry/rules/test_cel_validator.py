@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -83,16 +84,27 @@ def test_failures_name_the_rule(expr: str | None, value: Any, words: str) -> Non
     assert words in str(caught.value)
 
 
-def test_a_serializer_checks_the_rules_of_its_schema() -> None:
+@pytest.mark.parametrize("executor", [None, CelValidator()], ids=["default", "given"])
+def test_a_serializer_checks_the_rules_of_its_schema(executor: CelValidator | None) -> None:
     rules = [{"name": "positive", "expr": "this > 0"}]
     fields = [{"name": "amount", "type": "int", "confluent:rules": rules}]
     schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
     conf = {
         "validation.rules.execution": "BEFORE_DOMAIN_RULES",
-        "validation.rules.executor": CelValidator(),
+        "validation.rules.executor": executor,
     }
     serializer = avro.AvroSerializer(MemoryRegistry().client(), schema, conf=conf)
     context = SerializationContext("orders", MessageField.VALUE)
     assert serializer({"amount": 1}, context)
     with pytest.raises(SerializationError, match="amount: positive: this > 0"):
         serializer({"amount": 0}, context)
+
+
+def test_the_default_executor_names_the_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "kafka_native.schema_registry.rules.cel"
+    for name in [name for name in sys.modules if name.startswith(module)]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "celpy", None)
+    conf = {"validation.rules.execution": "BEFORE_DOMAIN_RULES"}
+    with pytest.raises(ImportError, match=r"pip install 'kafka-native\[rules\]'"):
+        avro.AvroSerializer(MemoryRegistry().client(), '"int"', conf=conf)

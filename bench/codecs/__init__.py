@@ -1,0 +1,48 @@
+"""Benchmarks of typed records: how fast each library decodes them into Arrow columns.
+
+A contestant is a function of `bench.codecs.contestants`. It runs in a process of its own, in one
+thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OURS = "kafka_native"
+EVERYTHING = "all fields"
+RAW = "raw bytes"
+READER = "AvroReader"
+PROJECTION = ("customer", "created")  # the second and the ninth of ten fields
+CHUNK = 10_000  # the records of a call
+
+# The scenarios, and their contestants.
+SCENARIOS: dict[str, tuple[str, ...]] = {
+    "avro": (OURS, "pyruhvro", "fastavro", "confluent_kafka"),
+    "avro_nested": (OURS, "pyruhvro", "fastavro", "confluent_kafka"),
+    "avro_projection": (OURS, EVERYTHING, "fastavro"),
+    "avro_messages": (OURS, READER, "fastavro", "confluent_kafka"),
+    "json": (OURS, "pyarrow", "orjson", "json"),
+    "json_nested": (OURS, "pyarrow", "orjson", "json"),
+    "protobuf": (OURS, "protobuf"),
+    "protobuf_nested": (OURS, "protobuf"),
+    "topic": (RAW, "confluent_kafka"),
+}
+NESTED = ("avro_nested", "json_nested", "protobuf_nested")
+FROM_TOPIC = ("topic",)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a contestant does: it decodes chunks of records for ``seconds``, at least one chunk.
+
+    With a ``topic`` it reads ``count`` records of it instead.
+    """
+
+    scenario: str
+    contestant: str
+    seconds: float
+    bootstrap: str = ""
+    topic: str = ""
+    registry: str = ""
+    partitions: int = 1
+    count: int = 0

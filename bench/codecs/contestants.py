@@ -1,0 +1,313 @@
+"""The libraries that decode records without a broker.
+
+`prepare()` returns a function that decodes the chunk of a scenario once. What a program does once,
+such as parsing a schema, isn't measured.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import io
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pyarrow
+
+from bench.codecs import CHUNK, EVERYTHING, NESTED, OURS, PROJECTION, RAW, READER, records
+from kafka_native import codecs
+from kafka_native.codecs import AvroDecoder, AvroReader
+from kafka_native.mock import MockSchemaRegistry
+
+Decode = Callable[[], Any]
+DECODERS = {"json": "JsonDecoder", "protobuf": "ProtobufDecoder"}
+FRAME = b"\0" + (1).to_bytes(4, "big")
+TOPIC = "orders"
+
+
+def missing(scenario: str, contestant: str) -> str | None:
+    """Return why a contestant can't run here, or None."""
+    if contestant in (EVERYTHING, RAW, READER):
+        return None
+    decoder = DECODERS.get(scenario.partition("_")[0], "AvroDecoder")
+    if contestant == OURS:
+        return None if hasattr(codecs, decoder) else f"kafka_native.codecs has no {decoder}"
+    module = {"protobuf": "google.protobuf"}.get(contestant, contestant)
+    if importlib.util.find_spec(module) is not None:
+        return None
+    return f"{module} isn't installed: pip install 'kafka-native[bench]'"
+
+
+def prepare(scenario: str, contestant: str, stack: ExitStack, count: int = CHUNK) -> Decode:
+    """Return a function that decodes ``count`` records, and returns a column, or the records."""
+    nested = scenario in NESTED
+    if scenario.startswith("json"):
+        return JSON[contestant](records.json(nested=nested, count=count), nested=nested)
+    if scenario.startswith("protobuf"):
+        return PROTOBUF[contestant](records.protobuf(nested=nested, count=count), nested=nested)
+    payloads = records.avro(nested=nested, count=count)
+    if scenario == "avro_messages":
+        return MESSAGES[contestant](payloads, stack)
+    if scenario == "avro_projection":
+        return PROJECTIONS[contestant](payloads)
+    if contestant == "confluent_kafka":
+        return confluent_columns(payloads, stack, nested=nested)
+    return COLUMNS[contestant](payloads, nested=nested)
+
+
+# --- a column of structs ---
+
+
+def column_type(*, nested: bool) -> pyarrow.DataType:
+    """Return the type of the column."""
+    decoder = AvroDecoder(records.schema(nested=nested))
+    return pyarrow.array(decoder.decode([])).type
+
+
+def ours(payloads: list[bytes], *, nested: bool) -> Decode:
+    """Decode a column of bytes, as consume_arrow() returns it."""
+    decoder, column = AvroDecoder(records.schema(nested=nested)), pyarrow.array(payloads)
+    return lambda: pyarrow.array(decoder.decode(column))
+
+
+def pyruhvro(payloads: list[bytes], *, nested: bool) -> Decode:
+    """Decode a list of bytes in Rust."""
+    import pyruhvro as module
+
+    text = json.dumps(records.schema(nested=nested))
+    return lambda: module.deserialize_array(payloads, text)
+
+
+def fastavro(payloads: list[bytes], *, nested: bool) -> Decode:
+    """Decode to dicts, and make a column of them."""
+    import fastavro as module
+
+    parsed = module.parse_schema(records.schema(nested=nested))
+    return _through_dicts(
+        lambda payload: module.schemaless_reader(io.BytesIO(payload), parsed, None),
+        payloads,
+        column_type(nested=nested),
+    )
+
+
+def confluent_columns(payloads: list[bytes], stack: ExitStack, *, nested: bool) -> Decode:
+    """Decode to dicts with AvroDeserializer, and make a column of them."""
+    decode = confluent_reader(records.schema(nested=nested), stack)
+    framed = [FRAME + payload for payload in payloads]
+    return _through_dicts(decode, framed, column_type(nested=nested))
+
+
+def _through_dicts(
+    decode: Callable[[bytes], Any], payloads: list[bytes], kind: pyarrow.DataType
+) -> Decode:
+    return lambda: pyarrow.array([decode(payload) for payload in payloads], kind)
+
+
+COLUMNS: dict[str, Any] = {OURS: ours, "pyruhvro": pyruhvro, "fastavro": fastavro}
+
+
+# --- two of ten fields ---
+
+
+def our_projection(payloads: list[bytes]) -> Decode:
+    """Build two columns and skip the other fields."""
+    decoder = AvroDecoder(records.FLAT, fields=PROJECTION)
+    column = pyarrow.array(payloads)
+    return lambda: pyarrow.array(decoder.decode(column))
+
+
+def fastavro_projection(payloads: list[bytes]) -> Decode:
+    """Read with a reader's schema of two fields."""
+    import fastavro as module
+
+    chosen = [each for each in records.FLAT["fields"] if each["name"] in PROJECTION]
+    written = module.parse_schema(records.FLAT)
+    wanted = module.parse_schema({**records.FLAT, "fields": chosen})
+    kind = pyarrow.array(AvroDecoder(records.FLAT, fields=PROJECTION).decode([])).type
+    return _through_dicts(
+        lambda payload: module.schemaless_reader(io.BytesIO(payload), written, wanted),
+        payloads,
+        kind,
+    )
+
+
+PROJECTIONS: dict[str, Any] = {
+    OURS: our_projection,
+    EVERYTHING: lambda payloads: ours(payloads, nested=False),
+    "fastavro": fastavro_projection,
+}
+
+
+# --- one record at a time, into dicts ---
+
+
+def one_by_one(decode: Callable[[bytes], Any], payloads: list[bytes]) -> Decode:
+    """Call a function for each record."""
+    return lambda: [decode(payload) for payload in payloads]
+
+
+def registered(schema: Any, stack: ExitStack) -> str:
+    """Start a registry with the schema, which has the id of FRAME. Returns its URL."""
+    from kafka_native.schema_registry import Schema, SchemaRegistryClient
+
+    registry = stack.enter_context(MockSchemaRegistry())
+    client = stack.enter_context(SchemaRegistryClient({"url": registry.url}))
+    found = client.register_schema(f"{TOPIC}-value", Schema(json.dumps(schema), "AVRO"))
+    if found != int.from_bytes(FRAME[1:], "big"):
+        raise RuntimeError(f"the first schema has the id {found}")
+    return registry.url
+
+
+def confluent_reader(schema: Any, stack: ExitStack) -> Callable[[bytes], Any]:
+    """Return confluent_kafka's deserializer for a topic."""
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroDeserializer
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    client = SchemaRegistryClient({"url": registered(schema, stack)})
+    deserializer = AvroDeserializer(client)
+    context = SerializationContext(TOPIC, MessageField.VALUE)
+    return lambda payload: deserializer(payload, context)
+
+
+def our_reader(schema: Any, stack: ExitStack) -> Callable[[bytes], Any]:
+    """Return kafka_native's deserializer for a topic."""
+    from kafka_native.schema_registry import SchemaRegistryClient
+    from kafka_native.schema_registry.avro import AvroDeserializer
+    from kafka_native.serialization import MessageField, SerializationContext
+
+    client = stack.enter_context(SchemaRegistryClient({"url": registered(schema, stack)}))
+    deserializer = AvroDeserializer(client)
+    context = SerializationContext(TOPIC, MessageField.VALUE)
+    return lambda payload: deserializer(payload, context)
+
+
+def fastavro_reader(payloads: list[bytes], stack: ExitStack) -> Decode:
+    """Decode without a framing."""
+    import fastavro as module
+
+    parsed = module.parse_schema(records.FLAT)
+    return one_by_one(
+        lambda payload: module.schemaless_reader(io.BytesIO(payload), parsed, None), payloads
+    )
+
+
+def framed_reader(reader: Callable[..., Any]) -> Callable[[list[bytes], ExitStack], Decode]:
+    """Return what prepares a deserializer that reads the framing."""
+
+    def prepared(payloads: list[bytes], stack: ExitStack) -> Decode:
+        return one_by_one(reader(records.FLAT, stack), [FRAME + payload for payload in payloads])
+
+    return prepared
+
+
+def reader_alone(payloads: list[bytes], stack: ExitStack) -> Decode:
+    """Decode without a framing and a registry."""
+    return one_by_one(AvroReader(records.FLAT).read, payloads)
+
+
+MESSAGES: dict[str, Any] = {
+    OURS: framed_reader(our_reader),
+    READER: reader_alone,
+    "fastavro": fastavro_reader,
+    "confluent_kafka": framed_reader(confluent_reader),
+}
+
+
+# --- JSON ---
+
+
+def our_json(payloads: list[bytes], *, nested: bool) -> Decode:
+    """Decode a column of bytes."""
+    decoder = codecs.JsonDecoder(records.json_schema(nested=nested))
+    column = pyarrow.array(payloads)
+    return lambda: pyarrow.array(decoder.decode(column))
+
+
+def pyarrow_json(payloads: list[bytes], *, nested: bool) -> Decode:
+    """Read a file of lines in memory, in one thread."""
+    import pyarrow.json
+
+    lines = b"\n".join(payloads)
+    reading = pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
+    parsing = pyarrow.json.ParseOptions(explicit_schema=records.json_schema(nested=nested))
+    return lambda: pyarrow.json.read_json(io.BytesIO(lines), reading, parsing)
+
+
+def json_loads(module: str) -> Callable[..., Decode]:
+    """Return what prepares a parser of the Python standard library's kind."""
+
+    def prepared(payloads: list[bytes], *, nested: bool) -> Decode:
+        loads = importlib.import_module(module).loads
+        kind = pyarrow.struct(records.json_schema(nested=nested))
+        return _through_dicts(loads, payloads, kind)
+
+    return prepared
+
+
+JSON: dict[str, Any] = {
+    OURS: our_json,
+    "pyarrow": pyarrow_json,
+    "orjson": json_loads("orjson"),
+    "json": json_loads("json"),
+}
+
+
+# --- Protobuf ---
+
+
+def our_protobuf(payloads: list[bytes], *, nested: bool) -> Decode:
+    """Decode a column of bytes."""
+    decoder = codecs.ProtobufDecoder(records.message_class(nested=nested))
+    column = pyarrow.array(payloads)
+    return lambda: pyarrow.array(decoder.decode(column))
+
+
+def protobuf_messages(payloads: list[bytes], *, nested: bool) -> Decode:
+    """Parse messages, take their fields, and make a column of them."""
+    class_ = records.message_class(nested=nested)
+    fields_of = basket_fields if nested else order_fields
+    kind = column_type(nested=nested)
+    return lambda: pyarrow.array([fields_of(class_.FromString(each)) for each in payloads], kind)
+
+
+def order_fields(order: Any) -> dict[str, Any]:
+    """Return the fields of a flat message."""
+    return {
+        "id": order.id,
+        "customer": order.customer,
+        "product": order.product,
+        "quantity": order.quantity,
+        "price": order.price,
+        "country": order.country,
+        "status": order.status,
+        "paid": order.paid,
+        "created": order.created,
+        "note": order.note if order.HasField("note") else None,
+    }
+
+
+def basket_fields(basket: Any) -> dict[str, Any]:
+    """Return the fields of a nested message."""
+    address = basket.address
+    return {
+        "id": basket.id,
+        "customer": basket.customer,
+        "address": {
+            "street": address.street,
+            "city": address.city,
+            "zip": address.zip if address.HasField("zip") else None,
+        },
+        "items": [
+            {"sku": item.sku, "quantity": item.quantity, "price": item.price}
+            for item in basket.items
+        ],
+        "tags": list(basket.tags),
+        "attributes": list(basket.attributes.items()),
+        "created": basket.created,
+    }
+
+
+PROTOBUF: dict[str, Any] = {OURS: our_protobuf, "protobuf": protobuf_messages}

@@ -1,0 +1,83 @@
+"""From a topic of Avro records to columns, over a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import confluent_kafka
+import pyarrow
+
+import kafka_native
+from bench.adapters import Figures, Stopwatch
+from bench.adapters.confluent_kafka import TUNING
+from bench.adapters.consumer_api import ROWS, STEP, WAIT_S, assign
+from bench.codecs import RAW, Work, records
+from bench.codecs.contestants import FRAME, column_type
+
+Take = Callable[[Any, int], int]
+
+
+def fill(work: Work) -> None:
+    """Produce the records with the framing of the registry's first schema."""
+    values = [FRAME + payload for payload in records.avro(nested=False)]
+    with kafka_native.Producer(
+        {"bootstrap.servers": work.bootstrap, "max.block.ms": 60_000}
+    ) as producer:
+        for first in range(0, work.count, len(values)):
+            left = values[: work.count - first]
+            partition = first // len(values) % work.partitions
+            while left:
+                left = left[producer.produce_many(work.topic, left, partition=partition) :]
+        if producer.flush(WAIT_S):
+            raise RuntimeError("records were not delivered")
+
+
+def measured(work: Work) -> Figures:
+    """Read all records from assigned partitions. The first one isn't measured."""
+    with ExitStack() as stack:
+        client = confluent_kafka if work.contestant == "confluent_kafka" else kafka_native
+        conf: dict[str, Any] = {"bootstrap.servers": work.bootstrap, "group.id": "bench"}
+        conf |= {"enable.auto.commit": False, **(TUNING if client is confluent_kafka else {})}
+        take = TAKES[work.contestant](work, stack)
+        consumer = client.Consumer(conf)
+        stack.callback(consumer.close)
+        assign(client, consumer, work.topic, work.partitions)
+        if not consumer.consume(1, WAIT_S):
+            raise RuntimeError("no record came")
+        watch, taken = Stopwatch(), 1
+        while taken < work.count:
+            count = take(consumer, work.count - taken)
+            if not count:
+                raise RuntimeError(f"only {taken} of {work.count} records came")
+            taken += count
+        return watch.figures(taken - 1)
+
+
+def raw(work: Work, stack: ExitStack) -> Take:
+    """Take columns of bytes."""
+    return lambda consumer, left: len(
+        consumer.consume_arrow(min(ROWS, left), WAIT_S, columns=["value"])
+    )
+
+
+def confluent(work: Work, stack: ExitStack) -> Take:
+    """Deserialize each message, and make a column of the dicts."""
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroDeserializer
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    deserializer = AvroDeserializer(SchemaRegistryClient({"url": work.registry}))
+    context = SerializationContext(work.topic, MessageField.VALUE)
+    kind = column_type(nested=False)
+
+    def take(consumer: Any, left: int) -> int:
+        messages = consumer.consume(min(STEP, left), WAIT_S)
+        rows = [deserializer(message.value(), context) for message in messages]
+        return len(pyarrow.array(rows, kind))
+
+    return take
+
+
+TAKES: dict[str, Callable[[Work, ExitStack], Take]] = {RAW: raw, "confluent_kafka": confluent}

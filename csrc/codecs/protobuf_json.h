@@ -1,0 +1,33 @@
+/* Writes google.protobuf.Struct, Value and ListValue as JSON text.
+ *
+ * Keys are sorted by their bytes, so that equal messages have equal texts. If a key comes again, its
+ * last entry wins. A value without a kind is null.
+ *
+ * Thread: any; the text belongs to one decoder. Who frees: kn_json_text_deinit(). */
+#ifndef KN_CODECS_PROTOBUF_JSON_H
+#define KN_CODECS_PROTOBUF_JSON_H
+
+#include "codecs/protobuf_wire.h"
+
+#define KN_PROTOBUF_JSON_DEPTH_MAX 100 /* values in each other, as in Protobuf's own decoders */
+
+enum kn_protobuf_json_kind {
+    KN_PROTOBUF_JSON_STRUCT,
+    KN_PROTOBUF_JSON_VALUE,
+    KN_PROTOBUF_JSON_LIST,
+    KN_PROTOBUF_JSON_KIND_COUNT
+};
+
+struct kn_json_text {
+    uint8_t *data;
+    int64_t size_bytes;
+    int64_t capacity_bytes;
+};
+
+/* Writes a message as a new text. KN_OK, or *problem says why not. */
+int kn_protobuf_json(struct kn_json_text *text, enum kn_protobuf_json_kind kind,
+                     const uint8_t *data, int64_t size_bytes, int64_t bytes_max,
+                     struct kn_wire_problem *problem);
+void kn_json_text_deinit(struct kn_json_text *text);
+
+#endif

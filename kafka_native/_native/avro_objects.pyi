@@ -1,0 +1,28 @@
+from collections.abc import Iterable, Sequence
+from typing import Any, final
+
+OBJECT_CODES: dict[str, int]
+AVRO_NESTING_MAX: int
+AVRO_FREE_VALUES_MAX: int
+
+class Missing: ...
+
+class Malformed(ValueError):
+    args: tuple[str, str, int]
+
+@final
+class ObjectProgram:
+    def __new__(
+        cls,
+        nodes: Iterable[
+            tuple[
+                int,
+                int,
+                int,
+                Sequence[tuple[int, str, str | None, int]],
+                Any,
+                tuple[str, ...] | None,
+            ]
+        ],
+    ) -> ObjectProgram: ...
+    def read(self, record: bytes, start: int = 0) -> Any: ...

@@ -1,0 +1,116 @@
+/* Struct as JSON text: failed allocations, limits, and the locale. */
+#include "check.h"
+
+#include <locale.h>
+#include <stdlib.h>
+
+static long allocations_left = -1; /* allocations before the one that fails; -1: none fails */
+static int failed;
+
+static int fails(void)
+{
+    if (allocations_left < 0 || allocations_left-- > 0) return 0;
+    failed = 1;
+    return 1;
+}
+
+static void *test_malloc(size_t size) { return fails() ? NULL : malloc(size); }
+static void *test_realloc(void *memory, size_t size)
+{
+    return fails() ? NULL : realloc(memory, size);
+}
+
+#define malloc test_malloc
+#define realloc test_realloc
+#include "../../csrc/codecs/protobuf_json.c"
+#undef malloc
+#undef realloc
+
+/* {"b": 2.5, "a": {"x": true}}; the struct of "a" comes in two pieces, and "b" comes twice */
+static const uint8_t MESSAGE[] = {
+    0x0a, 5,  0x0a, 1,  'b',  0x12, 0,                                          /* b: null */
+    0x0a, 22, 0x0a, 1,  'a',  0x12, 2,    0x2a, 0,                              /* a: {} */
+    0x12, 13, 0x2a, 11, 0x0a, 9,    0x0a, 1,    'x', 0x12, 2, 0x20, 1, 0x1a, 0, /* and x: true */
+    0x0a, 14, 0x0a, 1,  'b',  0x12, 9,    0x11, 0,   0,    0, 0,    0, 0,    4, 0x40, /* b: 2.5 */
+};
+
+static int write_text(struct kn_json_text *text, int64_t bytes_max, struct kn_wire_problem *problem)
+{
+    return kn_protobuf_json(text, KN_PROTOBUF_JSON_STRUCT, MESSAGE, sizeof MESSAGE, bytes_max,
+                            problem);
+}
+
+static void check_text(const struct kn_json_text *text)
+{
+    static const char expected[] = "{\"a\":{\"x\":true},\"b\":2.5}";
+    CHECK_EQ(text->size_bytes, (int64_t)sizeof expected - 1);
+    CHECK_MEM(text->data, expected, sizeof expected - 1);
+}
+
+static void test_each_failed_allocation_is_reported_and_leaks_nothing(void)
+{
+    struct kn_wire_problem problem;
+    long fail_at = 0;
+    for (failed = 1; failed; fail_at++) {
+        struct kn_json_text text = {0};
+        allocations_left = fail_at;
+        failed = 0;
+        int status = write_text(&text, INT32_MAX, &problem);
+        allocations_left = -1;
+        CHECK_EQ(status, failed ? KN_ERR_NOMEM : KN_OK);
+        if (status == KN_OK) check_text(&text);
+        CHECK_EQ(write_text(&text, INT32_MAX, &problem), KN_OK);
+        check_text(&text);
+        kn_json_text_deinit(&text);
+    }
+    CHECK(fail_at > 4); /* there were allocations to fail */
+}
+
+static void test_a_text_has_at_most_its_limit(void)
+{
+    struct kn_wire_problem problem;
+    struct kn_json_text text = {0};
+    for (int64_t limit = 0; limit < 24; limit++)
+        CHECK_EQ(write_text(&text, limit, &problem), KN_ERR_TOO_LARGE);
+    CHECK_EQ(write_text(&text, 24, &problem), KN_OK);
+    check_text(&text);
+    kn_json_text_deinit(&text);
+}
+
+static void test_each_cut_is_reported(void)
+{
+    struct kn_wire_problem problem;
+    struct kn_json_text text = {0};
+    int64_t cuts = 0;
+    for (int64_t size = 0; size < (int64_t)sizeof MESSAGE; size++) {
+        int status = kn_protobuf_json(&text, KN_PROTOBUF_JSON_STRUCT, MESSAGE, size, INT32_MAX,
+                                      &problem);
+        CHECK(status == KN_OK || status == KN_ERR_TRUNCATED);
+        cuts += status == KN_ERR_TRUNCATED;
+    }
+    CHECK_EQ(cuts, (int64_t)sizeof MESSAGE - 3); /* 3 cuts are between two entries */
+    kn_json_text_deinit(&text);
+}
+
+/* The text has a decimal point in each locale. */
+static void test_numbers_dont_depend_on_the_locale(void)
+{
+    struct kn_wire_problem problem;
+    struct kn_json_text text = {0};
+    static const char *const LOCALES[] = {"C", "de_DE.UTF-8", "fr_FR.UTF-8"};
+    for (size_t i = 0; i < sizeof LOCALES / sizeof *LOCALES; i++) {
+        (void)setlocale(LC_NUMERIC, LOCALES[i]); /* not each machine has all of them */
+        CHECK_EQ(write_text(&text, INT32_MAX, &problem), KN_OK);
+        check_text(&text);
+    }
+    kn_json_text_deinit(&text);
+}
+
+int main(void)
+{
+    RUN(test_each_failed_allocation_is_reported_and_leaks_nothing);
+    RUN(test_a_text_has_at_most_its_limit);
+    RUN(test_each_cut_is_reported);
+    RUN(test_numbers_dont_depend_on_the_locale);
+    return check_done();
+}
