@@ -180,27 +180,34 @@ def nullable_of(kind: AvroType) -> AvroType | None:
 # --- default values ---
 
 
-def encode_default(kind: AvroType, value: Any, path: str) -> bytes:
+def encode_default(
+    kind: AvroType, value: Any, path: str, failed: set[tuple[AvroType, int]] | None = None
+) -> bytes:
     """Return the Avro encoding of a default value, which is JSON.
 
+    :param failed: The branches of unions that parts of the value (by ``id()``) don't fit.
     :raises SchemaError: The value isn't one of this type.
     """
+    failed = set() if failed is None else failed
     if kind.kind == "union":
         for index, branch in enumerate(kind.branches):
-            try:
-                return varint(index) + encode_default(branch, value, path)
-            except SchemaError:
+            if (branch, id(value)) in failed:
                 continue
+            try:
+                return varint(index) + encode_default(branch, value, path, failed)
+            except SchemaError:
+                failed.add((branch, id(value)))
     elif kind.kind == "record" and isinstance(value, Mapping):
-        return b"".join(_encode_field(each, value, path) for each in kind.fields)
+        return b"".join(_encode_field(each, value, path, failed) for each in kind.fields)
     elif kind.kind == "array" and isinstance(value, list):
-        items = [encode_default(kind.below_item, each, below(path, "[]")) for each in value]
+        inner = below(path, "[]")
+        items = [encode_default(kind.below_item, each, inner, failed) for each in value]
         return (varint(len(items)) + b"".join(items) if items else b"") + b"\0"
     elif kind.kind == "map" and isinstance(value, Mapping):
         entries = [
             varint(len(key.encode()))
             + key.encode()
-            + encode_default(kind.below_item, each, below(path, "[]"))
+            + encode_default(kind.below_item, each, below(path, "[]"), failed)
             for key, each in value.items()
         ]
         return (varint(len(entries)) + b"".join(entries) if entries else b"") + b"\0"
@@ -211,11 +218,13 @@ def encode_default(kind: AvroType, value: Any, path: str) -> bytes:
     raise SchemaError(f"the default {value!r:.100} isn't a {kind.label}", path)
 
 
-def _encode_field(each: AvroField, value: Mapping[str, Any], path: str) -> bytes:
+def _encode_field(
+    each: AvroField, value: Mapping[str, Any], path: str, failed: set[tuple[AvroType, int]]
+) -> bytes:
     chosen = value.get(each.name, each.default)
     if chosen is NO_DEFAULT:
         raise SchemaError("the default of a record lacks this field", below(path, each.name))
-    return encode_default(each.type, chosen, below(path, each.name))
+    return encode_default(each.type, chosen, below(path, each.name), failed)
 
 
 def _encode_leaf(kind: AvroType, value: Any) -> bytes | None:

@@ -55,7 +55,28 @@ UNIONS_BRANCHES_MAX = 127
 DECIMAL_DIGITS_MAX = 76
 
 
+TYPES_MAX = 65536
+"""How many types a schema may have, if each named type is written out where it is used."""
+
+
 # --- columns ---
+
+
+def check_size(schema: AvroType) -> None:
+    """Raise SchemaError if a schema has more than TYPES_MAX types.
+
+    A few records that each use the one before twice have a billion.
+    """
+    if _size_of(schema, {}) > TYPES_MAX:
+        raise SchemaError(f"the schema has more than {TYPES_MAX} types")
+
+
+def _size_of(kind: AvroType, known: dict[AvroType, int]) -> int:
+    if kind not in known:
+        inner = (*kind.branches, *(each.type for each in kind.fields))
+        inner += () if kind.item is None else (kind.item,)
+        known[kind] = 1 + sum(_size_of(each, known) for each in inner)
+    return known[kind]
 
 
 @dataclass(frozen=True)
@@ -200,6 +221,8 @@ class Compiler:
 
     def compile(self, writer: AvroType, reader: AvroType) -> layout.Node:
         """Compile a whole program. Return the column."""
+        check_size(writer)
+        check_size(reader)
         is_union = reader.kind == "union" and len(reader.branches) > 1
         if is_union and nullable_of(reader) is None and self._types.unions == "dense":
             # Arrow's unions have no validity. A missing record is a null of the first child.

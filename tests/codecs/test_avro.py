@@ -383,6 +383,22 @@ def test_nesting_has_a_limit() -> None:
         AvroDecoder(nested(60))
 
 
+def test_the_number_of_types_has_a_limit() -> None:
+    """The schema is small, but has billions of fields."""
+    schema = record(("x", "int"), name="R0")
+    for i in range(1, 20):
+        before = f"R{i - 1}"
+        schema = record(("a", schema), ("b", before), ("c", before), ("d", before), name=f"R{i}")
+    for writer, reader in ((schema, None), (record(("x", schema)), record())):
+        with pytest.raises(SchemaError, match="more than 65536 types"):
+            AvroDecoder(writer, reader)
+    small = schema["fields"][0]["type"]
+    while small["name"] != "R3":
+        small = small["fields"][0]["type"]
+    column = AvroDecoder(small).decode([bytes(64)])
+    assert pa.array(column).type.num_fields == 4
+
+
 @pytest.mark.parametrize(
     ("kind", "data", "message"),
     [

@@ -121,6 +121,20 @@ def test_records_that_others_use_twice() -> None:
     assert AvroReader(chain("int")).read(b"\x02\x02\x02\x04\x02\x06") == {"a": 1, "b": 2, "c": 3}
 
 
+def test_a_default_that_many_branches_almost_fit() -> None:
+    """An encoder that tried each path again would take 2^20 steps."""
+    bottom: Schema = "int"
+    value: Any = "not a number"
+    pairs: list[Schema] = [bottom]
+    for i in range(20):
+        first = record(("n", pairs), name=f"P{i}")
+        again = [each if isinstance(each, str) else each["name"] for each in pairs]
+        pairs = [first, record(("n", again), name=f"Q{i}")]
+        value = {"n": value}
+    with pytest.raises(SchemaError, match=r"f: the default .* isn't a union"):
+        AvroReader(record(), record(("f", pairs, {"default": value})))
+
+
 def test_a_decimal_of_too_many_digits() -> None:
     kind = {"type": "bytes", "logicalType": "decimal", "precision": 10**12}
     with pytest.raises(SchemaError, match="f: a decimal of 1000000000000 digits is too long"):
