@@ -76,6 +76,11 @@ def test_protobufs_other_messages(shell: Shell) -> None:
     words = ("-s", "value=protobuf", "--message", "k.Other")
     assert shell.produce("points", *words, stdin='{"name":"n"}').exit_code == 0
     assert shell.consume("points", "-s", "value=protobuf").stdout == '{"name":"n"}\n'
+    point = '{"x_axis":"1","ratio":0.5,"parts":[]}'
+    for line, more in ((point, ()), (point, ()), ('{"name":"m"}', words[2:]), (point, ())):
+        assert shell.produce("points", *words[:2], *more, stdin=line).exit_code == 0
+    found = shell.consume("points", "-s", "value=protobuf").stdout
+    assert found.splitlines() == ['{"name":"n"}', point, point, '{"name":"m"}', point]
     missing = shell.produce("points", *words[:3], "k.None", stdin='{"name":"n"}')
     assert (missing.exit_code, "no message k.None" in missing.stderr) == (1, True)
 
