@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka_native.codecs.avro_encoder import AvroEncoder
 from kafka_native.codecs.avro_from_arrow import avro_schema_of
+from kafka_native.codecs.codec import Codec
 from kafka_native.codecs.encoding import ColumnEncoder
 from kafka_native.codecs.errors import SchemaError
 
@@ -14,26 +15,14 @@ __all__ = ["AvroEncoding"]
 
 ENCODERS_MAX = 1000
 """How many encoders a codec keeps."""
-REFERENCES_MAX = 1000
-"""How many schemas a schema may refer to."""
 MAGIC_BYTE_ID = b"\0"
 
 
-class AvroEncoding:
-    """The part of an Avro codec that encodes: a base class beside the one that decodes.
+class AvroEncoding(Codec):
+    """The part of the codec `Avro` that encodes."""
 
-    The codec has ``_registry`` (a SchemaRegistryClient or None), ``_subject`` and ``_schema`` (JSON
-    text, parsed JSON, a Schema of the registry's client, or None).
-    """
-
-    _registry: Any
-    _subject: str | None
-    _schema: Any
-    _auto_register = True
-    _normalize = False
-    _use_latest_version = False
-    _ignore_extra = False
-    _encoders: dict[Any, AvroEncoder]
+    schema_type = "AVRO"
+    can_encode = True
 
     def _init_encoding(
         self,
@@ -59,6 +48,7 @@ class AvroEncoding:
         self._normalize = normalize
         self._use_latest_version = use_latest_version
         self._ignore_extra = ignore_extra
+        self._encoders: dict[Any, AvroEncoder] = {}
 
     def encoder(self, topic: str | None, field: str, column_type: tuple[Any, ...]) -> ColumnEncoder:
         """Return the encoder of a topic's keys or values.
@@ -78,62 +68,65 @@ class AvroEncoding:
             raise ValueError("each row names its topic: give the codec a subject")
         is_derived = self._schema is None and not self._use_latest_version
         key = subject, field, column_type if is_derived else None
-        encoders = self.__dict__.setdefault("_encoders", {})
-        found: AvroEncoder | None = encoders.get(key)
+        found = self._encoders.get(key)
         if found is None:
             found = self._made(subject, topic, field, column_type)
-            if len(encoders) >= ENCODERS_MAX:
-                encoders.clear()
-            encoders[key] = found
+            if len(self._encoders) >= ENCODERS_MAX:
+                self._encoders.clear()
+            self._encoders[key] = found
         return found
 
     def _made(
         self, subject: str, topic: str | None, field: str, column_type: tuple[Any, ...]
     ) -> AvroEncoder:
         """Return an encoder. Its schema is registered after the columns were found to fit."""
-        if self._use_latest_version:
+        schema_id = None
+        schema = None if self._use_latest_version else self._own_schema(topic, field, column_type)
+        if schema is None:
+            assert self._registry is not None
             registered = self._registry.get_latest_version(subject)
             schema, schema_id = registered.schema, registered.schema_id
-            kind = schema.schema_type or "AVRO"
-            if kind != "AVRO":
-                raise SchemaError(f"subject {subject} has a schema of type {kind}, not AVRO")
-        else:
-            schema, schema_id = self._schema_to_register(topic, field, column_type), None
         rules = getattr(schema, "rule_set", None)
         if rules is not None and (rules.domain_rules or rules.encoding_rules):
             raise SchemaError(
                 f"subject {subject} has data-contract rules, which don't run for columns: "
                 "use an AvroSerializer"
             )
-        references: dict[str, str] = {}
-        self._add_references(schema, references, set())
-        text = schema if isinstance(schema, str) else schema.schema_str
-        made = AvroEncoder(text, references.values(), ignore_extra=self._ignore_extra)
+        if isinstance(schema, str):
+            made = AvroEncoder(schema, ignore_extra=self._ignore_extra)
+        else:
+            try:
+                found = self._complete(schema, "the writer's schema")
+            except SchemaError as error:
+                raise SchemaError(f"subject {subject}: {error.problem}", error.path) from None
+            references = found.references.values()
+            made = AvroEncoder(found.schema, references, ignore_extra=self._ignore_extra)
         made.program_for(column_type)
         if self._registry is not None:
-            made.prefix = _framing(schema_id or self._registered_id(subject, schema))
+            if schema_id is None:
+                schema_id = self._registered_id(subject, schema)
+            made.prefix = _framing(schema_id)
         return made
 
     def _registered_id(self, subject: str, schema: Any) -> int:
+        registry: Any = self._registry
         call = (
-            self._registry.register_schema_full_response
+            registry.register_schema_full_response
             if self._auto_register
-            else self._registry.lookup_schema
+            else registry.lookup_schema
         )
         registered = call(subject, schema, normalize_schemas=self._normalize)
         schema_id: int = registered.schema_id
         return schema_id
 
-    def _schema_to_register(
-        self, topic: str | None, field: str, column_type: tuple[Any, ...]
-    ) -> Any:
+    def _own_schema(self, topic: str | None, field: str, column_type: tuple[Any, ...]) -> Any:
         """Return the schema as the registry's client takes it; without a registry as text."""
         schema = self._schema
         if schema is None:
             name = topic or self._subject or "record"
             schema = avro_schema_of(column_type, name if field == "value" else f"{name}_{field}")
         if hasattr(schema, "schema_str"):
-            return schema
+            return schema if self._registry is not None else schema.schema_str
         text = schema if isinstance(schema, str) else json.dumps(schema)
         if text.strip()[:1] not in ("{", "["):
             text = json.dumps({"type": text.strip(' "')})
@@ -142,19 +135,6 @@ class AvroEncoding:
         from kafka_native.schema_registry.schemas import Schema
 
         return Schema(text, "AVRO")
-
-    def _add_references(self, schema: Any, found: dict[str, str], seen: set[Any]) -> None:
-        """Add the texts of referenced schemas, each behind those that it refers to."""
-        for each in getattr(schema, "references", None) or ():
-            place = each.subject, each.version
-            if place in seen:
-                continue
-            if len(seen) == REFERENCES_MAX:
-                raise SchemaError(f"it refers to more than {REFERENCES_MAX} schemas")
-            seen.add(place)
-            referenced = self._registry.get_version(*place, True).schema
-            self._add_references(referenced, found, seen)
-            found[each.name] = referenced.schema_str or ""
 
 
 def _framing(schema_id: int) -> bytes:

@@ -79,6 +79,8 @@ class Codec:
     """The format, as the registry calls it."""
     registry_framing: ClassVar[str] = "id"
     """What stands before a record that was written with a registry: a key of ``FRAMINGS``."""
+    can_encode: ClassVar[bool] = False
+    """Whether `produce_arrow()` takes it. Then ``schema`` is registered under ``subject``."""
     text_format: ClassVar[str | None] = None
     """The ``format`` in which the registry returns schemas."""
 
@@ -97,8 +99,10 @@ class Codec:
             registry = self._owned = SchemaRegistryClient({"url": registry})
         if registry is None and schema is None:
             raise ValueError(f"{type(self).__name__} needs a schema registry, or schema=")
-        if subject is not None and (registry is None or schema is not None):
-            raise ValueError("subject= needs a schema registry, and no schema=")
+        if subject is not None and registry is None:
+            raise ValueError("subject= needs a schema registry")
+        if subject is not None and schema is not None and not self.can_encode:
+            raise ValueError("subject= chooses the schema: give no schema=")
         if inspect.iscoroutinefunction(getattr(registry, "get_schema", None)):
             raise TypeError(
                 "the registry must be a SchemaRegistryClient, also with asyncio: "
@@ -164,7 +168,10 @@ class Codec:
 
     def _result_schema(self, subject: str) -> FoundSchema:
         if self._schema is not None:
-            return FoundSchema(self._schema, {}, "the reader's schema")
+            label = "the reader's schema"
+            if hasattr(self._schema, "schema_str") and self._registry is not None:
+                return self._complete(self._schema, label)
+            return FoundSchema(getattr(self._schema, "schema_str", self._schema), {}, label)
         assert self._registry is not None
         try:
             registered = self._registry.get_latest_version(subject, self.text_format)
