@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from kafka_native.codecs.avro import AvroDecoder, Schema
 from kafka_native.codecs.avro_encoding import AvroEncoding
-from kafka_native.codecs.codec import FoundSchema, Registry
+from kafka_native.codecs.codec import FoundSchema, Registry, SchemaOfClient
 from kafka_native.codecs.columns import ColumnDecoder
 
 __all__ = ["Avro"]
 
 
-class RegistrySchema(Protocol):
-    """A Schema of the registry's client."""
-
-    schema_str: str | None
-
-
 class Avro(AvroEncoding):
-    """Avro records, for `consume_arrow()`, `arrow_stream()` and `produce_arrow()`.
+    """Avro records, for the ``value=`` and ``key=`` of Arrow columns.
 
         avro = Avro("http://localhost:8081", fields=["id", "customer.city"])
         batch = consumer.consume_arrow(100_000, timeout=1.0, value=avro)
         producer.produce_arrow("orders", table, value=Avro("http://localhost:8081"))
 
-    Each record names its writer's schema by an id or a GUID, in front of the record or in a header.
-    Its schema is looked up once, and resolved against the schema of the result.
+    `Consumer.consume_arrow` and `Consumer.arrow_stream`: each record names its writer's schema by
+    an id or a GUID, in front of the record or in a header. This schema is looked up once, and
+    resolved against the schema of the result.
+
+    `Producer.produce_arrow`: the schema of the records is registered or looked up once, and its id
+    stands in front of each record.
 
     Parameters
     ----------
@@ -35,22 +32,23 @@ class Avro(AvroEncoding):
         A client of the schema registry, or its URL. None: the records have no framing, and all
         have the schema ``schema``.
     subject : str, optional
-        The subject whose latest version is the schema of the result. Default: ``<topic>-value`` or
-        ``<topic>-key``, if the consumer reads one topic. The version is looked up once.
+        The subject. Its latest version is the schema of a consumer's result. A producer registers
+        its schema there. Default: ``<topic>-value`` or ``<topic>-key``, if a consumer reads one
+        topic. The version is looked up once.
     schema : str, dict, list or Schema, optional
-        The schema of the result, in place of the registry's: JSON text, or the parsed JSON. For
-        producers: the schema of the records. A Schema of the registry's client may have references.
+        The schema of a consumer's result, in place of the registry's, or of a producer's records:
+        JSON text, the parsed JSON, or a Schema of the registry's client. Default of a producer: a
+        schema that is made from the columns.
     fields : sequence of str, optional
-        Only these fields of the result's schema, as of `AvroDecoder`.
+        Only these fields of the result's schema, as of `AvroDecoder`. Producers ignore them.
     auto_register : bool
-        For producers: register the schema under the subject. False: it must be registered already.
+        Producers register the schema. False: it must be registered already.
     normalize : bool
-        For producers: let the registry normalize the schema.
+        The registry normalizes a producer's schema first.
     use_latest_version : bool
-        For producers: encode with the latest version of the subject. Default: with ``schema``, else
-        with a schema made from the columns.
+        Producers encode with the latest version of the subject.
     ignore_extra : bool
-        For producers: leave out columns that the schema has no field for.
+        Producers leave out columns that the schema has no field for.
 
     Raises
     ------
@@ -62,12 +60,14 @@ class Avro(AvroEncoding):
         ``registry`` is a URL, and httpx2 isn't installed.
     """
 
+    schema_type = "AVRO"
+
     def __init__(
         self,
         registry: Registry | str | None = None,
         *,
         subject: str | None = None,
-        schema: Schema | RegistrySchema | None = None,
+        schema: Schema | SchemaOfClient | None = None,
         fields: Iterable[str] | None = None,
         auto_register: bool = True,
         normalize: bool = False,
@@ -77,13 +77,13 @@ class Avro(AvroEncoding):
         if isinstance(fields, str):
             raise TypeError("fields must be a sequence of names, not one str")
         super().__init__(registry, subject=subject, schema=schema)
-        self._fields = None if fields is None else list(fields)
         self._init_encoding(
             auto_register=auto_register,
             normalize=normalize,
             use_latest_version=use_latest_version,
             ignore_extra=ignore_extra,
         )
+        self._fields = None if fields is None else list(fields)
 
     def _result_decoder(self, result: FoundSchema) -> AvroDecoder:
         return self._decoder(result, result)

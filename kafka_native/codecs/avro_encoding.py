@@ -21,8 +21,7 @@ MAGIC_BYTE_ID = b"\0"
 class AvroEncoding(Codec):
     """The part of the codec `Avro` that encodes."""
 
-    schema_type = "AVRO"
-    can_encode = True
+    _registry: Any  # it has more calls than a consumer needs
 
     def _init_encoding(
         self,
@@ -83,7 +82,6 @@ class AvroEncoding(Codec):
         schema_id = None
         schema = None if self._use_latest_version else self._own_schema(topic, field, column_type)
         if schema is None:
-            assert self._registry is not None
             registered = self._registry.get_latest_version(subject)
             schema, schema_id = registered.schema, registered.schema_id
         rules = getattr(schema, "rule_set", None)
@@ -109,7 +107,7 @@ class AvroEncoding(Codec):
         return made
 
     def _registered_id(self, subject: str, schema: Any) -> int:
-        registry: Any = self._registry
+        registry = self._registry
         call = (
             registry.register_schema_full_response
             if self._auto_register
@@ -126,7 +124,7 @@ class AvroEncoding(Codec):
             name = topic or self._subject or "record"
             schema = avro_schema_of(column_type, name if field == "value" else f"{name}_{field}")
         if hasattr(schema, "schema_str"):
-            return schema if self._registry is not None else schema.schema_str
+            return schema
         text = schema if isinstance(schema, str) else json.dumps(schema)
         if text.strip()[:1] not in ("{", "["):
             text = json.dumps({"type": text.strip(' "')})

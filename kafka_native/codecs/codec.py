@@ -17,7 +17,7 @@ from kafka_native._native.codec_core import Layout
 from kafka_native.codecs.columns import ColumnDecoder
 from kafka_native.codecs.errors import MessageDecodeError, SchemaError, SchemaLookupError
 
-__all__ = ["Codec", "FoundSchema", "RecordReader", "Registry"]
+__all__ = ["Codec", "FoundSchema", "RecordReader", "Registry", "SchemaOfClient"]
 
 DECODERS_MAX = 1000
 """How many decoders of a column are kept."""
@@ -47,6 +47,14 @@ class Registry(Protocol):
         self, subject_name: str, version: Any, deleted: bool = ..., fmt: str | None = ...
     ) -> Any:
         """Return a version of a subject."""
+
+
+class SchemaOfClient(Protocol):
+    """A Schema of the registry's client."""
+
+    @property
+    def schema_str(self) -> str | None:
+        """The schema in its own language, such as JSON for Avro."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +87,6 @@ class Codec:
     """The format, as the registry calls it."""
     registry_framing: ClassVar[str] = "id"
     """What stands before a record that was written with a registry: a key of ``FRAMINGS``."""
-    can_encode: ClassVar[bool] = False
-    """Whether `produce_arrow()` takes it. Then ``schema`` is registered under ``subject``."""
     text_format: ClassVar[str | None] = None
     """The ``format`` in which the registry returns schemas."""
 
@@ -101,8 +107,6 @@ class Codec:
             raise ValueError(f"{type(self).__name__} needs a schema registry, or schema=")
         if subject is not None and registry is None:
             raise ValueError("subject= needs a schema registry")
-        if subject is not None and schema is not None and not self.can_encode:
-            raise ValueError("subject= chooses the schema: give no schema=")
         if inspect.iscoroutinefunction(getattr(registry, "get_schema", None)):
             raise TypeError(
                 "the registry must be a SchemaRegistryClient, also with asyncio: "
@@ -167,11 +171,10 @@ class Codec:
         )
 
     def _result_schema(self, subject: str) -> FoundSchema:
+        if hasattr(self._schema, "schema_str"):
+            return self._complete(self._schema, "the reader's schema")
         if self._schema is not None:
-            label = "the reader's schema"
-            if hasattr(self._schema, "schema_str") and self._registry is not None:
-                return self._complete(self._schema, label)
-            return FoundSchema(getattr(self._schema, "schema_str", self._schema), {}, label)
+            return FoundSchema(self._schema, {}, "the reader's schema")
         assert self._registry is not None
         try:
             registered = self._registry.get_latest_version(subject, self.text_format)
@@ -194,6 +197,7 @@ class Codec:
         return self._complete(found, f"schema {schema}")
 
     def _complete(self, schema: Any, label: str) -> FoundSchema:
+        """Return a schema of the registry's client with the schemas that it refers to."""
         kind = schema.schema_type or "AVRO"
         if kind != self.schema_type:
             raise SchemaError(f"it is a schema of type {kind}, not {self.schema_type}")
@@ -202,8 +206,10 @@ class Codec:
         return FoundSchema(schema.schema_str, references, label)
 
     def _add_references(self, schema: Any, found: dict[str, str], seen: set[Any]) -> None:
-        assert self._registry is not None
-        for each in schema.references or ():
+        """Add the texts of referenced schemas, each behind those that it refers to."""
+        for each in getattr(schema, "references", None) or ():
+            if self._registry is None:
+                raise SchemaError("a schema that refers to others needs a schema registry")
             place = each.subject, each.version
             if place in seen:
                 continue

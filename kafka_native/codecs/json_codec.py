@@ -42,7 +42,7 @@ class Json(Codec):
     Raises
     ------
     ValueError
-        There is neither a registry nor a schema, or a subject and a schema.
+        There is neither a registry nor a schema, or a subject without a registry.
     TypeError
         ``registry`` is an asyncio client, or ``fields`` is one str, or ``fields`` are for a
         decoder.

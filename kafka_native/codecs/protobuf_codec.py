@@ -43,7 +43,7 @@ class Protobuf(Codec):
     Raises
     ------
     ValueError
-        There is neither a registry nor a schema, or a subject and a schema.
+        There is neither a registry nor a schema, or a subject without a registry.
     TypeError
         ``registry`` is an asyncio client, or ``fields`` is one str.
     ImportError
