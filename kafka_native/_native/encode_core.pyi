@@ -2,20 +2,18 @@ from collections.abc import Iterable, Iterator
 from typing import Any, final
 
 NESTED_KINDS: dict[str, int]
-AVRO_ENCODE_CODES: dict[str, int]
-AVRO_NUMBERS: dict[str, int]
-
-class EncodeProgram: ...
+ENCODE_CODES: dict[str, int]
+ENCODE_NUMBERS: dict[str, int]
 
 @final
-class AvroEncodeProgram(EncodeProgram):
+class EncodeProgram:
     def __new__(
         cls,
         nodes: Iterable[tuple[int, int, int, int]],
         ops: Iterable[tuple[int, int, int, int, int]],
         table: Iterable[int],
         constants: bytes,
-    ) -> AvroEncodeProgram: ...
+    ) -> EncodeProgram: ...
 
 @final
 class Records:

@@ -37,15 +37,15 @@ NESTED_KINDS = {
     "sparse_union": KN_NESTED_SPARSE_UNION,
     "dictionary": KN_NESTED_DICTIONARY,
 }
-# The instructions by name, and what FLOAT and DOUBLE read. csrc/codecs/avro_encode_program.h.
-AVRO_ENCODE_CODES = {
-    (<bytes>kn_avro_encode_op_name(code)).decode(): code for code in range(KN_AVRO_ENCODE_CODE_COUNT)}
-AVRO_NUMBERS = {
-    "half": KN_AVRO_NUMBER_HALF,
-    "single": KN_AVRO_NUMBER_SINGLE,
-    "double": KN_AVRO_NUMBER_DOUBLE,
-    "signed": KN_AVRO_NUMBER_SIGNED,
-    "unsigned": KN_AVRO_NUMBER_UNSIGNED,
+# The instructions by name, and what FLOAT and DOUBLE read. csrc/codecs/encode_program.h.
+ENCODE_CODES = {
+    (<bytes>kn_encode_op_name(code)).decode(): code for code in range(KN_ENCODE_CODE_COUNT)}
+ENCODE_NUMBERS = {
+    "half": KN_ENCODE_NUMBER_HALF,
+    "single": KN_ENCODE_NUMBER_SINGLE,
+    "double": KN_ENCODE_NUMBER_DOUBLE,
+    "signed": KN_ENCODE_NUMBER_SIGNED,
+    "unsigned": KN_ENCODE_NUMBER_UNSIGNED,
 }
 
 cdef int DEPTH_MAX = 64
@@ -73,12 +73,15 @@ cdef tuple _described(const ArrowSchema *schema, int depth):
 
 # --- programs ---
 
+@cython.final
 cdef class EncodeProgram:
-    """A checked program that encodes one type of columns: the base of the formats' programs."""
+    """A checked program that encodes one type of columns."""
     cdef kn_encoder encoder
     cdef kn_nested_type *type
+    cdef kn_encode_program *program
 
     def __dealloc__(self):
+        kn_encode_program_unref(self.program)
         kn_nested_type_unref(self.type)
 
     cdef int make_type(self, nodes) except -1:
@@ -104,12 +107,6 @@ cdef class EncodeProgram:
             raise ValueError("the columns aren't one tree within the limits of nodes, depth and widths")
         return 0
 
-
-@cython.final
-cdef class AvroEncodeProgram(EncodeProgram):
-    """A program for Avro records."""
-    cdef kn_avro_encode_program *program
-
     def __cinit__(self, nodes not None, ops not None, table not None, bytes constants not None):
         """``nodes`` are (kind, width, is_signed, child_count), ``ops`` are (code, node, end, arg, count).
 
@@ -117,13 +114,13 @@ cdef class AvroEncodeProgram(EncodeProgram):
         """
         cdef list rows = list(ops), entries = list(table)
         cdef Py_ssize_t count = len(rows), i
-        cdef kn_avro_encode_op *made = NULL
+        cdef kn_encode_op *made = NULL
         cdef int32_t *numbers = NULL
         cdef int32_t bad = 0
         cdef int status
         self.make_type(nodes)
         try:
-            made = <kn_avro_encode_op *>calloc(<size_t>(count or 1), sizeof(kn_avro_encode_op))
+            made = <kn_encode_op *>calloc(<size_t>(count or 1), sizeof(kn_encode_op))
             numbers = <int32_t *>calloc(<size_t>(len(entries) or 1), sizeof(int32_t))
             if made == NULL or numbers == NULL:
                 raise MemoryError
@@ -131,7 +128,7 @@ cdef class AvroEncodeProgram(EncodeProgram):
                 made[i].code, made[i].node, made[i].end, made[i].arg, made[i].count = rows[i]
             for i in range(len(entries)):
                 numbers[i] = entries[i]
-            status = kn_avro_encode_program_new(
+            status = kn_encode_program_new(
                 self.type, made, <int32_t>min(count, INT32_MAX), numbers, <int32_t>len(entries),
                 <const uint8_t *>PyBytes_AS_STRING(constants), <int32_t>len(constants), &self.program, &bad)
         finally:
@@ -141,10 +138,7 @@ cdef class AvroEncodeProgram(EncodeProgram):
             raise MemoryError
         if status != KN_OK:
             raise ValueError(f"instruction {bad} of the program is wrong")
-        self.encoder = kn_avro_encoder(self.program)
-
-    def __dealloc__(self):
-        kn_avro_encode_program_unref(self.program)
+        self.encoder = kn_record_encoder(self.program)
 
 
 # --- records ---

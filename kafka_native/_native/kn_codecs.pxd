@@ -217,27 +217,27 @@ cdef extern from "codecs/encoder.h" nogil:
                        int64_t *row, int64_t end, kn_builder *builder, kn_encode_problem *problem)
     kn_builder *kn_records_builder_new(int64_t bytes_max)
 
-cdef extern from "codecs/avro_encode_program.h" nogil:
+cdef extern from "codecs/encode_program.h" nogil:
     enum:
-        KN_AVRO_ENCODE_CODE_COUNT
-        KN_AVRO_NUMBER_HALF
-        KN_AVRO_NUMBER_SINGLE
-        KN_AVRO_NUMBER_DOUBLE
-        KN_AVRO_NUMBER_SIGNED
-        KN_AVRO_NUMBER_UNSIGNED
-    struct kn_avro_encode_op:
+        KN_ENCODE_CODE_COUNT
+        KN_ENCODE_NUMBER_HALF
+        KN_ENCODE_NUMBER_SINGLE
+        KN_ENCODE_NUMBER_DOUBLE
+        KN_ENCODE_NUMBER_SIGNED
+        KN_ENCODE_NUMBER_UNSIGNED
+    struct kn_encode_op:
         int32_t code
         int32_t node
         int32_t end
         int32_t arg
         int32_t count
-    struct kn_avro_encode_program:
+    struct kn_encode_program:
         pass
-    int kn_avro_encode_program_new(kn_nested_type *type, const kn_avro_encode_op *ops, int32_t op_count, const int32_t *table,
-                                   int32_t table_count, const uint8_t *constants, int32_t constant_bytes,
-                                   kn_avro_encode_program **out, int32_t *bad_op)
-    void kn_avro_encode_program_unref(kn_avro_encode_program *program)
-    const char *kn_avro_encode_op_name(int code)
+    int kn_encode_program_new(kn_nested_type *type, const kn_encode_op *ops, int32_t op_count, const int32_t *table,
+                              int32_t table_count, const uint8_t *constants, int32_t constant_bytes,
+                              kn_encode_program **out, int32_t *bad_op)
+    void kn_encode_program_unref(kn_encode_program *program)
+    const char *kn_encode_op_name(int code)
 
-cdef extern from "codecs/avro_encode.h" nogil:
-    kn_encoder kn_avro_encoder(const kn_avro_encode_program *program)
+cdef extern from "codecs/record_encode.h" nogil:
+    kn_encoder kn_record_encoder(const kn_encode_program *program)

@@ -18,6 +18,7 @@ from kafka_native.codecs.json import JsonDecoder
 from kafka_native.codecs.json_codec import Json
 from kafka_native.codecs.protobuf import ProtobufDecoder
 from kafka_native.codecs.protobuf_codec import Protobuf
+from kafka_native.codecs.protobuf_encoder import ProtobufEncoder
 
 __all__ = [
     "Avro",
@@ -32,6 +33,7 @@ __all__ = [
     "MessageDecodeError",
     "Protobuf",
     "ProtobufDecoder",
+    "ProtobufEncoder",
     "SchemaError",
     "SchemaLookupError",
 ]

@@ -119,7 +119,7 @@ class ArrowType:
             return REALS[self.format]
         if self.format in TIMES:
             return TIMES[self.format]
-        if self.format.startswith("ts"):
+        if self.format.startswith(("ts", "tD")):
             return 8
         if self.format.startswith("d:"):
             parts = self.format[2:].split(",")

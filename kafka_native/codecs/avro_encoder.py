@@ -5,10 +5,10 @@ The schema gives the order of the instructions, the column's type says how each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from kafka_native._native.encode_core import AVRO_ENCODE_CODES, AVRO_NUMBERS, AvroEncodeProgram
+from kafka_native._native.encode_core import ENCODE_NUMBERS, EncodeProgram
 from kafka_native.codecs._avro_resolution import encode_default, varint
 from kafka_native.codecs._avro_schema import (
     NO_DEFAULT,
@@ -19,6 +19,7 @@ from kafka_native.codecs._avro_schema import (
 )
 from kafka_native.codecs.arrow_types import BINARIES, INTEGERS, REALS, TEXTS, ArrowType
 from kafka_native.codecs.avro import Schema
+from kafka_native.codecs.encode_compiler import EncodeCompiler, EncodeOp
 from kafka_native.codecs.encoding import ColumnEncoder
 from kafka_native.codecs.errors import SchemaError
 
@@ -56,80 +57,20 @@ NATURAL_KINDS = {
 """The Avro type that a union's branch should have for an Arrow type."""
 
 
-class _Op:
-    """An instruction. ``end`` may be set later, and the node's number is known at the end."""
-
-    __slots__ = ("arg", "code", "column", "count", "end", "path")
-
-    def __init__(
-        self, code: str, column: ArrowType | None, arg: int, count: int, path: str
-    ) -> None:
-        self.code = code
-        self.column = column
-        self.arg = arg
-        self.count = count
-        self.path = path
-        self.end = 0
-
-
-class Compiler:
+class Compiler(EncodeCompiler):
     """Compiles an Avro type and the type of a column to instructions."""
 
     def __init__(self, ignore_extra: bool) -> None:
-        self.ops: list[_Op] = []
-        self.table: list[int | ArrowType] = []
-        self.constants = bytearray()
+        super().__init__()
         self._ignore_extra = ignore_extra
 
-    def compile(self, kind: AvroType, column: ArrowType) -> AvroEncodeProgram:
+    def compile(self, kind: AvroType, column: ArrowType) -> EncodeProgram:
         """Compile a whole program."""
         if column.format == "n" and column.values is None:
             column.mark()  # every row is a null
         else:
             self._write(kind, column, "")
-        self._add("DONE", None, "")
-        nodes = column.number()
-        return AvroEncodeProgram(
-            nodes,
-            [
-                (
-                    AVRO_ENCODE_CODES[op.code],
-                    -1 if op.column is None else op.column.node,
-                    op.end,
-                    op.arg,
-                    op.count,
-                )
-                for op in self.ops
-            ],
-            [each.node if isinstance(each, ArrowType) else each for each in self.table],
-            bytes(self.constants),
-        )
-
-    def _add(
-        self, code: str, column: ArrowType | None, path: str, arg: int = 0, count: int = 0
-    ) -> _Op:
-        if column is not None:
-            column.mark()
-        op = _Op(code, column, arg, count, path)
-        self.ops.append(op)
-        return op
-
-    def _constant(self, data: bytes, path: str) -> None:
-        self._add("CONSTANT", None, path, *self._place(data))
-
-    def _place(self, data: bytes) -> tuple[int, int]:
-        """Return place and size of a constant."""
-        at = self.constants.find(data)
-        if at < 0:
-            at = len(self.constants)
-            self.constants += data
-        return at, len(data)
-
-    def _mark(self) -> tuple[int, int, int]:
-        return len(self.ops), len(self.table), len(self.constants)
-
-    def _reset(self, mark: tuple[int, int, int]) -> None:
-        del self.ops[mark[0] :], self.table[mark[1] :], self.constants[mark[2] :]
+        return self.finish(column)
 
     # values
 
@@ -142,9 +83,8 @@ class Compiler:
         elif kind.kind == "union":
             self._into_union(kind, column, "", path)
         elif column.values is not None:
-            op = self._add("DICTIONARY", column, path)
-            self._write(kind, column.values, path)
-            self._end_with_leave([op], path)
+            values = column.values
+            self.add_dictionary(column, path, lambda: self._write(kind, values, path))
         elif kind.kind == "record":
             self._record(kind, column, path)
         elif kind.kind == "array":
@@ -154,20 +94,17 @@ class Compiler:
         else:
             self._leaf(kind, column, path)
 
-    def _end_with_leave(self, ops: list[_Op], path: str) -> None:
-        ops.append(self._add("LEAVE", None, path))
-        for op in ops:
-            op.end = len(self.ops)
-
     def _from_union(self, kind: AvroType, column: ArrowType, path: str) -> None:
         """Write a union: each of its children as the type, or as a branch of it."""
         ids = column.type_ids
-        if len(ids) != len(column.children) or not all(0 <= each < 128 for each in ids):
+        if len(set(ids)) != len(column.children) or not all(0 <= each < 128 for each in ids):
             raise SchemaError(f"the type ids of {column.label} can't be used", path)
-        op = self._add("UNION", column, path, len(self.table), max(ids) + 1)
+        op = self.add("UNION", column, path, len(self.table), max(ids) + 1)
         self.table += [-1, -1] * op.count
-        leaves: list[_Op] = [op]
-        for number, child in zip(ids, column.children, strict=True):
+        leaves: list[EncodeOp] = [op]
+        for number, child in sorted(
+            zip(ids, column.children, strict=True), key=lambda each: each[0]
+        ):
             start = len(self.ops)
             try:
                 if kind.kind == "union":
@@ -180,7 +117,7 @@ class Compiler:
                 del self.ops[start:]  # a null is refused when a row has it
                 continue
             self.table[op.arg + 2 * number : op.arg + 2 * number + 2] = [start, child]
-            leaves.append(self._add("LEAVE", None, path))
+            leaves.append(self.add("LEAVE", None, path))
         for each in leaves:
             each.end = len(self.ops)
 
@@ -193,17 +130,17 @@ class Compiler:
         null = next((number for number, each in branches if each.kind == "null"), None)
         others = [(number, each) for number, each in branches if each.kind != "null"]
         if column.format == "n" and column.values is None and null is not None:
-            self._add("NONE", column, path)
-            self._constant(varint(null), path)
+            self.add("NONE", column, path)
+            self.add_constant(varint(null), path)
             return
         others.sort(key=lambda pair: (pair[1].label != name, not _is_natural(pair[1], column)))
         problem: SchemaError | None = None
         for number, branch in others:
-            mark = self._mark()
+            mark = self.mark()
             try:
                 self._branch(branch, number, null, column, path)
             except SchemaError as error:
-                self._reset(mark)
+                self.reset(mark)
                 problem = problem or error
             else:
                 return
@@ -215,11 +152,11 @@ class Compiler:
         self, branch: AvroType, number: int, null: int | None, column: ArrowType, path: str
     ) -> None:
         if null is None:
-            self._constant(varint(number), path)
+            self.add_constant(varint(number), path)
             self._write(branch, column, path)
             return
-        op = self._add("NULLABLE", column, path, *self._place(varint(null)))
-        self._constant(varint(number), path)
+        op = self.add("NULLABLE", column, path, *self.place(varint(null)))
+        self.add_constant(varint(number), path)
         self._write(branch, column, path)
         op.end = len(self.ops)
 
@@ -234,26 +171,21 @@ class Compiler:
             raise SchemaError(
                 "the schema has no such field", below(path, next(n for n in children if n in extra))
             )
-        self._add("RECORD", column, path)
+        self.add("RECORD", column, path)
         for field in kind.fields:
             inner = below(path, field.name)
             if field.name in children:
                 self._write(field.type, children[field.name], inner)
             else:
-                self._constant(_missing(field, inner), inner)
+                self.add_constant(_missing(field, inner), inner)
 
     def _array(self, kind: AvroType, column: ArrowType, path: str) -> None:
         if column.format not in ("+l", "+L") and not column.format.startswith("+w:"):
             raise _unfit(kind, column, path)
         inner = below(path, "[]")
-        self._items(column, path, lambda: self._write(kind.below_item, column.children[0], inner))
-
-    def _items(self, column: ArrowType, path: str, write: Callable[[], None]) -> None:
-        start = len(self.ops)
-        op = self._add("ARRAY", column, path)
-        write()
-        self._add("NEXT", None, path, start)
-        op.end = len(self.ops)
+        self.add_items(
+            "ARRAY", column, path, lambda: self._write(kind.below_item, column.children[0], inner)
+        )
 
     def _map(self, kind: AvroType, column: ArrowType, path: str) -> None:
         entries = column.children[0] if column.format in ("+m", "+l", "+L") else None
@@ -265,11 +197,11 @@ class Compiler:
         inner = below(path, "[]")
 
         def write() -> None:
-            self._add("RECORD", entries, inner)
+            self.add("RECORD", entries, inner)
             self._write(AvroType("string"), key, inner)
             self._write(kind.below_item, value, inner)
 
-        self._items(column, path, write)
+        self.add_items("ARRAY", column, path, write)
 
     # leaves
 
@@ -280,13 +212,13 @@ class Compiler:
         elif kind.logical == "decimal":
             self._decimal(kind, column, path)
         elif kind.logical == "duration" and form == "tin":
-            self._add("DURATION", column, path)
+            self.add("DURATION", column, path)
         elif kind.kind == "null" and form == "n":
-            self._add("NONE", column, path)
+            self.add("NONE", column, path)
         elif kind.kind == "boolean" and form == "b":
-            self._add("BOOLEAN", column, path)
+            self.add("BOOLEAN", column, path)
         elif kind.kind in ("int", "long") and form in INTEGERS:
-            self._add("LONG", column, path, form.islower(), _bits(kind))
+            self.add("LONG", column, path, form.islower(), _bits(kind))
         elif kind.kind in ("float", "double") and (form in INTEGERS or form in REALS):
             self._real(kind, column, path)
         elif kind.kind == "enum" and form in TEXTS:
@@ -301,7 +233,7 @@ class Compiler:
             raise SchemaError("a float can't hold a column of float64: cast the column", path)
         numbers = {"e": "half", "f": "single", "g": "double"}
         number = numbers.get(column.format, "signed" if column.format.islower() else "unsigned")
-        self._add(kind.kind.upper(), column, path, AVRO_NUMBERS[number])
+        self.add(kind.kind.upper(), column, path, ENCODE_NUMBERS[number])
 
     def _bytes(self, kind: AvroType, column: ArrowType, path: str) -> None:
         form = column.format
@@ -309,24 +241,21 @@ class Compiler:
         if kind.logical == "uuid" and kind.kind == "string":
             if form != "w:16" and form not in TEXTS:
                 raise _unfit(kind, column, path)
-            self._add("UUID_TEXT" if is_fixed else "UUID", column, path)
+            self.add("UUID_TEXT" if is_fixed else "UUID", column, path)
         elif kind.kind == "string" and (form in TEXTS or form in BINARIES):
-            self._add("TEXT", column, path)
+            self.add("TEXT", column, path)
         elif kind.kind == "bytes" and (form in TEXTS or form in BINARIES or is_fixed):
-            self._add("BYTES", column, path)
+            self.add("BYTES", column, path)
         elif kind.kind == "fixed" and (form == f"w:{kind.size}" or form in BINARIES):
             if kind.logical == "duration":
                 raise _unfit(kind, column, path)
-            self._add("FIXED", column, path, kind.size)
+            self.add("FIXED", column, path, kind.size)
         else:
             raise _unfit(kind, column, path)
 
     def _enum(self, kind: AvroType, column: ArrowType, path: str) -> None:
-        symbols = sorted((each.encode(), number) for number, each in enumerate(kind.symbols))
-        op = self._add("ENUM", column, path, len(self.table), len(symbols))
-        self.table += [0] * (3 * op.count)
-        for i, (symbol, number) in enumerate(symbols):
-            self.table[op.arg + 3 * i : op.arg + 3 * i + 3] = [*self._place(symbol), number]
+        numbers = {symbol: number for number, symbol in enumerate(kind.symbols)}
+        self.add_symbols("ENUM", column, path, numbers)
 
     def _decimal(self, kind: AvroType, column: ArrowType, path: str) -> None:
         if column.format.startswith("d:"):
@@ -336,9 +265,9 @@ class Compiler:
         else:
             raise _unfit(kind, column, path)
         is_signed = column.format.islower()
-        limit, _ = self._place((10**kind.precision).to_bytes(32, "little"))
+        limit, _ = self.place((10**kind.precision).to_bytes(32, "little"))
         size = kind.size if kind.kind == "fixed" else -1
-        self._add("DECIMAL", column, path, len(self.table), 4)
+        self.add("DECIMAL", column, path, len(self.table), 4)
         self.table += [int(is_signed), kind.scale - scale, size, limit]
 
     def _time(self, kind: AvroType, column: ArrowType, path: str) -> None:
@@ -363,11 +292,11 @@ class Compiler:
     ) -> None:
         """Convert ``present`` ticks to ``wanted`` ticks."""
         if wanted == present:
-            self._add("LONG", column, path, 1, _bits(kind))
+            self.add("LONG", column, path, 1, _bits(kind))
         elif wanted > present:
-            self._add("MULTIPLY", column, path, wanted // present, _bits(kind))
+            self.add("MULTIPLY", column, path, wanted // present, _bits(kind))
         else:
-            self._add("DIVIDE", column, path, present // wanted, _bits(kind))
+            self.add("DIVIDE", column, path, present // wanted, _bits(kind))
 
 
 def _bits(kind: AvroType) -> int:
@@ -438,7 +367,7 @@ class AvroEncoder(ColumnEncoder):
         self._kind = parse_schema(schema, references)
         self._ignore_extra = ignore_extra
 
-    def _compile(self, description: tuple[Any, ...]) -> tuple[AvroEncodeProgram, list[str]]:
+    def _compile(self, description: tuple[Any, ...]) -> tuple[EncodeProgram, list[str]]:
         compiler = Compiler(self._ignore_extra)
         column = ArrowType(description)
         try:

@@ -92,6 +92,12 @@ class AvroEncoding(Codec):
                 raise SchemaError(f"subject {subject} has a schema of type {kind}, not AVRO")
         else:
             schema, schema_id = self._schema_to_register(topic, field, column_type), None
+        rules = getattr(schema, "rule_set", None)
+        if rules is not None and (rules.domain_rules or rules.encoding_rules):
+            raise SchemaError(
+                f"subject {subject} has data-contract rules, which don't run for columns: "
+                "use an AvroSerializer"
+            )
         references: dict[str, str] = {}
         self._add_references(schema, references, set())
         text = schema if isinstance(schema, str) else schema.schema_str

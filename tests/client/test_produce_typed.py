@@ -18,6 +18,10 @@ from kafka_native import ArrowReport, Message
 from kafka_native.codecs import Avro, EncodeError, SchemaError, encoded_rows
 from kafka_native.mock import MockSchemaRegistry
 from kafka_native.schema_registry import (
+    Rule,
+    RuleKind,
+    RuleMode,
+    RuleSet,
     Schema,
     SchemaReference,
     SchemaRegistryClient,
@@ -186,6 +190,21 @@ def test_the_latest_version_of_a_subject(
     odd = Avro(registry, subject="odd", use_latest_version=True)
     with client.producer() as producer, pytest.raises(SchemaError, match="of type JSON, not AVRO"):
         producer.produce_arrow(client.topic(), table, value=odd)
+
+
+def test_a_schema_with_rules_is_refused(client: Client, registry: SchemaRegistryClient) -> None:
+    """A rule may encrypt a field: without it, the field would be readable."""
+    kind, mode = RuleKind.TRANSFORM, RuleMode.WRITE
+    rule = Rule("r", None, kind, mode, "ENCRYPT", ["PII"], None, None, None, None, False)
+    contract = Schema(json.dumps(PAYMENT), "AVRO", [], None, RuleSet(None, [rule]))
+    registry.register_schema("contract", contract)
+    latest = Avro(registry, subject="contract", use_latest_version=True)
+    own = Avro(registry, subject="contract", schema=contract)
+    with client.producer() as producer:
+        for avro in (latest, own):
+            with pytest.raises(SchemaError, match="subject contract has data-contract rules"):
+                producer.produce_arrow("topic", pa.Table.from_pylist(ROWS), value=avro)
+        assert len(producer) == 0
 
 
 def test_null_rows_are_tombstones_without_a_registry(client: Client) -> None:

@@ -214,6 +214,13 @@ def test_unions() -> None:
     row = record(("u", schema))
     assert bare_values(row, pa.table({"u": dense})) == [{"u": "a"}, {"u": 5}, {"u": None}]
     assert bare_values(row, pa.table({"u": sparse[1:]})) == [{"u": "y"}, {"u": None}]
+    numbered = pa.UnionArray.from_sparse(
+        pa.array([5, 2, 5], pa.int8()),
+        [pa.array(["x", "y", "z"]), pa.array([1, 2, None])],
+        type_codes=[5, 2],
+    )
+    expected = [{"u": "x"}, {"u": 2}, {"u": "z"}]
+    assert bare_values(row, pa.table({"u": numbered})) == expected
     lists = pa.array([["a"], None])
     assert bare_values(row, pa.table({"u": lists})) == [{"u": ["a"]}, {"u": None}]
     both = record(("u", ["double", "long"]))

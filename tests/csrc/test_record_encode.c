@@ -1,4 +1,4 @@
-/* Nested foreign columns and Avro programs: values, hostile arrays, refused programs, no memory. */
+/* Nested foreign columns and programs that encode them: values, hostile arrays, refused programs, no memory. */
 #include "check.h"
 
 #include <stdlib.h>
@@ -22,15 +22,15 @@ static void *test_calloc(size_t count, size_t size) { return fails() ? NULL : ca
 #include "../../csrc/base/buffer.c"
 #include "../../csrc/codecs/nested.c"
 #define copy_of program_copy_of
-#include "../../csrc/codecs/avro_encode_program.c"
+#include "../../csrc/codecs/encode_program.c"
 #undef copy_of
 #undef malloc
 #undef calloc
 
-#include "codecs/avro_encode.h"
+#include "codecs/record_encode.h"
 
 #define COUNT(array) ((int32_t)(sizeof(array) / sizeof(array)[0]))
-#define OP(code) KN_AVRO_ENCODE_##code
+#define OP(code) KN_ENCODE_##code
 
 /* struct { id: int64, tags: list<dictionary<string>>, u: dense_union<bool, binary_view> } */
 static const struct kn_nested_node NODES[] = {
@@ -43,7 +43,7 @@ static const struct kn_nested_node NODES[] = {
     {.kind = KN_NESTED_BITS},
     {.kind = KN_NESTED_VIEWS},
 };
-static const struct kn_avro_encode_op OPS[] = {
+static const struct kn_encode_op OPS[] = {
     {OP(RECORD), 0, 0, 0, 0, 0},  {OP(NULLABLE), 1, 4, 0, 1, 0},  {OP(CONSTANT), -1, 0, 1, 1, 0},
     {OP(LONG), 1, 0, 1, 64, 0},   {OP(ARRAY), 2, 9, 0, 0, 0},     {OP(DICTIONARY), 3, 8, 0, 0, 0},
     {OP(TEXT), 4, 0, 0, 0, 0},    {OP(LEAVE), -1, 8, 0, 0, 0},    {OP(NEXT), -1, 0, 4, 0, 0},
@@ -51,8 +51,20 @@ static const struct kn_avro_encode_op OPS[] = {
     {OP(LEAVE), -1, 15, 0, 0, 0}, {OP(BYTES), 7, 0, 0, 0, 0},     {OP(LEAVE), -1, 15, 0, 0, 0},
     {OP(DONE), -1, 0, 0, 0, 0},
 };
-static const int32_t TABLE[] = {10, 6, 13, 7};
-static const uint8_t CONSTANTS[] = {0, 2};
+/* the same columns as parts of a Protobuf message */
+static const struct kn_encode_op PROTOBUF_OPS[] = {
+    {OP(RECORD), 0, 0, 0, 0, 0},       {OP(NULLABLE), 1, 6, 0, 0, 0},
+    {OP(UNLESS_EMPTY), 1, 6, 0, 0, 0}, {OP(CONSTANT), -1, 0, 2, 1, 0},
+    {OP(VARINT), 1, 0, 3, 64, 0},      {OP(TIMESTAMP), 1, 0, 1000, 0, 0},
+    {OP(DELIMITED), -1, 13, 0, 0, 0},  {OP(REPEATED), 2, 12, 0, 0, 0},
+    {OP(DICTIONARY), 3, 11, 0, 0, 0},  {OP(TEXT), 4, 0, 1, 0, 0},
+    {OP(LEAVE), -1, 11, 0, 0, 0},      {OP(NEXT), -1, 0, 7, 0, 0},
+    {OP(CLOSE), -1, 0, 0, 0, 0},       {OP(ONE_OF), -1, 0, 4, 2, 0},
+    {OP(CONSTANT), -1, 0, 0, 0, 0},    {OP(DONE), -1, 0, 0, 0, 0},
+};
+_Static_assert(sizeof PROTOBUF_OPS == sizeof OPS, "one loop serves both");
+static const int32_t TABLE[] = {10, 6, 13, 7, 1, 2};
+static const uint8_t CONSTANTS[] = {0, 2, 8};
 
 /* two rows: {7, ["ab", ""], true} and {null, [], "x"} */
 struct rows {
@@ -128,12 +140,12 @@ static struct kn_nested_type *make_type(void)
     return type;
 }
 
-static int load(struct kn_nested_type *type, const struct kn_avro_encode_op *ops,
-                struct kn_avro_encode_program **program)
+static int load(struct kn_nested_type *type, const struct kn_encode_op *ops,
+                struct kn_encode_program **program)
 {
     int32_t bad;
-    return kn_avro_encode_program_new(type, ops, COUNT(OPS), TABLE, COUNT(TABLE), CONSTANTS,
-                                      COUNT(CONSTANTS), program, &bad);
+    return kn_encode_program_new(type, ops, COUNT(OPS), TABLE, COUNT(TABLE), CONSTANTS,
+                                 COUNT(CONSTANTS), program, &bad);
 }
 
 static void check_nothing_lives(void)
@@ -145,14 +157,14 @@ static void check_nothing_lives(void)
 }
 
 /* Encodes the rows [first, first + count). Returns the status; *builder has the records. */
-static int encode_rows(const struct kn_avro_encode_program *program, struct rows *rows,
-                       int64_t first, int64_t count, int64_t bytes_max, struct kn_builder **builder)
+static int encode_rows(const struct kn_encode_program *program, struct rows *rows, int64_t first,
+                       int64_t count, int64_t bytes_max, struct kn_builder **builder)
 {
     struct kn_nested_column columns[COUNT(NODES)];
     struct kn_nested nested = {program->type, columns};
     struct kn_arrow_problem problem;
     struct kn_encode_problem encode_problem;
-    struct kn_encoder encoder = kn_avro_encoder(program);
+    struct kn_encoder encoder = kn_record_encoder(program);
     int64_t row = 0;
     *builder = NULL;
     int status = kn_nested_bind(&nested, &rows->arrays[0], first, count, &problem);
@@ -168,7 +180,7 @@ static const uint8_t RECORDS[] = {'P', 2, 14, 4, 4, 'a', 'b', 0, 0, 0, 1, 'P', 0
 static void test_rows_become_records(void)
 {
     struct kn_nested_type *type = make_type();
-    struct kn_avro_encode_program *program;
+    struct kn_encode_program *program;
     struct kn_builder *builder;
     struct rows rows;
     CHECK_EQ(load(type, OPS, &program), KN_OK);
@@ -185,7 +197,33 @@ static void test_rows_become_records(void)
     CHECK_EQ(builder->columns[0].bytes_used, 5);
     CHECK_MEM(builder->columns[0].bytes, RECORDS + 11, 5);
     kn_builder_unref(builder);
-    kn_avro_encode_program_unref(program);
+    kn_encode_program_unref(program);
+    kn_nested_type_unref(type);
+    check_nothing_lives();
+}
+
+static void test_rows_become_messages(void)
+{
+    static const uint8_t messages[] = {'P', 8, 7, 5,   0x10, 0xc0, 0x9f, 0xab,
+                                       3,   4, 2, 'a', 'b',  0,    'P',  0};
+    struct kn_nested_type *type = make_type();
+    struct kn_encode_program *program;
+    struct kn_builder *builder;
+    struct rows rows;
+    CHECK_EQ(load(type, PROTOBUF_OPS, &program), KN_OK);
+    fill(&rows);
+    CHECK_EQ(encode_rows(program, &rows, 0, 2, INT32_MAX, &builder), KN_ERR_INVALID); /* ONE_OF */
+    kn_builder_unref(builder);
+    kn_encode_program_unref(program);
+    struct kn_encode_op ops[COUNT(OPS)];
+    memcpy(ops, PROTOBUF_OPS, sizeof ops);
+    ops[13].count = 1;
+    CHECK_EQ(load(type, ops, &program), KN_OK);
+    CHECK_EQ(encode_rows(program, &rows, 0, 2, INT32_MAX, &builder), KN_OK);
+    CHECK_EQ(builder->columns[0].bytes_used, sizeof messages);
+    CHECK_MEM(builder->columns[0].bytes, messages, sizeof messages);
+    kn_builder_unref(builder);
+    kn_encode_program_unref(program);
     kn_nested_type_unref(type);
     check_nothing_lives();
 }
@@ -194,7 +232,7 @@ static void test_rows_become_records(void)
 static void test_a_full_column_keeps_the_records_before(void)
 {
     struct kn_nested_type *type = make_type();
-    struct kn_avro_encode_program *program;
+    struct kn_encode_program *program;
     struct kn_builder *builder;
     struct rows rows;
     CHECK_EQ(load(type, OPS, &program), KN_OK);
@@ -215,7 +253,7 @@ static void test_a_full_column_keeps_the_records_before(void)
     }
     CHECK_EQ(encode_rows(program, &rows, 0, 2, 40, &builder), KN_OK);
     kn_builder_unref(builder);
-    kn_avro_encode_program_unref(program);
+    kn_encode_program_unref(program);
     kn_nested_type_unref(type);
     check_nothing_lives();
 }
@@ -223,7 +261,7 @@ static void test_a_full_column_keeps_the_records_before(void)
 static void test_hostile_arrays_are_refused(void)
 {
     struct kn_nested_type *type = make_type();
-    struct kn_avro_encode_program *program;
+    struct kn_encode_program *program;
     struct kn_builder *builder;
     struct rows rows;
     CHECK_EQ(load(type, OPS, &program), KN_OK);
@@ -267,25 +305,26 @@ static void test_hostile_arrays_are_refused(void)
     fill(&rows);
     CHECK_EQ(encode_rows(program, &rows, 1, INT64_MAX, INT32_MAX, &builder), KN_ERR_INVALID);
     CHECK_EQ(encode_rows(program, &rows, 0, 3, INT32_MAX, &builder), KN_ERR_INVALID);
-    kn_avro_encode_program_unref(program);
+    kn_encode_program_unref(program);
     kn_nested_type_unref(type);
     check_nothing_lives();
 }
 
 /* Any other value of any field is refused, or harmless: ASan watches. */
-static void test_programs_that_would_read_elsewhere_are_refused(void)
+static int32_t refused_changes(const struct kn_encode_op *wanted)
 {
     static const int32_t VALUES[] = {-2, -1, 0,  1,  2,  3,  4,  5,  6,  7,  8,  9,
-                                     10, 11, 12, 13, 14, 15, 16, 17, 20, 22, 23, 99};
+                                     10, 11, 12, 13, 14, 15, 16, 17, 20, 22, 23, 24,
+                                     25, 26, 27, 28, 29, 30, 31, 32, 33, 99};
     struct kn_nested_type *type = make_type();
     int32_t refused = 0;
     for (int32_t i = 0; i < COUNT(OPS); i++) {
         for (int32_t k = 0; k < 5 * COUNT(VALUES); k++) {
-            struct kn_avro_encode_op ops[COUNT(OPS)];
-            struct kn_avro_encode_program *program;
+            struct kn_encode_op ops[COUNT(OPS)];
+            struct kn_encode_program *program;
             struct kn_builder *builder;
             struct rows rows;
-            memcpy(ops, OPS, sizeof ops);
+            memcpy(ops, wanted, sizeof ops);
             int32_t *fields[] = {&ops[i].code, &ops[i].node, &ops[i].end, &ops[i].arg,
                                  &ops[i].count};
             *fields[k % 5] = VALUES[k / 5];
@@ -295,12 +334,18 @@ static void test_programs_that_would_read_elsewhere_are_refused(void)
             fill(&rows);
             (void)encode_rows(program, &rows, 0, 2, INT32_MAX, &builder);
             kn_builder_unref(builder);
-            kn_avro_encode_program_unref(program);
+            kn_encode_program_unref(program);
         }
     }
-    CHECK(refused > 700);
     kn_nested_type_unref(type);
     check_nothing_lives();
+    return refused;
+}
+
+static void test_programs_that_would_read_elsewhere_are_refused(void)
+{
+    CHECK(refused_changes(OPS) > 700);
+    CHECK(refused_changes(PROTOBUF_OPS) > 600);
 }
 
 static void test_types_that_are_no_tree_are_refused(void)
@@ -330,7 +375,7 @@ static void test_types_that_are_no_tree_are_refused(void)
 static int whole_way(void)
 {
     struct kn_nested_type *type;
-    struct kn_avro_encode_program *program = NULL;
+    struct kn_encode_program *program = NULL;
     struct kn_builder *builder = NULL;
     struct rows rows;
     fill(&rows);
@@ -338,7 +383,7 @@ static int whole_way(void)
     if (status == KN_OK) status = load(type, OPS, &program);
     if (status == KN_OK) status = encode_rows(program, &rows, 0, 2, INT32_MAX, &builder);
     kn_builder_unref(builder);
-    kn_avro_encode_program_unref(program);
+    kn_encode_program_unref(program);
     kn_nested_type_unref(type);
     return status;
 }
@@ -360,6 +405,7 @@ static void test_each_failed_allocation_is_reported_and_leaks_nothing(void)
 int main(void)
 {
     RUN(test_rows_become_records);
+    RUN(test_rows_become_messages);
     RUN(test_a_full_column_keeps_the_records_before);
     RUN(test_hostile_arrays_are_refused);
     RUN(test_programs_that_would_read_elsewhere_are_refused);

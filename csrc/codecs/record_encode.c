@@ -1,9 +1,9 @@
-/* Encodes Avro records: see avro_encode.h.
+/* Encodes records: see record_encode.h.
  *
  * The place to write is a local variable, and each helper returns the next one: so it stays in a
  * register. NULL: the helper has filled in the problem. Up to KN_BUILDER_SLACK_BYTES may be written
  * without a check: the loop makes room again after each instruction. */
-#include "codecs/avro_encode.h"
+#include "codecs/record_encode.h"
 
 #include "base/utf8.h"
 #include "base/varint.h"
@@ -13,19 +13,22 @@
 #else
 #define IS_LITTLE_ENDIAN 0
 #endif
+#define TIMESTAMP_MIN_S (-INT64_C(62135596800)) /* the year 1 */
+#define TIMESTAMP_MAX_S INT64_C(253402300799)   /* the end of the year 9999 */
+#define DURATION_MAX_S INT64_C(315576000000)
 #define UUID_TEXT_BYTES 36
 #define LIMBS 8
 #define LIMB_POWER_MAX 9 /* 10^9 fits a limb */
 
 struct frame { /* a body that has set the index */
-    const struct kn_avro_encode_op *op;
+    const struct kn_encode_op *op;
     int64_t index; /* to restore */
-    int64_t next;  /* ARRAY: the next item, and the end */
+    int64_t next;  /* lists: the next item, and the end; DELIMITED: the place of its size */
     int64_t end;
 };
 
 struct run { /* one record */
-    const struct kn_avro_encode_program *program;
+    const struct kn_encode_program *program;
     const struct kn_nested *columns;
     struct kn_builder *builder;
     uint8_t *limit; /* the slack follows */
@@ -34,7 +37,7 @@ struct run { /* one record */
     const char *text;
     int32_t frame_count;
     int64_t empty_items_left;
-    struct frame frames[KN_AVRO_ENCODE_FRAMES_MAX];
+    struct frame frames[KN_ENCODE_FRAMES_MAX];
 };
 
 /* --- room and problems --- */
@@ -112,7 +115,7 @@ static inline uint8_t *put_integer(struct run *run, int64_t value, int32_t bits,
     return kn_varint_put(to, value);
 }
 
-static inline uint8_t *put_long(struct run *run, const struct kn_avro_encode_op *op, int64_t index,
+static inline uint8_t *put_long(struct run *run, const struct kn_encode_op *op, int64_t index,
                                 uint8_t *to)
 {
     int32_t width = run->columns->type->nodes[op->node].width;
@@ -123,12 +126,65 @@ static inline uint8_t *put_long(struct run *run, const struct kn_avro_encode_op 
     return put_integer(run, value, op->count, to);
 }
 
-static uint8_t *put_scaled(struct run *run, const struct kn_avro_encode_op *op, int64_t index,
+/* Reads an integer that VARINT or LITTLE writes. Unsigned ones have the bits of an int64. */
+static bool load_in_range(const struct run *run, const struct kn_encode_op *op, int64_t index,
+                          int64_t *value)
+{
+    int32_t width = run->columns->type->nodes[op->node].width;
+    bool is_signed = op->arg & 1, wants_signed = op->arg & 2;
+    *value = load_integer(run->columns->columns[op->node].items + index * width, width, is_signed);
+    if (width == 8 && *value < 0 && is_signed != wants_signed) return 0;
+    if (*value < 0 && is_signed && !wants_signed) return 0;
+    if (op->count == 64) return 1;
+    return wants_signed ? *value == (int32_t)*value : *value >= 0 && *value <= UINT32_MAX;
+}
+
+static uint8_t *put_plain_integer(struct run *run, const struct kn_encode_op *op, int64_t index,
+                                  uint8_t *to)
+{
+    int64_t value;
+    if (!load_in_range(run, op, index, &value))
+        return refuse(run, "the number is out of the range of the field");
+    if (op->code == KN_ENCODE_VARINT) return kn_uvarint_put(to, (uint64_t)value);
+    uint32_t low = (uint32_t)value;
+    return op->count == 32 ? put_little(to, &low, 4) : put_little(to, &value, 8);
+}
+
+/* Writes the message Timestamp or Duration: seconds and nanoseconds, behind the size. */
+static uint8_t *put_seconds(struct run *run, const struct kn_encode_op *op, int64_t index,
+                            uint8_t *to)
+{
+    int32_t width = run->columns->type->nodes[op->node].width;
+    int64_t value = load_integer(run->columns->columns[op->node].items + index * width, width, 1);
+    int64_t seconds = value / op->arg, rest = value % op->arg;
+    bool is_timestamp = op->code == KN_ENCODE_TIMESTAMP;
+    if (is_timestamp && rest < 0) {
+        seconds--;
+        rest += op->arg;
+    }
+    if (is_timestamp ? seconds < TIMESTAMP_MIN_S || seconds > TIMESTAMP_MAX_S
+                     : seconds < -DURATION_MAX_S || seconds > DURATION_MAX_S)
+        return refuse(run, "the time is out of Protobuf's range");
+    int64_t nanoseconds = rest * (1000000000 / op->arg);
+    uint8_t *start = to++;
+    if (seconds) {
+        *to++ = 0x08;
+        to = kn_uvarint_put(to, (uint64_t)seconds);
+    }
+    if (nanoseconds) {
+        *to++ = 0x10;
+        to = kn_uvarint_put(to, (uint64_t)nanoseconds);
+    }
+    *start = (uint8_t)(to - start - 1);
+    return to;
+}
+
+static uint8_t *put_scaled(struct run *run, const struct kn_encode_op *op, int64_t index,
                            uint8_t *to)
 {
     int32_t width = run->columns->type->nodes[op->node].width;
     int64_t value = load_integer(run->columns->columns[op->node].items + index * width, width, 1);
-    if (op->code == KN_AVRO_ENCODE_DIVIDE) {
+    if (op->code == KN_ENCODE_DIVIDE) {
         if (value % op->arg) return refuse(run, "the schema's unit is too coarse for the time");
         value /= op->arg;
     } else if (__builtin_mul_overflow(value, (int64_t)op->arg, &value)) {
@@ -153,40 +209,39 @@ static double load_real(const uint8_t *at, int32_t width, int32_t number, bool *
     float single;
     double real;
     *is_exact = 1;
-    if (number == KN_AVRO_NUMBER_HALF) {
+    if (number == KN_ENCODE_NUMBER_HALF) {
         memcpy(&half, at, sizeof half);
         return half_to_double(half);
     }
-    if (number == KN_AVRO_NUMBER_SINGLE) {
+    if (number == KN_ENCODE_NUMBER_SINGLE) {
         memcpy(&single, at, sizeof single);
         return single;
     }
-    if (number == KN_AVRO_NUMBER_DOUBLE) {
+    if (number == KN_ENCODE_NUMBER_DOUBLE) {
         memcpy(&real, at, sizeof real);
         return real;
     }
-    int64_t value = load_integer(at, width, number == KN_AVRO_NUMBER_SIGNED);
-    bool is_huge = number == KN_AVRO_NUMBER_UNSIGNED && value < 0;
+    int64_t value = load_integer(at, width, number == KN_ENCODE_NUMBER_SIGNED);
+    bool is_huge = number == KN_ENCODE_NUMBER_UNSIGNED && value < 0;
     uint64_t size = value < 0 && !is_huge ? -(uint64_t)value : (uint64_t)value;
     /* exact: no more than 53 bits between the highest and the lowest one */
     *is_exact = !size || 64 - __builtin_clzll(size) - __builtin_ctzll(size) <= 53;
     return is_huge ? (double)(uint64_t)value : (double)value;
 }
 
-static uint8_t *put_real(struct run *run, const struct kn_avro_encode_op *op, int64_t index,
-                         uint8_t *to)
+static uint8_t *put_real(struct run *run, const struct kn_encode_op *op, int64_t index, uint8_t *to)
 {
     int32_t width = run->columns->type->nodes[op->node].width;
     bool is_exact;
     double real = load_real(run->columns->columns[op->node].items + index * width, width, op->arg,
                             &is_exact);
-    if (op->code == KN_AVRO_ENCODE_DOUBLE) {
+    if (op->code == KN_ENCODE_DOUBLE) {
         if (!is_exact) return refuse(run, "the number has too many digits for a double");
         return put_little(to, &real, 8);
     }
     float single = (float)real;
-    bool is_integer = op->arg >= KN_AVRO_NUMBER_SIGNED;
-    if ((op->arg == KN_AVRO_NUMBER_DOUBLE || is_integer) && real == real &&
+    bool is_integer = op->arg >= KN_ENCODE_NUMBER_SIGNED;
+    if ((op->arg == KN_ENCODE_NUMBER_DOUBLE || is_integer) && real == real &&
         (!is_exact || (double)single != real))
         return refuse(run, "the number has too many digits for a float");
     return put_little(to, &single, 4);
@@ -195,8 +250,8 @@ static uint8_t *put_real(struct run *run, const struct kn_avro_encode_op *op, in
 /* --- bytes --- */
 
 /* Returns the bytes of an item that isn't null. */
-static inline const uint8_t *bytes_of(struct run *run, const struct kn_avro_encode_op *op,
-                                      int64_t index, int64_t *size)
+static inline const uint8_t *bytes_of(struct run *run, const struct kn_encode_op *op, int64_t index,
+                                      int64_t *size)
 {
     const uint8_t *data;
     int status = kn_arrow_value(&run->columns->columns[op->node].bytes, index, &data, size);
@@ -219,26 +274,27 @@ static bool is_uuid(const uint8_t *text, int64_t size)
     return 1;
 }
 
-static uint8_t *put_bytes(struct run *run, const struct kn_avro_encode_op *op, int64_t index,
+static uint8_t *put_bytes(struct run *run, const struct kn_encode_op *op, int64_t index,
                           uint8_t *to)
 {
     int64_t size;
     const uint8_t *from = bytes_of(run, op, index, &size);
     if (!from) return NULL;
-    if (op->code == KN_AVRO_ENCODE_TEXT && !kn_utf8_is_valid(from, (size_t)size))
+    if (op->code == KN_ENCODE_TEXT && !kn_utf8_is_valid(from, (size_t)size))
         return refuse(run, "the text isn't UTF-8");
-    if (op->code == KN_AVRO_ENCODE_UUID && !is_uuid(from, size))
+    if (op->code == KN_ENCODE_UUID && !is_uuid(from, size))
         return refuse(run, "the text isn't a UUID");
-    if (op->code == KN_AVRO_ENCODE_FIXED && size != op->arg)
+    if (op->code == KN_ENCODE_FIXED && size != op->arg)
         return refuse(run, "the value has another size than the fixed");
     if (size > INT32_MAX) return fail(run, KN_ERR_TOO_LARGE, "the value is too large");
     if (!(to = reserve(run, to, size + KN_VARLONG_MAX_BYTES))) return NULL;
-    if (op->code != KN_AVRO_ENCODE_FIXED) to = kn_varint_put(to, size);
+    if (op->code != KN_ENCODE_FIXED)
+        to = op->arg ? kn_uvarint_put(to, (uint64_t)size) : kn_varint_put(to, size);
     if (size) memcpy(to, from, (size_t)size);
     return to + size;
 }
 
-static uint8_t *put_uuid_text(struct run *run, const struct kn_avro_encode_op *op, int64_t index,
+static uint8_t *put_uuid_text(struct run *run, const struct kn_encode_op *op, int64_t index,
                               uint8_t *to)
 {
     static const char digits[] = "0123456789abcdef";
@@ -253,7 +309,7 @@ static uint8_t *put_uuid_text(struct run *run, const struct kn_avro_encode_op *o
     return to;
 }
 
-static uint8_t *put_symbol(struct run *run, const struct kn_avro_encode_op *op, int64_t index,
+static uint8_t *put_symbol(struct run *run, const struct kn_encode_op *op, int64_t index,
                            uint8_t *to)
 {
     int64_t size;
@@ -265,7 +321,8 @@ static uint8_t *put_symbol(struct run *run, const struct kn_avro_encode_op *op, 
         int64_t common = size < symbol[1] ? size : symbol[1];
         int order = memcmp(from, run->program->constants + symbol[0], (size_t)common);
         if (!order) order = (size > symbol[1]) - (size < symbol[1]);
-        if (!order) return kn_varint_put(to, symbol[2]);
+        if (!order && op->code == KN_ENCODE_ENUM) return kn_varint_put(to, symbol[2]);
+        if (!order) return kn_uvarint_put(to, (uint64_t)(int64_t)symbol[2]);
         if (order < 0) high = middle;
         else low = middle + 1;
     }
@@ -273,7 +330,7 @@ static uint8_t *put_symbol(struct run *run, const struct kn_avro_encode_op *op, 
 }
 
 /* Arrow: months, days and nanoseconds. Avro: months, days and milliseconds, unsigned. */
-static uint8_t *put_duration(struct run *run, const struct kn_avro_encode_op *op, int64_t index,
+static uint8_t *put_duration(struct run *run, const struct kn_encode_op *op, int64_t index,
                              uint8_t *to)
 {
     const uint8_t *from = run->columns->columns[op->node].items + index * 16;
@@ -293,7 +350,7 @@ static uint8_t *put_duration(struct run *run, const struct kn_avro_encode_op *op
 /* Loads a number as its size, in limbs from the lowest one, and its sign. */
 static bool load_size(const uint8_t *at, int32_t width, bool is_signed, uint32_t size[LIMBS])
 {
-    uint8_t little[KN_AVRO_DECIMAL_BYTES_MAX];
+    uint8_t little[KN_ENCODE_DECIMAL_BYTES_MAX];
     put_little(little, at, width);
     bool is_negative = is_signed && little[width - 1] & 0x80;
     memset(little + width, is_negative ? 0xff : 0, sizeof little - (size_t)width);
@@ -353,7 +410,7 @@ static bool is_below(const uint32_t size[LIMBS], const uint8_t *limit)
 
 /* Writes the two's complement of a number, the lowest byte first. Returns how many bytes it needs. */
 static int32_t complement(const uint32_t size[LIMBS], bool is_negative,
-                          uint8_t little[KN_AVRO_DECIMAL_BYTES_MAX])
+                          uint8_t little[KN_ENCODE_DECIMAL_BYTES_MAX])
 {
     uint64_t carry = is_negative;
     for (int i = 0; i < LIMBS; i++) {
@@ -361,19 +418,19 @@ static int32_t complement(const uint32_t size[LIMBS], bool is_negative,
         for (int k = 0; k < 4; k++) little[4 * i + k] = (uint8_t)(carry >> (8 * k));
         carry >>= 32;
     }
-    int32_t count = KN_AVRO_DECIMAL_BYTES_MAX;
+    int32_t count = KN_ENCODE_DECIMAL_BYTES_MAX;
     uint8_t sign = little[count - 1] & 0x80 ? 0xff : 0;
     while (count > 1 && little[count - 1] == sign && !((little[count - 2] ^ sign) & 0x80)) count--;
     return count;
 }
 
-static uint8_t *put_decimal(struct run *run, const struct kn_avro_encode_op *op, int64_t index,
+static uint8_t *put_decimal(struct run *run, const struct kn_encode_op *op, int64_t index,
                             uint8_t *to)
 {
     const int32_t *entry = run->program->table + op->arg;
     int32_t width = run->columns->type->nodes[op->node].width, wanted = entry[2];
     const uint8_t *from = run->columns->columns[op->node].items + index * width;
-    uint8_t little[KN_AVRO_DECIMAL_BYTES_MAX];
+    uint8_t little[KN_ENCODE_DECIMAL_BYTES_MAX];
     uint32_t size[LIMBS];
     bool is_negative = load_size(from, width, entry[0], size);
 
@@ -385,22 +442,22 @@ static uint8_t *put_decimal(struct run *run, const struct kn_avro_encode_op *op,
     int32_t count = complement(size, is_negative, little);
     if (wanted < 0) {
         /* 1 + 32 bytes: one more than the slack */
-        if (!(to = reserve(run, to, KN_AVRO_DECIMAL_BYTES_MAX + 1))) return NULL;
+        if (!(to = reserve(run, to, KN_ENCODE_DECIMAL_BYTES_MAX + 1))) return NULL;
         to = kn_varint_put(to, count);
         wanted = count;
     } else if (count > wanted) {
         return refuse(run, "a decimal has too many digits for the fixed");
     }
     if (!(to = reserve(run, to, wanted))) return NULL;
-    uint8_t sign = little[KN_AVRO_DECIMAL_BYTES_MAX - 1] & 0x80 ? 0xff : 0;
+    uint8_t sign = little[KN_ENCODE_DECIMAL_BYTES_MAX - 1] & 0x80 ? 0xff : 0;
     for (int32_t i = 0; i < wanted; i++)
-        to[wanted - 1 - i] = i < KN_AVRO_DECIMAL_BYTES_MAX ? little[i] : sign;
+        to[wanted - 1 - i] = i < KN_ENCODE_DECIMAL_BYTES_MAX ? little[i] : sign;
     return to + wanted;
 }
 
 /* --- bodies --- */
 
-static inline void push(struct run *run, const struct kn_avro_encode_op *op, int64_t *index,
+static inline void push(struct run *run, const struct kn_encode_op *op, int64_t *index,
                         int64_t inner)
 {
     run->frames[run->frame_count++] = (struct frame){.op = op, .index = *index};
@@ -408,27 +465,28 @@ static inline void push(struct run *run, const struct kn_avro_encode_op *op, int
 }
 
 /* Begins a list. *op becomes the instruction before the next one. */
-static uint8_t *begin_array(struct run *run, const struct kn_avro_encode_op **op, int64_t *index,
+static uint8_t *begin_array(struct run *run, const struct kn_encode_op **op, int64_t *index,
                             uint8_t *to)
 {
-    const struct kn_avro_encode_op *array = *op;
+    const struct kn_encode_op *array = *op;
     int64_t first, end;
     if (kn_nested_range(run->columns, array->node, *index, &first, &end) != KN_OK)
         return refuse_changed(run);
+    bool is_block = array->code == KN_ENCODE_ARRAY;
     if (first == end) {
         *op = run->program->ops + array->end - 1;
         *to = 0;
-        return to + 1;
+        return to + is_block;
     }
     if (array->is_empty && (run->empty_items_left -= end - first) < 0)
         return fail(run, KN_ERR_TOO_LARGE, "arrays have too many empty items");
     push(run, array, index, first);
     run->frames[run->frame_count - 1].next = first + 1;
     run->frames[run->frame_count - 1].end = end;
-    return kn_varint_put(to, end - first);
+    return is_block ? kn_varint_put(to, end - first) : to;
 }
 
-static uint8_t *next_item(struct run *run, const struct kn_avro_encode_op **op, int64_t *index,
+static uint8_t *next_item(struct run *run, const struct kn_encode_op **op, int64_t *index,
                           uint8_t *to)
 {
     struct frame *frame = &run->frames[run->frame_count - 1];
@@ -440,13 +498,71 @@ static uint8_t *next_item(struct run *run, const struct kn_avro_encode_op **op, 
     *index = frame->index;
     run->frame_count--;
     *to = 0;
+    return to + (frame->op->code == KN_ENCODE_ARRAY);
+}
+
+static uint8_t *begin_delimited(struct run *run, const struct kn_encode_op *op, int64_t *index,
+                                uint8_t *to)
+{
+    push(run, op, index, *index);
+    run->frames[run->frame_count - 1].next = to - run->builder->columns[0].bytes;
     return to + 1;
 }
 
-static uint8_t *begin_union(struct run *run, const struct kn_avro_encode_op **op, int64_t *index,
+/* Writes the size before the bytes. Most sizes take the one byte that was left for them. */
+static uint8_t *end_delimited(struct run *run, uint8_t *to)
+{
+    int64_t place = run->frames[--run->frame_count].next;
+    uint8_t *start = run->builder->columns[0].bytes + place;
+    int64_t size = to - start - 1;
+    int64_t more = (int64_t)kn_uvarint_size((uint64_t)size) - 1;
+    if (more) {
+        if (!(to = reserve(run, to, more))) return NULL;
+        start = run->builder->columns[0].bytes + place;
+        memmove(start + 1 + more, start + 1, (size_t)size);
+    }
+    kn_uvarint_put(start, (uint64_t)size);
+    return to + more;
+}
+
+static bool is_empty(const struct run *run, const struct kn_encode_op *op, int64_t index)
+{
+    const struct kn_nested_node *node = &run->columns->type->nodes[op->node];
+    const struct kn_nested_column *column = &run->columns->columns[op->node];
+    const uint8_t *data;
+    int64_t first, end;
+    switch (node->kind) {
+    case KN_NESTED_BITS: return !kn_bit(column->items, column->first + index);
+    case KN_NESTED_FIXED:
+        for (int32_t i = 0; i < node->width; i++)
+            if (column->items[index * node->width + i]) return 0;
+        return 1;
+    case KN_NESTED_BYTES32:
+    case KN_NESTED_BYTES64:
+    case KN_NESTED_VIEWS:
+        return kn_arrow_value(&column->bytes, index, &data, &end) == KN_OK && !end;
+    case KN_NESTED_LIST32:
+    case KN_NESTED_LIST64:
+    case KN_NESTED_FIXED_LIST:
+        return kn_nested_range(run->columns, op->node, index, &first, &end) == KN_OK &&
+               first == end;
+    default: return 0;
+    }
+}
+
+static uint8_t *check_one_of(struct run *run, const struct kn_encode_op *op, int64_t index,
+                             uint8_t *to)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < op->count; i++)
+        count += !kn_nested_is_null(run->columns, run->program->table[op->arg + i], index);
+    return count > 1 ? refuse(run, "more than one field of the oneof is set") : to;
+}
+
+static uint8_t *begin_union(struct run *run, const struct kn_encode_op **op, int64_t *index,
                             uint8_t *to)
 {
-    const struct kn_avro_encode_op *at = *op;
+    const struct kn_encode_op *at = *op;
     const struct kn_nested_column *column = &run->columns->columns[at->node];
     uint8_t id = column->ids[*index];
     if (id >= at->count) return refuse(run, "the schema has no type for this item of the union");
@@ -463,8 +579,8 @@ static uint8_t *begin_union(struct run *run, const struct kn_avro_encode_op **op
     return to;
 }
 
-static uint8_t *begin_dictionary(struct run *run, const struct kn_avro_encode_op *op,
-                                 int64_t *index, uint8_t *to)
+static uint8_t *begin_dictionary(struct run *run, const struct kn_encode_op *op, int64_t *index,
+                                 uint8_t *to)
 {
     int64_t entry = kn_nested_entry(run->columns, op->node, *index);
     if (entry < 0) return entry == -1 ? refuse_null(run) : refuse_changed(run);
@@ -482,63 +598,75 @@ static uint8_t *put_constant(struct run *run, int32_t place, int32_t size, uint8
 /* --- the loop --- */
 
 /* Writes the value of an instruction that has neither a body nor a constant. */
-static inline uint8_t *put_value(struct run *run, const struct kn_avro_encode_op *op, int64_t index,
+static inline uint8_t *put_value(struct run *run, const struct kn_encode_op *op, int64_t index,
                                  uint8_t *to)
 {
     const struct kn_nested_column *column = &run->columns->columns[op->node];
     if (__builtin_expect(kn_arrow_is_null(&column->validity, index), 0)) return refuse_null(run);
     switch (op->code) {
-    case KN_AVRO_ENCODE_BOOLEAN:
+    case KN_ENCODE_BOOLEAN:
         *to = (uint8_t)kn_bit(column->items, column->first + index);
         return to + 1;
-    case KN_AVRO_ENCODE_LONG: return put_long(run, op, index, to);
-    case KN_AVRO_ENCODE_MULTIPLY:
-    case KN_AVRO_ENCODE_DIVIDE: return put_scaled(run, op, index, to);
-    case KN_AVRO_ENCODE_FLOAT:
-    case KN_AVRO_ENCODE_DOUBLE: return put_real(run, op, index, to);
-    case KN_AVRO_ENCODE_BYTES:
-    case KN_AVRO_ENCODE_TEXT:
-    case KN_AVRO_ENCODE_UUID:
-    case KN_AVRO_ENCODE_FIXED: return put_bytes(run, op, index, to);
-    case KN_AVRO_ENCODE_UUID_TEXT: return put_uuid_text(run, op, index, to);
-    case KN_AVRO_ENCODE_ENUM: return put_symbol(run, op, index, to);
-    case KN_AVRO_ENCODE_DECIMAL: return put_decimal(run, op, index, to);
-    case KN_AVRO_ENCODE_DURATION: return put_duration(run, op, index, to);
+    case KN_ENCODE_LONG: return put_long(run, op, index, to);
+    case KN_ENCODE_MULTIPLY:
+    case KN_ENCODE_DIVIDE: return put_scaled(run, op, index, to);
+    case KN_ENCODE_FLOAT:
+    case KN_ENCODE_DOUBLE: return put_real(run, op, index, to);
+    case KN_ENCODE_BYTES:
+    case KN_ENCODE_TEXT:
+    case KN_ENCODE_UUID:
+    case KN_ENCODE_FIXED: return put_bytes(run, op, index, to);
+    case KN_ENCODE_UUID_TEXT: return put_uuid_text(run, op, index, to);
+    case KN_ENCODE_ENUM:
+    case KN_ENCODE_ENUM_NUMBER: return put_symbol(run, op, index, to);
+    case KN_ENCODE_VARINT:
+    case KN_ENCODE_LITTLE: return put_plain_integer(run, op, index, to);
+    case KN_ENCODE_TIMESTAMP:
+    case KN_ENCODE_TIME_SPAN: return put_seconds(run, op, index, to);
+    case KN_ENCODE_DECIMAL: return put_decimal(run, op, index, to);
+    case KN_ENCODE_DURATION: return put_duration(run, op, index, to);
     default: return to; /* RECORD, NONE */
     }
 }
 
 /* Runs the program. Returns NULL at its end, or the instruction that failed. *out becomes the end of
  * the record. */
-static const struct kn_avro_encode_op *execute(struct run *run, int64_t index, uint8_t **out)
+static const struct kn_encode_op *execute(struct run *run, int64_t index, uint8_t **out)
 {
-    const struct kn_avro_encode_op *op = run->program->ops, *failed;
+    const struct kn_encode_op *op = run->program->ops, *failed;
     uint8_t *to = *out;
 
     for (;; op++) {
         failed = op;
         switch (op->code) {
-        case KN_AVRO_ENCODE_CONSTANT: to = put_constant(run, op->arg, op->count, to); break;
-        case KN_AVRO_ENCODE_NULLABLE:
+        case KN_ENCODE_CONSTANT: to = put_constant(run, op->arg, op->count, to); break;
+        case KN_ENCODE_NULLABLE:
             if (!kn_nested_is_null(run->columns, op->node, index)) break;
             to = put_constant(run, op->arg, op->count, to);
             op = run->program->ops + op->end - 1;
             break;
-        case KN_AVRO_ENCODE_ARRAY:
+        case KN_ENCODE_UNLESS_EMPTY:
+            if (is_empty(run, op, index)) op = run->program->ops + op->end - 1;
+            break;
+        case KN_ENCODE_DELIMITED: to = begin_delimited(run, op, &index, to); break;
+        case KN_ENCODE_CLOSE: to = end_delimited(run, to); break;
+        case KN_ENCODE_ONE_OF: to = check_one_of(run, op, index, to); break;
+        case KN_ENCODE_ARRAY:
+        case KN_ENCODE_REPEATED:
             if (kn_arrow_is_null(&run->columns->columns[op->node].validity, index)) {
                 refuse_null(run);
                 return failed;
             }
             to = begin_array(run, &op, &index, to);
             break;
-        case KN_AVRO_ENCODE_NEXT: to = next_item(run, &op, &index, to); break;
-        case KN_AVRO_ENCODE_DICTIONARY: to = begin_dictionary(run, op, &index, to); break;
-        case KN_AVRO_ENCODE_UNION: to = begin_union(run, &op, &index, to); break;
-        case KN_AVRO_ENCODE_LEAVE:
+        case KN_ENCODE_NEXT: to = next_item(run, &op, &index, to); break;
+        case KN_ENCODE_DICTIONARY: to = begin_dictionary(run, op, &index, to); break;
+        case KN_ENCODE_UNION: to = begin_union(run, &op, &index, to); break;
+        case KN_ENCODE_LEAVE:
             index = run->frames[--run->frame_count].index;
             op = run->program->ops + op->end - 1;
             break;
-        case KN_AVRO_ENCODE_DONE: *out = to; return NULL;
+        case KN_ENCODE_DONE: *out = to; return NULL;
         default: to = put_value(run, op, index, to);
         }
         if (__builtin_expect(!to, 0)) return failed;
@@ -546,8 +674,8 @@ static const struct kn_avro_encode_op *execute(struct run *run, int64_t index, u
     }
 }
 
-int kn_avro_encode(const struct kn_avro_encode_program *program, const struct kn_nested *columns,
-                   int64_t row, struct kn_builder *builder, struct kn_encode_problem *problem)
+int kn_record_encode(const struct kn_encode_program *program, const struct kn_nested *columns,
+                     int64_t row, struct kn_builder *builder, struct kn_encode_problem *problem)
 {
     struct kn_built *records = &builder->columns[0];
     struct run run;
@@ -556,14 +684,14 @@ int kn_avro_encode(const struct kn_avro_encode_program *program, const struct kn
     run.builder = builder;
     run.status = KN_OK;
     run.frame_count = 0;
-    run.empty_items_left = KN_AVRO_ENCODE_EMPTY_ITEMS_MAX;
+    run.empty_items_left = KN_ENCODE_EMPTY_ITEMS_MAX;
     run.limit = records->bytes + records->bytes_room;
     uint8_t *to = records->bytes + records->bytes_used;
     if (!records->bytes && !(to = grow(&run, to, 0))) {
         *problem = (struct kn_encode_problem){0, run.text};
         return run.status;
     }
-    const struct kn_avro_encode_op *failed = execute(&run, row, &to);
+    const struct kn_encode_op *failed = execute(&run, row, &to);
     if (__builtin_expect(!failed, 1)) {
         records->bytes_used = to - records->bytes;
         return KN_OK;
@@ -575,10 +703,10 @@ int kn_avro_encode(const struct kn_avro_encode_program *program, const struct kn
 static int encode(const void *program, const struct kn_nested *columns, int64_t row,
                   struct kn_builder *builder, struct kn_encode_problem *problem)
 {
-    return kn_avro_encode(program, columns, row, builder, problem);
+    return kn_record_encode(program, columns, row, builder, problem);
 }
 
-struct kn_encoder kn_avro_encoder(const struct kn_avro_encode_program *program)
+struct kn_encoder kn_record_encoder(const struct kn_encode_program *program)
 {
     return (struct kn_encoder){program, encode};
 }
