@@ -251,7 +251,6 @@ cdef class AvroProgram(Program):
         kn_avro_program_unref(self.program)
 
 
-<<<<<<< HEAD
 @cython.final
 cdef class ProtobufProgram(Program):
     """A program for Protobuf messages."""
@@ -388,8 +387,6 @@ cdef object _metadata(const char *metadata):
     return metadata[:at - metadata]
 
 
-=======
->>>>>>> in-objects
 @cython.final
 cdef class _Pieces:
     # The places of records.

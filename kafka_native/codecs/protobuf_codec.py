@@ -84,8 +84,12 @@ class Protobuf(Codec):
     def _decoder_for(
         self, key: bytes, result: FoundSchema, result_decoder: ColumnDecoder
     ) -> ColumnDecoder:
+        from kafka_native.codecs import _protobuf_files
+
+        writer = self.find(key)
+        indexes = _indexes(indexes_of(key))
+        written = _protobuf_files.message_of(writer.schema, indexes, writer.references).full_name
         wanted = self._descriptor_of(result).full_name
-        written = message_at(file_of(self.find(key)), _indexes(indexes_of(key))).full_name
         if written != wanted:
             raise SchemaError(f"the message is a {written}, not a {wanted}")
         return result_decoder
@@ -94,49 +98,8 @@ class Protobuf(Codec):
         """Return the descriptor of the result's message."""
         from kafka_native.codecs import _protobuf_files
 
-        if result.schema is self._schema:
-            return _protobuf_files.message_of(result.schema, self._message)
-        file = file_of(result)
-        if self._message is None:
-            return message_at(file, [0])
-        try:
-            return file.pool.FindMessageTypeByName(self._message)
-        except KeyError:
-            raise SchemaError(f"the schema has no message {self._message}") from None
-
-
-def file_of(found: FoundSchema) -> Any:
-    """Return the descriptor of a registered schema's file.
-
-    :raises SchemaError: The schema isn't valid, or lacks a file that it imports.
-    """
-    from kafka_native.schema_registry import protobuf_files
-    from kafka_native.serialization import SerializationError
-
-    try:
-        root = protobuf_files.proto_of(protobuf_files.ROOT_FILE, found.schema)
-        references = {
-            name: protobuf_files.proto_of(name, text) for name, text in found.references.items()
-        }
-        pool = protobuf_files.pool_of(root, references)
-    except SerializationError as error:
-        raise SchemaError(str(error)) from None
-    return pool.FindFileByName(protobuf_files.ROOT_FILE)
-
-
-def message_at(file: Any, indexes: list[int]) -> Any:
-    """Return the descriptor of the message at these indexes.
-
-    :raises SchemaError: There is none.
-    """
-    messages = list(file.message_types_by_name.values())
-    found = None
-    for index in indexes:
-        if index >= len(messages):
-            raise SchemaError(f"the schema has no message with the indexes {indexes}")
-        found = messages[index]
-        messages = list(found.nested_types)
-    return found
+        references = None if result.schema is self._schema else result.references
+        return _protobuf_files.message_of(result.schema, self._message, references)
 
 
 def _indexes(encoded: bytes) -> list[int]:
