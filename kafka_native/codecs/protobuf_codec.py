@@ -84,22 +84,27 @@ class Protobuf(Codec):
     def _decoder_for(
         self, key: bytes, result: FoundSchema, result_decoder: ColumnDecoder
     ) -> ColumnDecoder:
-        from kafka_native.codecs import _protobuf_files
-
-        writer = self.find(key)
-        indexes = _indexes(indexes_of(key))
-        written = _protobuf_files.message_of(writer.schema, indexes, writer.references).full_name
         wanted = self._descriptor_of(result).full_name
+        written = _descriptor(self.find(key), _indexes(indexes_of(key))).full_name
         if written != wanted:
             raise SchemaError(f"the message is a {written}, not a {wanted}")
         return result_decoder
 
     def _descriptor_of(self, result: FoundSchema) -> Any:
         """Return the descriptor of the result's message."""
-        from kafka_native.codecs import _protobuf_files
+        return _descriptor(result, self._message)
 
-        references = None if result.schema is self._schema else result.references
-        return _protobuf_files.message_of(result.schema, self._message, references)
+
+def _descriptor(found: FoundSchema, message: str | list[int] | None) -> Any:
+    """Return the descriptor of a message in a schema.
+
+    :raises SchemaError: The schema is invalid, lacks a file that it imports, or has no such message.
+    """
+    # Here, because it needs protobuf
+    from kafka_native.codecs import _protobuf_files
+
+    references = found.references if isinstance(found.schema, str) else None
+    return _protobuf_files.message_of(found.schema, message, references)
 
 
 def _indexes(encoded: bytes) -> list[int]:
