@@ -31,6 +31,11 @@ kn produce -t "$topic" -s value=avro <<'LINES'
 LINES
 kn consume "$topic" -e -q -s value=avro
 
+# the same as typed columns in a file
+kn consume "$topic" -e -q -s value=avro --columns value --flatten --parquet "$folder/readings.parquet"
+python -c 'import pyarrow.parquet, sys; print(pyarrow.parquet.read_table(sys.argv[1])["degrees"].to_pylist())' \
+    "$folder/readings.parquet"
+
 # a line that doesn't fit the schema is named, and nothing of it is written
 echo '{"sensor":"roof","degrees":"warm","at":0}' | kn produce -t "$topic" -s value=avro ||
     echo "refused: exit status $?"

@@ -25,7 +25,7 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "json_nested": (OURS, "pyarrow", "orjson", "json"),
     "protobuf": (OURS, "protobuf"),
     "protobuf_nested": (OURS, "protobuf"),
-    "topic": (RAW, "confluent_kafka"),
+    "topic": (OURS, RAW, "confluent_kafka"),
 }
 NESTED = ("avro_nested", "json_nested", "protobuf_nested")
 FROM_TOPIC = ("topic",)

@@ -25,6 +25,7 @@ Decode = Callable[[], Any]
 DECODERS = {"json": "JsonDecoder", "protobuf": "ProtobufDecoder"}
 FRAME = b"\0" + (1).to_bytes(4, "big")
 TOPIC = "orders"
+SUBJECT = f"{TOPIC}-value"
 
 
 def missing(scenario: str, contestant: str) -> str | None:
@@ -154,7 +155,7 @@ def registered(schema: Any, stack: ExitStack) -> str:
 
     registry = stack.enter_context(MockSchemaRegistry())
     client = stack.enter_context(SchemaRegistryClient({"url": registry.url}))
-    found = client.register_schema(f"{TOPIC}-value", Schema(json.dumps(schema), "AVRO"))
+    found = client.register_schema(SUBJECT, Schema(json.dumps(schema), "AVRO"))
     if found != int.from_bytes(FRAME[1:], "big"):
         raise RuntimeError(f"the first schema has the id {found}")
     return registry.url

@@ -13,8 +13,10 @@ import kafka_native
 from bench.adapters import Figures, Stopwatch
 from bench.adapters.confluent_kafka import TUNING
 from bench.adapters.consumer_api import ROWS, STEP, WAIT_S, assign
-from bench.codecs import RAW, Work, records
-from bench.codecs.contestants import FRAME, column_type
+from bench.codecs import OURS, RAW, Work, records
+from bench.codecs.contestants import FRAME, SUBJECT, column_type
+from kafka_native.codecs import Avro
+from kafka_native.schema_registry import SchemaRegistryClient
 
 Take = Callable[[Any, int], int]
 
@@ -62,13 +64,22 @@ def raw(work: Work, stack: ExitStack) -> Take:
     )
 
 
+def typed(work: Work, stack: ExitStack) -> Take:
+    """Take columns of decoded records."""
+    client = stack.enter_context(SchemaRegistryClient({"url": work.registry}))
+    codec = Avro(client, subject=SUBJECT)
+    return lambda consumer, left: len(
+        consumer.consume_arrow(min(ROWS, left), WAIT_S, columns=["value"], value=codec)
+    )
+
+
 def confluent(work: Work, stack: ExitStack) -> Take:
     """Deserialize each message, and make a column of the dicts."""
-    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry import SchemaRegistryClient as TheirClient
     from confluent_kafka.schema_registry.avro import AvroDeserializer
     from confluent_kafka.serialization import MessageField, SerializationContext
 
-    deserializer = AvroDeserializer(SchemaRegistryClient({"url": work.registry}))
+    deserializer = AvroDeserializer(TheirClient({"url": work.registry}))
     context = SerializationContext(work.topic, MessageField.VALUE)
     kind = column_type(nested=False)
 
@@ -80,4 +91,8 @@ def confluent(work: Work, stack: ExitStack) -> Take:
     return take
 
 
-TAKES: dict[str, Callable[[Work, ExitStack], Take]] = {RAW: raw, "confluent_kafka": confluent}
+TAKES: dict[str, Callable[[Work, ExitStack], Take]] = {
+    OURS: typed,
+    RAW: raw,
+    "confluent_kafka": confluent,
+}

@@ -6,13 +6,8 @@
 
 #include "base/utf8.h"
 #include "base/varint.h"
-
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define IS_LITTLE_ENDIAN 1
-#else
-#define IS_LITTLE_ENDIAN 0
-#endif
-#define HIGH_BITS UINT64_C(0x8080808080808080)
+#include "codecs/short_bytes.h"
+#include "codecs/text_values.h"
 
 struct frame { /* an array or a default that is open */
     const struct kn_avro_op *op;
@@ -122,7 +117,7 @@ static inline const uint8_t *put_long(struct run *run, struct kn_built *column, 
 static inline void load(void *to, const uint8_t *from, size_t width_bytes)
 {
     uint8_t *bytes = to;
-    if (IS_LITTLE_ENDIAN) {
+    if (KN_IS_LITTLE_ENDIAN) {
         memcpy(to, from, width_bytes);
     } else {
         for (size_t i = 0; i < width_bytes; i++) bytes[i] = from[width_bytes - 1 - i];
@@ -171,25 +166,6 @@ static inline const uint8_t *read_size(struct run *run, const uint8_t *at, int64
                            : cut_off(run, at);
 }
 
-static inline uint64_t low_bytes(int64_t count)
-{
-    return count >= 8 ? ~UINT64_C(0) : (UINT64_C(1) << 8 * count) - 1;
-}
-
-/* Copies up to 16 bytes as two words. Returns whether they are ASCII. 16 bytes must be readable. */
-static inline bool copy_short(uint8_t *to, const uint8_t *from, int64_t size_bytes)
-{
-    uint64_t low, high;
-    memcpy(&low, from, 8);
-    memcpy(&high, from + 8, 8);
-    memcpy(to, &low, 8);
-    memcpy(to + 8, &high, 8);
-    if (!IS_LITTLE_ENDIAN) return 0;
-    low &= low_bytes(size_bytes);
-    high &= size_bytes > 8 ? low_bytes(size_bytes - 8) : 0;
-    return !((low | high) & HIGH_BITS);
-}
-
 static inline const uint8_t *put_bytes(struct run *run, struct kn_built *column, bool is_text,
                                        const uint8_t *at)
 {
@@ -199,8 +175,8 @@ static inline const uint8_t *put_bytes(struct run *run, struct kn_built *column,
     int status = kn_builder_reserve_bytes(run->builder, column, size);
     if (__builtin_expect(status != KN_OK, 0)) return no_room(run, status, at);
     bool is_ascii = 0;
-    if (size && size <= 16 && run->end - from >= 16) {
-        is_ascii = copy_short(column->bytes + column->bytes_used, from, size);
+    if (size && size <= KN_SHORT_BYTES_MAX && run->end - from >= KN_SHORT_BYTES_MAX) {
+        is_ascii = kn_copy_short(column->bytes + column->bytes_used, from, size);
     } else if (size) {
         memcpy(column->bytes + column->bytes_used, from, (size_t)size);
     }
@@ -263,31 +239,13 @@ static const uint8_t *put_decimal(struct run *run, struct kn_built *column,
     return last;
 }
 
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static const uint8_t *put_uuid(struct run *run, struct kn_built *column, const uint8_t *at)
 {
     int64_t size = 0;
     const uint8_t *from = read_size(run, at, &size);
     if (!from) return NULL;
-    uint8_t *item = column->items + column->length * 16;
-    bool is_good = size == 36;
-    for (int i = 0, k = 0; i < 36 && is_good; i++) {
-        if (i == 8 || i == 13 || i == 18 || i == 23) {
-            is_good = from[i] == '-';
-            continue;
-        }
-        int high = hex_digit(from[i]), low = hex_digit(from[i + 1]);
-        is_good = high >= 0 && low >= 0;
-        if (is_good) item[k++] = (uint8_t)(high << 4 | low);
-        i++;
-    }
-    if (!is_good) return fail(run, KN_ERR_INVALID, "a UUID is malformed", at);
+    const char *problem = kn_text_uuid(from, size, column->items + column->length * 16);
+    if (problem) return fail(run, KN_ERR_INVALID, problem, at);
     column->length++;
     return from + size;
 }

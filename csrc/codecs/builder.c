@@ -26,6 +26,12 @@ struct kn_builder *kn_builder_ref(struct kn_builder *builder)
     return builder;
 }
 
+static void free_scratch(struct kn_builder *builder)
+{
+    if (builder->scratch) builder->scratch_free(builder->scratch);
+    builder->scratch = NULL;
+}
+
 void kn_builder_unref(struct kn_builder *builder)
 {
     if (!builder || atomic_fetch_sub_explicit(&builder->refs, 1, memory_order_acq_rel) > 1) return;
@@ -34,7 +40,7 @@ void kn_builder_unref(struct kn_builder *builder)
         kn_slab_deinit(&builder->columns[i].validity_slab);
         kn_slab_deinit(&builder->columns[i].bytes_slab);
     }
-    if (builder->scratch) builder->scratch_free(builder->scratch);
+    free_scratch(builder);
     kn_layout_unref(builder->layout);
     free(builder);
     atomic_fetch_sub(&live, 1);
@@ -332,7 +338,7 @@ static int array_of(struct kn_builder *builder, int32_t at, struct ArrowArray *o
         out->children = calloc(count, sizeof *out->children + sizeof **out->children);
         if (!out->children) status = KN_ERR_NOMEM;
     }
-    struct ArrowArray *child = (struct ArrowArray *)(void *)(out->children + count);
+    struct ArrowArray *child = out->children ? (void *)(out->children + count) : NULL;
     int32_t next = at + 1;
     for (size_t i = 0; i < count && status == KN_OK; i++, next = nodes[next].end) {
         out->children[i] = child + i;
@@ -345,6 +351,7 @@ static int array_of(struct kn_builder *builder, int32_t at, struct ArrowArray *o
 
 int kn_builder_export(struct kn_builder *builder, struct ArrowArray *out)
 {
+    free_scratch(builder);
     return array_of(builder, 0, out);
 }
 

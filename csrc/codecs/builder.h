@@ -87,7 +87,8 @@ void kn_builder_truncate(struct kn_builder *builder, int64_t row_count);
 void kn_builder_truncate_node(struct kn_builder *builder, int32_t node, int64_t length);
 /* Bytes of the buffers. */
 int64_t kn_builder_size_bytes(const struct kn_builder *builder);
-/* KN_OK, or KN_ERR_NOMEM; then *out is released. */
+/* Also frees the scratch, because exported columns never change. KN_OK, or KN_ERR_NOMEM; then *out is
+ * released. */
 int kn_builder_export(struct kn_builder *builder, struct ArrowArray *out);
 /* The same for a field of the first node, a struct. It is null where the struct is null. A union
  * can't be null: there it has an empty value. */

@@ -143,7 +143,10 @@ static bool node_is_equal(const struct kn_node *node, const struct kn_node *othe
     if (node->kind != other->kind || node->width_bytes != other->width_bytes ||
         node->child_count != other->child_count || node->flags != other->flags ||
         node->value_count != other->value_count || strcmp(node->format, other->format) ||
-        strcmp(node->name, other->name))
+        strcmp(node->name, other->name) || node->metadata_bytes != other->metadata_bytes)
+        return 0;
+    if (node->metadata_bytes &&
+        memcmp(node->metadata, other->metadata, (size_t)node->metadata_bytes))
         return 0;
     if (node->kind != KN_NODE_DICTIONARY) return 1;
     size_t count = (size_t)node->value_count;
@@ -199,7 +202,7 @@ static int schema_make(struct kn_layout *layout, int32_t at, struct ArrowSchema 
         out->children = calloc(count, sizeof *out->children + sizeof **out->children);
         if (!out->children) status = KN_ERR_NOMEM;
     }
-    struct ArrowSchema *child = (struct ArrowSchema *)(void *)(out->children + count);
+    struct ArrowSchema *child = out->children ? (void *)(out->children + count) : NULL;
     int32_t next = at + 1;
     for (size_t i = 0; i < count && status == KN_OK; i++, next = layout->nodes[next].end) {
         out->children[i] = child + i;

@@ -11,6 +11,8 @@
 #include <xlocale.h>
 #endif
 
+#include "codecs/powers_of_five.h"
+
 #define EXPONENT_MAX 1000000000
 #define LIMBS 8 /* of 32 bits: a decimal of 256 bits */
 
@@ -114,23 +116,74 @@ static double read_double(const uint8_t *text)
     return plain_locale ? strtod_l((const char *)text, NULL, plain_locale) : (double)NAN;
 }
 
-const char *kn_number_to_double(const struct kn_number *number, const uint8_t *text, double *value)
+#ifdef __SIZEOF_INT128__
+/* Computes the double that is nearest to digits * 10^exponent, with the algorithm of Eisel and Lemire.
+ * digits: 1 to 19 of them. The exponent must be in the table: then no result is too large, too small
+ * or subnormal. Returns whether the table is exact enough. */
+static bool nearest_double(uint64_t digits, int32_t exponent, double *value)
+{
+    const uint64_t *power = KN_POWERS_OF_FIVE[exponent + KN_POWERS_OF_FIVE_MAX];
+    int zeros = __builtin_clzll(digits);
+    digits <<= zeros;
+    unsigned __int128 product = (unsigned __int128)digits * power[0];
+    uint64_t high = (uint64_t)(product >> 64), low = (uint64_t)product;
+    if ((high & 0x1ff) == 0x1ff) { /* the power's lower half may change the bits that stay */
+        uint64_t more = (uint64_t)((unsigned __int128)digits * power[1] >> 64);
+        low += more;
+        high += low < more;
+    }
+    if (low == UINT64_MAX && (exponent < -27 || exponent > 55)) return 0;
+    int upper = (int)(high >> 63);
+    uint64_t mantissa = high >> (upper + 9); /* 53 bits, and one to round */
+    /* 217706 / 65536 is the binary logarithm of ten. */
+    int64_t binary = ((INT64_C(217706) * exponent) >> 16) + 63 + upper - zeros + 1023;
+    bool is_half = low <= 1 && exponent >= -4 && exponent <= 23 && (mantissa & 3) == 1 &&
+                   mantissa << (upper + 9) == high;
+    if (is_half) mantissa &= ~UINT64_C(1); /* to the even one */
+    mantissa = (mantissa + (mantissa & 1)) >> 1;
+    if (mantissa >> 53) { /* rounded up to the next power of two */
+        mantissa >>= 1;
+        binary++;
+    }
+    uint64_t bits = (mantissa & ((UINT64_C(1) << 52) - 1)) | (uint64_t)binary << 52;
+    memcpy(value, &bits, sizeof bits);
+    return 1;
+}
+#endif
+
+/* Computes the absolute value of a number with at most 19 digits. Returns whether it could. */
+static bool quick_double(const struct kn_number *number, double *value)
 {
     static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                     1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     uint64_t digits = 0;
-    if (number->digit_count <= 18 && number->exponent >= -22 && number->exponent <= 22) {
-        if (number->digit_count)
-            for (const uint8_t *p = number->first; p <= number->last; p++)
-                if (*p != '.') digits = digits * 10 + (uint64_t)(*p - '0');
-        if (digits <= UINT64_C(1) << 53) {
-            /* Both are exact, so the result is rounded once. */
-            double size = number->exponent < 0 ? (double)digits / POWERS[-number->exponent]
-                                               : (double)digits * POWERS[number->exponent];
-            *value = number->negative ? -size : size;
-            return NULL;
-        }
+    *value = 0;
+    if (!number->digit_count) return 1;
+    if (number->digit_count > 19 || number->exponent < -KN_POWERS_OF_FIVE_MAX ||
+        number->exponent > KN_POWERS_OF_FIVE_MAX)
+        return 0;
+    for (const uint8_t *p = number->first; p <= number->last; p++)
+        if (*p != '.') digits = digits * 10 + (uint64_t)(*p - '0');
+    int32_t exponent = (int32_t)number->exponent;
+    if (digits <= UINT64_C(1) << 53 && exponent >= -22 && exponent <= 22) {
+        /* Both are exact, so the result is rounded once. */
+        *value = exponent < 0 ? (double)digits / POWERS[-exponent]
+                              : (double)digits * POWERS[exponent];
+        return 1;
+    }
+#ifdef __SIZEOF_INT128__
+    return nearest_double(digits, exponent, value);
+#else
+    return 0;
+#endif
+}
+
+const char *kn_number_to_double(const struct kn_number *number, const uint8_t *text, double *value)
+{
+    if (__builtin_expect(quick_double(number, value), 1)) {
+        if (number->negative) *value = -*value;
+        return NULL;
     }
     *value = read_double(text);
     if (*value != *value) return "there is not enough memory";
@@ -148,20 +201,11 @@ static void multiply(uint32_t *number, uint32_t factor, uint32_t more)
     }
 }
 
-const char *kn_number_to_decimal(const struct kn_number *number, int32_t precision, int32_t scale,
-                                 uint8_t *value, int32_t width_bytes)
+/* Stores a number of 16 or 32 bytes in this machine's order. */
+static void store_decimal(const uint32_t *limbs, bool negative, uint8_t *value, int32_t width_bytes)
 {
-    uint32_t limbs[LIMBS] = {0};
-    int64_t zeros = number->exponent + scale;
-    if (number->digit_count) {
-        if (zeros < 0) return "a decimal has too many digits behind the point";
-        if (number->digit_count + zeros > precision) return "a decimal has too many digits";
-        for (const uint8_t *p = number->first; p <= number->last; p++)
-            if (*p != '.') multiply(limbs, 10, (uint32_t)(*p - '0'));
-        for (; zeros; zeros--) multiply(limbs, 10, 0);
-    }
-    uint32_t invert = number->negative ? ~UINT32_C(0) : 0;
-    uint64_t carry = number->negative;
+    uint32_t invert = negative ? ~UINT32_C(0) : 0;
+    uint64_t carry = negative;
     int count = width_bytes / 4;
     for (int i = 0; i < count; i++) {
         carry += limbs[i] ^ invert;
@@ -173,6 +217,45 @@ const char *kn_number_to_decimal(const struct kn_number *number, int32_t precisi
 #endif
         carry >>= 32;
     }
+}
+
+static const char TOO_MANY_DIGITS[] = "a decimal has too many digits";
+
+const char *kn_number_to_decimal(const struct kn_number *number, int32_t precision, int32_t scale,
+                                 uint8_t *value, int32_t width_bytes)
+{
+    uint32_t limbs[LIMBS] = {0};
+    int64_t zeros = number->exponent + scale;
+    if (number->digit_count) {
+        if (zeros < 0) return "a decimal has too many digits behind the point";
+        if (number->digit_count + zeros > precision) return TOO_MANY_DIGITS;
+        for (const uint8_t *p = number->first; p <= number->last; p++)
+            if (*p != '.') multiply(limbs, 10, (uint32_t)(*p - '0'));
+        for (; zeros; zeros--) multiply(limbs, 10, 0);
+    }
+    store_decimal(limbs, number->negative, value, width_bytes);
+    return NULL;
+}
+
+const char *kn_bytes_to_decimal(const uint8_t *bytes, int64_t size_bytes, int32_t precision,
+                                uint8_t *value, int32_t width_bytes)
+{
+    uint32_t limbs[LIMBS] = {0}, limit[LIMBS] = {1};
+    uint8_t sign = size_bytes && bytes[0] & 0x80 ? 0xff : 0;
+    for (; size_bytes > LIMBS * 4; bytes++, size_bytes--)
+        if (*bytes != sign) return TOO_MANY_DIGITS;
+    if (size_bytes && ((bytes[0] ^ sign) & 0x80)) return TOO_MANY_DIGITS;
+    uint32_t carry = sign & 1;
+    for (int64_t i = 0; i < LIMBS * 4; i++) { /* the absolute value */
+        carry += (uint32_t)((i < size_bytes ? bytes[size_bytes - 1 - i] : sign) ^ sign);
+        limbs[i / 4] |= (carry & 0xff) << 8 * (i % 4);
+        carry >>= 8;
+    }
+    for (int32_t i = 0; i < precision; i++) multiply(limit, 10, 0);
+    int top = LIMBS - 1;
+    while (top && limbs[top] == limit[top]) top--;
+    if (limbs[top] >= limit[top]) return TOO_MANY_DIGITS;
+    store_decimal(limbs, sign, value, width_bytes);
     return NULL;
 }
 

@@ -374,12 +374,12 @@ cdef object _metadata(const char *metadata):
     # A count of pairs; then for each key and value its size and its bytes.
     cdef const char *at = metadata
     cdef int32_t count, size
-    cdef int64_t _i
+    cdef int64_t _
     if metadata == NULL:
         return None
     memcpy(&count, at, sizeof(count))
     at += sizeof(count)
-    for _i in range(2 * <int64_t>count):
+    for _ in range(2 * <int64_t>count):
         memcpy(&size, at, sizeof(size))
         if size < 0:
             raise ValueError("the metadata of the schema is malformed")

@@ -6,6 +6,7 @@ from typing import Any
 
 from kafka_native.schema_registry.protobuf import ParsedProtobuf, ProtobufDeserializer
 from kafka_native.schema_registry.protobuf_files import GetMessageClass, Message, json_format
+from kafka_native.schema_registry.rule_registry import RuleRegistry
 from kafka_native.schema_registry.schema_ids import SchemaId
 from kafka_native.schema_registry.schemas import Schema
 from kafka_native.schema_registry.serdes import run
@@ -17,12 +18,15 @@ class AnyMessageDeserializer(ProtobufDeserializer):
 
     :param client: The registry's client.
     :param conf: The configuration of a `ProtobufDeserializer`.
+    :param rules: The executors of data-contract rules.
     """
 
-    def __init__(self, client: Any, conf: dict[str, Any]) -> None:
+    def __init__(
+        self, client: Any, conf: dict[str, Any], rules: RuleRegistry | None = None
+    ) -> None:
         from google.protobuf.empty_pb2 import Empty  # the modules above report a missing package
 
-        super().__init__(Empty, conf, client)
+        super().__init__(Empty, conf, client, rule_registry=rules)
 
     def _decode(
         self,

@@ -25,6 +25,19 @@ NUMBERS: Final = (
 """The properties of the registry's client that are numbers."""
 
 
+RULES_PREFIX: Final = "rules."
+"""The properties of rule executors, such as the secret of an encryption key, begin with this."""
+
+
+def rule_config(connection: Connection) -> dict[str, str]:
+    """The configuration of rule executors."""
+    return {
+        name.removeprefix(RULES_PREFIX): value
+        for name, value in connection.registry.items()
+        if name.startswith(RULES_PREFIX)
+    }
+
+
 def registry_config(connection: Connection) -> dict[str, Any]:
     """The configuration of the registry's client, with numbers where it wants numbers.
 
@@ -33,6 +46,8 @@ def registry_config(connection: Connection) -> dict[str, Any]:
     if not connection.registry.get("url", "").strip():
         raise click.UsageError(NO_REGISTRY_TEXT)
     found: dict[str, Any] = {"timeout": connection.timeout_s, **connection.registry}
+    for name in [each for each in found if each.startswith(RULES_PREFIX)]:
+        del found[name]
     for name in NUMBERS:
         value = found.get(name)
         if isinstance(value, str):

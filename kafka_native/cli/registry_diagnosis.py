@@ -22,7 +22,7 @@ from kafka_native.cli.connection import REGISTRY_PREFIX
 from kafka_native.cli.errors import line_of
 from kafka_native.cli.remedies import Problem
 from kafka_native.cli.texts import count
-from kafka_native.cli.typed_messages import deserializer
+from kafka_native.cli.typed_messages import deserializer, place, text_of
 from kafka_native.serialization import MessageField, SerializationContext, SerializationError
 
 if TYPE_CHECKING:
@@ -341,15 +341,15 @@ def check_payloads(
 def _check_value(
     client: SchemaRegistryClient, message: Message, data: bytes, facts: PayloadFacts
 ) -> None:
+    from kafka_native.schema_registry.rule_registry import RuleRegistry
     from kafka_native.schema_registry.schema_ids import SchemaId, dual_schema_id_deserializer
 
-    place = _place(message)
     context = SerializationContext(message.topic() or "", MessageField.VALUE, message.headers())
     schema_id = SchemaId("AVRO")
     try:
         dual_schema_id_deserializer(data, context, schema_id)
     except (SerializationError, ValueError):
-        facts.unframed.append(f"{place}: {appearance(data)}")
+        facts.unframed.append(f"{place(message)}: {appearance(data)}")
         return
     name = f"id {schema_id.id}" if schema_id.id is not None else str(schema_id.guid)
     if schema_id.id is not None:
@@ -357,14 +357,17 @@ def _check_value(
     else:
         schema = client.get_schema_by_guid(str(schema_id.guid))
     kind = facts.schemas[name] = (schema.schema_type or "AVRO").lower()
+    if schema.rule_set is not None:  # rules may ask other servers, and decrypt
+        facts.schemas[name] = f"{kind} with rules, not decoded"
+        return
     try:
-        deserializer(kind, client)(data, context)
+        deserializer(kind, client, RuleRegistry())(data, context)
     except ImportError as missing:
         facts.schemas[name] = f"{kind}, not decoded: {missing}"
     except (SerializationError, ValueError) as error:
-        text = str(error).removeprefix(f"topic {message.topic()}, ")
+        text = text_of(error, message.topic() or "")
         raise Problem(
-            f"{place}: {clean(text, TEXT_MAX)}",
+            f"{place(message)}: {clean(text, TEXT_MAX)}",
             "the payload is damaged, or its schema isn't the one that its id names",
             f"kafka-native consume {message.topic()} -s value={kind} -E shows each such message",
         ) from error
@@ -378,7 +381,7 @@ def _registry_problems(message: Message) -> Iterator[None]:
     try:
         yield
     except SchemaRegistryError as error:
-        text = f"{_place(message)}: {clean(error.error_message, TEXT_MAX)}"
+        text = f"{place(message)}: {clean(error.error_message, TEXT_MAX)}"
         if error.http_status_code != 404:
             raise Problem(text) from error
         raise Problem(
@@ -413,10 +416,6 @@ def appearance(data: bytes) -> str:
     except UnicodeDecodeError:
         is_text = False
     return "it looks like text" if is_text else "perhaps Avro or Protobuf without the schema's id"
-
-
-def _place(message: Message) -> str:
-    return f"{message.topic()} [{message.partition()}] at offset {message.offset()}"
 
 
 def _newest(config: Mapping[str, Any], topic: str, timeout_s: float) -> list[Message]:

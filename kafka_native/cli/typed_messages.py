@@ -18,6 +18,7 @@ from kafka_native.serialization import MessageField, SerializationContext, Seria
 
 if TYPE_CHECKING:
     from kafka_native.schema_registry import Schema, SchemaRegistryClient
+    from kafka_native.schema_registry.rule_registry import RuleRegistry
 
 FORMATS: Final = ("avro", "json", "protobuf")
 FIELDS: Final = {"key": MessageField.KEY, "value": MessageField.VALUE}
@@ -53,7 +54,7 @@ option = click.option(
 )
 
 
-def _text_of(error: Exception, topic: str) -> str:
+def text_of(error: Exception, topic: str) -> str:
     """The text of a serializer's error without the topic, which the caller names."""
     return str(error).removeprefix(f"topic {topic}, ")
 
@@ -64,6 +65,7 @@ def _text_of(error: Exception, topic: str) -> str:
 class TypedReader:
     """Replaces the keys and values of consumed messages by their JSON form.
 
+    :param rules: The executors of data-contract rules.
     :param formats: The format of ``key`` and of ``value``; a missing one stays as it is.
     :param keeps_going: After a message that can't be decoded, go on with the next one.
     :param keeps_failed: Keep such a message, with null in place of what can't be decoded.
@@ -73,13 +75,16 @@ class TypedReader:
     def __init__(
         self,
         client: SchemaRegistryClient,
+        rules: RuleRegistry,
         formats: Mapping[str, str],
         *,
         keeps_going: bool,
         keeps_failed: bool,
         warn: Callable[[str], None],
     ) -> None:
-        self._columns = [_Column(name, formats[name], client) for name in FIELDS if name in formats]
+        self._columns = [
+            _Column(name, formats[name], client, rules) for name in FIELDS if name in formats
+        ]
         self._keeps_going = keeps_going
         self._keeps_failed = keeps_failed
         self._warn = warn
@@ -87,11 +92,9 @@ class TypedReader:
         self._total = self._failed = 0
 
     def convert(self, messages: Sequence[Message]) -> tuple[list[Message], Failed | None]:
-        """Convert messages.
+        """Convert messages. Returns the converted ones, and the error that ends the command.
 
-        Returns the converted ones, and the error that ends the command.
-
-        :raises SchemaRegistryError: The registry refused a request or doesn't answer.
+        The error is that of a message that can't be decoded, or of the registry.
         """
         self._members = {}
         converted: list[Message] = []
@@ -103,7 +106,7 @@ class TypedReader:
                 return converted, self._ending(message, error)
             if failures:
                 self._failed += 1
-                text = f"{_place(message)}: {'; '.join(failures)}"
+                text = f"{place(message)}: {'; '.join(failures)}"
                 if not self._keeps_going:
                     return converted, Failed(f"{text} (-E goes on with the next message)")
                 self._warn(text)
@@ -112,7 +115,7 @@ class TypedReader:
         return converted, None
 
     def _ending(self, message: Message, error: Exception) -> Failed:
-        """The error of the registry, or of a package that is missing: it isn't the message's.
+        """The error of a registry that refused a request or doesn't answer.
 
         :raises Exception: The argument, if it is another error.
         """
@@ -120,7 +123,7 @@ class TypedReader:
 
         if not isinstance(error, (SchemaRegistryError, OAuthTokenError)):
             raise error
-        return Failed(f"{_place(message)}: {registry_line(error)}")
+        return Failed(f"{place(message)}: {registry_line(error)}")
 
     def _convert_message(self, message: Message) -> list[str]:
         """Replace key and value. Returns the reason for each that can't be decoded."""
@@ -130,7 +133,7 @@ class TypedReader:
             try:
                 members += column.convert(message)
             except (SerializationError, ValueError) as error:
-                text = _text_of(error, message.topic() or "")
+                text = text_of(error, message.topic() or "")
                 failures.append(text)
                 column.replace(message, None)
                 members += f',"{column.name}_error":{typed_values.json_text(text)}'
@@ -151,20 +154,23 @@ class TypedReader:
             raise Failed(f"{self._failed:,} of {total} couldn't be decoded")
 
 
-def _place(message: Message) -> str:
+def place(message: Message) -> str:
+    """The topic, partition and offset of a message."""
     return f"{message.topic()} [{message.partition()}] at offset {message.offset()}"
 
 
 class _Column:
     """The keys or the values of messages, and their deserializer."""
 
-    def __init__(self, name: str, kind: str, client: SchemaRegistryClient) -> None:
+    def __init__(
+        self, name: str, kind: str, client: SchemaRegistryClient, rules: RuleRegistry
+    ) -> None:
         self.name = name
         self._field = FIELDS[name]
         self._kind = kind
         self._take = Message.key if name == "key" else Message.value
         self.replace = Message.set_key if name == "key" else Message.set_value
-        self._deserialize = deserializer(kind, client)
+        self._deserialize = deserializer(kind, client, rules)
 
     def convert(self, message: Message) -> str:
         """Replace the bytes by JSON text; return the member with the schema's id."""
@@ -187,20 +193,21 @@ class _Column:
 
 
 def deserializer(
-    kind: str, client: SchemaRegistryClient
+    kind: str, client: SchemaRegistryClient, rules: RuleRegistry
 ) -> Callable[[bytes, SerializationContext], Any]:
     """The function that makes a value of bytes. The value has a JSON form."""
+    conf = dict(TOPIC_NAMES)
     if kind == "avro":
         from kafka_native.schema_registry.avro import AvroDeserializer
 
-        return AvroDeserializer(client, conf=dict(TOPIC_NAMES))
+        return AvroDeserializer(client, conf=conf, rule_registry=rules)
     if kind == "json":
         from kafka_native.schema_registry.json_schema import JSONDeserializer
 
-        return JSONDeserializer(None, schema_registry_client=client, conf=dict(TOPIC_NAMES))
+        return JSONDeserializer(None, schema_registry_client=client, conf=conf, rule_registry=rules)
     from kafka_native.cli.protobuf_values import AnyMessageDeserializer, plain
 
-    deserialize = AnyMessageDeserializer(client, dict(TOPIC_NAMES))
+    deserialize = AnyMessageDeserializer(client, conf, rules)
     return lambda data, context: plain(deserialize(data, context))
 
 
@@ -223,13 +230,17 @@ class TypedWriter:
     """Makes the bytes of keys or values from JSON.
 
     :param name: ``key`` or ``value``.
+    :param rules: The executors of data-contract rules.
     """
 
-    def __init__(self, name: str, choice: SchemaChoice, client: SchemaRegistryClient) -> None:
+    def __init__(
+        self, name: str, choice: SchemaChoice, client: SchemaRegistryClient, rules: RuleRegistry
+    ) -> None:
         self.name = name
         self._field = FIELDS[name]
         self._choice = choice
         self._client = client
+        self._rules = rules
         self._topics: dict[str, Callable[[Any], bytes | None]] = {}
 
     def prepare(self, topic: str) -> None:
@@ -265,9 +276,9 @@ class TypedWriter:
             with _registry_problems():
                 return self._topics[topic](value)
         except ValueError as error:
-            # A serializer's error names the field (key or value) already.
-            text = _text_of(error, topic)
-            is_named = text.startswith((f"{self.name}:", f"{self.name},"))
+            text = text_of(error, topic)
+            # Only a serializer's error has the topic, and then key or value.
+            is_named = text != str(error)
             raise ValueError(text if is_named else f"{self.name}: {text}") from None
 
     def _converter(self, topic: str) -> Callable[[Any], bytes | None]:
@@ -314,7 +325,7 @@ class TypedWriter:
             from kafka_native.schema_registry import avro
             from kafka_native.schema_registry.serdes import run
 
-            serializer = avro.AvroSerializer(client, conf=conf)
+            serializer = avro.AvroSerializer(client, conf=conf, rule_registry=self._rules)
             references: dict[str, Any] = {}
             run(avro.references_of(schema, client, references, set()))
             parsed = avro.parse(schema, references)
@@ -322,14 +333,15 @@ class TypedWriter:
         if self._choice.kind == "json":
             from kafka_native.schema_registry.json_schema import JSONSerializer
 
-            return lambda value: value, JSONSerializer(None, client, conf=conf)
+            json_serializer = JSONSerializer(None, client, conf=conf, rule_registry=self._rules)
+            return lambda value: value, json_serializer
         from kafka_native.cli import protobuf_values
         from kafka_native.schema_registry.protobuf import ProtobufSerializer
 
         class_ = protobuf_values.message_class(schema, client, self._choice.message)
         return (
             lambda value: protobuf_values.message_of(value, class_),
-            ProtobufSerializer(class_, client, conf=conf),
+            ProtobufSerializer(class_, client, conf=conf, rule_registry=self._rules),
         )
 
 

@@ -187,10 +187,7 @@ class _AvroCompiler:
 
     def _union(self, branches: list[Any], namespace: str) -> Convert:
         compiled = [(_branch_name(each), self.converter(each, namespace)) for each in branches]
-        hinted = {
-            each["name"] for each in branches if isinstance(each, dict) and "name" in each
-        } | {each for each in branches if isinstance(each, str) and each not in _PRIMITIVES}
-        return lambda value, path: _union(compiled, hinted, value, path)
+        return lambda value, path: _union(compiled, value, path)
 
 
 def _failure(path: str, text: str) -> ValueError:
@@ -228,9 +225,12 @@ def _floating(kind: str) -> Convert:
         if type(value) not in (int, float):
             raise _failure(path, f"{_shown(value)} is no {kind}")
         try:
-            return float(value)
+            found = float(value)
         except OverflowError:
             raise _failure(path, f"the number is too large for {kind}") from None
+        if found != value:
+            raise _failure(path, f"{kind} can't hold all digits of {_shown(value)}")
+        return found
 
     return convert
 
@@ -317,27 +317,42 @@ def _branch_name(branch: Any) -> str:
     return name if isinstance(name, str) else _branch_name(name)
 
 
-def _union(branches: list[tuple[str, Convert]], hinted: set[str], value: Any, path: str) -> Any:
-    """The first branch that the value fits, or else the branch that ``{NAME: value}`` names."""
+def _union(branches: list[tuple[str, Convert]], value: Any, path: str) -> Any:
+    """The first branch that the value fits, or else the branch that ``{NAME: value}`` names.
+
+    Returns a pair of the branch's name and the value, so that fastavro takes this branch, too.
+    """
+    if value is None and any(name == "null" for name, _ in branches):
+        return None
     reasons = []
-    for name, convert in branches:
+    for name, convert in _in_order(branches, value):
         try:
             found = convert(value, path)
         except ValueError as error:
             if name != "null":
                 reasons.append(str(error))
             continue
-        return (name, found) if name in hinted else found
+        return name, found
     if isinstance(value, dict) and len(value) == 1:
         [(chosen, inner)] = value.items()
         for name, convert in branches:
             if chosen in (name, name.rpartition(".")[2]):
-                found = convert(inner, path)
-                return (name, found) if name in hinted else found
+                return name, convert(inner, path)
     if len(reasons) == 1:  # nullable: the reason names the field inside
         raise ValueError(reasons[0])
     names = ", ".join(name for name, _ in branches)
     raise _failure(path, f"{_shown(value)} fits no branch of the union {names}")
+
+
+def _in_order(branches: list[tuple[str, Convert]], value: Any) -> list[tuple[str, Convert]]:
+    """The branches in the order in which they are tried: those that keep a number come first."""
+    first = _NUMBER_BRANCHES.get(type(value))
+    if first is None:
+        return branches
+    return sorted(branches, key=lambda branch: branch[0] not in first)
+
+
+_NUMBER_BRANCHES: dict[type, tuple[str, ...]] = {int: ("int", "long"), float: ("double",)}
 
 
 # --- logical types ---

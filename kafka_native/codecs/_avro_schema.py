@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_native.codecs._paths import below
 from kafka_native.codecs.errors import SchemaError
 
 __all__ = ["AvroField", "AvroType", "below", "parse_schema"]
@@ -80,11 +81,6 @@ class AvroType:
         """The type of the items of an array, or of the values of a map."""
         assert self.item is not None
         return self.item
-
-
-def below(path: str, name: str) -> str:
-    """Return the path of a field, or with ``[]`` of an item."""
-    return f"{path}{name}" if name == "[]" or not path else f"{path}.{name}"
 
 
 def parse_schema(

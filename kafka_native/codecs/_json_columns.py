@@ -9,12 +9,13 @@ from typing import Any
 
 from kafka_native._native.codec_core import read_arrow_schema
 from kafka_native.codecs import layout
+from kafka_native.codecs._paths import below, by_first_name
 from kafka_native.codecs.errors import SchemaError
 
 __all__ = [
     "JsonColumn",
-    "below",
     "column_of_arrow",
+    "decimal",
     "leaf",
     "list_of",
     "map_of",
@@ -31,7 +32,7 @@ INTEGERS = {"c": 1, "s": 2, "i": 4, "l": 8}
 STRINGS = {"u", "U", "vu"}
 BINARIES = {"z", "Z", "vz"}
 LISTS = {"+l", "+L", "+vl", "+vL"}
-DECIMAL_WIDTHS = {"128": 16, "256": 32}
+DECIMAL_WIDTHS = ("128", "256")
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,6 @@ class JsonColumn(layout.Node):
         return value
 
 
-def below(path: str, name: str) -> str:
-    """Return the path of a field, or with ``[]`` of an item."""
-    return f"{path}{name}" if name == "[]" or not path else f"{path}.{name}"
-
-
 def leaf(
     code: str,
     kind: str,
@@ -112,6 +108,17 @@ def timestamp(name: str, nullable: bool, unit: str, zone: str) -> JsonColumn:
         width_bytes=8,
         arg=UNITS[unit],
         scale=1 if zone else 0,
+    )
+
+
+def decimal(
+    code: str, name: str, nullable: bool, precision: int, scale: int, bits: int
+) -> JsonColumn:
+    """Return a column of decimals. ``bits`` is 128 or 256."""
+    format = f"d:{precision},{scale}" + ("" if bits == 128 else ",256")
+    width = bits // 8
+    return leaf(
+        code, "fixed", format, name, nullable, width_bytes=width, arg=precision, scale=scale
     )
 
 
@@ -195,16 +202,7 @@ def _leaf_of_arrow(format: str, name: str, nullable: bool, extension: str) -> Js
         bits = width[0] if width else "128"
         if bits not in DECIMAL_WIDTHS:
             return None
-        return leaf(
-            "DECIMAL",
-            "fixed",
-            format,
-            name,
-            nullable,
-            width_bytes=DECIMAL_WIDTHS[bits],
-            arg=int(precision),
-            scale=int(scale),
-        )
+        return decimal("DECIMAL", name, nullable, int(precision), int(scale), int(bits))
     if start[:2] == "ts" and start[2:] in UNITS:
         return timestamp(name, nullable, start[2:], rest)
     if start[:2] == "tt" and start[2:] in UNITS:
@@ -243,11 +241,7 @@ def project(column: JsonColumn, fields: Iterable[str]) -> JsonColumn:
 
     :raises SchemaError: There is no such field.
     """
-    wanted: dict[str, list[str]] = {}
-    for name in fields:
-        first, _, rest = name.partition(".")
-        wanted.setdefault(first, []).append(rest)
-    return _projected(column, wanted, "")
+    return _projected(column, by_first_name(fields), "")
 
 
 def _projected(column: JsonColumn, wanted: dict[str, list[str]], path: str) -> JsonColumn:
@@ -269,12 +263,8 @@ def _projected(column: JsonColumn, wanted: dict[str, list[str]], path: str) -> J
         rests = wanted.get(each.name)
         if rests is None:
             continue
-        if "" in rests:
-            children.append(each)
-            continue
-        deeper: dict[str, list[str]] = {}
-        for rest in rests:
-            first, _, more = rest.partition(".")
-            deeper.setdefault(first, []).append(more)
-        children.append(_projected(each, deeper, below(path, each.name)))
+        is_whole = "" in rests
+        children.append(
+            each if is_whole else _projected(each, by_first_name(rests), below(path, each.name))
+        )
     return replace(column, children=tuple(children))

@@ -9,7 +9,8 @@ from itertools import islice
 from typing import Any
 
 from kafka_native.codecs import _json_columns as columns
-from kafka_native.codecs._json_columns import JsonColumn, below
+from kafka_native.codecs._json_columns import JsonColumn
+from kafka_native.codecs._paths import below
 from kafka_native.codecs.errors import DecodeError, SchemaError
 
 __all__ = ["infer_column"]

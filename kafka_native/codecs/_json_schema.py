@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from kafka_native.codecs import _json_columns as columns
-from kafka_native.codecs._json_columns import JsonColumn, below
+from kafka_native.codecs._json_columns import JsonColumn
+from kafka_native.codecs._paths import below
 from kafka_native.codecs.errors import SchemaError
 
 __all__ = ["column_of_schema"]
@@ -20,6 +21,17 @@ __all__ = ["column_of_schema"]
 COLUMNS_MAX = 65536  # KN_LAYOUT_NODES_MAX, csrc/codecs/layout.h
 DEPTH_MAX = 64  # KN_LAYOUT_DEPTH_MAX
 INT64_MAX = 2**63 - 1
+CONNECT_TYPES = {
+    "int8": ("INT", "c", 1),
+    "int16": ("INT", "s", 2),
+    "int32": ("INT", "i", 4),
+    "int64": ("INT", "l", 8),
+    "float32": ("FLOAT", "f", 4),
+    "float64": ("DOUBLE", "g", 8),
+}
+"""Rule, format and width for the ``connect.type`` of a number, which Kafka Connect writes."""
+
+CONNECT_DATA = "org.apache.kafka.connect.data."
 UINT64_MAX = 2**64 - 1
 
 
@@ -32,7 +44,12 @@ def column_of_schema(
 
     :raises SchemaError: The schema is malformed, or has a reference that leads nowhere.
     """
-    return _Reader(parsed(schema), references, unit).root()
+    try:
+        return _Reader(parsed(schema), references, unit).root()
+    except SchemaError:
+        raise
+    except ValueError as error:  # of urljoin()
+        raise SchemaError(f"an $id or $ref is malformed: {error}") from None
 
 
 def parsed(schema: Any) -> Any:
@@ -40,7 +57,7 @@ def parsed(schema: Any) -> Any:
     if isinstance(schema, (str, bytes)):
         try:
             schema = json.loads(schema)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SchemaError(f"the schema isn't JSON: {error}") from None
     if not isinstance(schema, (Mapping, bool)):
         raise SchemaError("a JSON Schema is an object or a boolean")
@@ -240,7 +257,7 @@ class _Reader:
                 nullable,
                 (
                     self._column(each, field, field not in required, below(path, field), seen)
-                    for field, each in properties.items()
+                    for field, each in _in_connect_order(properties)
                 ),
                 path,
             )
@@ -253,6 +270,9 @@ class _Reader:
     def _scalar(
         self, schema: Mapping[str, Any], kind: Any, name: str, nullable: bool, path: str
     ) -> JsonColumn:
+        column = _of_connect(schema, kind, name, nullable)
+        if column is not None:
+            return column
         if kind == "string":
             return self._string(schema, name, nullable)
         if kind == "integer":
@@ -289,13 +309,62 @@ class _Reader:
             )
         if format == "uuid":
             return columns.leaf("UUID", "fixed", "w:16", name, nullable, width_bytes=16)
-        if schema.get("contentEncoding") == "base64":
+        if schema.get("contentEncoding") == "base64" or schema.get("connect.type") == "bytes":
             return columns.leaf("BINARY", "bytes", "z", name, nullable)
         return columns.leaf("TEXT", "bytes", "u", name, nullable)
 
 
 IMPLIED = {"properties": "object", "additionalProperties": "object", "items": "array"}
 """The types of schemas that don't name one, by a keyword."""
+
+
+def _in_connect_order(properties: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the properties, by ``connect.index`` if all have one."""
+    items = list(properties.items())
+    for _, each in items:
+        if not isinstance(each, Mapping) or not isinstance(each.get("connect.index"), int):
+            return items
+    return sorted(items, key=lambda item: int(item[1]["connect.index"]))
+
+
+def _of_connect(
+    schema: Mapping[str, Any], type_name: str, name: str, nullable: bool
+) -> JsonColumn | None:
+    """Return the column of a value that Kafka Connect has described, or None for other ones."""
+    title = schema.get("title")
+    is_number = type_name in ("integer", "number")
+    if title == f"{CONNECT_DATA}Decimal" and (is_number or type_name == "string"):
+        return _decimal_of_connect(
+            schema, "DECIMAL" if is_number else "DECIMAL_BYTES", name, nullable
+        )
+    if not is_number:
+        return None
+    if title == f"{CONNECT_DATA}Date":
+        return columns.leaf("DATE", "fixed", "tdD", name, nullable, width_bytes=4)
+    if title == f"{CONNECT_DATA}Time":
+        return columns.leaf("TIME", "fixed", "ttm", name, nullable, width_bytes=4, arg=3)
+    if title == f"{CONNECT_DATA}Timestamp":
+        return columns.timestamp(name, nullable, "m", "UTC")
+    kind = schema.get("connect.type")
+    if not isinstance(kind, str) or kind not in CONNECT_TYPES:
+        return None
+    code, format, width = CONNECT_TYPES[kind]
+    return columns.leaf(code, "fixed", format, name, nullable, width_bytes=width)
+
+
+def _decimal_of_connect(
+    schema: Mapping[str, Any], code: str, name: str, nullable: bool
+) -> JsonColumn | None:
+    """Return the column of a decimal. Connect's decimals need not have a precision."""
+    parameters = schema.get("connect.parameters")
+    try:
+        scale = int(parameters["scale"])  # type: ignore[index]
+        precision = int(parameters.get("connect.decimal.precision", 38))  # type: ignore[union-attr]
+    except (TypeError, KeyError, ValueError):
+        return None
+    if not 1 <= precision <= 76 or not -precision <= scale <= 76:
+        return None
+    return columns.decimal(code, name, nullable, precision, scale, 128 if precision <= 38 else 256)
 
 
 def _limit(schema: Mapping[str, Any], name: str) -> float:

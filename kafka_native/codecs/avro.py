@@ -25,7 +25,8 @@ from kafka_native.codecs._avro_resolution import (
     nullable_of,
     resolve,
 )
-from kafka_native.codecs._avro_schema import AvroField, AvroType, below, parse_schema
+from kafka_native.codecs._avro_schema import AvroField, AvroType, parse_schema
+from kafka_native.codecs._paths import below, by_first_name
 from kafka_native.codecs.columns import ColumnDecoder
 from kafka_native.codecs.errors import SchemaError
 
@@ -142,11 +143,7 @@ def project(kind: AvroType, fields: Iterable[str]) -> AvroType:
 
     :raises SchemaError: There is no such field.
     """
-    wanted: dict[str, list[str]] = {}
-    for name in fields:
-        first, _, rest = name.partition(".")
-        wanted.setdefault(first, []).append(rest)
-    return _projected(kind, wanted, "")
+    return _projected(kind, by_first_name(fields), "")
 
 
 def _projected(kind: AvroType, wanted: dict[str, list[str]], path: str) -> AvroType:
@@ -169,11 +166,7 @@ def _projected(kind: AvroType, wanted: dict[str, list[str]], path: str) -> AvroT
         if "" in rests:
             fields.append(each)
             continue
-        deeper: dict[str, list[str]] = {}
-        for rest in rests:
-            first, _, more = rest.partition(".")
-            deeper.setdefault(first, []).append(more)
-        pruned = _projected(each.type, deeper, below(path, each.name))
+        pruned = _projected(each.type, by_first_name(rests), below(path, each.name))
         # Its default may have more fields than the pruned type: they are left out.
         fields.append(AvroField(each.name, pruned, each.aliases, each.default))
     return AvroType("record", kind.name, kind.aliases, fields=tuple(fields))

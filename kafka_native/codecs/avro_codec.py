@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafka_native.codecs.avro import AvroDecoder, Schema
+from kafka_native.codecs.avro import AvroDecoder, ColumnTypes, Enums, Schema, Unions, Uuids
 from kafka_native.codecs.avro_encoding import AvroEncoding
 from kafka_native.codecs.codec import FoundSchema, Registry, SchemaOfClient
 from kafka_native.codecs.columns import ColumnDecoder
@@ -41,6 +41,8 @@ class Avro(AvroEncoding):
         schema that is made from the columns.
     fields : sequence of str, optional
         Only these fields of the result's schema, as of `AvroDecoder`. Producers ignore them.
+    enums, unions, uuids : str
+        The columns of these types, as of `AvroDecoder`.
     auto_register : bool
         Producers register the schema. False: it must be registered already.
     normalize : bool
@@ -53,7 +55,8 @@ class Avro(AvroEncoding):
     Raises
     ------
     ValueError
-        There is neither a registry nor a schema, or a subject without a registry.
+        There is neither a registry nor a schema, or a subject without a registry; or an option has
+        another value.
     TypeError
         ``registry`` is an asyncio client, or ``fields`` is one str.
     ImportError
@@ -69,6 +72,9 @@ class Avro(AvroEncoding):
         subject: str | None = None,
         schema: Schema | SchemaOfClient | None = None,
         fields: Iterable[str] | None = None,
+        enums: Enums = "dictionary",
+        unions: Unions = "dense",
+        uuids: Uuids = "binary",
         auto_register: bool = True,
         normalize: bool = False,
         use_latest_version: bool = False,
@@ -84,6 +90,7 @@ class Avro(AvroEncoding):
             ignore_extra=ignore_extra,
         )
         self._fields = None if fields is None else list(fields)
+        self._types = ColumnTypes(enums, unions, uuids)
 
     def _result_decoder(self, result: FoundSchema) -> AvroDecoder:
         return self._decoder(result, result)
@@ -100,4 +107,7 @@ class Avro(AvroEncoding):
             fields=self._fields,
             references=writer.references.values(),
             reader_references=reader.references.values(),
+            enums=self._types.enums,
+            unions=self._types.unions,
+            uuids=self._types.uuids,
         )

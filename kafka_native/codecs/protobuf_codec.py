@@ -85,58 +85,26 @@ class Protobuf(Codec):
         self, key: bytes, result: FoundSchema, result_decoder: ColumnDecoder
     ) -> ColumnDecoder:
         wanted = self._descriptor_of(result).full_name
-        written = message_at(file_of(self.find(key)), _indexes(indexes_of(key))).full_name
+        written = _descriptor(self.find(key), _indexes(indexes_of(key))).full_name
         if written != wanted:
             raise SchemaError(f"the message is a {written}, not a {wanted}")
         return result_decoder
 
     def _descriptor_of(self, result: FoundSchema) -> Any:
         """Return the descriptor of the result's message."""
-        from kafka_native.codecs import _protobuf_files
-
-        if result.schema is self._schema:
-            return _protobuf_files.message_of(result.schema, self._message)
-        file = file_of(result)
-        if self._message is None:
-            return message_at(file, [0])
-        try:
-            return file.pool.FindMessageTypeByName(self._message)
-        except KeyError:
-            raise SchemaError(f"the schema has no message {self._message}") from None
+        return _descriptor(result, self._message)
 
 
-def file_of(found: FoundSchema) -> Any:
-    """Return the descriptor of a registered schema's file.
+def _descriptor(found: FoundSchema, message: str | list[int] | None) -> Any:
+    """Return the descriptor of a message in a schema.
 
-    :raises SchemaError: The schema isn't valid, or lacks a file that it imports.
+    :raises SchemaError: The schema is invalid, lacks a file that it imports, or has no such message.
     """
-    from kafka_native.schema_registry import protobuf_files
-    from kafka_native.serialization import SerializationError
+    # Here, because it needs protobuf
+    from kafka_native.codecs import _protobuf_files
 
-    try:
-        root = protobuf_files.proto_of(protobuf_files.ROOT_FILE, found.schema)
-        references = {
-            name: protobuf_files.proto_of(name, text) for name, text in found.references.items()
-        }
-        pool = protobuf_files.pool_of(root, references)
-    except SerializationError as error:
-        raise SchemaError(str(error)) from None
-    return pool.FindFileByName(protobuf_files.ROOT_FILE)
-
-
-def message_at(file: Any, indexes: list[int]) -> Any:
-    """Return the descriptor of the message at these indexes.
-
-    :raises SchemaError: There is none.
-    """
-    messages = list(file.message_types_by_name.values())
-    found = None
-    for index in indexes:
-        if index >= len(messages):
-            raise SchemaError(f"the schema has no message with the indexes {indexes}")
-        found = messages[index]
-        messages = list(found.nested_types)
-    return found
+    references = found.references if isinstance(found.schema, str) else None
+    return _protobuf_files.message_of(found.schema, message, references)
 
 
 def _indexes(encoded: bytes) -> list[int]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from kafka_native.schema_registry import mock_urls
 from kafka_native.schema_registry.authentication import (
     Authentication,
     BasicAuthentication,
@@ -26,10 +27,14 @@ RETRIES_MAX_WAIT_MS = 20_000
 
 @dataclass(frozen=True)
 class BaseUrl:
-    """One registry's address, without credentials, and the credentials that it had."""
+    """One registry's address, without credentials, and the credentials that it had.
+
+    ``mock`` keeps the registry of a ``mock://`` address alive.
+    """
 
     url: str
     credentials: tuple[str, str] | None = field(default=None, repr=False)
+    mock: mock_urls.MockAddress | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -87,11 +92,9 @@ def _base_urls(left: dict[str, Any]) -> tuple[BaseUrl, ...]:
 
 
 def _base_url(text: str) -> BaseUrl:
-    if text.startswith("mock:"):
-        raise ValueError(
-            "a mock: address needs no server in confluent_kafka; here start "
-            "kafka_native.mock.MockSchemaRegistry and use its url"
-        )
+    if text.startswith(mock_urls.PREFIX):
+        mock = mock_urls.MockAddress(text)
+        return BaseUrl(mock.url, mock=mock)
     # The value may have a password, so the errors don't show it.
     try:
         parts = urlsplit(text)
@@ -99,7 +102,9 @@ def _base_url(text: str) -> BaseUrl:
     except ValueError:
         is_valid = False
     if not is_valid:
-        raise ValueError("url must be a list of http:// or https:// addresses") from None
+        raise ValueError(
+            "url must be a list of http:// or https:// addresses, or mock://"
+        ) from None
     if parts.query or parts.fragment:
         raise ValueError("url must not have a query or a fragment")
     credentials = None

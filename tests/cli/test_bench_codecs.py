@@ -84,4 +84,4 @@ def test_the_command_measures_every_scenario(tmp_path: Path) -> None:
         assert list(found) == wanted
         for rounds in found.values():
             assert all(figures["seconds"] > 0 and figures["count"] > 0 for figures in rounds)
-    assert results["topic"]["raw bytes"][0]["count"] == 24_999
+    assert {rounds[0]["count"] for rounds in results["topic"].values()} == {24_999}

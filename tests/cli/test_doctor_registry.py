@@ -73,7 +73,8 @@ def test_a_brokers_port(cluster: MockCluster) -> None:
 def test_a_registry_that_never_answers(registry: MockSchemaRegistry) -> None:
     registry.faults.delay(3600, count=9)
     step = registry_step("-r", registry.url, limit=SHORT_S)
-    assert "no registry answered" in step["text"]
+    # On a busy machine even the connection may take longer.
+    assert "no registry answered" in step["text"] or "didn't answer within" in step["text"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ import pytest
 from kafka_native.cli import completion
 from kafka_native.cli.app import cli
 from kafka_native.mock import MockSchemaRegistry
-from tests.cli.running import invoke, run
+from tests.cli.running import environment, invoke
 from tests.hostile import ESCAPED_MARKS, MARKS, check
+from tests.waiting import PROGRAM_S, WAIT_S
 
 ORDER = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
 WITH_NOTE = ORDER.replace("]}", ',{"name":"note","type":"string","default":""}]}')
@@ -91,6 +94,11 @@ def test_show_the_schema_of_an_id(registry: MockSchemaRegistry) -> None:
     assert (done.stdout, done.stderr) == (POINT, "id 3, protobuf: points-value version 1\n")
     assert document(registry, "show --id 3")["used"] == [{"subject": "points-value", "version": 1}]
     assert schemas(registry, "show --id 3 --version 1").exit_code == 2
+    guid = document(registry, "show points-value")["guid"]
+    by_guid = schemas(registry, f"show --id {guid}")
+    assert (by_guid.stdout, by_guid.stderr) == (POINT, f"{guid}, protobuf\n")
+    assert document(registry, f"show --id {guid}")["guid"] == guid
+    assert schemas(registry, "show --id x").exit_code == 2
     missing = schemas(registry, "show --id 77")
     assert missing.exit_code == 1
     assert "HTTP 404" in missing.stderr
@@ -273,26 +281,44 @@ def test_a_registry_that_does_not_answer_is_one_line() -> None:
     assert "kafka-native doctor" in done.stderr
 
 
-def test_completion_offers_plain_subjects(registry: MockSchemaRegistry) -> None:
-    from kafka_native.schema_registry import Schema, SchemaRegistryClient
-
-    with SchemaRegistryClient({"url": registry.url}) as client:
-        client.register_schema("orders-$(touch x)", Schema('"int"', "AVRO"))
-    line = "kafka-native schemas show ord"
-    done = run(
-        _KAFKA_NATIVE_COMPLETE="bash_complete",
-        COMP_WORDS=line,
-        COMP_CWORD="3",
-        SCHEMA_REGISTRY_URL=registry.url,
-    )
-    assert done.stdout == b"plain,orders-value\n"
-
-
-def test_completion_without_a_registry_offers_nothing() -> None:
+def suggested(**params: str) -> list[str]:
+    """Return what the shell gets for ``schemas show ord``."""
     command = cli.get_command(click.Context(cli), "schemas")
     assert isinstance(command, click.Group)
     show = command.commands["show"]
-    for params in ({}, {"registry": "http://127.0.0.1:1"}, {"registry": "nonsense"}):
-        context = click.Context(show)
-        context.params = {**params, "config_file": "none"}
-        assert completion.subjects(context, show.params[0], "") == []
+    context = click.Context(show)
+    context.params = {**params, "config_file": "none"}
+    return [each.value for each in completion.subjects(context, show.params[0], "ord")]
+
+
+def test_completion_offers_plain_subjects(
+    registry: MockSchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafka_native.schema_registry import Schema, SchemaRegistryClient
+
+    monkeypatch.setattr(completion, "TIMEOUT_S", WAIT_S)
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        client.register_schema("orders-$(touch x)", Schema('"int"', "AVRO"))
+    assert suggested(registry=registry.url) == ["orders-value"]
+
+
+@pytest.mark.parametrize("params", [{}, {"registry": "http://127.0.0.1:1"}, {"registry": "none"}])
+def test_completion_without_a_registry_offers_nothing(params: dict[str, str]) -> None:
+    assert suggested(**params) == []
+
+
+def test_other_commands_do_not_import_the_registry() -> None:
+    """Without -s and -r the commands start as fast as before, and need no further package."""
+    names = ("consume", "doctor", "produce", "topics")
+    program = f"""
+import sys
+from importlib import import_module
+for name in {names}:
+    import_module("kafka_native.cli.commands." + name)
+print([each for each in sys.modules if each.startswith("kafka_native.schema_registry")])
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, timeout=PROGRAM_S, check=True
+    )
+    assert done.stdout == b"[]\n"

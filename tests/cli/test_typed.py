@@ -4,115 +4,32 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kafka_native import Consumer, Producer, TopicPartition
-from kafka_native.mock import MockCluster, MockSchemaRegistry
+from kafka_native.mock import MockSchemaRegistry
 from kafka_native.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from kafka_native.schema_registry.avro import AvroSerializer
 from kafka_native.schema_registry.schema_ids import header_schema_id_serializer
 from kafka_native.serialization import MessageField, SerializationContext
 from tests.cli.running import invoke, started
 from tests.cli.terminal import terminal
+from tests.cli.typed_support import (
+    LINES,
+    ORDER,
+    PERSON,
+    POINT,
+    UNFRAMED,
+    Shell,
+    committed,
+    framed,
+    text,
+)
 from tests.hostile import MARKS, check
 from tests.waiting import WAIT_S
-
-ORDER = (
-    '{"type":"record","name":"shop.Order","fields":[{"name":"id","type":"long"},'
-    '{"name":"at","type":{"type":"long","logicalType":"timestamp-millis"}},'
-    '{"name":"lines","type":{"type":"array","items":{"type":"record","name":"Line","fields":'
-    '[{"name":"price","type":{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}}'
-    "]}}}]}"
-)
-LINES = [
-    '{"id":1,"at":"2024-05-01T12:00:00Z","lines":[]}',
-    '{"id":2,"at":"2024-05-01T12:00:00.250Z","lines":[{"price":"12.30"},{"price":"0.01"}]}',
-]
-POINT = """syntax = "proto3";
-package k;
-import "google/protobuf/timestamp.proto";
-message Point {
-  message Part { bytes data = 1; }
-  int64 x_axis = 1;
-  double ratio = 2;
-  repeated Part parts = 3;
-  google.protobuf.Timestamp at = 4;
-}
-message Other { string name = 1; }
-"""
-PERSON = '{"type":"object","title":"Person","properties":{"name":{"type":"string"}}}'
-UNFRAMED = b'{"id":1}'
-
-
-@pytest.fixture
-def registry() -> Iterator[MockSchemaRegistry]:
-    with MockSchemaRegistry() as running:
-        yield running
-
-
-@pytest.fixture
-def client(registry: MockSchemaRegistry) -> Iterator[SchemaRegistryClient]:
-    with SchemaRegistryClient({"url": registry.url}) as made:
-        made.register_schema("orders-value", Schema(ORDER, "AVRO"))
-        made.register_schema("points-value", Schema(POINT, "PROTOBUF"))
-        made.register_schema("people-value", Schema(PERSON, "JSON"))
-        yield made
-
-
-class Shell:
-    """Runs commands with a cluster and a registry."""
-
-    def __init__(self, cluster: MockCluster, registry: MockSchemaRegistry) -> None:
-        self.cluster = cluster
-        self.servers = ["-b", cluster.bootstrap_servers, "-r", registry.url]
-        for topic in ("orders", "points", "people", "copy"):
-            cluster.create_topic(topic, 1)
-
-    def produce(self, topic: str, *words: str, stdin: str) -> Any:
-        words = ("produce", "-t", topic, *words, *self.servers)
-        return invoke(*words, stdin=stdin.encode())
-
-    def consume(self, topic: str, *words: str) -> Any:
-        return invoke("consume", topic, "-e", "-q", *words, *self.servers)
-
-    def send(self, topic: str, values: Sequence[bytes | None], **more: Any) -> None:
-        """Produce values as they are."""
-        with Producer({"bootstrap.servers": self.cluster.bootstrap_servers}) as producer:
-            for value in values:
-                producer.produce(topic, value, **more)
-            assert producer.flush(WAIT_S) == 0
-
-    def payloads(self, topic: str) -> list[bytes | None]:
-        return [each.value for each in self.cluster.messages(topic, 0)]
-
-
-@pytest.fixture
-def shell(
-    cluster: MockCluster, registry: MockSchemaRegistry, client: SchemaRegistryClient
-) -> Shell:
-    return Shell(cluster, registry)
-
-
-def committed(shell: Shell, group: str) -> int:
-    """Return the offset of orders [0] that a group has committed."""
-    conf = {"bootstrap.servers": shell.cluster.bootstrap_servers, "group.id": group}
-    with Consumer(conf) as consumer:
-        [found] = consumer.committed([TopicPartition("orders", 0)], WAIT_S)
-    return found.offset
-
-
-def framed(schema_id: int, payload: bytes) -> bytes:
-    return b"\0" + schema_id.to_bytes(4, "big") + payload
-
-
-def text(lines: Sequence[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
-
 
 # --- there and back, in each format ---
 
@@ -183,6 +100,30 @@ def test_references_of_schemas(shell: Shell, client: SchemaRegistryClient) -> No
     assert shell.consume("copy", "-s", "value=avro").stdout == '{"n":{}}\n'
 
 
+def test_confluent_kafka_reads_what_is_written(shell: Shell, registry: MockSchemaRegistry) -> None:
+    theirs = pytest.importorskip("confluent_kafka.schema_registry")
+    avro = pytest.importorskip("confluent_kafka.schema_registry.avro")
+    serialization = pytest.importorskip("confluent_kafka.serialization")
+    shell.produce("orders", "-s", "value=avro", stdin=text(LINES))
+    context = serialization.SerializationContext("orders", serialization.MessageField.VALUE)
+    client = theirs.SchemaRegistryClient({"url": registry.url})
+    read = avro.AvroDeserializer(client)
+    found = [read(each, context) for each in shell.payloads("orders")]
+    at = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
+    assert found == [
+        {"id": 1, "at": at, "lines": []},
+        {
+            "id": 2,
+            "at": at.replace(microsecond=250_000),
+            "lines": [{"price": Decimal("12.30")}, {"price": Decimal("0.01")}],
+        },
+    ]
+    conf = {"auto.register.schemas": False, "use.latest.version": True}
+    write = avro.AvroSerializer(client, conf=conf)
+    shell.send("orders", [write(each, context) for each in found])
+    assert shell.consume("orders", "-s", "value=avro").stdout == text(LINES * 2)
+
+
 # --- envelopes ---
 
 
@@ -240,15 +181,6 @@ def test_an_envelope_with_an_error_is_not_sent(shell: Shell) -> None:
 
 
 # --- messages that can't be decoded ---
-
-
-@pytest.fixture
-def damaged(shell: Shell) -> Shell:
-    """Fill orders: two good messages around one of each kind that can't be decoded."""
-    shell.produce("orders", "-s", "value=avro", stdin=LINES[0])
-    shell.send("orders", [UNFRAMED, framed(77, b"x"), framed(1, b"\x02\x02"), framed(2, b"\0")])
-    shell.produce("orders", "-s", "value=avro", stdin=LINES[1])
-    return shell
 
 
 REASONS = [
@@ -371,6 +303,13 @@ def test_a_line_that_does_not_fit_is_named(shell: Shell, line: str, reason: str)
     assert done.stderr.count("\n") == 1
     assert json.loads(done.stdout)["delivered"] == 1
     assert len(shell.payloads("orders")) == 1, "the message before it is sent, none after it"
+
+
+def test_a_field_may_be_named_value(shell: Shell, client: SchemaRegistryClient) -> None:
+    schema = '{"type":"record","name":"V","fields":[{"name":"value","type":"long"}]}'
+    client.register_schema("copy-value", Schema(schema, "AVRO"))
+    done = shell.produce("copy", "-s", "value=avro", stdin='{"value":"x"}')
+    assert 'message 1 of the input: value: value: "x" is no long' in done.stderr
 
 
 @pytest.mark.parametrize(

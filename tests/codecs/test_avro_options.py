@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from kafka_native.codecs import AvroDecoder, DecodeError
+from kafka_native.codecs import Avro, AvroDecoder, DecodeError
 from tests.codecs import avro_schemas as avro
+from tests.codecs.consume_support import FakeRegistry, Topic, framed, table_of, values_of
 from tests.codecs.test_avro_random import QUIET, cases, stored
+from tests.waiting import WAIT_S
 
 ENUM = {"type": "enum", "name": "E", "symbols": ["A", "Bé", ""]}
 UUID = {"type": "string", "logicalType": "uuid"}
@@ -161,3 +163,28 @@ def test_random_values_are_the_same(case: tuple[Any, list[Any]]) -> None:
     array = column(json.dumps(schema), records, **options)
     expected = [avro.shown(schema, row) for row in rows]
     assert [merged(schema, each) for each in stored(array)] == expected
+
+
+def test_a_consumer_gets_the_same_columns(topic: Topic) -> None:
+    """With two writers' schemas in one batch."""
+    older = record(ENUM, ["int", "string"])
+    newer = record({**ENUM, "symbols": ["", "A", "Bé"]}, ["int", "string"], UUID)
+    newer["fields"][2]["default"] = str(NUMBER)
+    registry = FakeRegistry()
+    first = registry.add(older, f"{topic.name}-value")
+    second = registry.add(newer, f"{topic.name}-value")
+    text = b"\x48" + str(NUMBER).encode()
+    topic.produce(framed(first, b"\x02\x00\x0a"), framed(second, b"\x02\x02\x02x" + text))
+    codec = Avro(registry, enums="string", unions="struct", uuids="extension")
+    with topic.consumer() as consumer:
+        batch = consumer.consume_arrow(2, WAIT_S, columns=["value"], value=codec)
+    kind = table_of(batch).schema.field("value").type
+    assert kind.field("f0").type == pa.string()
+    assert pa.types.is_struct(kind.field("f1").type)
+    assert kind.field("f2").type == pa.uuid()
+    assert values_of(batch) == [
+        {"f0": "Bé", "f1": {"int": 5, "string": None}, "f2": NUMBER},
+        {"f0": "A", "f1": {"int": None, "string": "x"}, "f2": NUMBER},
+    ]
+    with pytest.raises(ValueError, match='enums must be "dictionary" or "string"'):
+        Avro(registry, enums="other")

@@ -114,7 +114,9 @@ static void test_cut_records_leave_no_trace(void)
     kn_builder_truncate(builder, 3);
     check_rows(builder, 3);
     struct ArrowArray array;
+    CHECK(builder->scratch);
     CHECK_EQ(kn_builder_export(builder, &array), KN_OK);
+    CHECK(!builder->scratch);
     kn_builder_unref(builder);
     kn_json_program_unref(program);
     CHECK_EQ(array.length, 3);
@@ -141,7 +143,7 @@ static void test_a_full_column_ends_before_the_record(void)
 /* Returns the status of the first call that fails. */
 static int whole_way(void)
 {
-    static char large[100000];
+    static char large[3 << 20];
     struct kn_layout *layout;
     struct kn_json_program *program;
     struct kn_decode_problem problem;

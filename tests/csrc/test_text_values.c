@@ -51,7 +51,51 @@ static void test_integers_of_every_length_are_exact(void)
     CHECK(!scan("-128", &number) && !kn_number_to_int(&number, INT8_MIN, INT8_MAX, &value));
 }
 
-/* The quick way and the library's way give the same double as 17 digits of it. */
+static void check_double(const char *text)
+{
+    struct kn_number number;
+    double value, wanted = strtod(text, NULL);
+    if (scan(text, &number) || kn_number_to_double(&number, (const uint8_t *)text, &value) ||
+        memcmp(&value, &wanted, sizeof value))
+        CHECK_STR(text, "a number with another double");
+}
+
+/* The quick ways and the library's way give the same. Halves between two doubles are the hard ones. */
+static void test_doubles_of_every_length(void)
+{
+    char text[64];
+    for (int i = 0; i < 300000; i++) {
+        uint64_t digits = check_random() >> (check_random() % 60);
+        snprintf(text, sizeof text, "%llue%d", (unsigned long long)digits,
+                 (int)(check_random() % 150) - 75);
+        check_double(text);
+        snprintf(text, sizeof text, "-%u.%018llu", (unsigned)(digits % 10),
+                 (unsigned long long)(check_random() % UINT64_C(1000000000000000000)));
+        check_double(text);
+    }
+    for (int bit = 53; bit < 63; bit++) {
+        for (int i = 0; i < 2000; i++) {
+            uint64_t half = (UINT64_C(1) << bit) + ((check_random() % 4096 * 2 + 1) << (bit - 53));
+            for (int more = -1; more <= 1; more++) {
+                snprintf(text, sizeof text, "%llu", (unsigned long long)half + (uint64_t)more);
+                check_double(text);
+                snprintf(text, sizeof text, "%llue-3", (unsigned long long)half + (uint64_t)more);
+                check_double(text);
+            }
+        }
+    }
+    for (int exponent = -65; exponent <= 65; exponent++) {
+        snprintf(text, sizeof text, "9007199254740993e%d", exponent);
+        check_double(text);
+        snprintf(text, sizeof text, "9999999999999999999e%d", exponent);
+        check_double(text);
+        snprintf(text, sizeof text, "1e%d", exponent);
+        check_double(text);
+    }
+    CHECK(1);
+}
+
+/* 17 digits of a double give it back. */
 static void test_doubles_are_the_nearest_ones(void)
 {
     struct kn_number number;
@@ -159,6 +203,7 @@ int main(void)
 {
     RUN(test_numbers_keep_their_digits_between_zeros);
     RUN(test_integers_of_every_length_are_exact);
+    RUN(test_doubles_of_every_length);
     RUN(test_doubles_are_the_nearest_ones);
     RUN(test_decimals_have_all_their_digits);
     RUN(test_dates_of_all_years_follow_each_other);

@@ -31,6 +31,7 @@ OUTPUT = {
         "version 1, id 1",
         '{"sensor":"roof","degrees":21.5,"at":"2024-05-01T12:00:00Z"}',
         '{"sensor":"cellar","degrees":null,"at":"2024-05-01T12:00:00.250Z"}',
+        "[21.5, None]",
         "refused: exit status 1",
         "compatible (BACKWARD)",
     ],
@@ -295,6 +296,7 @@ OUTPUT = {
         "refused: topic invoices, value, schema id 1: amount: 'a lot' isn't a valid double",
         "registered: 1",
         "read: {'id': 1, 'amount': 9.5, 'currency': 'EUR'}",
+        "object: Payment(id=3, amount=1.5)",
     ],
     "spark_write.py": [
         "frame: 1000 rows written",

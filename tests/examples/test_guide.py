@@ -32,7 +32,7 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
         ("streams-groups.md", 2),
         ("avro-columns.md", 1),
         ("avro-objects.md", 1),
-        ("protobuf-columns.md", 1),
+        ("protobuf-columns.md", 2),
         ("produce-typed-columns.md", 2),
     ],
 )

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,6 +41,7 @@ static struct {
 static struct input kept[KEPT_MAX];
 static size_t kept_count;
 static uint64_t executions, random_state;
+static volatile sig_atomic_t is_stopped;
 static struct input current;
 
 /* --- coverage --- */
@@ -100,9 +102,15 @@ const char *__ubsan_default_options(void) { return "abort_on_error=1:print_stack
 
 static void on_signal(int number)
 {
-    if (number == SIGALRM) fprintf(stderr, "an execution takes longer than the time limit\n");
+    if (number == SIGPROF) fprintf(stderr, "an execution takes longer than the time limit\n");
     store_finding();
     _exit(1);
+}
+
+static void on_stop(int number)
+{
+    (void)number;
+    is_stopped = 1;
 }
 
 static int64_t clock_ns(void)
@@ -112,14 +120,15 @@ static int64_t clock_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Sets the alarm of a time limit again once a second: a system call for each execution would be
- * slow. */
-static void renew_alarm(int64_t now_ns)
+/* Begins the time limit again once a second: a system call for each execution would be slow. The
+ * limit is CPU time, because the machine may be busy. */
+static void renew_limit(int64_t now_ns)
 {
     static int64_t last_ns;
+    struct itimerval limit = {.it_value = {.tv_sec = options.timeout_s}};
     if (!options.timeout_s || now_ns - last_ns < 1000000000) return;
     last_ns = now_ns;
-    alarm(options.timeout_s + 1);
+    setitimer(ITIMER_PROF, &limit, NULL);
 }
 
 /* Returns whether the input has reached something new in a short time. */
@@ -131,7 +140,7 @@ static int execute(struct input input)
     memcpy(copy, input.data, input.size_bytes);
     current = input;
     int64_t from_ns = clock_ns();
-    renew_alarm(from_ns);
+    renew_limit(from_ns);
     LLVMFuzzerTestOneInput(copy, input.size_bytes);
     executions++;
     free(copy);
@@ -325,7 +334,7 @@ static void read_option(const char *argument)
 
 static int is_done(time_t started)
 {
-    if (options.runs && executions >= options.runs) return 1;
+    if (is_stopped || (options.runs && executions >= options.runs)) return 1;
     return options.seconds && executions % 256 == 0 && time(NULL) - started >= options.seconds;
 }
 
@@ -339,7 +348,8 @@ int main(int argc, char **argv)
     if (!kept_count) keep((const uint8_t *)"", 0);
     random_state = options.seed * 0x9e3779b97f4a7c15u | 1;
     signal(SIGABRT, on_signal);
-    signal(SIGALRM, on_signal);
+    signal(SIGPROF, on_signal);
+    signal(SIGTERM, on_stop); /* the run ends with its figures */
     __sanitizer_set_death_callback(store_finding);
     for (size_t i = 0, count = kept_count; i < count; i++) execute(kept[i]);
 

@@ -54,9 +54,12 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "avro": ("fuzz_avro.c", {}),
     "encode": ("fuzz_encode.c", {}),
     "protobuf": ("fuzz_protobuf.c", {}),
+    "json": ("fuzz_json.c", {}),
+    "json_plain": ("fuzz_json.c", {"FUZZ_JSON_PLAIN": "1"}),
 }
 INPUT_BYTES_MAX = 4096
-TIMEOUT_S = 60  # for one execution: the machine may be busy
+TIMEOUT_S = 60  # for one execution
+C_STANDARD = "-std=gnu11"
 SANITIZERS = "address,undefined"
 
 
@@ -92,8 +95,8 @@ def has_libfuzzer(compiler: str) -> bool:
     return done.returncode == 0
 
 
-def codec_flags(without: str) -> tuple[list[str], list[str]]:
-    """Return defines and libraries as setup.py finds them.
+def codec_flags(without: str) -> tuple[list[str], list[str], list[str]]:
+    """Return defines and libraries as setup.py finds them, and the flags for C++ sources.
 
     ``without`` hides libdeflate, so that gzip uses zlib.
     """
@@ -107,7 +110,9 @@ def codec_flags(without: str) -> tuple[list[str], list[str]]:
     with contextlib.redirect_stderr(io.StringIO()):  # its messages are only for builds
         codecs = module.Codecs()
     os.environ.pop("KN_WITHOUT", None)
-    return codecs.cflags, codecs.ldflags
+    # Checks of virtual tables need the C++ driver as linker.
+    cxx = [*module.CXX_FLAGS, "-fno-sanitize=vptr"]
+    return codecs.cflags, codecs.ldflags, cxx if ".cpp" in codecs.sources else []
 
 
 def is_stale(target: Path, inputs: list[Path]) -> bool:
@@ -124,23 +129,25 @@ def build(name: str, tools: Toolchain) -> Path:
     source, defines = TARGETS[name]
     defines = dict(defines)
     without = defines.pop("WITHOUT", "")
-    cflags, ldflags = codec_flags(without)
+    cflags, ldflags, cxx_flags = codec_flags(without)
     folders = [ROOT / "csrc" / part for part in ("base", "records", "codecs")]
     sources = sorted(path for folder in folders for path in folder.glob("*.c"))
+    cxx_sources = [ROOT / "csrc" / "codecs" / "json_tokens.cpp"] if cxx_flags else []
     included = ROOT / "csrc" / "net" / "proxy.c"  # included by one target
     drivers = [] if tools.driver is None else [tools.driver]
     headers = [*ROOT.glob("csrc/*/*.h"), included, *HERE.glob("*.h"), *drivers]
-    common = ["-std=gnu11", "-O1", "-g", "-DKN_DEBUG=1", "-fno-sanitize-recover=undefined"]
+    common = ["-O1", "-g", "-DKN_DEBUG=1", "-fno-sanitize-recover=undefined"]
     common += [f"-I{ROOT}/csrc", f"-I{HERE}", "-pthread", *cflags]
     flags = [*common, *tools.flags]
 
     objects = BUILD / tools.name / f"obj{without}"
     done = objects / "done"
-    if is_stale(done, [*sources, *headers]):
+    if is_stale(done, [*sources, *cxx_sources, *headers]):
         shutil.rmtree(objects, ignore_errors=True)
         objects.mkdir(parents=True)
-        compile_all(tools.compiler, flags, sources, objects)
-        compile_all(tools.compiler, [*common, *tools.link_flags], drivers, objects)
+        compile_all(tools.compiler, [C_STANDARD, *flags], sources, objects)
+        compile_all(tools.compiler, [*flags, *cxx_flags], cxx_sources, objects)
+        compile_all(tools.compiler, [C_STANDARD, *common, *tools.link_flags], drivers, objects)
         done.touch()
 
     binary = BUILD / tools.name / "bin" / name
@@ -148,7 +155,8 @@ def build(name: str, tools: Toolchain) -> Path:
     if is_stale(binary, [done, *headers, HERE / source]):
         partial = binary.with_suffix(f".{os.getpid()}")  # another run may still use the old one
         target = objects / f"target-{name}.o"
-        command = [tools.compiler, *flags, *(f"-D{key}={value}" for key, value in defines.items())]
+        command = [tools.compiler, C_STANDARD, *flags]
+        command += [f"-D{key}={value}" for key, value in defines.items()]
         subprocess.run([*command, "-c", str(HERE / source), "-o", str(target)], check=True)
         shared = (path for path in objects.glob("*.o") if not path.name.startswith("target-"))
         parts = [str(target), *map(str, sorted(shared)), *ldflags]

@@ -22,7 +22,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: E402
 from google.protobuf.descriptor_pool import DescriptorPool  # noqa: E402
 
 from kafka_native._native import primitives, records  # noqa: E402
-from kafka_native._native.codec_core import AVRO_CODES, NODE_KINDS  # noqa: E402
+from kafka_native._native.codec_core import AVRO_CODES, JSON_CODES, NODE_KINDS  # noqa: E402
 from kafka_native._native.encode_core import ENCODE_CODES  # noqa: E402
 from kafka_native.codecs._avro_schema import parse_schema  # noqa: E402
 from kafka_native.codecs.arrow_types import ArrowType  # noqa: E402
@@ -540,6 +540,7 @@ def protobuf() -> None:
     entry = [field("m", 1, 11, 3, ".M.MEntry")]
     two = b"\x0a\x05\x0a\x01k\x10\x05\x0a\x03\x0a\x01k\x0a\x00"
     write("protobuf", "map", protobuf_seed("proto3", entry, two))
+    write("protobuf", "empty-keys", protobuf_seed("proto3", entry, b"\x0a\x00\x0a\x00"))
 
 
 def protobuf_seed(syntax: str, fields: list[Field], data: bytes, oneofs: int = 0) -> bytes:
@@ -573,6 +574,79 @@ def protobuf_seed(syntax: str, fields: list[Field], data: bytes, oneofs: int = 0
     return bytes(head) + bytes(compiler.constants) + data
 
 
+# JSON programs: kind, width, values, rule, argument, scale; then the children.
+JSON_LEAVES: dict[str, tuple[str, int, int, str, int, int]] = {
+    "none": ("none", 0, 0, "NONE", 0, 0),
+    "boolean": ("bits", 0, 0, "BOOLEAN", 0, 0),
+    "int": ("fixed", 8, 0, "INT", 0, 0),
+    "byte": ("fixed", 1, 0, "INT", 0, 0),
+    "uint": ("fixed", 8, 0, "UINT", 0, 0),
+    "float": ("fixed", 4, 0, "FLOAT", 0, 0),
+    "double": ("fixed", 8, 0, "DOUBLE", 0, 0),
+    "text": ("bytes", 0, 0, "TEXT", 0, 0),
+    "raw": ("bytes", 0, 0, "RAW", 0, 0),
+    "binary": ("bytes", 0, 0, "BINARY", 0, 0),
+    "fixed": ("fixed", 3, 0, "FIXED", 0, 0),
+    "uuid": ("fixed", 16, 0, "UUID", 0, 0),
+    "decimal": ("fixed", 16, 0, "DECIMAL", 20, 2),
+    "wide": ("fixed", 32, 0, "DECIMAL", 70, -3),
+    "unscaled": ("fixed", 16, 0, "DECIMAL_BYTES", 30, 2),
+    "date": ("fixed", 4, 0, "DATE", 0, 0),
+    "time": ("fixed", 4, 0, "TIME", 3, 0),
+    "timestamp": ("fixed", 8, 0, "TIMESTAMP", 9, 0),
+    "zoned": ("fixed", 8, 0, "TIMESTAMP", 6, 1),
+    "enum": ("dictionary", 0, 3, "ENUM", 0, 0),
+}
+JSON_SEEDS: dict[str, tuple[Any, str]] = {
+    "numbers": (
+        ["int", "byte", "uint", "float", "double", "boolean"],
+        ('{"a":-9223372036854775808,"b":-128,"c":18446744073709551615,"d":1.5e-7,'
+        '"e":0.12345678901234567,"f":true}'),
+    ),
+    "texts": (["text", "raw", "binary", "fixed", "uuid", "enum"],
+              ('{"f":"b","e":"12345678-9abc-def0-1234-56789abcdef0","d":"AAEC","c":"_-8=",'
+              '"b":[1, {"x":null}],"a":"\\u00e9\\ud83d\\ude00\\n, and more than 16"}')),
+    "times": (["date", "time", "timestamp", "zoned", "decimal", "wide"],
+              ('{"a":"2024-02-29","b":"23:59:59.123Z","c":"1969-12-31T23:59:59.123456789",'
+              '"d":"2024-01-01 00:00+05:30","e":"-12.50","f":12e30}')),
+    "nested": ([["int", "text"], {"list": ["text", {"map": "int"}]}, {"list": {"list": "none"}}],
+               ' {"b" : [{"b":{"x":1,"y":null}},{"a":"z"},null],"a":{"b":"q","a":2},"c":[[null],[]]} '),
+    "unknown": (["int", "int"], '{"x":{"y":[1,"\\""]},"a":1,"a":null,"\\u0062":3,"a":2}'),
+    "names": (["int"] * 16, ('{"a name that is longer than all of them":1,"12345678901234567":2,'
+              '"\\"":3,"\\\\":4,"é":5,"":6,"12345678":7,"123456789":8}')),
+    "root": ("double", " -1.5e3 "),
+    "unscaled": (["unscaled", "unscaled"], '{"a":"AJY=","b":"/2o="}'),
+}  # fmt: skip
+
+
+def json_nodes(kind: Any, name: int = 6) -> list[int]:
+    """Return the bytes of a column's nodes, in the form of fuzz_json.c."""
+    if isinstance(kind, list):
+        head = [NODE_KINDS["struct"], 0, len(kind), 2, 0, name, JSON_CODES["STRUCT"], 0, 0]
+        return head + [
+            byte for number, each in enumerate(kind) for byte in json_nodes(each, number)
+        ]
+    if isinstance(kind, dict) and "list" in kind:
+        head = [NODE_KINDS["list"], 0, 1, 2, 0, name, JSON_CODES["LIST"], 0, 0]
+        return head + json_nodes(kind["list"])
+    if isinstance(kind, dict):
+        head = [NODE_KINDS["list"], 0, 1, 2, 0, name, JSON_CODES["MAP"], 0, 0]
+        head += [NODE_KINDS["struct"], 0, 2, 0, 0, 6, JSON_CODES["STRUCT"], 0, 0]
+        head += [NODE_KINDS["bytes"], 0, 0, 0, 0, 0, JSON_CODES["TEXT"], 0, 0]
+        return head + json_nodes(kind["map"], 1)
+    physical, width, values, code, arg, scale = JSON_LEAVES[kind]
+    return [NODE_KINDS[physical], width, 0, 2, values, name, JSON_CODES[code], arg, scale & 255]
+
+
+def json_records() -> None:
+    """Write seeds of programs with a record, in the form of fuzz_json.c."""
+    for name, (kind, record_text) in JSON_SEEDS.items():
+        nodes = json_nodes(kind)
+        data = bytes([len(nodes) // 9, *nodes]) + record_text.encode()
+        for target in ("json", "json_plain"):
+            write(target, name, data)
+
+
 if __name__ == "__main__":
     shutil.rmtree(CORPUS, ignore_errors=True)
     batches()
@@ -583,3 +657,4 @@ if __name__ == "__main__":
     avro()
     encoders()
     protobuf()
+    json_records()

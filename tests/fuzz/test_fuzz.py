@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
+from tests.waiting import wait_for
 
 HERE = Path(__file__).parent
 CORPUS_MAX_BYTES = 200_000
@@ -51,6 +54,7 @@ BUGS = {
     "overflow": ("return data[size];", "heap-buffer-overflow"),
     "undefined": ("return 1 << (int)(size + 40);", "shift exponent"),
     "check": ("abort();", ""),
+    "endless": ("for (volatile int i = 0; i < 2; i *= 1);", "longer than the time limit"),
 }
 
 
@@ -74,22 +78,27 @@ def test_target_runs_without_a_finding(
     assert executed >= RUNS
 
 
+def planted(statement: str, folder: Path) -> Path:
+    """Return a target with a bug, and the driver for gcc."""
+    tools = RUNNER.toolchain("gcc")
+    source = folder / "planted.c"
+    source.write_text(PLANTED % statement)
+    flags = ["-g", "-fno-sanitize-recover=undefined"]
+    RUNNER.compile_all(tools.compiler, [*flags, *tools.flags], [source], folder)
+    RUNNER.compile_all(tools.compiler, [*flags, *tools.link_flags], [tools.driver], folder)
+    program = folder / "planted"
+    objects = map(str, folder.glob("*.o"))
+    subprocess.run([tools.compiler, *tools.link_flags, *objects, "-o", str(program)], check=True)
+    return program
+
+
 @pytest.mark.parametrize("bug", BUGS)
 def test_the_driver_finds_a_bug_and_stores_its_input(bug: str, tmp_path: Path) -> None:
     statement, report = BUGS[bug]
-    tools = RUNNER.toolchain("gcc")
-    source = tmp_path / "planted.c"
-    source.write_text(PLANTED % statement)
-    flags = ["-g", "-fno-sanitize-recover=undefined"]
-    RUNNER.compile_all(tools.compiler, [*flags, *tools.flags], [source], tmp_path)
-    RUNNER.compile_all(tools.compiler, [*flags, *tools.link_flags], [tools.driver], tmp_path)
-    program = tmp_path / "planted"
-    objects = map(str, tmp_path.glob("*.o"))
-    subprocess.run([tools.compiler, *tools.link_flags, *objects, "-o", str(program)], check=True)
-
+    program = planted(statement, tmp_path)
     corpus = tmp_path / "corpus"
     corpus.mkdir()
-    options = ["-runs=10000000", "-seed=5", f"-artifact_prefix={tmp_path}/found-"]
+    options = ["-runs=10000000", "-seed=5", "-timeout=2", f"-artifact_prefix={tmp_path}/found-"]
     done = subprocess.run(
         [str(program), str(corpus), *options], capture_output=True, text=True, check=False
     )
@@ -98,9 +107,30 @@ def test_the_driver_finds_a_bug_and_stores_its_input(bug: str, tmp_path: Path) -
     (found,) = tmp_path.glob("found-crash-*")
     assert found.read_bytes().startswith(b"Kaf")
     assert any(path.read_bytes().startswith(b"Ka") for path in corpus.iterdir())
-    command = [str(program), str(found), "-runs=1", f"-artifact_prefix={tmp_path}/again-"]
+    command = [
+        str(program),
+        str(found),
+        "-runs=1",
+        "-timeout=2",
+        f"-artifact_prefix={tmp_path}/again-",
+    ]
     again = subprocess.run(command, capture_output=True, check=False)
     assert again.returncode != 0
+
+
+def test_a_stopped_run_ends_with_its_figures(tmp_path: Path) -> None:
+    program = planted("return 0;", tmp_path)
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    command = [str(program), str(corpus), "-runs=1000000000000", "-seed=5"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        wait_for(lambda: any(corpus.iterdir()), "no input was kept")
+        running.terminate()
+        _, said = running.communicate()
+    assert running.returncode == 0
+    executed = re.search(r"number_of_executed_units: (\d+)", said)
+    assert executed is not None
+    assert int(executed[1]) > 0
 
 
 def test_every_target_has_seeds_and_the_corpus_is_small() -> None:

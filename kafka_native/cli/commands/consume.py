@@ -6,7 +6,7 @@ import codecs
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,11 +21,15 @@ from kafka_native.cli import (
     typed_messages,
 )
 from kafka_native.cli.connection import Connection, connected
-from kafka_native.cli.errors import ended_by_signals
-from kafka_native.cli.reader import Reader
-from kafka_native.cli.registry import registry_client
+from kafka_native.cli.errors import Failed, ended_by_signals
+from kafka_native.cli.reader import Reader, column_problems
+from kafka_native.cli.registry import registry_client, rule_config
 from kafka_native.cli.typed_messages import TypedReader
 from kafka_native.terminal.lines import fitting, fitting_json, remark
+
+if TYPE_CHECKING:
+    from kafka_native.cli.rules import CommandRules
+    from kafka_native.schema_registry import SchemaRegistryClient
 
 VALUE_FORMS = (*texts.FORMS, "json")
 NULL = b"NULL"
@@ -42,6 +46,23 @@ def partitions(
             raise click.BadParameter(f"{text!r}: write 0, or 0,2 or 0-3")
         found += range(int(first), min(int(last or first), int(first) + 100_000) + 1)
     return found
+
+
+def fields(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> list[str] | None:
+    """Parse ``id,customer.city`` to names."""
+    return None if text is None else [each.strip() for each in text.split(",")]
+
+
+def subject_option(which: str) -> Callable[[Any], Any]:
+    """Make the option for the subject whose latest schema is that of a column."""
+    return click.option(
+        f"--{which}-subject",
+        metavar="SUBJECT",
+        shell_complete=completion.subjects,
+        help=f"The column's schema is this subject's latest one. Default: TOPIC-{which}.",
+    )
 
 
 @click.command("consume")
@@ -148,6 +169,22 @@ def partitions(
 )
 @typed_messages.option
 @click.option(
+    "--fields",
+    callback=fields,
+    metavar="NAME,...",
+    help="Only these fields of values, with -s and --arrow or --parquet; a.b is a field of a.",
+)
+@click.option(
+    "--flatten", is_flag=True, help="Make columns of the fields of keys and values, with -s."
+)
+@click.option(
+    "--message",
+    metavar="NAME",
+    help="The Protobuf message of the column value. Default: the first one of the schema.",
+)
+@subject_option("value")
+@subject_option("key")
+@click.option(
     "--raw",
     "is_raw",
     is_flag=True,
@@ -175,7 +212,13 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
     path = options[kind]
     stores = options["group"] is not None or (begin is not None and begin.kind == "stored")
     with ExitStack() as stack:
-        typed = _typed_reader(stack, connection, options) if options["formats"] else None
+        client = stack.enter_context(registry_client(connection)) if options["formats"] else None
+        typed = None
+        if client is not None and path is None:
+            from kafka_native.cli.rules import command_rules
+
+            rules = stack.enter_context(command_rules(client, rule_config(connection)))
+            typed = _typed_reader(client, rules, options)
         write = _writer(options, typed)
         consumer = stack.enter_context(
             Consumer(_config(connection, options["group"], begin, stores=stores))
@@ -204,7 +247,13 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
             if file is None:
                 _print(reader.batches(options["count_max"]), write, reader, typed)
             else:
-                reader.write_columns(file, options["columns"], options["count_max"])
+                decoding = {} if client is None else _decoding(client, names, options)
+                reader.write_columns(file, options["columns"], options["count_max"], decoding)
+                if file.failed:
+                    raise Failed(
+                        f"{file.failed:,} keys or values couldn't be decoded: the columns "
+                        "key_error and value_error have the reasons"
+                    )
 
 
 def _print(
@@ -230,10 +279,35 @@ def _print(
         typed.finish()
 
 
-def _typed_reader(stack: ExitStack, connection: Connection, options: dict[str, Any]) -> TypedReader:
-    client = stack.enter_context(registry_client(connection))
+def _decoding(
+    client: SchemaRegistryClient, names: list[str], options: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments of `Consumer.consume_arrow` for ``-s``."""
+    from kafka_native import codecs
+
+    found: dict[str, Any] = {
+        "flatten": options["flatten"],
+        "on_error": "column" if options["keep_going"] else "raise",
+    }
+    for name, kind in options["formats"].items():
+        codec = {"avro": codecs.Avro, "json": codecs.Json, "protobuf": codecs.Protobuf}[kind]
+        subject = options[f"{name}_subject"] or f"{names[0]}-{name}"
+        more: dict[str, Any] = {}
+        if name == "value":
+            more["fields"] = options["fields"]
+            if options["message"]:
+                more["message"] = options["message"]
+        with column_problems(is_typed=True):
+            found[name] = codec(client, subject=subject, **more)
+    return found
+
+
+def _typed_reader(
+    client: SchemaRegistryClient, rules: CommandRules, options: dict[str, Any]
+) -> TypedReader:
     return TypedReader(
         client,
+        rules,
         options["formats"],
         keeps_going=options["keep_going"],
         keeps_failed=options["as_envelopes"],
@@ -293,10 +367,38 @@ def _check(
     for name in options["formats"]:
         if options[f"{name}_as"] != "raw":
             raise click.UsageError(f"-s {name}=... prints JSON: it excludes --{name}-as")
-    if options["formats"] and (options["arrow"] or options["parquet"]):
-        raise click.UsageError("-s is for lines and -J: it excludes --arrow and --parquet")
+    _check_typed_columns(names, options)
     if options["value_as"] == "json" and not options["as_envelopes"]:
         raise click.UsageError("--value-as json is for -J")
+
+
+def _check_typed_columns(names: list[str], options: dict[str, Any]) -> None:
+    """Reject options for typed columns that don't go together."""
+    has_file = options["arrow"] or options["parquet"]
+    for name in ("key", "value"):
+        if options[f"{name}_subject"] and not (name in options["formats"] and has_file):
+            raise click.UsageError(f"--{name}-subject is for -s {name}=... with --arrow, --parquet")
+    if options["flatten"] and not (options["formats"] and has_file):
+        raise click.UsageError("--flatten is for -s with --arrow and --parquet")
+    if options["message"] and not (options["formats"].get("value") == "protobuf" and has_file):
+        raise click.UsageError(
+            "--message is for -s value=protobuf with --arrow and --parquet; elsewhere each message "
+            "names its type"
+        )
+    if options["fields"] and not ("value" in options["formats"] and has_file):
+        raise click.UsageError("--fields is for -s value=... with --arrow and --parquet")
+    if not has_file:
+        return
+    for name in options["formats"]:
+        if name not in options["columns"] or options["columns"][name] is not None:
+            raise click.UsageError(
+                f"-s {name}=... decodes the column {name}: --columns has to name it, without a type"
+            )
+        is_pattern = len(names) > 1 or names[0].startswith("^")
+        if is_pattern and not options[f"{name}_subject"]:
+            raise click.UsageError(
+                f"several topics may have several schemas: write --{name}-subject"
+            )
 
 
 def _writer(options: dict[str, Any], typed: TypedReader | None) -> Callable[[list[Message]], None]:

@@ -15,7 +15,7 @@ import click
 from kafka_native.cli import completion, envelope, splitter, texts, typed_messages
 from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import Failed
-from kafka_native.cli.registry import registry_client
+from kafka_native.cli.registry import registry_client, rule_config
 from kafka_native.cli.sender import SendCounts, Sender, sending
 from kafka_native.cli.typed_messages import SchemaChoice, TypedWriter
 from kafka_native.config import PROPERTIES
@@ -325,12 +325,15 @@ def _typed(
     if not options["formats"]:
         return given
     texts_of = {name: _schema_text(options[f"{name}_schema"]) for name in ("key", "value")}
+    from kafka_native.cli.rules import command_rules
+
     client = stack.enter_context(registry_client(connection))
+    rules = stack.enter_context(command_rules(client, rule_config(connection)))
     writers = {}
     for name, kind in options["formats"].items():
         message = options["message"] if name == "value" else None
         choice = SchemaChoice(kind, texts_of[name], message)
-        writers[name] = TypedWriter(name, choice, client)
+        writers[name] = TypedWriter(name, choice, client, rules)
     key = given.key
     try:
         if given.topic is not None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from uuid import UUID
 
 import click
 
@@ -39,6 +40,16 @@ def version(text: str) -> Version:
     if text.isascii() and text.isdigit() and len(text) < 10:
         return int(text)
     raise click.BadParameter(f"{text!r} is no version: write a number, or {LATEST}")
+
+
+def schema_id(text: str) -> int | str:
+    """Parse an id, a number, or a GUID."""
+    if text.isascii() and text.isdigit() and len(text) < 11:
+        return int(text)
+    try:
+        return str(UUID(text))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is neither a number nor a GUID") from None
 
 
 def reference(text: str) -> tuple[str, str, int]:
@@ -121,7 +132,9 @@ def list_subjects(
 @click.option(
     "-V", "--version", "number", type=version, metavar="N", help="The version (default: latest)."
 )
-@click.option("--id", "schema_id", type=click.IntRange(0), metavar="N", help="The schema of an id.")
+@click.option(
+    "--id", "schema_id", type=schema_id, metavar="ID", help="The schema of an id, or of a GUID."
+)
 @connected(registry=True, cluster=False)
 @json_option
 def show(
@@ -129,33 +142,22 @@ def show(
     output: Output,
     subject: str | None,
     number: Version | None,
-    schema_id: int | None,
+    schema_id: int | str | None,
 ) -> None:
     """Print the schema of SUBJECT, or of an id. Remarks go to stderr."""
     if (subject is None) == (schema_id is None):
-        raise click.UsageError("write a SUBJECT, or --id N")
+        raise click.UsageError("write a SUBJECT, or --id ID")
+    if subject is None and number is not None:
+        raise click.UsageError("--version is for a SUBJECT")
     with registry_client(connection) as client:
-        if subject is None:
-            assert schema_id is not None
-            if number is not None:
-                raise click.UsageError("--version is for a SUBJECT")
-            schema = client.get_schema(schema_id)
-            used = [
-                {"subject": each.subject, "version": each.version}
-                for each in client.get_schema_versions(schema_id)
-            ]
-            record = {"id": schema_id, **_details(schema), "used": used}
-            places = ", ".join(f"{each['subject']} version {each['version']}" for each in used)
-            remark = f"id {schema_id}, {record['type']}: {places or 'in no subject'}"
+        if subject is not None:
+            schema, record, remark = _of_subject(client, subject, number or LATEST)
+        elif isinstance(schema_id, int):
+            schema, record, remark = _of_id(client, schema_id)
         else:
-            found = client.get_version(subject, number or LATEST)
-            versions = client.get_versions(subject)
-            schema = found.schema
-            record = {**_described(found), **_details(schema), "versions": versions}
-            remark = (
-                f"{subject}: version {found.version} of {numbers(versions)}, id {found.schema_id}, "
-                f"{record['type']}"
-            )
+            schema = client.get_schema_by_guid(str(schema_id))
+            record = {"guid": schema_id, **_details(schema)}
+            remark = f"{schema_id}, {_type(schema)}"
     if output.as_json:
         output.document(record)
         return
@@ -163,6 +165,32 @@ def show(
     for each in schema.references or ():
         output.remark(f"refers to {each.name}: {each.subject} version {each.version}")
     lines.echo(*_readable(schema))
+
+
+def _of_subject(
+    client: SchemaRegistryClient, subject: str, number: Version
+) -> tuple[Schema, dict[str, object], str]:
+    """A version of a subject: the schema, the JSON document, and the remark."""
+    found = client.get_version(subject, number)
+    versions = client.get_versions(subject)
+    record = {**_described(found), **_details(found.schema), "versions": versions}
+    remark = (
+        f"{subject}: version {found.version} of {numbers(versions)}, id {found.schema_id}, "
+        f"{_type(found.schema)}"
+    )
+    return found.schema, record, remark
+
+
+def _of_id(client: SchemaRegistryClient, schema_id: int) -> tuple[Schema, dict[str, object], str]:
+    """The schema of an id: the schema, the JSON document, and the remark."""
+    schema = client.get_schema(schema_id)
+    used = [
+        {"subject": each.subject, "version": each.version}
+        for each in client.get_schema_versions(schema_id)
+    ]
+    places = ", ".join(f"{each['subject']} version {each['version']}" for each in used)
+    remark = f"id {schema_id}, {_type(schema)}: {places or 'in no subject'}"
+    return schema, {"id": schema_id, **_details(schema), "used": used}, remark
 
 
 @command.command("diff")

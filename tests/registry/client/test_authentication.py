@@ -377,7 +377,7 @@ def test_a_proxy(server: Server, other_server: Server, connect: Connect) -> None
         ({"url": "http://me:s3/cret@a"}, ValueError, "http:// or https://"),
         ({"url": "http://[a"}, ValueError, "http:// or https://"),
         ({"url": "http://a?b=c"}, ValueError, "query"),
-        ({"url": "mock://a"}, ValueError, "MockSchemaRegistry"),
+        ({"url": "mock:a"}, ValueError, "mock://"),
         ({"max.retry": 3}, ValueError, "unrecognized properties: max.retry"),
         ({"max.retries": "3"}, TypeError, "max.retries must be a number, not str"),
         ({"max.retries": True}, TypeError, "max.retries must be a number, not bool"),
