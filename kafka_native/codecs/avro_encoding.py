@@ -19,14 +19,9 @@ MAGIC_BYTE_ID = b"\0"
 
 
 class AvroEncoding(Codec):
-    """The part of an Avro codec that encodes."""
+    """The part of the codec `Avro` that encodes."""
 
     _registry: Any  # it has more calls than a consumer needs
-    _auto_register = True
-    _normalize = False
-    _use_latest_version = False
-    _ignore_extra = False
-    _encoders: dict[Any, AvroEncoder]
 
     def _init_encoding(
         self,
@@ -52,6 +47,7 @@ class AvroEncoding(Codec):
         self._normalize = normalize
         self._use_latest_version = use_latest_version
         self._ignore_extra = ignore_extra
+        self._encoders: dict[Any, AvroEncoder] = {}
 
     def encoder(self, topic: str | None, field: str, column_type: tuple[Any, ...]) -> ColumnEncoder:
         """Return the encoder of a topic's keys or values.
@@ -71,55 +67,57 @@ class AvroEncoding(Codec):
             raise ValueError("each row names its topic: give the codec a subject")
         is_derived = self._schema is None and not self._use_latest_version
         key = subject, field, column_type if is_derived else None
-        encoders = self.__dict__.setdefault("_encoders", {})
-        found: AvroEncoder | None = encoders.get(key)
+        found = self._encoders.get(key)
         if found is None:
             found = self._made(subject, topic, field, column_type)
-            if len(encoders) >= ENCODERS_MAX:
-                encoders.clear()
-            encoders[key] = found
+            if len(self._encoders) >= ENCODERS_MAX:
+                self._encoders.clear()
+            self._encoders[key] = found
         return found
 
     def _made(
         self, subject: str, topic: str | None, field: str, column_type: tuple[Any, ...]
     ) -> AvroEncoder:
         """Return an encoder. Its schema is registered after the columns were found to fit."""
-        if self._use_latest_version:
+        schema_id = None
+        schema = None if self._use_latest_version else self._own_schema(topic, field, column_type)
+        if schema is None:
             registered = self._registry.get_latest_version(subject)
             schema, schema_id = registered.schema, registered.schema_id
-            kind = schema.schema_type or "AVRO"
-            if kind != "AVRO":
-                raise SchemaError(f"subject {subject} has a schema of type {kind}, not AVRO")
-        else:
-            schema, schema_id = self._schema_to_register(topic, field, column_type), None
         rules = getattr(schema, "rule_set", None)
         if rules is not None and (rules.domain_rules or rules.encoding_rules):
             raise SchemaError(
                 f"subject {subject} has data-contract rules, which don't run for columns: "
                 "use an AvroSerializer"
             )
-        references: dict[str, str] = {}
-        self._add_references(schema, references, set())
-        text = schema if isinstance(schema, str) else schema.schema_str
-        made = AvroEncoder(text, references.values(), ignore_extra=self._ignore_extra)
+        if isinstance(schema, str):
+            made = AvroEncoder(schema, ignore_extra=self._ignore_extra)
+        else:
+            try:
+                found = self._complete(schema, "the writer's schema")
+            except SchemaError as error:
+                raise SchemaError(f"subject {subject}: {error.problem}", error.path) from None
+            references = found.references.values()
+            made = AvroEncoder(found.schema, references, ignore_extra=self._ignore_extra)
         made.program_for(column_type)
         if self._registry is not None:
-            made.prefix = _framing(schema_id or self._registered_id(subject, schema))
+            if schema_id is None:
+                schema_id = self._registered_id(subject, schema)
+            made.prefix = _framing(schema_id)
         return made
 
     def _registered_id(self, subject: str, schema: Any) -> int:
+        registry = self._registry
         call = (
-            self._registry.register_schema_full_response
+            registry.register_schema_full_response
             if self._auto_register
-            else self._registry.lookup_schema
+            else registry.lookup_schema
         )
         registered = call(subject, schema, normalize_schemas=self._normalize)
         schema_id: int = registered.schema_id
         return schema_id
 
-    def _schema_to_register(
-        self, topic: str | None, field: str, column_type: tuple[Any, ...]
-    ) -> Any:
+    def _own_schema(self, topic: str | None, field: str, column_type: tuple[Any, ...]) -> Any:
         """Return the schema as the registry's client takes it; without a registry as text."""
         schema = self._schema
         if schema is None:

@@ -14,7 +14,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient as OtherRegistr
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from kafka_native import ArrowReport, Message
+from kafka_native import OFFSET_BEGINNING, ArrowReport, Message
 from kafka_native.codecs import Avro, EncodeError, SchemaError, encoded_rows
 from kafka_native.mock import MockSchemaRegistry
 from kafka_native.schema_registry import (
@@ -27,8 +27,9 @@ from kafka_native.schema_registry import (
     SchemaRegistryClient,
     SchemaRegistryError,
 )
+from tests.waiting import WAIT_S
 
-from .support import Client, read_all
+from .support import Client, partitions_of, read_all
 
 PAYMENT = {
     "type": "record",
@@ -212,6 +213,9 @@ def test_null_rows_are_tombstones_without_a_registry(client: Client) -> None:
     for data in (column, pa.table({"value": column}), pa.chunked_array([column])):
         messages = sent(client, data, 2, client.topic(), value=Avro(None, schema=PAYMENT))
         assert [each.value() for each in messages] == [b"\2\2\2a", None]
+    unregistered = Avro(None, schema=Schema(json.dumps(PAYMENT), "AVRO"))
+    [message] = sent(client, column[:1], 1, client.topic(), value=unregistered)
+    assert message.value() == b"\2\2\2a"
     texts = pa.array(["a", None])
     messages = sent(client, texts, 2, client.topic(), value=Avro(None, schema="string"))
     assert [each.value() for each in messages] == [b"\2a", None]
@@ -344,3 +348,18 @@ def test_options_that_contradict_each_other(registry: SchemaRegistryClient) -> N
         Avro(registry, schema=PAYMENT, use_latest_version=True)
     with pytest.raises(ValueError, match="needs a schema registry"):
         Avro(None, use_latest_version=True)
+
+
+def test_a_consumer_reads_what_the_same_codec_wrote(
+    client: Client, server: MockSchemaRegistry
+) -> None:
+    topic = client.topic()
+    avro = Avro(server.url)
+    table = pa.Table.from_pylist(ROWS)
+    with client.producer() as producer:
+        assert producer.produce_arrow(topic, table, value=avro) == 3
+    with client.consumer(**{"group.id": topic}) as consumer:
+        consumer.assign(partitions_of(topic, 1, OFFSET_BEGINNING))
+        batch = pa.table(consumer.consume_arrow(3, timeout=WAIT_S, value=avro))
+    assert batch["value"].to_pylist() == ROWS
+    avro.close()

@@ -150,7 +150,7 @@ def test_bad_protobuf_framings(topic: Topic, client: SchemaRegistryClient) -> No
     assert values_of(batch) == [{"id": 1, "name": ""}, None, None, None]
     errors = values_of(batch, "value_error")
     assert "message indexes" in errors[1]
-    assert "no message with the indexes [7]" in errors[2]
+    assert "the message indexes [7] point at no message" in errors[2]
     assert "the message is a shop.Order.Line" in errors[3]
 
 
