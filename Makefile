@@ -170,7 +170,7 @@ fuzz: build $(VENV)/.test-ready ## each reader for FUZZ_SECONDS under libFuzzer,
 lint: build $(VENV)/.test-ready ## ruff, mypy --strict, stubs against compiled modules, cython-lint, clang-format, compiler warnings
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(PY) -m mypy.stubtest kafka_native._native --concise --ignore-disjoint-bases --allowlist tests/tidy/stubtest_allowlist.txt
+	$(PY) -m mypy.stubtest kafka_native._native --concise --ignore-disjoint-bases --mypy-config-file pyproject.toml --allowlist tests/tidy/stubtest_allowlist.txt
 	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint kafka_native/_native
 	$(BIN)/clang-format --dry-run -Werror csrc/*/*.[ch] csrc/*/*.cpp tests/csrc/*.[ch]
 	$(PY) -m pytest -q tests/csrc/test_csrc.py -k compiles_without_warning
