@@ -98,7 +98,7 @@ def test_the_driver_finds_a_bug_and_stores_its_input(bug: str, tmp_path: Path) -
     program = planted(statement, tmp_path)
     corpus = tmp_path / "corpus"
     corpus.mkdir()
-    options = ["-runs=10000000", "-seed=5", "-timeout=2", f"-artifact_prefix={tmp_path}/found-"]
+    options = ["-runs=10000000", "-seed=5", "-timeout=1", f"-artifact_prefix={tmp_path}/found-"]
     done = subprocess.run(
         [str(program), str(corpus), *options], capture_output=True, text=True, check=False
     )
@@ -111,7 +111,7 @@ def test_the_driver_finds_a_bug_and_stores_its_input(bug: str, tmp_path: Path) -
         str(program),
         str(found),
         "-runs=1",
-        "-timeout=2",
+        "-timeout=1",
         f"-artifact_prefix={tmp_path}/again-",
     ]
     again = subprocess.run(command, capture_output=True, check=False)
