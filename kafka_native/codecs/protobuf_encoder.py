@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka_native._native.encode_core import ENCODE_NUMBERS, EncodeProgram
@@ -298,8 +298,13 @@ class ProtobufEncoder(ColumnEncoder):
 
     Parameters
     ----------
-    schema : message class or descriptor
-        A class that protoc has generated, or the descriptor of a message.
+    schema : message class, descriptor, bytes or str
+        As of `ProtobufDecoder`: a class that protoc has generated, the descriptor of a message, a
+        serialized ``FileDescriptorSet``, or the text of a registry's schema.
+    message : str or sequence of int, optional
+        The message of a descriptor set or text, as of `ProtobufDecoder`.
+    references : dict of str, optional
+        The texts of the files that a schema's text imports, by name.
     ignore_extra : bool
         Leave out columns that the message has no field for. Default: they are an error.
     prefix : bytes
@@ -307,6 +312,10 @@ class ProtobufEncoder(ColumnEncoder):
 
     Raises
     ------
+    ImportError
+        The package protobuf isn't installed.
+    SchemaError
+        The schema is malformed, or has no such message.
     TypeError
         ``schema`` is something else.
 
@@ -318,12 +327,19 @@ class ProtobufEncoder(ColumnEncoder):
 
     __slots__ = ("_descriptor", "_ignore_extra")
 
-    def __init__(self, schema: Any, *, ignore_extra: bool = False, prefix: bytes = b"") -> None:
+    def __init__(
+        self,
+        schema: Any,
+        message: str | Sequence[int] | None = None,
+        *,
+        references: Mapping[str, str] | None = None,
+        ignore_extra: bool = False,
+        prefix: bytes = b"",
+    ) -> None:
+        from kafka_native.codecs._protobuf_files import message_of
+
         super().__init__(prefix)
-        self._descriptor = getattr(schema, "DESCRIPTOR", schema)
-        if not hasattr(self._descriptor, "fields_by_number"):
-            kind = type(schema).__name__
-            raise TypeError(f"a Protobuf schema is a message class or a descriptor, not {kind}")
+        self._descriptor = message_of(schema, message, references)
         self._ignore_extra = ignore_extra
 
     def _compile(self, description: tuple[Any, ...]) -> tuple[EncodeProgram, list[str]]:

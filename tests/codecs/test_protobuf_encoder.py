@@ -342,6 +342,11 @@ def test_extra_columns_and_other_schemas() -> None:
     )
     expected = ROW(left=1).SerializeToString()
     assert encoded(ROW.DESCRIPTOR, table, ignore_extra=True, prefix=b"P") == [b"P" + expected]
-    with pytest.raises(TypeError, match="a message class or a descriptor, not str"):
-        ProtobufEncoder("p.Row")
+    text = 'syntax = "proto3"; message A {} message M { int32 left = 70; }'
+    encoder = ProtobufEncoder(text, "M")
+    assert pa.chunked_array(encoder.encode(table.select(["left"]))).to_pylist() == [expected]
+    with pytest.raises(SchemaError, match="no message N"):
+        ProtobufEncoder(text, "N")
+    with pytest.raises(TypeError, match="a Protobuf schema is a message class"):
+        ProtobufEncoder(5)
     assert encoded(ROW, pa.nulls(2)) == [None, None]
